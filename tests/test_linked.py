@@ -15,7 +15,7 @@ from recordzoo.cli.cache import Rules, choose
 from recordzoo.cli.written import find_items, freed_by, size_of
 from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, RecordError
 from recordzoo.preparing.linking import LinkJob
-from recordzoo.recipes.combined.part import Part
+from recordzoo.recipes.combined.part import SetPart
 from recordzoo.recipes.combined.recipe import CombinedRecipe, combined_again
 from recordzoo.records.verify import verify
 from tests.combining import assert_holds, every, write_set
@@ -206,7 +206,7 @@ class TestAppend:
     def test_another_process_was_faster(self, sets, tmp_path):
         a, b = sets
         more = write_set(tmp_path / "more.records", 2, seed=7)
-        recipe = CombinedRecipe([Part(a), Part(b)], a.folder, is_linked=True, keeps_names=True)
+        recipe = CombinedRecipe([SetPart(a), SetPart(b)], a.folder, is_linked=True, keeps_names=True)
         recordzoo.append(a.path, more.path)
         with pytest.raises(RecordError, match="was replaced by another record set"):
             LinkJob(recipe, default_progress(), replace=True).run()

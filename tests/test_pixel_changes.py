@@ -24,7 +24,7 @@ from recordzoo.pixels.render import erase_, render
 from recordzoo.pixels.rows import RowRenderer
 from recordzoo.transforms.automatic import named_changes
 from recordzoo.transforms.read import read_plan
-from recordzoo.transforms.steps import Action, Change, Erase, Flip, decide
+from recordzoo.transforms.steps import Action, Erase, Flip, PixelOp, decide
 from recordzoo.transforms.table import PIXEL_OPS, compiled_form, on_picture
 from tests.fakes.pictures import jpeg, picture
 
@@ -71,7 +71,7 @@ def found() -> Compiled:
     return existing
 
 
-def changed(found: Compiled, image: NDArray[np.uint8], change: Change) -> NDArray[np.uint8]:
+def changed(found: Compiled, image: NDArray[np.uint8], change: PixelOp) -> NDArray[np.uint8]:
     size = image.shape[0], image.shape[1]
     asked = compiled_form(change, size)
     assert asked is not None
@@ -89,10 +89,10 @@ def test_as_torchvision(found: Compiled, name: str) -> None:
     assert name in (found.exact_changes() or ())
     for height, width in SIZES:
         for image, arguments in itertools.product(pixels(height, width), ARGUMENTS[name]):
-            if compiled_form(Change(name, arguments), (height, width)) is None:
+            if compiled_form(PixelOp(name, arguments), (height, width)) is None:
                 continue
-            right = np.asarray(on_picture(Change(name, arguments), Image.fromarray(image))).astype(np.int16)
-            made = changed(found, image, Change(name, arguments))
+            right = np.asarray(on_picture(PixelOp(name, arguments), Image.fromarray(image))).astype(np.int16)
+            made = changed(found, image, PixelOp(name, arguments))
             assert np.abs(made - right).max() <= PIXEL_OPS[name].tolerance, (image.shape, arguments)
 
 
@@ -101,7 +101,7 @@ def test_as_torchvision(found: Compiled, name: str) -> None:
 @pytest.mark.parametrize("name", ["hue", "saturation", "grayscale"])
 def test_every_color(found: Compiled, name: str) -> None:
     levels = np.arange(256, dtype=np.uint8)
-    change = Change(name, PIXEL_OPS[name].probe)
+    change = PixelOp(name, PIXEL_OPS[name].probe)
     for red in range(256):
         image = np.empty((256, 256, 3), np.uint8)
         image[..., 0], image[..., 1], image[..., 2] = red, levels[:, None], levels
@@ -111,12 +111,12 @@ def test_every_color(found: Compiled, name: str) -> None:
 @pytest.mark.parametrize(
     ("change", "size"),
     [
-        (Change("blur", (23, 5, 1.0, 1.0)), (40, 11)),
-        (Change("blur", (5, 23, 1.0, 1.0)), (11, 40)),
-        (Change("posterize", (9,)), (4, 4)),
+        (PixelOp("blur", (23, 5, 1.0, 1.0)), (40, 11)),
+        (PixelOp("blur", (5, 23, 1.0, 1.0)), (11, 40)),
+        (PixelOp("posterize", (9,)), (4, 4)),
     ],
 )
-def test_where_torchvision_raises_nothing_is_compiled(change: Change, size: tuple[int, int]) -> None:
+def test_where_torchvision_raises_nothing_is_compiled(change: PixelOp, size: tuple[int, int]) -> None:
     assert compiled_form(change, size) is None
     with pytest.raises((RuntimeError, ValueError)):
         on_picture(change, Image.new("RGB", (size[1], size[0])))
@@ -128,7 +128,7 @@ def test_what_differs_from_torchvision_is_left_to_it(monkeypatch: pytest.MonkeyP
     found = Compiled()
     assert found.exact_changes() == PIXEL_OPS.keys() - {"invert"}
     rows = torch.empty((2, 3, 40, 50), dtype=torch.uint8)
-    images = [(ArrayFrame(np.asarray(PHOTO)[:40, :50]), [Change(name)]) for name in ("invert", "mirror")]
+    images = [(ArrayFrame(np.asarray(PHOTO)[:40, :50]), [PixelOp(name)]) for name in ("invert", "mirror")]
     assert RowRenderer(40, 50, None, "exact", found, found.exact_changes()).make(images, rows) == [0]
     assert RowRenderer(40, 50, None, "exact", found).make(images, rows) == [0, 1]  # without the compiled operations
 
@@ -169,9 +169,9 @@ def decided(transform: Any, count: int = 400, size: tuple[int, int] = (91, 123))
     return [decide(plan.steps, size, each.tolist()) for each in draws]
 
 
-def changes_of(actions: list[Action]) -> list[Change]:
-    assert all(isinstance(action, Change) for action in actions)
-    return [action for action in actions if isinstance(action, Change)]
+def changes_of(actions: list[Action]) -> list[PixelOp]:
+    assert all(isinstance(action, PixelOp) for action in actions)
+    return [action for action in actions if isinstance(action, PixelOp)]
 
 
 @pytest.mark.parametrize("version", [v1, v2])

@@ -35,7 +35,7 @@ from recordzoo.preparing import Options, describe, ensure, job, locate, shards
 from recordzoo.preparing.archives import Archives
 from recordzoo.preparing.raw import RawData
 from recordzoo.preparing.rows import ShardDone, UnitDone
-from recordzoo.preparing.shards import Shards
+from recordzoo.preparing.shards import UnitShards
 from recordzoo.publish import build as build_module
 from recordzoo.publish.found import find_builds
 from recordzoo.publish.output import Output
@@ -278,7 +278,7 @@ class TestRoomInAShard:
     def test_values_that_waste_the_most_room(self, lengths: tuple[int, ...], tmp_path: Path) -> None:
         """Where values of two lengths alternate, a page holds fewer of them than of either alone."""
         values = [bytes([number % 251]) * length for number, length in enumerate(lengths * (12_000 // len(lengths)))]
-        with Shards(tmp_path, 0, shard_bytes=sum(stored_bytes(len(value)) for value in values)) as shards:
+        with UnitShards(tmp_path, 0, shard_bytes=sum(stored_bytes(len(value)) for value in values)) as shards:
             for number, value in enumerate(values):
                 shards.put(Blob("image", str(number), value))
         assert [done.num_values for done in shards.done] == [len(values)]
@@ -287,7 +287,7 @@ class TestRoomInAShard:
     @pytest.mark.parametrize("shard_bytes", [1, 5000, SHARD_BYTES])
     def test_values_of_all_sizes_in_small_shards(self, shard_bytes: int, tmp_path: Path) -> None:
         sizes = [0, 20 << 20, *(np.random.default_rng(3).pareto(0.7, 100) * 1000).astype(int).tolist()]
-        with Shards(tmp_path, 0, shard_bytes=shard_bytes) as shards:
+        with UnitShards(tmp_path, 0, shard_bytes=shard_bytes) as shards:
             for number, size in enumerate(sizes):
                 shards.put(Blob("image", str(number), bytes(size)))
         assert sum(done.num_values for done in shards.done) == len(sizes)

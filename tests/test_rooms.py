@@ -69,11 +69,8 @@ def test_records_know_no_dataset(module):
 
 
 def imported_modules(path: Path) -> set[str]:
-    """Find the modules of this package that a module imports, inside functions too, but not only for type checkers."""
+    """Find the modules of this package that a module imports: inside functions and for type checkers, too."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            node.body = []
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -95,6 +92,30 @@ def test_no_imports_go_in_a_circle():
         list(graphlib.TopologicalSorter(graph).static_order())
     except graphlib.CycleError as err:
         pytest.fail(f"modules import each other: {' <- '.join(err.args[1])}")
+
+
+def words() -> list[str]:
+    """Read the words of the glossary that may be names of classes: "shard", "split", but not "record set"."""
+    section = PAGE.read_text(encoding="utf-8").partition("\n## Words\n")[2].partition("\n## ")[0]
+    first = re.findall(r"^\| ([^|]+) \|", section, flags=re.MULTILINE)[2:]
+    found = [word.partition(" (")[0] for each in first for word in each.split(", ")]
+    assert len(found) >= 40, "the glossary was not found"
+    return [word for word in found if " " not in word]
+
+
+def test_a_word_of_the_glossary_is_the_name_of_one_thing():
+    """Classes and types, private ones too."""
+    homes: dict[str, list[str]] = {}
+    for module in MODULES:
+        for node in ast.parse((PACKAGE / module).read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name.strip("_").lower(), []).append(str(module))
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id.strip("_")
+                if name[:1].isupper() and not name.isupper():
+                    homes.setdefault(name.lower(), []).append(str(module))
+    found = {word: homes.get(word, []) for word in words()}
+    assert {word: where for word, where in found.items() if len(where) > 1} == {}
 
 
 @pytest.mark.parametrize("module", sorted(PACKAGE.glob("datasets/*_recipe.py")), ids=lambda path: path.stem)

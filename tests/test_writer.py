@@ -18,7 +18,7 @@ from PIL import Image
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordReader, RecordWriter
 from recordzoo.errors import ArgumentError, DiskSpaceError, PrepareError, SampleError
-from recordzoo.preparing.shards import Shards
+from recordzoo.preparing.shards import UnitShards
 from recordzoo.records.verify import verify
 from tests.fakes.samples import jpeg, noise
 from tests.preparing import contents
@@ -309,9 +309,9 @@ class TestOneBlockAfterAnother:
 
     def test_after_a_full_disk_nothing_is_published(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Not even if the program goes on: some values of a record may be stored, and others not."""
-        original, calls = Shards.put, []
+        original, calls = UnitShards.put, []
 
-        def put(self: Shards, blob: Any, mark: Any) -> None:
+        def put(self: UnitShards, blob: Any, mark: Any) -> None:
             calls.append(blob)
             if len(calls) == 4:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -327,7 +327,7 @@ class TestOneBlockAfterAnother:
                 with pytest.raises(PrepareError, match=r"Record 1 could not be stored .*; nothing is published"):
                     writer.write({"a": b"5", "b": b"6"})
 
-        monkeypatch.setattr(Shards, "put", put)
+        monkeypatch.setattr(UnitShards, "put", put)
         with pytest.raises(PrepareError, match=r"Record 1 could not be stored .*; nothing is published"):
             write_on()
         assert list(tmp_path.iterdir()) == []

@@ -56,16 +56,16 @@ import functools
 from pathlib import Path
 
 from recordzoo.base.program import command
-from recordzoo.catalogue.facts import CHECKED, Entry, FileFacts, Layout, Part, Split
+from recordzoo.catalogue.facts import CHECKED, DatasetPart, Entry, FileFacts, Layout, Split
 from recordzoo.catalogue.parse import parse
 from recordzoo.errors import ArgumentError
 
 __all__ = [
     "CHECKED",
+    "DatasetPart",
     "Entry",
     "FileFacts",
     "Layout",
-    "Part",
     "Split",
     "class_modules",
     "entry",

@@ -54,7 +54,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DatasetPart:
     """Raw data that is obtained, converted and published on its own: one record set.
 
     Attributes:
@@ -167,7 +167,7 @@ class Entry:
     citation: str
     checked: Checked
     class_names: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[DatasetPart, ...]
     files: tuple[FileFacts, ...]
     splits: tuple[Split, ...]
     images: int | None = None
@@ -234,7 +234,7 @@ class Entry:
         splits = {split.name: split for split in reversed(self.splits) if split.part in self.default_parts}
         return [split for split in self.splits if splits.get(split.name) is split]
 
-    def part(self, name: str = "") -> Part:
+    def part(self, name: str = "") -> DatasetPart:
         """Look up one part.
 
         Raises:

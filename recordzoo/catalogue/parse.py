@@ -4,7 +4,7 @@ import tomllib
 from dataclasses import replace
 from datetime import date
 
-from recordzoo.catalogue.facts import CHECKED, Checked, Entry, FileFacts, Layout, Part, Split
+from recordzoo.catalogue.facts import CHECKED, Checked, DatasetPart, Entry, FileFacts, Layout, Split
 from recordzoo.errors import ArgumentError
 
 LAYOUTS = ("class_folders", "annotated")
@@ -32,7 +32,7 @@ def parse(name: str, text: str) -> Entry:
     for part, table in part_tables.items():
         splits += [Split(split, count, part) for split, count in table.counts("splits").items()]
         parts.append(
-            Part(
+            DatasetPart(
                 part,
                 description=table.text("description", ""),
                 optional=table.flag("optional"),
@@ -53,7 +53,7 @@ def parse(name: str, text: str) -> Entry:
         citation=top.text("citation"),
         checked=_checked(top),
         class_names=top.texts("class"),
-        parts=tuple(parts) or (Part("", layout=layout),),
+        parts=tuple(parts) or (DatasetPart("", layout=layout),),
         files=files,
         splits=tuple(splits),
         images=top.number("num_images"),

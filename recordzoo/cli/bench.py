@@ -21,7 +21,7 @@ from recordzoo.bench.transform import DEFAULT
 from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes
 from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import Json, RecordSet, Split, file_option
+from recordzoo.cli.options import Json, RecordSet, SplitOption, file_option
 from recordzoo.cli.tables import table as table_of
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.errors import ArgumentError, FolderError
@@ -32,7 +32,7 @@ from recordzoo.system.usage import CAN_FORGET
 
 def bench(
     path: RecordSet,
-    split: Split = None,
+    split: SplitOption = None,
     transform: Annotated[
         str | None,
         typer.Option(

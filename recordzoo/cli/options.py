@@ -34,7 +34,7 @@ RecordSet = Annotated[
     ),
 ]
 
-Split = Annotated[str | None, typer.Option(metavar="NAME", help="Only images of this split.")]
+SplitOption = Annotated[str | None, typer.Option(metavar="NAME", help="Only images of this split.")]
 
 Converters = Annotated[
     int | None,

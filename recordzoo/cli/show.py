@@ -23,7 +23,7 @@ from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes
 from recordzoo.cli.completion import complete_path
 from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import Json, RecordSet, Split, file_option
+from recordzoo.cli.options import Json, RecordSet, SplitOption, file_option
 from recordzoo.cli.progress import make_progress
 from recordzoo.errors import ArgumentError
 from recordzoo.net.url import Url
@@ -47,7 +47,7 @@ _HEAD_BYTES = 4096  # of a page or a sheet, in which it says who made it
 
 def show(
     path: RecordSet,
-    split: Split = None,
+    split: SplitOption = None,
     classes: Annotated[
         list[str] | None,
         typer.Option("--class", metavar="NAME|NUMBER", help="Only images of this class; may be repeated."),

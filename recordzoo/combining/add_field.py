@@ -20,7 +20,7 @@ from recordzoo.combining.making import make_linked
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.preparing import Options
 from recordzoo.recipes.base import Table
-from recordzoo.recipes.combined.part import Part
+from recordzoo.recipes.combined.part import SetPart
 from recordzoo.recipes.list_kinds import Cells
 from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.records.manifest import RESERVED_FIELDS, is_field_name
@@ -49,7 +49,7 @@ class NewField:
         data = np.ascontiguousarray(self.values)
         return {"field": {"name": self.name, "digest": hashlib.sha256(data.tobytes()).hexdigest()}}
 
-    def apply(self, table: Table, parts: Sequence[Part]) -> Table:
+    def apply(self, table: Table, parts: Sequence[SetPart]) -> Table:
         """Return the table with the field."""
         arrays, fields = {**table.arrays, self.name: self.values}, {**table.fields, self.name: self.spec}
         return replace(table, arrays=arrays, fields=fields)
@@ -109,7 +109,7 @@ def add_field(
     if len(column) != len(reader):
         raise ArgumentError(f"There are {len(column):,} values, and {reader.path} has {len(reader):,} records.")
     change = NewField(name, *_typed(column))
-    return make_linked([Part(reader)], output, Options(refresh=refresh, progress=progress), change=change)
+    return make_linked([SetPart(reader)], output, Options(refresh=refresh, progress=progress), change=change)
 
 
 def _read(path: Path, field: str) -> Mapping[str, Any] | Sequence[Any] | AnyArray:

@@ -11,7 +11,7 @@ from recordzoo.combining.making import make_linked
 from recordzoo.errors import ArgumentError
 from recordzoo.net.url import is_url
 from recordzoo.preparing import Options
-from recordzoo.recipes.combined.part import Part
+from recordzoo.recipes.combined.part import SetPart
 from recordzoo.records.manifest import SPLIT_PATTERN
 from recordzoo.records.reader import RecordReader, is_record_set
 
@@ -58,8 +58,8 @@ def append(
     if split is not None and not SPLIT_PATTERN.fullmatch(split):
         raise ArgumentError(f"{split!r} is no name of a split: small letters, digits and hyphens.")
     options = Options(refresh=refresh, progress=progress)
-    first = Part(RecordReader(records))
-    second = Part(RecordReader(_prepared(more, progress)), split=split or "")
+    first = SetPart(RecordReader(records))
+    second = SetPart(RecordReader(_prepared(more, progress)), split=split or "")
     if output is None and _has(first.reader, second.reader.digest):
         return first.reader.folder
     unite = first.reader.manifest.classes != second.reader.manifest.classes

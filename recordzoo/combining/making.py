@@ -14,7 +14,7 @@ from recordzoo.preparing import Options, ensure
 from recordzoo.preparing.linking import LinkJob
 from recordzoo.publish.exchange import check_place
 from recordzoo.publish.output import ANOTHER_PATH, behind_links
-from recordzoo.recipes.combined.part import Part
+from recordzoo.recipes.combined.part import SetPart
 from recordzoo.recipes.combined.recipe import Change, CombinedRecipe
 from recordzoo.records.reader import RecordReader
 
@@ -27,7 +27,9 @@ class How(TypedDict, total=False):
     change: Change | None
 
 
-def make_combined(parts: Sequence[Part], output: str | os.PathLike[str], options: Options, **how: Unpack[How]) -> Path:
+def make_combined(
+    parts: Sequence[SetPart], output: str | os.PathLike[str], options: Options, **how: Unpack[How]
+) -> Path:
     """Make a set of the parts, unless it is there.
 
     Raises:
@@ -49,7 +51,7 @@ def make_combined(parts: Sequence[Part], output: str | os.PathLike[str], options
 
 
 def make_linked(
-    parts: Sequence[Part], output: str | os.PathLike[str] | None, options: Options, **how: Unpack[How]
+    parts: Sequence[SetPart], output: str | os.PathLike[str] | None, options: Options, **how: Unpack[How]
 ) -> Path:
     """Make a set that shares the shards of the parts; without `output` in the place of the first one.
 
@@ -76,7 +78,7 @@ def make_linked(
     return place
 
 
-def _may_link(parts: Sequence[Part], options: Options) -> bool:
+def _may_link(parts: Sequence[SetPart], options: Options) -> bool:
     """Whether the new set can share the shards of the parts, as they are.
 
     Not if records were left out: their values would stay in the shards, and `push` would publish them.
@@ -86,7 +88,7 @@ def _may_link(parts: Sequence[Part], options: Options) -> bool:
     return is_whole and not options.layout and not is_read
 
 
-def _place(parts: Sequence[Part], output: str | os.PathLike[str]) -> Path:
+def _place(parts: Sequence[SetPart], output: str | os.PathLike[str]) -> Path:
     if is_url(output):
         raise ArgumentError(
             f"{Url.parse(output)} is a URL; the new record set is made on this machine. Push it afterwards."

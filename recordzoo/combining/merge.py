@@ -8,7 +8,7 @@ from typing import Literal, Unpack
 from recordzoo.combining.making import make_combined
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing import Options, OwnOptions
-from recordzoo.recipes.combined.part import Part
+from recordzoo.recipes.combined.part import SetPart
 from recordzoo.records.manifest import SPLIT_PATTERN
 from recordzoo.records.reader import RecordReader
 
@@ -72,5 +72,5 @@ def merge(
             raise ArgumentError(f"Argument splits names {path!r}, which is none of the sets.")
         if not SPLIT_PATTERN.fullmatch(split):
             raise ArgumentError(f"{split!r} is no name of a split: small letters, digits and hyphens.")
-    parts = [Part(RecordReader(path), split=named.get(path, "")) for path in given]
+    parts = [SetPart(RecordReader(path), split=named.get(path, "")) for path in given]
     return make_combined(parts, output, wanted, unite=classes == "union")

@@ -8,7 +8,7 @@ from recordzoo.base.progress import Progress
 from recordzoo.combining.making import make_linked
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing import Options
-from recordzoo.recipes.combined.part import Part
+from recordzoo.recipes.combined.part import SetPart
 from recordzoo.recipes.combined.splitting import Division
 from recordzoo.records.manifest import ENDING
 from recordzoo.records.reader import RecordReader
@@ -56,7 +56,7 @@ def split(
     reader = RecordReader(records)
     division = Division(_share(val), by, seed)
     place = split_place(records) if output is None else output
-    return make_linked([Part(reader)], place, Options(refresh=refresh, progress=progress), change=division)
+    return make_linked([SetPart(reader)], place, Options(refresh=refresh, progress=progress), change=division)
 
 
 def split_place(records: str | os.PathLike[str]) -> Path:

@@ -12,7 +12,7 @@ from recordzoo.combining.choosing import checked_indices, class_numbers
 from recordzoo.combining.making import make_combined
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing import Options, OwnOptions
-from recordzoo.recipes.combined.part import Choice, Part
+from recordzoo.recipes.combined.part import Choice, SetPart
 from recordzoo.records.reader import RecordReader
 
 
@@ -98,7 +98,7 @@ def subset(
         )
     reader = RecordReader(records)
     labels = None if classes is None else class_numbers(reader, classes)
-    part = Part(reader, Choice(split, None if indices is None else checked_indices(indices), labels))
+    part = SetPart(reader, Choice(split, None if indices is None else checked_indices(indices), labels))
     if not len(part.positions):
         raise ArgumentError(f"No record of {reader.path} is left by what is chosen. Nothing was made.")
     return make_combined([part], output, wanted)

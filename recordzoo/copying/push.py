@@ -16,7 +16,7 @@ from recordzoo.copying.places import destination, parsed, read_manifest
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordError
 from recordzoo.net.crew import WORKERS, Crew
 from recordzoo.net.part import HashedFile
-from recordzoo.net.store import Entry, Store
+from recordzoo.net.store import Store, StoredFile
 from recordzoo.net.url import Url, is_url
 from recordzoo.records.files import Directory
 from recordzoo.records.manifest import MANIFEST_NAME
@@ -128,7 +128,7 @@ class PushJob:
         """Return what would be done, as far as sizes tell."""
         self._find_manifest()
         there = self.store.entries()
-        missing = [file for file in self.files if there.get(file.name, Entry(-1)).size_bytes != file.size_bytes]
+        missing = [file for file in self.files if there.get(file.name, StoredFile(-1)).size_bytes != file.size_bytes]
         self._is_compared = False
         return self._result({file.name: file.size_bytes for file in missing})
 
@@ -221,7 +221,7 @@ class PushJob:
         sent = crew.run(work, files)
         return [file for file, was_sent in zip(files, sent, strict=True) if was_sent]
 
-    def _is_there(self, file: HashedFile, entry: Entry | None, crew: Crew) -> bool:
+    def _is_there(self, file: HashedFile, entry: StoredFile | None, crew: Crew) -> bool:
         """Whether the store has a file's bytes."""
         local = self._checksums_of(file, crew)
         if entry is None or entry.size_bytes != file.size_bytes:

@@ -10,11 +10,11 @@ from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
 from recordzoo.families.path_loader import Loader, LoaderDataset
 from recordzoo.preparing import PrepareOptions
 
-Split = TypeVar("Split", bound=str)
+SplitName = TypeVar("SplitName", bound=str)
 """The names of the splits, for editors: `Literal["train", "test"]`."""
 
 
-class SplitDataset(ZooDataset, Generic[Split]):
+class SplitDataset(ZooDataset, Generic[SplitName]):
     """`ZooDataset` of one split; put it before the family. Where the catalogue has a part of that name, it is opened.
 
     Attributes:
@@ -28,7 +28,7 @@ class SplitDataset(ZooDataset, Generic[Split]):
     def __init__(
         self,
         root: Root,
-        split: Split = "train",  # type: ignore[assignment]  # all of them have a split of this name
+        split: SplitName = "train",  # type: ignore[assignment]  # all of them have a split of this name
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,
@@ -45,13 +45,13 @@ class SplitDataset(ZooDataset, Generic[Split]):
             self._part = split
 
 
-class SplitFilesDataset(SplitDataset[Split], LoaderDataset):
+class SplitFilesDataset(SplitDataset[SplitName], LoaderDataset):
     """`SplitDataset` whose user may give a loader."""
 
     def __init__(
         self,
         root: Root,
-        split: Split = "train",  # type: ignore[assignment]  # as above
+        split: SplitName = "train",  # type: ignore[assignment]  # as above
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,

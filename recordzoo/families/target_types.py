@@ -11,14 +11,14 @@ from recordzoo.errors import ArgumentError
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.path_loader import Loader
-from recordzoo.families.splits import Split, SplitFilesDataset
+from recordzoo.families.splits import SplitFilesDataset, SplitName
 from recordzoo.preparing import PrepareOptions
 
 TargetType = TypeVar("TargetType", bound=str)
 """The target types, for editors: `Literal["category", "bbox"]`."""
 
 
-class TargetTypesDataset(SplitFilesDataset[Split], ClassFolderDataset, Generic[Split, TargetType]):
+class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Generic[SplitName, TargetType]):
     """`ClassFolderDataset` with targets besides the label; `samples` has the label, whatever the target is.
 
     Attributes:
@@ -43,7 +43,7 @@ class TargetTypesDataset(SplitFilesDataset[Split], ClassFolderDataset, Generic[S
     def __init__(
         self,
         root: Root,
-        split: Split = "train",  # type: ignore[assignment]  # all of them have a split of this name
+        split: SplitName = "train",  # type: ignore[assignment]  # all of them have a split of this name
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,

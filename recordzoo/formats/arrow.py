@@ -30,7 +30,7 @@ _MAX_ROWS = 1 << 31  # of a batch; columns of nulls have no bytes that would bou
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ArrowPart:
     """Consecutive rows of a file.
 
     Attributes:
@@ -56,14 +56,14 @@ class TableParts:
     """
 
     schema: Any  # pyarrow has no types
-    parts: list[Part] = field(default_factory=list)
+    parts: list[ArrowPart] = field(default_factory=list)
     without_paths: set[str] = field(default_factory=set)
 
-    def add(self, part: Part) -> None:
+    def add(self, part: ArrowPart) -> None:
         """Add rows, to the last part while that is small."""
         last = self.parts[-1] if self.parts else None
         if last is not None and last.stop == part.start and last.size_bytes < PART_BYTES:
-            self.parts[-1] = Part(last.first_row, last.size_bytes + part.size_bytes, last.start, part.stop)
+            self.parts[-1] = ArrowPart(last.first_row, last.size_bytes + part.size_bytes, last.start, part.stop)
         else:
             self.parts.append(part)
 
@@ -95,7 +95,7 @@ def look(path: Path) -> TableParts:
             reader = pyarrow.ipc.open_file(file)
             count = reader.num_record_batches
             size = path.stat().st_size // max(1, count)
-            return TableParts(reader.schema, [Part(0, size, 0, count)])
+            return TableParts(reader.schema, [ArrowPart(0, size, 0, count)])
     with pyarrow.memory_map(str(path)) as file:
         found = TableParts(pyarrow.ipc.read_schema(file))
         found.without_paths = set(found.schema.names)
@@ -109,7 +109,7 @@ def look(path: Path) -> TableParts:
                 text = f"{path}, byte {begin:,}: {batch.num_rows:,} rows are too many; the file is damaged."
                 raise SourceError(text, path=str(path))
             found.without_paths -= {n for n in found.without_paths if _has_paths(batch.column(n))}
-            found.add(Part(first_row, file.tell() - begin, begin, file.tell()))
+            found.add(ArrowPart(first_row, file.tell() - begin, begin, file.tell()))
             begin, first_row = file.tell(), first_row + batch.num_rows
         file.seek(begin)
         if not file.read(8).startswith(_ENDS):

@@ -15,7 +15,7 @@ from typing_extensions import override
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.formats.base import PIECE_SAMPLES, Foreign, Piece, Sample
 from recordzoo.formats.lmdb_layouts import KNOWN, ordered, recognised
-from recordzoo.formats.lmdb_pages import DATA_FILE, Database, Entry, Tree
+from recordzoo.formats.lmdb_pages import DATA_FILE, Database, PageEntry, PageTree
 from recordzoo.formats.lmdb_values import ForeignValueError, Layout, Value
 from recordzoo.recipes.base import NO_TARGET
 from recordzoo.recipes.images import sniffed_ending
@@ -49,7 +49,7 @@ def find(location: str, fields: Mapping[str, str], layout: str = "") -> Foreign 
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LmdbPart:
     """One database, listed: its file with size and time, and its records in their order.
 
     Attributes:
@@ -62,8 +62,8 @@ class Part:
     tree: str
     file: Path
     status: tuple[int, int]
-    entries: Sequence[Entry]
-    labels: Sequence[Entry] = ()
+    entries: Sequence[PageEntry]
+    labels: Sequence[PageEntry] = ()
 
     @property
     def name(self) -> str:
@@ -79,7 +79,7 @@ class Part:
 class Records(Piece):
     """Some consecutive records of a database, with their places in it."""
 
-    part: Part | None = None
+    part: LmdbPart | None = None
 
     def values(self) -> Iterator[tuple[str, str, bytes, bytes | None]]:
         """Yield each record's name, where it is, for messages, its value, and its label if it has a key of its own.
@@ -113,7 +113,7 @@ class LMDB(Foreign):
         super().__init__(location, fields)
         self.check_fields(("image", "target"))
         self.format, self._files, self._layout, self._kind = layout.name if layout else "", files, layout, ""
-        self._parts: Sequence[Part] = ()
+        self._parts: Sequence[LmdbPart] = ()
 
     # Any: what pickle keeps.
     def __getstate__(self) -> dict[str, Any]:
@@ -137,11 +137,11 @@ class LMDB(Foreign):
             ArchiveError: A database is damaged.
             SourceError: It is of no known layout, or not of the wanted one, or empty.
         """
-        parts: list[Part] = []
+        parts: list[LmdbPart] = []
         for folder, file in self._files.items():
             with Database(file) as database:
                 for name, tree in _trees(database).items():
-                    part = Part(folder, name, file, database.status, tuple(database.entries(tree)))
+                    part = LmdbPart(folder, name, file, database.status, tuple(database.entries(tree)))
                     if part.entries:
                         self._layout = self._layout or recognised(database, part.entries)
                         entries, labels = ordered(database, part.entries, self._layout)
@@ -273,7 +273,7 @@ def _numbered_parts(names: Collection[str], path: Path) -> list[str]:
     return wanted
 
 
-def _trees(database: Database) -> dict[str, Tree]:
+def _trees(database: Database) -> dict[str, PageTree]:
     """Find a file's databases: its only one by an empty name, or TorchRecord's named ones in their order.
 
     Raises:

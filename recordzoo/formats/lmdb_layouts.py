@@ -30,7 +30,7 @@ import numpy as np
 from recordzoo.base.packages import is_installed, need
 from recordzoo.errors import SourceError
 from recordzoo.formats import folder2lmdb
-from recordzoo.formats.lmdb_pages import DATA_FILE, Database, Entry
+from recordzoo.formats.lmdb_pages import DATA_FILE, Database, PageEntry
 from recordzoo.formats.lmdb_values import ForeignValueError, Layout, Order, Read, Value, as_label, numbered
 from recordzoo.formats.protobuf import parsed
 from recordzoo.recipes.images import sniffed_ending
@@ -207,8 +207,8 @@ KNOWN = {
 
 
 def ordered(
-    database: Database, entries: Sequence[Entry], layout: Layout
-) -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:
+    database: Database, entries: Sequence[PageEntry], layout: Layout
+) -> tuple[tuple[PageEntry, ...], tuple[PageEntry, ...]]:
     """Put a database's records in their order, without the keys that are none; also return their labels' keys.
 
     Raises:
@@ -225,7 +225,7 @@ def ordered(
     return tuple(entries[place] for place in places), tuple(entries[place] for place in labels)
 
 
-def recognised(database: Database, entries: Sequence[Entry]) -> Layout:
+def recognised(database: Database, entries: Sequence[PageEntry]) -> Layout:
     """Find the layout by the keys, or by the first value.
 
     Raises:

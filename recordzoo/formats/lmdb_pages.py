@@ -28,7 +28,7 @@ _MAX_DEPTH = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PageEntry:
     """A key and the place of its value in the file."""
 
     key: bytes
@@ -37,7 +37,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class PageTree:
     """One database of a file: the unnamed one, whose name is empty, or a named one.
 
     Attributes:
@@ -96,15 +96,15 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def trees(self) -> list[Tree]:
+    def trees(self) -> list[PageTree]:
         """Return the named databases in LMDB's order, or the unnamed one if it has none.
 
         Raises:
             ArchiveError: The file is cut or damaged.
             SourceError: It holds both named databases and values, or named databases with an order of their own.
         """
-        main = Tree(b"", self.meta.root, self.meta.entries)
-        found: list[Tree] = []
+        main = PageTree(b"", self.meta.root, self.meta.entries)
+        found: list[PageTree] = []
         for page, node, _ in self._nodes(main):
             tree = self._named(page, node)
             if tree is None:
@@ -114,7 +114,7 @@ class Database:
             found.append(tree)
         return found or [main]
 
-    def entries(self, tree: Tree | None = None) -> Iterator[Entry]:
+    def entries(self, tree: PageTree | None = None) -> Iterator[PageEntry]:
         """Yield every key of a database, in LMDB's order, with the place of its value.
 
         Args:
@@ -124,7 +124,7 @@ class Database:
             ArchiveError: The file is cut or damaged: a page is not what must stand there, or leads outside of it.
             SourceError: It holds named databases, or several values for a key.
         """
-        tree = tree or Tree(b"", self.meta.root, self.meta.entries)
+        tree = tree or PageTree(b"", self.meta.root, self.meta.entries)
         before: bytes | None = None
         count = 0
         for page, node, number in self._nodes(tree):
@@ -137,7 +137,7 @@ class Database:
         if count != tree.entries:
             raise self._damaged(f"its tree has {count:,} keys, its head says {tree.entries:,}")
 
-    def value(self, entry: Entry) -> bytes:
+    def value(self, entry: PageEntry) -> bytes:
         """Read a value.
 
         Raises:
@@ -154,7 +154,7 @@ class Database:
             raise self._damaged(f"page {number} is not the value of {entry.key!r}")
         return data[PAGE_HEADER:]
 
-    def _nodes(self, tree: Tree) -> Iterator[tuple[bytes, int, int]]:
+    def _nodes(self, tree: PageTree) -> Iterator[tuple[bytes, int, int]]:
         """Yield each leaf's nodes in the order of their keys: the page, the node's place in it, the page's number."""
         if tree.root == _NO_ROOT:
             return
@@ -193,7 +193,7 @@ class Database:
             raise self._damaged(f"page {number} has a node outside itself")
         return flags, page, nodes
 
-    def _named(self, page: bytes, node: int) -> Tree | None:
+    def _named(self, page: bytes, node: int) -> PageTree | None:
         """Read a node's named database; None if it has a plain value."""
         low, high, flags, key_length = _NODE.unpack_from(page, node)
         start = node + _NODE.size + key_length
@@ -205,9 +205,9 @@ class Database:
         _, order, _, _, _, _, entries, root = _DB.unpack_from(page, start)
         if order:
             raise self._foreign(key, "a named database with an order of its own")
-        return Tree(key, root, entries)
+        return PageTree(key, root, entries)
 
-    def _entry(self, page: bytes, node: int, number: int) -> Entry:
+    def _entry(self, page: bytes, node: int, number: int) -> PageEntry:
         low, high, flags, key_length = _NODE.unpack_from(page, node)
         size = self.meta.page_size
         start = node + _NODE.size + key_length
@@ -224,7 +224,7 @@ class Database:
             raise self._damaged(f"page {number} has a node outside itself")
         if offset + length > self.status[0] or offset < 2 * size:
             raise self._damaged(f"the value of {key!r} lies outside the file, which may be cut")
-        return Entry(key, offset, length)
+        return PageEntry(key, offset, length)
 
     def _read(self, offset: int, length: int) -> bytes:
         parts = []

@@ -68,7 +68,7 @@ class MongoCollection(Foreign):
     def __init__(self, location: str, fields: Mapping[str, str]) -> None:
         super().__init__(shown(location), fields)
         need("pymongo", "mongodb", "MongoDB is read")
-        self._place = _Place.parse(location)
+        self._place = _FilePiece.parse(location)
         with self._connected() as client:
             self._is_gridfs = self._has_files(client)
             documents = self._documents(client)
@@ -167,7 +167,7 @@ class MongoCollection(Foreign):
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _FilePiece:
     """What an address says.
 
     Attributes:
@@ -182,7 +182,7 @@ class _Place:
     collection: str
 
     @classmethod
-    def parse(cls, location: str) -> "_Place":
+    def parse(cls, location: str) -> "_FilePiece":
         """Split an address."""
         scheme, _, rest = public_url(location).partition("://")
         login = location[len(scheme) + len("://") : len(location) - len(rest)]

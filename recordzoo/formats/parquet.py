@@ -14,9 +14,9 @@ from typing_extensions import override
 from recordzoo.base.packages import need
 from recordzoo.base.types import JSON
 from recordzoo.errors import OtherSourceError, SourceError
-from recordzoo.formats.arrow import ROWS_AT_ONCE, Part, TableParts
+from recordzoo.formats.arrow import ROWS_AT_ONCE, ArrowPart, TableParts
 from recordzoo.formats.hf_features import ARRAYS
-from recordzoo.formats.samples import Content, Field, Sample, text_of
+from recordzoo.formats.samples import Content, ExportSample, Field, text_of
 from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, plain, sync
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def look(path: Path) -> TableParts:
             if group.num_rows < 0:
                 raise SourceError(f"{path}: row group {number} has {group.num_rows} rows.", path=str(path))
             without -= {name for name in without if _has_paths(group, name)}
-            found.add(Part(first_row, max(1, group.total_byte_size), number, number + 1))
+            found.add(ArrowPart(first_row, max(1, group.total_byte_size), number, number + 1))
             first_row += group.num_rows
         found.without_paths = without
     return found
@@ -107,7 +107,7 @@ class ParquetWriter(Writer):
         """Write nothing: the schema has the names of the classes."""
 
     # Any: values of all kinds.
-    def _row(self, sample: Sample) -> dict[str, Any]:
+    def _row(self, sample: ExportSample) -> dict[str, Any]:
         row: dict[str, Any] = {"image": {"bytes": sample.image, "path": _file_name(sample)}, "name": sample.name}
         if sample.label is not None:
             row["label"] = sample.label
@@ -141,7 +141,7 @@ class ParquetWriter(Writer):
         return pyarrow.schema([(name, kind) for name, (kind, _) in columns.items()], about)
 
 
-def _file_name(sample: Sample) -> str:
+def _file_name(sample: ExportSample) -> str:
     return sample.name.rpartition("/")[2]
 
 

@@ -40,7 +40,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ExportSample:
     """One record.
 
     Attributes:
@@ -103,7 +103,7 @@ class Content:
         """Return the name of a label's class; "" if it has none."""
         return printable(self.classes[label]) if label is not None and 0 <= label < len(self.classes) else ""
 
-    def sample(self, position: int) -> Sample:
+    def sample(self, position: int) -> ExportSample:
         """Read one record.
 
         Raises:
@@ -114,7 +114,7 @@ class Content:
         image, ending = self._image(position, name)
         label = self.label(position)
         fields = {field.name: self.reader.value(field.name, position) for field in self.fields}
-        return Sample(name, image, ending, label, self.class_name(label), fields)
+        return ExportSample(name, image, ending, label, self.class_name(label), fields)
 
     def _image(self, position: int, name: str) -> tuple[bytes, str]:
         value = self.reader.value("image", position)
@@ -193,7 +193,7 @@ def _all_splits(reader: RecordReader) -> dict[str, NDArray[np.int64]]:
     return found
 
 
-def text_of(field: Field, sample: Sample) -> str:
+def text_of(field: Field, sample: ExportSample) -> str:
     """Return the text of a field as one that can be written as UTF-8.
 
     Raises:

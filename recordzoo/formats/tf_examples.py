@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import OtherSourceError, SourceError
 from recordzoo.formats.protobuf import empty, parsed
-from recordzoo.formats.samples import Field, Sample, text_of
+from recordzoo.formats.samples import ExportSample, Field, text_of
 from recordzoo.formats.writing import json_line
 from recordzoo.recipes.images import sniffed_ending
 
@@ -143,7 +143,7 @@ def written_example(features: Iterator[tuple[str, Written]]) -> bytes:
     return bytes(example.SerializeToString())
 
 
-def features_of_field(field: Field, sample: Sample) -> Iterator[tuple[str, Written]]:
+def features_of_field(field: Field, sample: ExportSample) -> Iterator[tuple[str, Written]]:
     """Yield the features of a field. An `Example` has lists only: arrays get their shape beside them.
 
     Raises:
@@ -169,7 +169,7 @@ SHAPE, DTYPE = "/shape", "/dtype"
 _WIDE = (np.float64, np.uint64)  # an `Example` has no such numbers: an array's are its bytes, little-endian
 
 
-def _features_of_numbers(field: Field, sample: Sample, numbers: NDArray[Any]) -> Iterator[tuple[str, Written]]:
+def _features_of_numbers(field: Field, sample: ExportSample, numbers: NDArray[Any]) -> Iterator[tuple[str, Written]]:
     is_array = field.kind == "raw" or numbers.ndim > 1
     if is_array and numbers.dtype in _WIDE:
         yield field.name, ("texts", [numbers.tobytes()])

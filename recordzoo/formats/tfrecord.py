@@ -20,8 +20,7 @@ from recordzoo.base.packages import is_installed, need
 from recordzoo.errors import SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample, first_of
 from recordzoo.formats.naming import IMAGES, LABELS, image_ending, usual_key
-from recordzoo.formats.samples import Content
-from recordzoo.formats.samples import Sample as Record
+from recordzoo.formats.samples import Content, ExportSample
 from recordzoo.formats.sets import refuse_missing, split_names
 from recordzoo.formats.tf_examples import (
     DTYPE,
@@ -224,7 +223,7 @@ class TFRecordWriter(Writer):
             sync(file)
             return Written({name: file.tell()})
 
-    def _features(self, sample: Record) -> Iterator[tuple[str, Feature]]:
+    def _features(self, sample: ExportSample) -> Iterator[tuple[str, Feature]]:
         ending = _FORMATS.get(sample.ending, sample.ending[1:].upper().encode())
         yield "image/encoded", ("texts", [sample.image])
         yield "image/format", ("texts", [ending])

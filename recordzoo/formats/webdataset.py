@@ -18,7 +18,7 @@ from typing_extensions import override
 from recordzoo.errors import SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample
 from recordzoo.formats.folder import split_ending, unique
-from recordzoo.formats.samples import Sample as Record
+from recordzoo.formats.samples import ExportSample
 from recordzoo.formats.sets import TAR_ENDINGS, find_shards, shard_pieces
 from recordzoo.formats.tar_keys import Keys, as_text, decode, look, stored_as
 from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, sync
@@ -199,7 +199,7 @@ class WebDatasetWriter(Writer):
             sync(file)
             return Written({name: file.tell()})
 
-    def _files(self, sample: Record) -> Iterator[tuple[str, bytes]]:
+    def _files(self, sample: ExportSample) -> Iterator[tuple[str, bytes]]:
         """Yield the files of a sample: ending and bytes."""
         yield sample.ending or _UNKNOWN, sample.image
         if sample.label is not None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from recordzoo.base import durable
 from recordzoo.base.types import JSON
 from recordzoo.formats.base import CLASSES_NAME
-from recordzoo.formats.samples import Content, Sample
+from recordzoo.formats.samples import Content, ExportSample
 
 Tick = Callable[[int], None]
 """Told how many stored bytes more are written."""
@@ -116,7 +116,7 @@ class Writer(ABC):
         if self.content.classes:
             durable.write_file(folder / CLASSES_NAME, json_line(list(self.content.classes), indent=0))
 
-    def samples(self, shard: Shard, tick: Tick) -> Iterator[tuple[int, Sample]]:
+    def samples(self, shard: Shard, tick: Tick) -> Iterator[tuple[int, ExportSample]]:
         """Read the samples of a shard, each with its place in it."""
         positions = shard.positions.tolist()
         self.content.reader.hint("image", positions)

@@ -24,7 +24,7 @@ _SKIPPED_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
-class _Place:
+class _SamplerPlace:
     """Where the user is in an epoch.
 
     Attributes:
@@ -61,7 +61,7 @@ class IteratedOrders:
         self._parts = [sampler] if inner is None else [sampler, inner]
         self._ranks = Ranks()
         self._told = self._epoch_of_sampler()
-        self._place = _Place(self._told or 0)
+        self._place = _SamplerPlace(self._told or 0)
         self._begun: object | None = None  # what stands for the epoch that has begun
         self._is_over = False
 
@@ -83,7 +83,7 @@ class IteratedOrders:
             self._set(upcoming)
         place = self._of_these_ranks()
         if place.samples and not self._has_more(place.samples):
-            self._place = place = _Place(place.epoch + 1)
+            self._place = place = _SamplerPlace(place.epoch + 1)
         self._tell(place.epoch)
         seed = self._seed.settle(self._num_ranks())
         self._begun, self._is_over = object(), False
@@ -99,7 +99,7 @@ class IteratedOrders:
         """Return the seed and where the user is; at the end of an epoch, the beginning of the next one."""
         place = self._place
         if self._is_over:
-            place = _Place(place.epoch + 1)
+            place = _SamplerPlace(place.epoch + 1)
         if not place.samples and place.generator is None:
             num_replicas, rank = self._replicas()
             own = self._own_generator()
@@ -120,7 +120,7 @@ class IteratedOrders:
         text = state.get("generator")
         _check_generator(text, (self._own_generator() or torch.default_generator).device)
         self._seed.set(state["seed"])
-        self._place = _Place(**{name: state[name] for name in names}, generator=text)
+        self._place = _SamplerPlace(**{name: state[name] for name in names}, generator=text)
         self._begun, self._is_over = None, False
         self._tell(self._place.epoch)
 
@@ -130,7 +130,7 @@ class IteratedOrders:
             self._begun = None
 
     def _set(self, epoch: int) -> None:
-        self._place, self._begun, self._is_over = _Place(epoch), None, False
+        self._place, self._begun, self._is_over = _SamplerPlace(epoch), None, False
 
     def _tell(self, epoch: int) -> None:
         for part in self._parts:
@@ -158,7 +158,7 @@ class IteratedOrders:
                 return part.num_replicas, getattr(part, "rank", 0)
         return self._ranks.now()
 
-    def _of_these_ranks(self) -> _Place:
+    def _of_these_ranks(self) -> _SamplerPlace:
         """Return where this rank begins, which is another place if the state is from another number of ranks."""
         place, (num_replicas, rank) = self._place, self._replicas()
         if not place.samples or place.num_replicas == num_replicas:
@@ -178,7 +178,7 @@ class IteratedOrders:
         left = len(self._sampler) - taken  # if it is negative, it is another sampler, which is refused later
         return left < 0 or num_batches(left, self._batch_size, self._drop_last) > 0
 
-    def _wanted(self, begun: object, place: _Place) -> Iterator[Wanted]:
+    def _wanted(self, begun: object, place: _SamplerPlace) -> Iterator[Wanted]:
         own = self._own_generator()
         generator = own or torch.default_generator
         start = generator.get_state()
@@ -200,7 +200,7 @@ class IteratedOrders:
             reached = replace(place, samples=count, checksum=checksum)
             yield Wanted(keys, places, self._mark(begun, reached, is_last=is_last), upcoming, NONE)
 
-    def _resumed(self, place: _Place) -> tuple[Iterator[list[Any]], int]:
+    def _resumed(self, place: _SamplerPlace) -> tuple[Iterator[list[Any]], int]:
         """Return the batches from a place on, and the checksum of the keys before it.
 
         Raises:
@@ -228,7 +228,7 @@ class IteratedOrders:
             if len(batch) == size or not self._drop_last:
                 yield batch
 
-    def _mark(self, begun: object, reached: _Place, *, is_last: bool) -> Callable[[], None]:
+    def _mark(self, begun: object, reached: _SamplerPlace, *, is_last: bool) -> Callable[[], None]:
         def mark() -> None:
             if begun is self._begun:
                 self._place, self._is_over = reached, is_last
@@ -236,7 +236,7 @@ class IteratedOrders:
         return mark
 
 
-def _known(place: _Place, rank: int) -> int:
+def _known(place: _SamplerPlace, rank: int) -> int:
     """Return the checksum to compare with; -1 if it is that of another rank."""
     return place.checksum if place.rank == rank else -1
 

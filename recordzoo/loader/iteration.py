@@ -129,10 +129,10 @@ class Unbegun(Iterator[Any]):
             self._batches.close()
 
 
-class Epoch(Iterator[Any], ABC):
+class BatchIterator(Iterator[Any], ABC):
     """The batches of an epoch in host memory, for the user or for `OnDevice`."""
 
-    def __iter__(self) -> "Epoch":
+    def __iter__(self) -> "BatchIterator":
         return self
 
     # Any, here and below: as above.
@@ -191,7 +191,7 @@ class Home:
             )
 
 
-class Iteration(Epoch):
+class Iteration(BatchIterator):
     """An epoch made by threads, which end when it is exhausted, closed or garbage-collected.
 
     The threads refer to pieces and maker, never to this object: otherwise it would never be garbage-collected.
@@ -214,7 +214,7 @@ class Iteration(Epoch):
         self._forgotten = weakref.finalize(self, self._pool.shutdown, wait=False, cancel_futures=True)
 
     def take(self) -> tuple[Any, Wanted]:
-        """See `Epoch`."""
+        """See `BatchIterator`."""
         self._home.check()
         try:
             self._work_ahead()
@@ -236,7 +236,7 @@ class Iteration(Epoch):
             raise
 
     def is_ready(self) -> bool:
-        """See `Epoch`."""
+        """See `BatchIterator`."""
         return bool(self._pending) and self._pending[0].batch.done()
 
     def close(self) -> None:

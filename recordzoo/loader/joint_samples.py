@@ -5,7 +5,7 @@ from typing import Any
 
 from recordzoo.loader.leaf import JointLeaf
 from recordzoo.loader.samples import Made, Rows, SampleMaker
-from recordzoo.loader.work import Opened, Piece
+from recordzoo.loader.work import BatchPiece, Opened
 from recordzoo.transforms.joint import frame_of
 from recordzoo.transforms.steps import num_draws
 
@@ -15,13 +15,13 @@ from recordzoo.transforms.steps import num_draws
 class JointMaker(SampleMaker):
     """A `SampleMaker` for datasets of which some transform image and target together."""
 
-    def made(self, piece: Piece) -> Made:
+    def made(self, piece: BatchPiece) -> Made:
         """Make the samples of a piece; images of one size share one tensor."""
         together = Rows(len(piece), self.allocate)
         samples = [self._sample(piece, number, together) for number in range(len(piece))]
         return Made([image for image, _ in samples], [target for _, target in samples], None, piece)
 
-    def _sample(self, piece: Piece, number: int, together: Rows) -> tuple[Any, Any]:
+    def _sample(self, piece: BatchPiece, number: int, together: Rows) -> tuple[Any, Any]:
         leaf, index = self.source.leaves[piece.leaves[number]], int(piece.inner[number])
         if not isinstance(leaf, JointLeaf):
             made = super().made(piece.of([number]))

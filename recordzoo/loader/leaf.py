@@ -8,7 +8,7 @@ from typing import Any
 
 from recordzoo.images.deferred import deferring
 from recordzoo.loader.order import Indices
-from recordzoo.loader.stores import Records, Store
+from recordzoo.loader.stores import Records, SampleStore
 from recordzoo.sampling.labels import NewNumbers
 from recordzoo.transforms.joint import JointPlan, as_plain
 from recordzoo.transforms.plan import Views
@@ -26,7 +26,7 @@ class Leaf(ABC):
         views: The plan of its transforms.
     """
 
-    def __init__(self, dataset: Any, store: Store, views: Views) -> None:
+    def __init__(self, dataset: Any, store: SampleStore, views: Views) -> None:
         self.dataset, self.store, self.views = dataset, store, views
 
     @property
@@ -76,7 +76,7 @@ class ImageLeaf(Leaf):
         target_transform: What happens to a target.
     """
 
-    def __init__(self, dataset: Any, store: Store, transform: Any, target_transform: Any) -> None:
+    def __init__(self, dataset: Any, store: SampleStore, transform: Any, target_transform: Any) -> None:
         super().__init__(dataset, store, read_views(transform))
         self._new_numbers = target_transform if isinstance(target_transform, NewNumbers) else None
         self.target_transform: Callable[[Any], Any] | None = None if self._new_numbers else target_transform
@@ -111,7 +111,7 @@ class ImageLeaf(Leaf):
             return self.target_transform(found)
 
     def targets(self, indices: Indices) -> Any:
-        """Return the targets of samples: as `Store.targets` without a transform, otherwise a list."""
+        """Return the targets of samples: as `SampleStore.targets` without a transform, otherwise a list."""
         if self._new_numbers:
             return self._new_numbers.of(self.store.targets(indices))
         if self.target_transform is None:

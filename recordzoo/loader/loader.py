@@ -25,7 +25,7 @@ from recordzoo.loader.choice import Choice, choose, choose_seeded, is_other, see
 from recordzoo.loader.device import OnDevice
 from recordzoo.loader.explain import batch_lines, sample_lines, warn
 from recordzoo.loader.iterated import IteratedOrders
-from recordzoo.loader.iteration import Epoch, Iteration, Pace, Unbegun
+from recordzoo.loader.iteration import BatchIterator, Iteration, Pace, Unbegun
 from recordzoo.loader.makers import Maker, RowMaker
 from recordzoo.loader.making import Making
 from recordzoo.loader.order import EpochBatches, Orders, SampledOrders, Wanted
@@ -271,7 +271,7 @@ class RecordLoader(DataLoader[Any]):
         """
         return Unbegun(self._begin)
 
-    def _begin(self) -> Epoch | OnDevice:
+    def _begin(self) -> BatchIterator | OnDevice:
         source, making = BatchSource(self.dataset), self._making()
         if making.skips and not source.leaves:
             raise ArgumentError(
@@ -284,7 +284,7 @@ class RecordLoader(DataLoader[Any]):
         choice = self._chosen(making, source, maker)
         order = self._orders.begin()
         if choice.workers == "processes":
-            iteration: Epoch = self._in_processes(making, source, maker, order)
+            iteration: BatchIterator = self._in_processes(making, source, maker, order)
         else:
             self._processes = None
             # Of single samples there are as many ahead as of worker processes' batches, or most threads would wait.

@@ -14,7 +14,7 @@ from recordzoo.errors import CorruptRecordError, EmptyBatchError, ImageError, Re
 from recordzoo.families.selection import Uneven
 from recordzoo.loader.buffers import Buffers
 from recordzoo.loader.source import BatchSource
-from recordzoo.loader.work import Piece, open_views, opened_at_once, targets_of
+from recordzoo.loader.work import BatchPiece, open_views, opened_at_once, targets_of
 from recordzoo.loader.writer import RowWriter, with_values
 from recordzoo.pixels.render import Precision
 
@@ -56,7 +56,7 @@ class Less(NamedTuple):
     failures: list[str]
 
 
-class _Part(NamedTuple):
+class _BatchPart(NamedTuple):
     """A piece with `on_error="skip"`: its rows in use, and the errors of samples that were left out."""
 
     made: Any
@@ -79,7 +79,7 @@ class Maker(ABC):
         """Return the memory for a batch of this many samples."""
         return Memory(list)
 
-    def make(self, piece: Piece, memory: Memory) -> Any:
+    def make(self, piece: BatchPiece, memory: Memory) -> Any:
         """Make a piece."""
         if not self._skips:
             return self._make(piece, memory)
@@ -91,7 +91,7 @@ class Maker(ABC):
             if not failures:
                 raise
             made = self._make(piece, memory) if len(piece) else None
-        return _Part(made, slice(piece.start, piece.start + len(piece)), failures)
+        return _BatchPart(made, slice(piece.start, piece.start + len(piece)), failures)
 
     def batch(self, memory: Memory, parts: list[Any]) -> Any:
         """Make a batch of its pieces, as `make` returned them; a `Less` if samples were left out.
@@ -112,7 +112,7 @@ class Maker(ABC):
         rows = [torch.cat([tensor[part.rows] for part in kept]) for tensor in memory.tensors]
         return Less(self._batch(Memory(lambda: rows), [part.made for part in kept]), failures)
 
-    def _without_failures(self, piece: Piece) -> tuple[Piece, list[str]]:
+    def _without_failures(self, piece: BatchPiece) -> tuple[BatchPiece, list[str]]:
         """Return the samples of a piece that can be decoded, and the errors of the others."""
         good, failures = [], []
         for number, (leaf, index) in enumerate(zip(piece.leaves, piece.inner.tolist(), strict=True)):
@@ -127,7 +127,7 @@ class Maker(ABC):
         return piece.of(good), failures
 
     @abstractmethod
-    def _make(self, piece: Piece, memory: Memory) -> Any:
+    def _make(self, piece: BatchPiece, memory: Memory) -> Any:
         """Make all samples of a piece."""
 
     @abstractmethod
@@ -166,7 +166,7 @@ class RowMaker(Maker):
         """See `Maker`."""
         return Memory(lambda: [each.take(count) for each in self.buffers])
 
-    def _make(self, piece: Piece, memory: Memory) -> Any:
+    def _make(self, piece: BatchPiece, memory: Memory) -> Any:
         """Fill rows; return targets."""
         at_once = opened_at_once(self.source)
         for start in range(0, len(piece), at_once):

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, get_worker_info
 
 from recordzoo.errors import ArgumentError
-from recordzoo.loader.iteration import Epoch, Home, late
+from recordzoo.loader.iteration import BatchIterator, Home, late
 from recordzoo.loader.makers import Maker
 from recordzoo.loader.making import Making
 from recordzoo.loader.order import Drawing, EpochBatches, Wanted
 from recordzoo.loader.sending import Sent
 from recordzoo.loader.source import BatchSource
-from recordzoo.loader.work import Piece, batch_seed, cut
+from recordzoo.loader.work import BatchPiece, batch_seed, cut
 from recordzoo.net.background import Background
 from recordzoo.sampling.ahead import follow_plans, planned_sets
 from recordzoo.sampling.storage import forget, hint, will_need
@@ -47,7 +47,7 @@ class _Task:
         planned: Digests of the record sets whose shards the parent process fetches ahead; None if none is at a URL.
     """
 
-    piece: Piece
+    piece: BatchPiece
     seed: int
     upcoming: NDArray[np.int64]
     planned: set[str] | None
@@ -190,7 +190,7 @@ class Workers(DataLoader[Any]):
         """Do nothing: `DataLoader` warns of more worker processes than cores, and here their number may be a guess."""
 
 
-class ProcessIteration(Epoch):
+class ProcessIteration(BatchIterator):
     """An epoch made by worker processes.
 
     Args:
@@ -208,7 +208,7 @@ class ProcessIteration(Epoch):
         _begun.add(self)
 
     def take(self) -> tuple[Any, Wanted]:
-        """See `Epoch`.
+        """See `BatchIterator`.
 
         Raises:
             ArgumentError: A newer iterator has taken the persistent workers.

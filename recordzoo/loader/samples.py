@@ -16,7 +16,7 @@ from recordzoo.loader.generators import seeded
 from recordzoo.loader.leaf import ImageLeaf
 from recordzoo.loader.makers import Maker, Memory, collated_targets
 from recordzoo.loader.source import BatchSource
-from recordzoo.loader.work import Opened, Piece, check_sizes, open_views, opened_at_once
+from recordzoo.loader.work import BatchPiece, Opened, check_sizes, open_views, opened_at_once
 from recordzoo.loader.writer import RowWriter, finished
 from recordzoo.pixels.render import Precision, to_picture
 from recordzoo.transforms.plan import Plan, Transform
@@ -48,7 +48,7 @@ class Made(NamedTuple):
     images: list[Any]
     targets: list[Any]
     rows: list[torch.Tensor] | None
-    piece: Piece
+    piece: BatchPiece
 
 
 class SampleMaker(Maker):
@@ -85,7 +85,7 @@ class SampleMaker(Maker):
         self._is_stacked, self._is_deterministic = is_stacked, deterministic
         self._writers: dict[tuple[int, Size], RowWriter] = {}
 
-    def _make(self, piece: Piece, memory: Memory) -> Any:
+    def _make(self, piece: BatchPiece, memory: Memory) -> Any:
         """Return samples: a list of them, or a `Made`."""
         if self.source.leaves:
             return self.made(piece)
@@ -112,11 +112,11 @@ class SampleMaker(Maker):
                 check_sizes(self.source, [(part.piece, part.images) for part in made], err)
             raise
 
-    def _taken(self, piece: Piece, number: int, key: Any) -> Any:
+    def _taken(self, piece: BatchPiece, number: int, key: Any) -> Any:
         with self.seeding(piece, number):
             return self._dataset[key]
 
-    def made(self, piece: Piece) -> Made:
+    def made(self, piece: BatchPiece) -> Made:
         """Make the images and targets of a piece."""
         kinds = {(leaf.views.is_list, len(leaf.views.plans)) for leaf in self.source.leaves}
         num_views = max(number for _, number in kinds)
@@ -132,13 +132,13 @@ class SampleMaker(Maker):
         are_alike = len(kinds) == 1 and all(each is not None for each in whole)
         return Made(images, targets, whole if are_alike else None, piece)  # type: ignore[arg-type]  # none is None
 
-    def _target(self, piece: Piece, number: int) -> Any:
+    def _target(self, piece: BatchPiece, number: int) -> Any:
         leaf = self.source.leaves[piece.leaves[number]]
         assert isinstance(leaf, ImageLeaf)
         with contextlib.nullcontext() if leaf.target_transform is None else self.seeding(piece, number, -1):
             return leaf.target(int(piece.inner[number]))
 
-    def _images(self, piece: Piece, numbers: range, opened: list[list[Opened]], rows: list["Rows"]) -> list[Any]:
+    def _images(self, piece: BatchPiece, numbers: range, opened: list[list[Opened]], rows: list["Rows"]) -> list[Any]:
         """Return the images of some samples of a piece: for each its view, or a list of views."""
         views: list[list[Any]] = [[None] * len(each) for each in opened]
         for view, memory in enumerate(rows):
@@ -221,7 +221,7 @@ class SampleMaker(Maker):
                 made += self._tensors([image], rows)
         return made
 
-    def seeding(self, piece: Piece, number: int, part: int = 0) -> contextlib.AbstractContextManager[None]:
+    def seeding(self, piece: BatchPiece, number: int, part: int = 0) -> contextlib.AbstractContextManager[None]:
         """Return the context for one part of a sample: the number of a view, or -1 for the target."""
         if not self._is_deterministic:
             return contextlib.nullcontext()

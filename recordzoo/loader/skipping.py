@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from recordzoo.loader.iteration import Epoch
+from recordzoo.loader.iteration import BatchIterator
 from recordzoo.loader.makers import Less
 from recordzoo.loader.order import Wanted
 
@@ -29,7 +29,7 @@ class _Tally:
             )
 
 
-class Counting(Epoch):
+class Counting(BatchIterator):
     """Gives the batches of an epoch, counts the samples that they lack, and logs the number when the epoch ends.
 
     Args:
@@ -37,12 +37,12 @@ class Counting(Epoch):
         count: Called with the number of samples that a batch lacks, when the user has got it.
     """
 
-    def __init__(self, batches: Epoch, count: Callable[[int], None]) -> None:
+    def __init__(self, batches: BatchIterator, count: Callable[[int], None]) -> None:
         self._batches, self._count, self._tally = batches, count, _Tally()
         self._log = weakref.finalize(self, self._tally.log)
 
     def take(self) -> tuple[Any, Wanted]:
-        """See `Epoch`."""
+        """See `BatchIterator`."""
         try:
             batch, wanted = self._batches.take()
         except BaseException:  # the last batch, too
@@ -61,10 +61,10 @@ class Counting(Epoch):
         return batch.batch, replace(wanted, mark=mark)
 
     def is_ready(self) -> bool:
-        """See `Epoch`."""
+        """See `BatchIterator`."""
         return self._batches.is_ready()
 
     def close(self) -> None:
-        """See `Epoch`."""
+        """See `BatchIterator`."""
         self._batches.close()
         self._log()

@@ -24,7 +24,7 @@ _LOOKED_AT = 1000
 # Any, in all of this module: datasets and targets have the user's types.
 
 
-class Store(ABC):
+class SampleStore(ABC):
     """The images and targets of a dataset, before all transforms.
 
     Attributes:
@@ -68,7 +68,7 @@ class Store(ABC):
             err.add_note(f"while reading {name}")
 
 
-class Records(Store):
+class Records(SampleStore):
     """Images of a record set.
 
     Args:
@@ -126,7 +126,7 @@ class Records(Store):
         return f"sample {index} ({RecordName(self.reader, self._position(index))})"
 
 
-class Files(Store):
+class Files(SampleStore):
     """Images in files of their own.
 
     Args:
@@ -180,7 +180,7 @@ class HasImageBytes(Protocol):
         """Return its target, before `target_transform`."""
 
 
-class Own(Store):
+class Own(SampleStore):
     """Images that a dataset gives as bytes."""
 
     def __init__(self, dataset: HasImageBytes) -> None:

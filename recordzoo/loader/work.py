@@ -20,7 +20,7 @@ from recordzoo.transforms.views import decoded_once
 
 
 @dataclass(frozen=True)
-class Piece:
+class BatchPiece:
     """A part of a batch.
 
     Attributes:
@@ -42,13 +42,13 @@ class Piece:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def of(self, numbers: list[int]) -> "Piece":
+    def of(self, numbers: list[int]) -> "BatchPiece":
         """Return a piece of some of the samples, with the same start. Keys must be indices."""
         columns = (self.keys, self.leaves, self.inner, self.draws, self.seeds)
-        return Piece(self.start, *(np.asarray(column)[numbers] for column in columns))
+        return BatchPiece(self.start, *(np.asarray(column)[numbers] for column in columns))
 
 
-def cut(wanted: Wanted, source: BatchSource, seed: int, epoch: int, size: int) -> list[Piece]:
+def cut(wanted: Wanted, source: BatchSource, seed: int, epoch: int, size: int) -> list[BatchPiece]:
     """Cut a batch into pieces of a size; an empty batch is one piece.
 
     Raises:
@@ -64,7 +64,7 @@ def cut(wanted: Wanted, source: BatchSource, seed: int, epoch: int, size: int) -
     pieces = []
     for start in range(0, max(1, len(wanted.keys)), max(1, size)):
         here = slice(start, start + size)
-        pieces.append(Piece(start, wanted.keys[here], leaves[here], inner[here], draws[here], seeds[here]))
+        pieces.append(BatchPiece(start, wanted.keys[here], leaves[here], inner[here], draws[here], seeds[here]))
     return pieces
 
 
@@ -132,7 +132,7 @@ def opened_at_once(source: BatchSource) -> int:
     return OPENED_AT_ONCE if is_single else 2
 
 
-def open_views(source: BatchSource, piece: Piece, number: int) -> list[Opened]:
+def open_views(source: BatchSource, piece: BatchPiece, number: int) -> list[Opened]:
     """Open the image of a sample for each of its views. Several views share one decoding, done here.
 
     Raises:
@@ -161,7 +161,7 @@ def open_views(source: BatchSource, piece: Piece, number: int) -> list[Opened]:
 
 
 # Any: images as the transforms made them; a list of several views.
-def check_sizes(source: BatchSource, made: list[tuple[Piece, list[Any]]], cause: Exception) -> None:
+def check_sizes(source: BatchSource, made: list[tuple[BatchPiece, list[Any]]], cause: Exception) -> None:
     """Raise if the images of a batch differ in shape.
 
     Raises:
@@ -183,7 +183,7 @@ def check_sizes(source: BatchSource, made: list[tuple[Piece, list[Any]]], cause:
 
 
 # Any: targets are what the dataset has.
-def targets_of(source: BatchSource, piece: Piece) -> Any:
+def targets_of(source: BatchSource, piece: BatchPiece) -> Any:
     """Return the targets of a piece: as `ImageLeaf.targets` of one dataset, otherwise a list."""
     leaves = [leaf for leaf in source.leaves if isinstance(leaf, ImageLeaf)]  # all are
     if len(leaves) == 1:

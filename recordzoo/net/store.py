@@ -47,7 +47,7 @@ _abandoned: list[object] = []  # a parent process's file systems, kept: their fi
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StoredFile:
     """A server's description of a file.
 
     Attributes:
@@ -214,7 +214,7 @@ class Store:
         """
         return {name: entry.size_bytes for name, entry in self.entries().items()}
 
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, StoredFile]:
         """Return the server's description of each file in the folder, by name; empty if there is no such folder.
 
         Raises:
@@ -223,7 +223,7 @@ class Store:
 
         files = (entry for entry in self._listing() if entry.get("type") == "file")
         return {
-            self._last_part(each): Entry(int(each["size"] or 0), str(each.get("ETag") or "").strip('"'))
+            self._last_part(each): StoredFile(int(each["size"] or 0), str(each.get("ETag") or "").strip('"'))
             for each in files
         }
 

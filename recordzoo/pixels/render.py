@@ -11,7 +11,7 @@ from PIL import Image
 from recordzoo.images.frames import Frame
 from recordzoo.pixels.compiled import Compiled
 from recordzoo.pixels.compiling import compiled_code, compiled_now
-from recordzoo.transforms.steps import Action, Arithmetic, Change, Crop, Erase, Flip, Resampling, Resize, Size
+from recordzoo.transforms.steps import Action, Arithmetic, Crop, Erase, Flip, PixelOp, Resampling, Resize, Size
 from recordzoo.transforms.table import on_picture
 
 Precision = Literal["exact", "fast"]
@@ -36,7 +36,7 @@ def render(frame: Frame, actions: Sequence[Action], precision: Precision) -> tor
             image = _cropped(image, action)
         elif isinstance(action, Flip):
             image = image.flip(-1)
-        elif isinstance(action, Change):
+        elif isinstance(action, PixelOp):
             image = _tensor(np.array(on_picture(action, to_picture(image))))
         elif isinstance(action, Resize):
             image = _resized(image, action, precision)

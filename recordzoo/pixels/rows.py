@@ -20,7 +20,7 @@ from recordzoo.images.turbojpeg import Box, UnusualImage, decompress_address
 from recordzoo.pixels.compiled import BYTES, Compiled, PixelSource, Span, address_of, job_of
 from recordzoo.pixels.render import Precision, denominator_of, resamples, whose
 from recordzoo.transforms.pointwise import Pointwise
-from recordzoo.transforms.steps import Action, Change, Crop, Erase, Flip, Geometry, Resize, Size
+from recordzoo.transforms.steps import Action, Crop, Erase, Flip, Geometry, PixelOp, Resize, Size
 from recordzoo.transforms.table import Compiled as Form
 from recordzoo.transforms.table import compiled_form
 
@@ -66,7 +66,7 @@ class Parts(NamedTuple):
     """The actions on an image, in this order: first those that move pixels."""
 
     geometry: list[Geometry]
-    changes: list[Change]
+    changes: list[PixelOp]
     erased: list[Erase]
 
 
@@ -76,12 +76,12 @@ def divide(actions: Sequence[Action]) -> Parts | None:
     for action in actions:
         if isinstance(action, Erase):
             parts.erased.append(action)
-        elif isinstance(action, Change):
+        elif isinstance(action, PixelOp):
             parts.changes.append(action)
         elif not parts.changes:
             parts.geometry.append(action)
         elif isinstance(action, Flip):
-            parts.changes.append(Change("mirror"))
+            parts.changes.append(PixelOp("mirror"))
         else:
             return None
     return parts
@@ -175,7 +175,7 @@ class RowRenderer:
             left.append(number)
         return left
 
-    def _forms(self, changes: list[Change]) -> list[Form] | None:
+    def _forms(self, changes: list[PixelOp]) -> list[Form] | None:
         """Return the compiled forms of changes; None if compiled code cannot do all of them as torchvision does."""
         if not changes or self._exact_changes is None:
             return None if changes else []

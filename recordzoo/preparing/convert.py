@@ -9,7 +9,7 @@ from PIL import Image
 
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.preparing.rows import ShardDone, UnitDone, load_rows, save_sidecars
-from recordzoo.preparing.shards import Shards
+from recordzoo.preparing.shards import UnitShards
 from recordzoo.raw.member import Member, Unit
 from recordzoo.recipes.base import Blob, Recipe, Sidecar
 from recordzoo.recipes.jpeg import look
@@ -72,7 +72,7 @@ class UnitConverter:
         task = self._task
         expected = self._expected_values()
         main_field = task.recipe.main_field
-        with Shards(task.folder, task.number, task.shard_bytes, task.done, self._on_shard, main_field) as shards:
+        with UnitShards(task.folder, task.number, task.shard_bytes, task.done, self._on_shard, main_field) as shards:
             for blob, mark in self._blobs():
                 wanted = next(expected, None)
                 if wanted is None:

@@ -29,7 +29,7 @@ class _OpenShard:
     size_bytes: int = 0
 
 
-class Shards:
+class UnitShards:
     """The shards of one unit. As a context manager it finishes the last shard, or removes it after an error.
 
     Args:

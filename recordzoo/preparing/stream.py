@@ -6,14 +6,14 @@ from recordzoo.base.progress import Progress
 from recordzoo.preparing.assemble import assemble, warn_of_bad
 from recordzoo.preparing.journal import Journal
 from recordzoo.preparing.rows import UnitDone, save_sidecars
-from recordzoo.preparing.shards import Shards
+from recordzoo.preparing.shards import UnitShards
 from recordzoo.publish.build import Build
 from recordzoo.recipes.base import Blob, Recipe, Sidecar
 from recordzoo.recipes.jpeg import look
 
 
-class Stream(Shards):
-    """The shards of a build, filled by a program; a context manager, as `Shards`.
+class Stream(UnitShards):
+    """The shards of a build, filled by a program; a context manager, as `UnitShards`.
 
     Args:
         build: Claimed.

@@ -96,7 +96,7 @@ def _stored_bytes(reader: RecordReader, field: str) -> int:
 
 
 @dataclass(frozen=True)
-class Variant:
+class VariantStats:
     """Another record set of the same dataset, beside this one."""
 
     path: Path
@@ -104,9 +104,9 @@ class Variant:
     num_records: int
 
 
-def find_variants(reader: RecordReader) -> list[Variant]:
+def find_variants(reader: RecordReader) -> list[VariantStats]:
     """Find the record sets beside this one that hold the same dataset in another way, sorted by path."""
-    found: list[Variant] = []
+    found: list[VariantStats] = []
     if not isinstance(reader.path, Path):  # what lies beside a URL is not listed
         return found
     for path in sorted(reader.path.parent.glob("*.records")):
@@ -117,7 +117,7 @@ def find_variants(reader: RecordReader) -> list[Variant]:
         except RecordError:  # a neighbour that is damaged says nothing about this one
             continue
         if manifest.variant != reader.manifest.variant and _is_same_dataset(manifest, reader.manifest):
-            found.append(Variant(path, manifest.variant, manifest.num_records))
+            found.append(VariantStats(path, manifest.variant, manifest.num_records))
     return found
 
 

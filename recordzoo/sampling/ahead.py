@@ -35,7 +35,7 @@ class Ahead:
     def __init__(self, dataset: Sized, epoch: Epoch, readers: list[RecordReader], shuffle: object) -> None:
         self._dataset, self._epoch = dataset, epoch
         self._scanned = epoch.first
-        self._plans = {reader.digest: _Plan(reader, is_random=shuffle is True) for reader in readers}
+        self._plans = {reader.digest: _ShardPlan(reader, is_random=shuffle is True) for reader in readers}
         for reader in readers:
             if shuffle is True and self._plans[reader.digest].is_alone:
                 _warn(reader)
@@ -71,7 +71,7 @@ class Ahead:
         return any(not plan.is_alone for plan in self._plans.values())
 
 
-class _Plan:
+class _ShardPlan:
     """The shards of one record set that are needed in the part of the epoch that was looked at."""
 
     def __init__(self, reader: RecordReader, *, is_random: bool) -> None:

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from recordzoo.transforms.colors import of_pictures
 from recordzoo.transforms.plan import UnknownTransformError, is_v2
-from recordzoo.transforms.steps import Action, Change, Draws, Size, Step
+from recordzoo.transforms.steps import Action, Draws, PixelOp, Size, Step
 
 
 class Magnitudes(Protocol):
@@ -99,7 +99,7 @@ class PolicyStep(Step):
         return found
 
 
-def named_changes(name: str, magnitude: float, fill: Any) -> list[Change]:
+def named_changes(name: str, magnitude: float, fill: Any) -> list[PixelOp]:
     """Return what an operation of torchvision's automatic augmentations does.
 
     Args:
@@ -115,22 +115,22 @@ def named_changes(name: str, magnitude: float, fill: Any) -> list[Change]:
         case "Identity":
             return []
         case "ShearX":
-            return [Change("affine", ([0, 0], [angle, 0.0], False, fill))]
+            return [PixelOp("affine", ([0, 0], [angle, 0.0], False, fill))]
         case "ShearY":
-            return [Change("affine", ([0, 0], [0.0, angle], False, fill))]
+            return [PixelOp("affine", ([0, 0], [0.0, angle], False, fill))]
         case "TranslateX":
-            return [Change("affine", ([int(magnitude), 0], [0.0, 0.0], True, fill))]
+            return [PixelOp("affine", ([int(magnitude), 0], [0.0, 0.0], True, fill))]
         case "TranslateY":
-            return [Change("affine", ([0, int(magnitude)], [0.0, 0.0], True, fill))]
+            return [PixelOp("affine", ([0, int(magnitude)], [0.0, 0.0], True, fill))]
         case "Rotate":
-            return [Change("rotate", (magnitude, fill))]
+            return [PixelOp("rotate", (magnitude, fill))]
         case "Posterize":
-            return [Change("posterize", (int(magnitude),))]
+            return [PixelOp("posterize", (int(magnitude),))]
         case "Solarize":
-            return [Change("solarize", (magnitude,))]
+            return [PixelOp("solarize", (magnitude,))]
         case "AutoContrast" | "Equalize" | "Invert":
-            return [Change(name.lower())]
-    return [Change(_FACTORS[name], (1.0 + magnitude,))]
+            return [PixelOp(name.lower())]
+    return [PixelOp(_FACTORS[name], (1.0 + magnitude,))]
 
 
 _FACTORS = {"Brightness": "brightness", "Color": "saturation", "Contrast": "contrast", "Sharpness": "sharpness"}

@@ -8,8 +8,8 @@ from typing import Any
 from typing_extensions import override
 
 from recordzoo.transforms.geometry import ATTEMPTS
-from recordzoo.transforms.plan import Plan, Reader, UnknownTransformError, with_step
-from recordzoo.transforms.steps import Action, Change, Draws, Erase, Size, Step, between
+from recordzoo.transforms.plan import Plan, StepReader, UnknownTransformError, with_step
+from recordzoo.transforms.steps import Action, Draws, Erase, PixelOp, Size, Step, between
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class ChangeStep(Step):
     """A change with a probability: `RandomGrayscale`, `RandomInvert`, ..."""
 
     probability: float
-    change: Change
+    change: PixelOp
 
     num_draws = 1
     keeps_size = True
@@ -49,7 +49,7 @@ class ColorJitterStep(Step):
             place, chosen = divmod(place, left)
             name = names.pop(chosen)
             if (limits := self.ranges[name]) is not None:
-                found.append(Change(name, (between(*limits, draws[left - 1]),)))
+                found.append(PixelOp(name, (between(*limits, draws[left - 1]),)))
         return found
 
 
@@ -72,7 +72,7 @@ class BlurStep(Step):
     @override
     def actions(self, size: Size, draws: Draws) -> list[Action]:
         sigma = between(*self.sigma, draws[0])
-        return [Change("blur", (*self.window, sigma, sigma))]
+        return [PixelOp("blur", (*self.window, sigma, sigma))]
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class RandomErasingStep(Step):
         return []
 
 
-def of_pictures(read: Callable[[Any], Step]) -> Reader:
+def of_pictures(read: Callable[[Any], Step]) -> StepReader:
     """Make a reader that takes PIL images only: of tensors torchvision computes other bytes."""
 
     def reader(plan: Plan, transform: Any) -> Plan:
@@ -114,12 +114,12 @@ def of_pictures(read: Callable[[Any], Step]) -> Reader:
     return reader
 
 
-def sometimes(name: str, *attributes: str) -> Reader:
+def sometimes(name: str, *attributes: str) -> StepReader:
     """Read a transform that does one operation with probability `p`; the attributes are the operation's arguments."""
 
     def read(transform: Any) -> Step:
         arguments = tuple(getattr(transform, attribute) for attribute in attributes)
-        return ChangeStep(float(transform.p), Change(name, arguments))
+        return ChangeStep(float(transform.p), PixelOp(name, arguments))
 
     return of_pictures(read)
 
@@ -139,7 +139,7 @@ def grayscale(transform: Any) -> Step:
     """Read `Grayscale`."""
     if transform.num_output_channels != 3:
         raise UnknownTransformError("it makes images of one channel")
-    return ChangeStep(1.0, Change("grayscale"))
+    return ChangeStep(1.0, PixelOp("grayscale"))
 
 
 @of_pictures

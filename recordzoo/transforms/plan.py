@@ -61,7 +61,7 @@ class Plan:
         return self.is_tensor and not self.rest
 
 
-Reader = Callable[[Plan, Any], Plan]
+StepReader = Callable[[Plan, Any], Plan]
 """Returns a plan with what a transform does after it.
 
 Raises:

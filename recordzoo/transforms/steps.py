@@ -63,7 +63,7 @@ class Flip:
 
 
 @dataclass(slots=True)  # as Crop
-class Change:
+class PixelOp:
     """Change the pixels of an RGB image, and not its size.
 
     Attributes:
@@ -89,7 +89,7 @@ class Erase:
 Geometry = Crop | Resize | Flip
 """Actions that move pixels."""
 
-Action = Geometry | Change | Erase
+Action = Geometry | PixelOp | Erase
 
 
 class Step(ABC):

@@ -17,8 +17,8 @@ from torchvision.transforms import functional, v2
 from recordzoo.transforms import automatic, colors, containers, geometry, values
 from recordzoo.transforms.colors import sometimes
 from recordzoo.transforms.containers import ContainerReader
-from recordzoo.transforms.plan import Reader
-from recordzoo.transforms.steps import Change, Size
+from recordzoo.transforms.plan import StepReader
+from recordzoo.transforms.steps import PixelOp, Size
 
 Compiled = tuple[str, tuple[float, ...]]
 """The name of a compiled operation (a function of `pixels`), and its numbers."""
@@ -41,7 +41,7 @@ class Op:
     """
 
     name: str
-    transforms: dict[str, Reader] = field(default_factory=dict)
+    transforms: dict[str, StepReader] = field(default_factory=dict)
     containers: dict[str, ContainerReader] = field(default_factory=dict)
     pillow: Callable[..., Any] | None = None
     numbers: Callable[..., Compiled | None] | None = None
@@ -177,15 +177,15 @@ OPS = (
 """All rows."""
 
 PIXEL_OPS = {op.name: op for op in OPS if op.pillow is not None}
-"""The rows that change pixels, by the names that `Change` has."""
+"""The rows that change pixels, by the names that `PixelOp` has."""
 
 
-def on_picture(change: Change, picture: Image.Image) -> Image.Image:
+def on_picture(change: PixelOp, picture: Image.Image) -> Image.Image:
     """Change an RGB image with torchvision's function."""
     return PIXEL_OPS[change.name].on_picture(picture, change.arguments)
 
 
-def compiled_form(change: Change, size: Size) -> Compiled | None:
+def compiled_form(change: PixelOp, size: Size) -> Compiled | None:
     """Return the compiled operation and its numbers for an image of a size; None where torchvision raises an error."""
     return PIXEL_OPS[change.name].compiled(size, change.arguments)
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from recordzoo.base.text import name_first
 from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.recipes.combined.part import Part
+from recordzoo.recipes.combined.part import SetPart
 from recordzoo.records.manifest import Manifest
 
 _NOT_KEPT = {
@@ -20,7 +20,7 @@ _NOT_KEPT = {
 _FORM: dict[str, JSON] = {"parts": {}, "tensors": [], "pictures": {}}
 
 
-def check_alike(parts: Sequence[Part]) -> None:
+def check_alike(parts: Sequence[SetPart]) -> None:
     """Refuse sets that differ in what a record is.
 
     Raises:
@@ -47,7 +47,7 @@ def check_alike(parts: Sequence[Part]) -> None:
             raise _different(first, other, "their samples were given in different forms (tensors, images, tuples)")
 
 
-def _different(first: Part, other: Part, why: str) -> ArgumentError:
+def _different(first: SetPart, other: SetPart, why: str) -> ArgumentError:
     return ArgumentError(f"{first.reader.path} and {other.reader.path} cannot be merged: {why}.")
 
 
@@ -72,7 +72,7 @@ def _form(manifest: Manifest) -> dict[str, JSON]:
     return {key: form.get(key) or nothing for key, nothing in _FORM.items()}
 
 
-def common_metadata(parts: Sequence[Part], *, is_renumbered: bool) -> dict[str, JSON]:
+def common_metadata(parts: Sequence[SetPart], *, is_renumbered: bool) -> dict[str, JSON]:
     """Return the metadata that all parts have alike and that describes the records."""
     each: list[Mapping[str, JSON]] = [part.reader.manifest.metadata for part in parts]
     dropped = _NOT_KEPT | ({"synonyms"} if is_renumbered else set())
@@ -85,7 +85,7 @@ def common_metadata(parts: Sequence[Part], *, is_renumbered: bool) -> dict[str, 
     return kept if form is None else {**kept, "sample": form}
 
 
-def common_classes(parts: Sequence[Part], *, unite: bool) -> tuple[tuple[str, ...] | None, list[list[int] | None]]:
+def common_classes(parts: Sequence[SetPart], *, unite: bool) -> tuple[tuple[str, ...] | None, list[list[int] | None]]:
     """Return the classes of the new set and, for each part, the new number of each of its classes.
 
     Args:
@@ -120,14 +120,14 @@ def common_classes(parts: Sequence[Part], *, unite: bool) -> tuple[tuple[str, ..
     ]
 
 
-def _chosen_classes(part: Part) -> tuple[str, ...] | None:
+def _chosen_classes(part: SetPart) -> tuple[str, ...] | None:
     classes, labels = part.reader.manifest.classes, part.choice.labels
     if classes is None or labels is None:
         return classes
     return tuple(classes[label] for label in labels)
 
 
-def _numbers(part: Part, united: list[int] | None) -> list[int] | None:
+def _numbers(part: SetPart, united: list[int] | None) -> list[int] | None:
     """Return the new number of each class: -1 for one that is not chosen; None if all numbers stay."""
     labels = part.choice.labels
     if labels is None:

@@ -13,7 +13,7 @@ from recordzoo.base.arrays import AnyArray
 from recordzoo.base.crash_points import crash_point
 from recordzoo.base.hashing import hash_of
 from recordzoo.errors import CorruptRecordError
-from recordzoo.recipes.combined.part import Part
+from recordzoo.recipes.combined.part import SetPart
 from recordzoo.recipes.combined.recipe import CombinedRecipe
 from recordzoo.recipes.combined.source import distinct_names
 from recordzoo.records.manifest import NO_SHARD, BlobSpec, ShardSpec, shard_name
@@ -33,10 +33,10 @@ class SharedShards:
         numbers: For each part the new numbers of its shards, uint32.
     """
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[SetPart]) -> None:
         self.specs: list[ShardSpec] = []
         self.numbers: list[NDArray[np.uint32]] = []
-        self._places: list[tuple[Part, int]] = []
+        self._places: list[tuple[SetPart, int]] = []
         found: dict[str, int] = {}
         for part in parts:
             numbers = []
@@ -82,7 +82,7 @@ class SharedShards:
                 )
         return copied
 
-    def index(self, parts: Sequence[Part], field: str) -> AnyArray:
+    def index(self, parts: Sequence[SetPart], field: str) -> AnyArray:
         """Return the index of a blob field over all parts.
 
         Raises:
@@ -164,7 +164,7 @@ def write_linked(recipe: CombinedRecipe, shards: SharedShards, folder: Path) -> 
     )
 
 
-def _bad(parts: Sequence[Part], names: Sequence[Sequence[str]]) -> dict[str, str]:
+def _bad(parts: Sequence[SetPart], names: Sequence[Sequence[str]]) -> dict[str, str]:
     """Return the images that no decoder recognised, under their new names."""
     found = {}
     for part, new in zip(parts, names, strict=True):
@@ -174,7 +174,7 @@ def _bad(parts: Sequence[Part], names: Sequence[Sequence[str]]) -> dict[str, str
     return found
 
 
-def _true_count(parts: Sequence[Part], what: str) -> int:
+def _true_count(parts: Sequence[SetPart], what: str) -> int:
     """Return how many images were bad, or skipped: a manifest names 1,000 and notes the number of more."""
     count = 0
     for part in parts:

@@ -87,7 +87,7 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class SetPart:
     """Records of one record set.
 
     Attributes:

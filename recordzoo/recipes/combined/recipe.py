@@ -19,7 +19,7 @@ from recordzoo.net.download import RemoteFile
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.base import ABSENT, Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.combined.alike import check_alike, common_classes, common_metadata, renumbered
-from recordzoo.recipes.combined.part import Choice, Part
+from recordzoo.recipes.combined.part import Choice, SetPart
 from recordzoo.recipes.combined.source import CombinedSource
 from recordzoo.recipes.combined.splitting import Division
 from recordzoo.recipes.variants.source import StoredValue
@@ -38,7 +38,7 @@ class Change(Protocol):
     def to_json(self) -> dict[str, JSON]:
         """What the new set's manifest says of it."""
 
-    def apply(self, table: Table, parts: Sequence[Part]) -> Table:
+    def apply(self, table: Table, parts: Sequence[SetPart]) -> Table:
         """Return the table of the parts with it."""
 
 
@@ -65,7 +65,7 @@ class CombinedRecipe(Recipe):
 
     def __init__(
         self,
-        parts: Sequence[Part],
+        parts: Sequence[SetPart],
         output: Path,
         *,
         unite: bool = False,
@@ -130,7 +130,7 @@ class CombinedRecipe(Recipe):
             return None
         again = [RecordReader(part.reader.path, digest=part.reader.digest) for part in self.parts]
         self.parts = tuple(
-            Part(reader, part.choice, part.split) for part, reader in zip(self.parts, again, strict=True)
+            SetPart(reader, part.choice, part.split) for part, reader in zip(self.parts, again, strict=True)
         )
         self._source = CombinedSource(self.parts, self.keeps_names)
         return self._source
@@ -213,7 +213,7 @@ class CombinedRecipe(Recipe):
             yield found.astype(np.int64) if is_changed else found
 
 
-def _splits(parts: Sequence[Part]) -> dict[str, NDArray[np.int64]]:
+def _splits(parts: Sequence[SetPart]) -> dict[str, NDArray[np.int64]]:
     """Put splits of one name together, in the order of the parts."""
     found: dict[str, list[NDArray[np.int64]]] = {}
     start = 0
@@ -247,7 +247,7 @@ def combined_again(reader: RecordReader, places: Sequence[Path] = ()) -> Combine
                 None if indices is None else np.array(indices, np.int64).reshape(-1),
                 None if labels is None else tuple(map(int, labels)),
             )
-            parts.append(Part(found, choice, str(said.get("as_split", ""))))
+            parts.append(SetPart(found, choice, str(said.get("as_split", ""))))
         written = reader.manifest.metadata.get("written")
         recipe = CombinedRecipe(
             parts,

@@ -13,18 +13,18 @@ from typing_extensions import override
 
 from recordzoo.raw.member import Member, Unit
 from recordzoo.raw.sized import SizedSource
-from recordzoo.recipes.combined.part import Part
+from recordzoo.recipes.combined.part import SetPart
 from recordzoo.recipes.variants.source import FieldValues, StoredValue, field_values
 from recordzoo.records.reader import RecordReader
 
 _HINTED = 64
 """So many values are announced at once: of a set at a URL they are fetched together."""
 
-Entry = tuple[int, str, str, int, int]
+SlotEntry = tuple[int, str, str, int, int]
 """A stored value: part, field, name, position in that part's set, size in bytes."""
 
 
-def distinct_names(parts: Sequence[Part], *, first_stay: bool = False) -> list[list[str]]:
+def distinct_names(parts: Sequence[SetPart], *, first_stay: bool = False) -> list[list[str]]:
     """Return the names of each part's records; one that several parts have gets the part's name in front.
 
     Args:
@@ -59,7 +59,7 @@ def distinct_names(parts: Sequence[Part], *, first_stay: bool = False) -> list[l
 class CombinedSource(SizedSource):
     """All stored values of the chosen records of some record sets."""
 
-    parts: Sequence[Part]
+    parts: Sequence[SetPart]
     keeps_names: bool = False
 
     @property
@@ -114,7 +114,7 @@ class CombinedSource(SizedSource):
 
     @override
     def unit(self, start: int, stop: int) -> Unit:
-        entries: list[Entry] = []
+        entries: list[SlotEntry] = []
         for (part, field, number), size in zip(self._order[start:stop], self._sizes[start:stop], strict=True):
             values = self.values[part][field]
             entries.append((part, field, values.keys[number], int(values.positions[number]), size))
@@ -132,7 +132,7 @@ class CombinedUnit:
     """
 
     readers: dict[int, RecordReader]
-    entries: tuple[Entry, ...]
+    entries: tuple[SlotEntry, ...]
 
     @property
     def size_bytes(self) -> int:
@@ -152,7 +152,7 @@ class CombinedUnit:
             read = functools.partial(self.readers[part].read, field, position)
             yield StoredValue(name, size, read, field)
 
-    def _hint(self, entries: Sequence[Entry]) -> None:
+    def _hint(self, entries: Sequence[SlotEntry]) -> None:
         wanted: dict[tuple[int, str], list[int]] = {}
         for part, field, _, position, _ in entries:
             wanted.setdefault((part, field), []).append(position)

@@ -10,7 +10,7 @@ from recordzoo.base.meant import did_you_mean
 from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.recipes.base import Table
-from recordzoo.recipes.combined.part import Part
+from recordzoo.recipes.combined.part import SetPart
 from recordzoo.records.reader import RecordReader
 
 TRAIN, VAL = "train", "val"
@@ -34,7 +34,7 @@ class Division:
         """What the new set's manifest says of it."""
         return {"split": {"val": self.val, "by": self.by, "seed": self.seed}}
 
-    def apply(self, table: Table, parts: Sequence[Part]) -> Table:
+    def apply(self, table: Table, parts: Sequence[SetPart]) -> Table:
         """Return the table with the splits train and val.
 
         Raises:
