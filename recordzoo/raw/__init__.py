@@ -1,1 +1,1 @@
-"""Raw data in: downloads, archives and trees become streams of members. Knows nothing of the record format."""
+"""Read raw data: downloads, archives and trees as streams of members. Independent of the record format."""

@@ -1,4 +1,4 @@
-"""Archives as sources: streamed front to back, never unpacked to disk; no path is ever made from a member's name."""
+"""Archives as sources: streamed, never unpacked to disk; a member's name never becomes a path."""
 
 import bz2
 import functools
@@ -20,7 +20,7 @@ from recordzoo.raw.stream import BUFFER_BYTES, Tape, once, unpacked_cap
 from recordzoo.raw.tar import tar_files, tar_members
 from recordzoo.raw.zip import ZIP_STARTS, zip_members
 
-# Typed like this because these files are no BinaryIO to typeshed.
+# In typeshed these files are not BinaryIO.
 _COMPRESSIONS: dict[bytes, Callable[[BinaryIO], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": functools.partial(Unpacked, new=bz2.BZ2Decompressor),
@@ -32,17 +32,17 @@ _UNCUT = "{} is read front to back and cannot be cut into a number of shards. Pa
 
 
 class ArchivedSource(Source, Protocol):
-    """A source that says which archives it reads (none: it is a tree)."""
+    """A source that names the archives that it reads (none for a tree)."""
 
     @property
     def archives(self) -> tuple[Path, ...]:
-        """The files that it reads and that are of no use once they are converted."""
+        """The files that it reads, useless after conversion."""
         ...
 
 
 @dataclass(frozen=True)
 class ArchiveFile:
-    """What one archive tells about itself without being read."""
+    """The facts of an archive that need no reading."""
 
     path: Path
 
@@ -58,18 +58,18 @@ class ArchiveFile:
 
     @property
     def size_bytes(self) -> int:
-        """The archive's own size."""
+        """The archive's size in bytes."""
         return stat_of(self.path).st_size
 
     def fingerprint(self) -> str:
-        """Return a digest of the archive's name, size and time of change."""
+        """Return a digest of the archive's name, size and modification time."""
         return _fingerprint(self.path)
 
     def files(self) -> None:
-        """See `Source`: an archive stands for its files."""
+        """Return None: the archive represents its files."""
 
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
-        """See `Source`: what is in it is not known before it is read."""
+        """See `Source`; the members are unknown before they are read."""
         return int(self.size_bytes * expansion)
 
     def cut(self, num_units: int) -> list[Unit]:
@@ -83,14 +83,14 @@ class ArchiveFile:
 
 @dataclass(frozen=True)
 class ArchiveSource(ArchiveFile):
-    """One tar, tar.gz, tar.bz2, tar.xz or zip, told apart by how it starts and not by its name.
+    """One tar, tar.gz, tar.bz2, tar.xz or zip, recognised by its first bytes, not by its name.
 
     Attributes:
         path: The archive.
     """
 
     def units(self, target_bytes: int) -> list[Unit]:
-        """Return the one unit that there is: an archive is read from its start."""
+        """Return the only unit: an archive is read from its start."""
         status = stat_of(self.path)
         return [ArchiveUnit(self.path, status.st_size, stamp_of(status))]
 
@@ -100,7 +100,7 @@ class ArchiveUnit:
     """All of one archive; see `Unit`.
 
     Attributes:
-        is_strict: Refuse links and other members that are no regular files, instead of passing over them.
+        is_strict: Refuse links and other members that are not regular files, instead of skipping them.
     """
 
     path: Path
@@ -112,7 +112,7 @@ class ArchiveUnit:
         """Read the archive from its start.
 
         Raises:
-            ArchiveError: It is cut, broken or hostile. A stream that ends without an error was whole.
+            ArchiveError: It is cut, broken or hostile. A stream that ends without an error is complete.
         """
         with _open(self.path) as file:
             archive_bytes = os.fstat(file.fileno()).st_size
@@ -121,7 +121,7 @@ class ArchiveUnit:
 
 @dataclass(frozen=True)
 class NestedTarSource(ArchiveFile):
-    """An uncompressed tar of tars, as ImageNet's: a unit is a run of inner tars, found by the outer headers alone.
+    """An uncompressed tar of tars, like ImageNet's. A unit is a run of inner tars, found by the outer headers only.
 
     Members are named "<inner tar's stem>/<name>".
 
@@ -130,7 +130,7 @@ class NestedTarSource(ArchiveFile):
     """
 
     def units(self, target_bytes: int) -> list[Unit]:
-        """Group inner tars in their order, as many as stay within `target_bytes`, at least one.
+        """Group consecutive inner tars into units of at most `target_bytes`, at least one tar each.
 
         Raises:
             ArchiveError: The outer tar is cut, broken, compressed, or has two inner tars of one name.
@@ -160,7 +160,7 @@ class NestedTarSource(ArchiveFile):
 
 @dataclass(frozen=True, slots=True)
 class InnerTar:
-    """Where a tar lies inside another."""
+    """The place of an inner tar in the outer one."""
 
     name: str
     offset: int
@@ -168,7 +168,7 @@ class InnerTar:
 
     @property
     def stem(self) -> str:
-        """Its name without folders and ending: ImageNet's class."""
+        """Its name without folders and extension: in ImageNet, the class."""
         return PurePosixPath(self.name).stem
 
 
@@ -182,11 +182,11 @@ class NestedTarUnit:
 
     @property
     def size_bytes(self) -> int:
-        """The inner tars' sizes together."""
+        """The total size of the inner tars in bytes."""
         return sum(inner.size_bytes for inner in self.inner_tars)
 
     def members(self) -> Iterator[Member]:
-        """Read the inner tars one after another.
+        """Read the inner tars in order.
 
         Raises:
             ArchiveError: One of them is cut, broken or hostile; the message names it.
@@ -200,10 +200,10 @@ class NestedTarUnit:
 
 @dataclass(frozen=True)
 class ChainSource:
-    """Several sources, one after another.
+    """Several sources in order.
 
     Attributes:
-        sources: What is chained.
+        sources: The sources.
     """
 
     sources: Sequence[ArchivedSource]
@@ -213,30 +213,30 @@ class ChainSource:
 
     @property
     def archives(self) -> tuple[Path, ...]:
-        """The archives of all."""
+        """The archives of all sources."""
         return tuple(path for source in self.sources for path in source.archives)
 
     @property
     def description(self) -> str:
-        """What all are."""
+        """The descriptions of all sources."""
         return ", ".join(source.description for source in self.sources)
 
     @property
     def size_bytes(self) -> int:
-        """The sizes of all together."""
+        """The total size of all sources in bytes."""
         return sum(source.size_bytes for source in self.sources)
 
     def fingerprint(self) -> str:
-        """Return a digest of the fingerprints of all."""
+        """Return a digest of all fingerprints."""
         return _digest(source.fingerprint() for source in self.sources)
 
     def files(self) -> FileTable | None:
-        """Return the files of those that are trees."""
+        """Return the files of the sources that are trees."""
         tables = [table for source in self.sources if (table := source.files()) is not None]
         return functools.reduce(FileTable.joined, tables) if tables else None
 
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
-        """Add up what the records of all take."""
+        """Return the estimates of all sources, added up."""
         return sum(source.records_bytes(expansion, cost) for source in self.sources)
 
     def cut(self, num_units: int) -> list[Unit]:
@@ -248,12 +248,12 @@ class ChainSource:
         raise ArgumentError(_UNCUT.format(self.description))
 
     def units(self, target_bytes: int) -> list[Unit]:
-        """Return the units of all, one source after another."""
+        """Return the units of all sources, in order."""
         return [unit for source in self.sources for unit in source.units(target_bytes)]
 
 
 def inner_members(member: Member) -> Iterator[Member]:
-    """Yield the members of an archive that is itself a member; the whole of it is held in memory.
+    """Yield the members of an archive that is itself a member; it is held in memory.
 
     Raises:
         ArchiveError: It is cut, broken or hostile; the message names it.
@@ -281,10 +281,10 @@ def _open(path: Path) -> BinaryIO:
 
 
 def stat_of(path: Path) -> os.stat_result:
-    """Look at an archive.
+    """Return the status of an archive file.
 
     Raises:
-        ArchiveError: It cannot be looked at.
+        ArchiveError: Its status cannot be read.
     """
     try:
         return path.stat()
@@ -298,5 +298,5 @@ def _fingerprint(path: Path) -> str:
 
 
 def _digest(parts: Iterator[str] | Sequence[str]) -> str:
-    # No file's name has a NUL in it.
+    # No file name contains a NUL.
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,4 +1,4 @@
-"""What the files of a tree or a list were when they were listed: names, sizes, times, inodes; in columns."""
+"""The files of a tree or a list at the time of listing: columns of names, sizes, times and inodes."""
 
 import functools
 import hashlib
@@ -10,7 +10,7 @@ from pathlib import Path
 from recordzoo.system.files import MOUNTS, file_system, inode
 
 _NO_LASTING_INODES = ("fuse", "cifs", "smb3", "9p")
-"""How types of file systems begin that may give a file another inode number each time it is looked at."""
+"""Prefixes of the types of file systems on which a file's inode number may change at each look."""
 
 
 class FileTable:
@@ -18,9 +18,9 @@ class FileTable:
 
     Attributes:
         base: The directory that the names are relative to; a name may also be absolute.
-        names: The files.
+        names: The files' names.
         sizes: Their sizes in bytes.
-        mtimes: When their contents last changed, in ns.
+        mtimes: Their modification times in ns.
     """
 
     def __init__(self, base: str) -> None:
@@ -35,7 +35,7 @@ class FileTable:
         return len(self.names)
 
     def add(self, name: str, status: os.stat_result) -> None:
-        """Add a file as it is now."""
+        """Add a file with its present status."""
         self.names.append(name)
         self.sizes.append(status.st_size)
         self.mtimes.append(status.st_mtime_ns)
@@ -43,16 +43,16 @@ class FileTable:
         self._inodes.append(inode(status) if has_lasting_inodes(status.st_dev) else 0)
 
     def fingerprint(self, start: bytes = b"") -> str:
-        """Return a digest of `start`, followed by the names, sizes and modification times of all files."""
+        """Return a digest of `start` and the names, sizes and modification times of all files."""
         digest = hashlib.sha256(start)
         for name, size, mtime in zip(self.names, self.sizes, self.mtimes, strict=True):
             digest.update(f"{name}\0{size}\0{mtime}\0".encode("utf-8", "surrogateescape"))
         return digest.hexdigest()
 
     def stamp(self, start: int, stop: int) -> str:
-        """Return a digest of some of the files that changes whenever anything writes to one of them.
+        """Return a digest of the files from `start` to before `stop`; it changes with every write to one of them.
 
-        A program can set the time of a file's contents, but not the time at which its inode changed.
+        It includes the inode's change time: unlike the modification time, programs cannot set it.
         """
         digest = hashlib.sha256()
         digest.update("\0".join(self.names[start:stop]).encode("utf-8", "surrogateescape"))
@@ -61,7 +61,7 @@ class FileTable:
         return digest.hexdigest()
 
     def written_since(self, earlier: "FileTable") -> Iterator[str]:
-        """Yield the names of files that were written to, or exchanged, after an earlier table was made."""
+        """Yield the names of files that were written or replaced since an earlier table."""
         before = dict(zip(earlier.names, earlier._states(), strict=True))
         for name, state in zip(self.names, self._states(), strict=True):
             if before.get(name) != state:
@@ -71,7 +71,7 @@ class FileTable:
         return zip(self.sizes, self.mtimes, self._ctimes, self._inodes, strict=True)
 
     def joined(self, other: "FileTable") -> "FileTable":
-        """Return both tables as one, under the directory that holds both."""
+        """Return both tables as one, relative to their common directory."""
         both = FileTable(os.path.commonpath([self.base, other.base]))
         for table in (self, other):
             folder = os.path.relpath(table.base, both.base)
@@ -90,5 +90,5 @@ def stamp_of(status: os.stat_result) -> str:
 
 @functools.lru_cache(maxsize=64)
 def has_lasting_inodes(device: int, mounts: Path = MOUNTS) -> bool:
-    """Whether a file keeps its inode number on a device, as far as that is known."""
+    """Whether files on a device keep their inode numbers, as far as is known."""
     return not file_system(device, mounts).startswith(_NO_LASTING_INODES)

@@ -1,4 +1,4 @@
-"""Raw files that are no archives, and members that are compressed on their own."""
+"""Raw files that are not archives, and members that are compressed individually."""
 
 import bz2
 import functools
@@ -29,20 +29,20 @@ _DECOMPRESS: dict[str, Callable[[BinaryIO], Any]] = {
 
 
 def raw_source(path: Path) -> ArchivedSource:
-    """Return the source of a raw file: an archive or a single file, by its name."""
+    """Return the source of a raw file; its name decides between an archive and a single file."""
     return ArchiveSource(path) if path.name.lower().endswith(ARCHIVE_ENDINGS) else FileSource(path)
 
 
 @dataclass(frozen=True)
 class FileSource(ArchiveFile):
-    """One file, as it is: the only member, under its own name.
+    """One file as the only member, under its own name.
 
     Attributes:
         path: The file.
     """
 
     def units(self, target_bytes: int) -> list[Unit]:
-        """Return the one unit that there is."""
+        """Return the only unit."""
         status = stat_of(self.path)
         return [FileUnit(self.path, status.st_size, stamp_of(status))]
 
@@ -59,7 +59,7 @@ class FileUnit:
         """Yield the file.
 
         Raises:
-            ArchiveError: It cannot be opened; from the member's functions.
+            ArchiveError: It cannot be opened; raised by the member's functions.
         """
         yield Member(self.path.name, self.size_bytes, self._read, stream=self._open)
 
@@ -75,7 +75,7 @@ class FileUnit:
 
 
 def decompressed(member: Member) -> Member:
-    """Return a member that is compressed on its own as what is in it, without the ending; any other as it is."""
+    """Return the decompressed form of a compressed member, without the extension; any other member unchanged."""
     for ending, decompress in _DECOMPRESS.items():
         if member.name.endswith(ending):
             stream = functools.partial(_decompress, member, decompress)
@@ -94,12 +94,12 @@ def _read(stream: Callable[[], BinaryIO]) -> bytes:
 
 
 class _Decompressed(io.RawIOBase):
-    """A decompressed file, read front to back; it says what is wrong with it in our words, and has an end.
+    """A decompressed file, read in order; its errors are `ArchiveError`, and its size is limited.
 
     Args:
-        compressed: The compressed file, which is closed with this one.
-        decompress: Opens the decompressed one.
-        member: Where it is from.
+        compressed: The compressed file; closed with this one.
+        decompress: Opens the decompressed file.
+        member: Its member, for messages.
     """
 
     def __init__(self, compressed: BinaryIO, decompress: Callable[[BinaryIO], Any], member: Member) -> None:

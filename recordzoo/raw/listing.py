@@ -1,4 +1,4 @@
-"""Files that a list names as a source, in the order wanted, each followed by what the list says about it."""
+"""The files of a list as a source: in list order, each followed by the list's notes on it."""
 
 import functools
 import os
@@ -18,20 +18,20 @@ from recordzoo.raw.tree import TreeUnit, tree_unit
 _NUM_SHOWN = 20
 
 Note = tuple[str, bytes]
-"""A member that is no file: its name and its content."""
+"""A member that is not a file: its name and its content."""
 
 
 @dataclass(frozen=True)
 class ListSource(SizedSource):
-    """The files of a list, looked at once: what is asked of one source always agrees.
+    """The files of a list. Their status is read once, so that all answers of one source agree.
 
     Attributes:
         path: The list.
         names: The files in the order of reading, each once: absolute, or relative to the list's directory, with "/".
-        notes: What follows a file as members of their own, by the file's name.
-        lines: Where the list names each file, for messages.
-        digest: Changes when anything does that the list says.
-        word: What its lines are called: "line" or "row".
+        notes: Extra members that follow a file, by the file's name.
+        lines: The line of each file in the list, for messages.
+        digest: A digest of the list's content.
+        word: The word for its lines in messages: "line" or "row".
     """
 
     path: Path
@@ -52,20 +52,20 @@ class ListSource(SizedSource):
         return max(int(self.size_bytes * expansion), sum(map(cost, self.files().sizes)) + notes)
 
     def fingerprint(self) -> str:
-        """Return a digest of the list, and of all files' names, sizes and times of the contents."""
+        """Return a digest of the list and of all files' names, sizes and modification times."""
         return self.files().fingerprint(self.digest.encode())
 
     def files(self) -> FileTable:
         """See `Source`.
 
         Raises:
-            NotPreparedError: Files are not there, or cannot be read: the message names them.
+            NotPreparedError: Files are missing or cannot be read; the message names them.
         """
         return self._files
 
     @override
     def member_sizes(self) -> Sequence[int]:
-        """Return the size of each file with its notes.
+        """Return the size in bytes of each file with its notes.
 
         Raises:
             NotPreparedError: As `files`.
@@ -90,7 +90,7 @@ class ListSource(SizedSource):
 
     @functools.cached_property
     def _files(self) -> FileTable:
-        """Look at every file."""
+        """Read the status of every file."""
         base = str(self.path.parent)
         table, problems = FileTable(base), []
         for name in self.names:
@@ -120,7 +120,7 @@ class ListSource(SizedSource):
 
 
 def look(path: str) -> os.stat_result | str:
-    """Return what is known of a file; or why it cannot be read."""
+    """Return a file's status, or the reason why it cannot be read."""
     try:
         status = os.stat(path)
     except OSError as err:
@@ -132,23 +132,23 @@ def look(path: str) -> os.stat_result | str:
 
 @dataclass(frozen=True, slots=True)
 class ListUnit:
-    """Some files of a list, and the notes of each; see `Unit`."""
+    """Some files of a list with their notes; see `Unit`."""
 
     files: TreeUnit
     notes: tuple[tuple[Note, ...], ...]
 
     @property
     def size_bytes(self) -> int:
-        """The sizes of files and notes together."""
+        """The total size of files and notes in bytes."""
         return self.files.size_bytes + sum(len(data) for notes in self.notes for _, data in notes)
 
     @property
     def stamp(self) -> str:
-        """See `Unit`: that of the files; what the list says of them is compared otherwise."""
+        """The files' stamp; see `Unit`. The list's notes are compared elsewhere."""
         return self.files.stamp
 
     def members(self) -> Iterator[Member]:
-        """Yield the files, each before its notes; `Member.read` raises `SourceError` as that of a tree's files."""
+        """Yield the files, each before its notes; `Member.read` raises `SourceError` like a tree's files."""
         for member, notes in zip(self.files.members(), self.notes, strict=True):
             yield member
             for name, data in notes:

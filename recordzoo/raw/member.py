@@ -1,4 +1,4 @@
-"""What every source yields: a named stream of bytes, a `Member`, and the `Unit` of work that yields members."""
+"""`Member`, a named stream of bytes, and `Unit`, a piece of a source that yields members."""
 
 import io
 from collections.abc import Callable, Iterator
@@ -9,8 +9,8 @@ from recordzoo.errors import SourceError
 from recordzoo.raw.file_table import FileTable
 
 MAX_MEMBER_BYTES = 1 << 30
-"""A larger member cannot be read: few images are, and a forged size field would otherwise eat the memory. It does no
-harm to a source whose other members are wanted."""
+"""Larger members cannot be read: few images are larger, and a forged size field could exhaust the memory. Members that
+are not read may be larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +18,11 @@ class Member:
     """One regular file of an archive or a tree.
 
     Attributes:
-        name: Where it is, relative to the source, with "/" between the parts: the same from an archive as from the
-            tree that unpacking it gives. Bytes that are not UTF-8 are surrogate-escaped.
+        name: Its path, relative to the source, with "/" between the parts: the same in an archive as in the unpacked
+            tree. Bytes that are not UTF-8 are surrogate-escaped.
         size_bytes: Its size.
-        read: Returns its content. For streams it must be called before the next member is asked for, at most once.
-        stream: Opens its content, to be read front to back, as `read`; None: only as a whole.
+        read: Returns its content. In streams, call it at most once and before the next member.
+        stream: Opens its content for sequential reading, under the same rules; None: only `read` works.
     """
 
     name: str
@@ -31,16 +31,16 @@ class Member:
     stream: Callable[[], BinaryIO] | None = field(default=None, kw_only=True)
 
     def open(self) -> BinaryIO:
-        """Open its content, to be read front to back; instead of `read`."""
+        """Open its content for sequential reading; instead of `read`."""
         return io.BytesIO(self.read()) if self.stream is None else self.stream()
 
 
 def refuse_oversized(error: Callable[[str], SourceError], name: str, size_bytes: int) -> NoReturn:
-    """Refuse to read a member that is larger than `MAX_MEMBER_BYTES`.
+    """Raise for a member larger than `MAX_MEMBER_BYTES`.
 
     Args:
-        error: Turns the description of a problem into the source's own kind of error.
-        name: The member.
+        error: Creates the source's error from a description of the problem.
+        name: The member's name.
         size_bytes: Its size.
 
     Raises:
@@ -55,57 +55,57 @@ def refuse_oversized(error: Callable[[str], SourceError], name: str, size_bytes:
 
 
 class Unit(Protocol):
-    """A piece of a source that can be converted on its own, in another process if need be (so it pickles).
+    """A piece of a source that can be converted on its own, also in another process (it pickles).
 
-    Units and their order follow from the raw data alone, never from how many workers there are.
+    Units and their order depend only on the raw data, never on the number of workers.
     """
 
     @property
     def size_bytes(self) -> int:
-        """About how many bytes its members have together; an upper bound where the source knows."""
+        """The approximate total size of its members in bytes; an upper bound if the source knows the sizes."""
         ...
 
     @property
     def stamp(self) -> str:
-        """A digest that changes whenever its files are written to, as they were when the source listed them.
+        """A digest of its files' state at the time of listing; it changes with every write.
 
-        "" where nothing else than `Source.fingerprint` tells. Unlike that one it also changes where a program set a
-        file's time back, and where only permissions changed.
+        "" if only `Source.fingerprint` detects changes. Unlike the fingerprint, it also changes if a program set a
+        file's time back, or if only permissions changed.
         """
         ...
 
     def members(self) -> Iterator[Member]:
-        """Read the unit from its start; the same members in the same order every time."""
+        """Read the unit from its start: the same members in the same order every time."""
         ...
 
 
 class Source(Protocol):
-    """Raw data that is there, ready to be converted."""
+    """Raw data that is ready for conversion."""
 
     @property
     def description(self) -> str:
-        """What it is and where, for people: ``/data/CUB_200_2011.tgz``."""
+        """Its kind and path, for messages: ``/data/CUB_200_2011.tgz``."""
         ...
 
     @property
     def size_bytes(self) -> int:
-        """About how many bytes its members have together (an archive's own size)."""
+        """The approximate total size of its members in bytes (for an archive, its own size)."""
         ...
 
     def fingerprint(self) -> str:
-        """A digest that changes when the raw data does (names, sizes, times; not contents). Cheap next to reading."""
+        """Return a digest of the raw data's names, sizes and times, not contents. Much cheaper than reading."""
         ...
 
     def files(self) -> FileTable | None:
-        """Return the files of a tree or a list, as they were when they were listed; None where there are none."""
+        """Return the files of a tree or a list as they were listed; None for other sources."""
         ...
 
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
-        """About how many bytes records of it take.
+        """Estimate the size of its records in bytes.
 
         Args:
-            expansion: How many for each byte of the source, on average.
-            cost: How many one value of a size takes, for sources that know the sizes.
+            expansion: Average number of record bytes per source byte.
+            cost: Returns the stored size of a value by its size, for sources that know the sizes.
         """
         ...
 
@@ -114,9 +114,9 @@ class Source(Protocol):
         ...
 
     def cut(self, num_units: int) -> list[Unit]:
-        """Cut the source into exactly so many units, of about the same size, in the order of reading.
+        """Cut the source into exactly `num_units` units of about the same size, in the order of reading.
 
         Raises:
-            ArgumentError: It has fewer members, or it is read front to back and cannot be cut at will.
+            ArgumentError: It has fewer members, or it is a stream that cannot be cut.
         """
         ...

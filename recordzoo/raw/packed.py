@@ -1,4 +1,4 @@
-"""bz2 and xz unpacked: unlike `bz2.open` and `lzma.open`, this refuses what follows a stream's end and is no stream."""
+"""Decompress bz2 and xz; unlike `bz2.open` and `lzma.open`, refuse garbage after a stream's end."""
 
 import io
 from collections.abc import Callable
@@ -10,7 +10,7 @@ _CHUNK_BYTES = 1 << 16
 
 
 class Decompressor(Protocol):
-    """What `bz2.BZ2Decompressor` and `lzma.LZMADecompressor` have in common; each unpacks one stream."""
+    """The common interface of `bz2.BZ2Decompressor` and `lzma.LZMADecompressor`; each decompresses one stream."""
 
     @property
     def eof(self) -> bool:
@@ -19,25 +19,25 @@ class Decompressor(Protocol):
 
     @property
     def needs_input(self) -> bool:
-        """Whether nothing comes out without more to unpack."""
+        """Whether output needs more input."""
         ...
 
     @property
     def unused_data(self) -> bytes:
-        """What followed the stream's end."""
+        """The bytes after the stream's end."""
         ...
 
     def decompress(self, data: bytes, max_length: int = -1) -> bytes:
-        """Unpack more."""
+        """Decompress more."""
         ...
 
 
 class Unpacked:
-    """The bytes of one or more compressed streams, read front to back; zeros may stand between and after them.
+    """The bytes of one or more compressed streams, read in order; zeros between and after them are allowed.
 
     Args:
-        file: Where the streams are, at the first of them.
-        new: Makes a decompressor for each.
+        file: A file, positioned at the first stream.
+        new: Creates a decompressor for each stream.
     """
 
     def __init__(self, file: BinaryIO, new: Callable[[], Decompressor]) -> None:
@@ -51,7 +51,7 @@ class Unpacked:
         return self._position
 
     def seek(self, position: int) -> int:
-        """Go on to a position; return the one that is reached, less at the end."""
+        """Skip forward to a position; return the reached position, which is less at the end."""
         while self._position < position and self.read(min(position - self._position, BUFFER_BYTES)):
             pass
         return self._position
@@ -60,16 +60,16 @@ class Unpacked:
         """Return the next bytes, fewer only at the end.
 
         Raises:
-            OSError, lzma.LZMAError, EOFError: A stream is damaged or cut, or something follows that is none.
+            OSError, lzma.LZMAError, EOFError: A stream is damaged or cut, or followed by something else.
         """
-        whole = io.BytesIO()  # it gives its bytes without copying them; to join parts takes twice the memory
+        whole = io.BytesIO()  # getvalue() does not copy; joining parts would take twice the memory
         while num_bytes and (part := self._some(min(num_bytes, BUFFER_BYTES))):
             num_bytes -= whole.write(part)
             self._position += len(part)
         return whole.getvalue()
 
     def _some(self, most_bytes: int) -> bytes:
-        """Return at least one byte; none at the end."""
+        """Return at least one byte, or b"" at the end."""
         while True:
             if self._stream.eof:
                 rest = self._after_zeros(self._stream.unused_data)

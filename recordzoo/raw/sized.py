@@ -1,4 +1,4 @@
-"""`SizedSource`: a source that knows the size of each member, and so can be cut between any two of them."""
+"""`SizedSource`: a source that knows the size of each member, and can be cut between any two."""
 
 import bisect
 import itertools
@@ -10,16 +10,16 @@ from recordzoo.raw.member import Unit
 
 
 class SizedSource(ABC):
-    """What such sources answer alike; see `Source`."""
+    """Base class of sources that know their members' sizes; see `Source`."""
 
     @property
     @abstractmethod
     def description(self) -> str:
-        """What it is and where."""
+        """Its kind and path."""
 
     @abstractmethod
     def member_sizes(self) -> Sequence[int]:
-        """Return the size of each member, in the order of reading.
+        """Return the size of each member in bytes, in the order of reading.
 
         Raises:
             NotPreparedError, SourceError: The members cannot be listed.
@@ -31,15 +31,15 @@ class SizedSource(ABC):
 
     @property
     def size_bytes(self) -> int:
-        """The sizes of all members together."""
+        """The total size of all members in bytes."""
         return sum(self.member_sizes())
 
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
-        """See `Source`: many small members take more than their sizes."""
+        """See `Source`; adds the overhead of many small members."""
         return max(int(self.size_bytes * expansion), sum(map(cost, self.member_sizes())))
 
     def units(self, target_bytes: int) -> list[Unit]:
-        """Group consecutive members, as many as stay within `target_bytes`, at least one.
+        """Group consecutive members into units of at most `target_bytes`, at least one member each.
 
         Raises:
             NotPreparedError, SourceError: The members cannot be listed.
@@ -47,7 +47,7 @@ class SizedSource(ABC):
         return [self.unit(*run) for run in greedy_runs(self.member_sizes(), target_bytes)]
 
     def cut(self, num_units: int) -> list[Unit]:
-        """Cut into exactly so many units, of about the same size.
+        """Cut into exactly `num_units` units of about the same size.
 
         Raises:
             ArgumentError: There are fewer members.
@@ -57,7 +57,7 @@ class SizedSource(ABC):
 
 
 def greedy_runs(sizes: Sequence[int], target_bytes: int) -> list[tuple[int, int]]:
-    """Group consecutive files, as many as stay within `target_bytes`, at least one: (start, stop) of each group."""
+    """Group consecutive files into (start, stop) runs of at most `target_bytes`, at least one file each."""
     runs = []
     start = run_bytes = 0
     for index, size_bytes in enumerate(sizes):
@@ -69,14 +69,14 @@ def greedy_runs(sizes: Sequence[int], target_bytes: int) -> list[tuple[int, int]
 
 
 def even_runs(sizes: Sequence[int], num_runs: int, where: str) -> list[tuple[int, int]]:
-    """Group consecutive files into so many groups of about the same size: (start, stop) of each group.
+    """Group consecutive files into `num_runs` (start, stop) runs of about the same size.
 
     Raises:
-        ArgumentError: There are fewer files; the message names `where` they are.
+        ArgumentError: There are fewer files; the message names `where`.
     """
     if num_runs > len(sizes):
         raise ArgumentError(f"{num_runs} shards are asked for, but {where} has only {len(sizes)} files.")
-    ends = list(itertools.accumulate(size_bytes + 1 for size_bytes in sizes))  # empty files count for something, too
+    ends = list(itertools.accumulate(size_bytes + 1 for size_bytes in sizes))  # + 1: empty files count too
     bounds = [0]
     for number in range(1, num_runs):
         bound = bisect.bisect_left(ends, ends[-1] * number // num_runs) + 1

@@ -1,4 +1,4 @@
-"""What all archives have in common: names that are refused, members that are passed over, bytes read once in order."""
+"""Shared by all archives: refused names, skipped members, and bytes that are read once, in order."""
 
 import functools
 import io
@@ -22,13 +22,13 @@ T = TypeVar("T")
 BUFFER_BYTES = 1 << 20
 
 MIN_UNPACKED_CAP, MAX_RATIO = 1 << 30, 200
-"""An archive may unpack to this many times its own size, or 1 GiB. Photographs stay near 1; deflate can do 1,032."""
+"""Limit on unpacked size / archive size above 1 GiB. Photographs stay near 1; deflate can reach 1,032."""
 
 SMALL_UNPACKED_CAP, MAX_SMALL_RATIO = 64 << 20, 1000
-"""Up to 1 GiB it may unpack to this many times its own size, or 64 MiB."""
+"""The same limit from 64 MiB up to 1 GiB; up to 64 MiB there is none."""
 
 MAX_SHOWN = 600
-"""How many characters of what an archive says about itself a message may have."""
+"""Number of characters of an archive's own text that a message may show."""
 
 ADVICE = (
     "The file is incomplete, damaged or not what it should be: compare its size and hash with the publisher's, "
@@ -40,16 +40,16 @@ _ODD_NAME = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|[\\\0]|^[A-Za-z]:")
 
 
 def unpacked_cap(archive_bytes: int) -> int:
-    """Return how many bytes an archive of that size may unpack to before it is taken for a bomb."""
+    """Return how many bytes an archive may unpack to before it counts as a bomb."""
     cap = min(max(MIN_UNPACKED_CAP, MAX_RATIO * archive_bytes), MAX_SMALL_RATIO * archive_bytes)
     return max(SMALL_UNPACKED_CAP, cap)
 
 
 def plain_name(name: str) -> str:
-    """Return a member's name as unpacking would give it: no "./", no doubled "/", no "/" at the end.
+    """Normalise a member's name as unpacking would: no "./", no doubled "/", no "/" at the end.
 
-    Nothing here ever makes a path of a name. A name that would lead out of the folder it is unpacked in is refused all
-    the same: such an archive was made to do harm, or means something else than what its members would be called here.
+    No name becomes a path here. A name that would lead out of the folder of unpacking is still refused: the archive
+    is hostile, or its names mean something else.
 
     Raises:
         ValueError: The name is absolute, has a drive letter, a ".." part or a NUL; the message says which.
@@ -58,7 +58,7 @@ def plain_name(name: str) -> str:
         return name
     if "\0" in name:
         raise ValueError("has a NUL in its name")
-    # A backslash is a letter of the name to Linux and a separator to Windows: neither reading may lead out.
+    # A backslash is a letter on Linux and a separator on Windows: the name must be safe on both.
     if name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", name):
         raise ValueError("has an absolute path or a drive letter for a name")
     if ".." in re.split(r"[/\\]", name):
@@ -67,12 +67,12 @@ def plain_name(name: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Leave the middle out of a text with a long name in it: a name may have 1 MiB, and a message is for people."""
+    """Cut the middle out of a text with a long name: names may have 1 MiB."""
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN // 2]} ... {text[-MAX_SHOWN // 2 :]}"
 
 
 class PassedOver:
-    """Counts the members that are no regular files, so that one warning can name them."""
+    """Counts the skipped members, which are not regular files, for one warning."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -80,13 +80,13 @@ class PassedOver:
         self._first: list[str] = []
 
     def add(self, name: str, kind: str) -> None:
-        """Remember one."""
+        """Count a member."""
         self._count += 1
         if len(self._first) < 5:
             self._first.append(f"{shortened(name)} ({kind})")
 
     def report(self) -> None:
-        """Log one warning if there were any."""
+        """Log one warning if members were skipped."""
         if self._count:
             logger.warning(
                 "%s: passed over %d that are no regular files: %s%s",
@@ -98,7 +98,7 @@ class PassedOver:
 
 
 def once(members: Iterator[Member], label: str) -> Iterator[Member]:
-    """Yield members that can be read only until the next is asked for, and only once: a stream does not come back."""
+    """Yield members that can be read only once, and only before the next one: a stream cannot go back."""
     turn: list[Member] = []
     try:
         for member in members:
@@ -122,11 +122,11 @@ def _in_turn(action: Callable[[Member], T], turn: list[Member], name: str, label
 
 
 class TapeFile(io.RawIOBase):
-    """A member as a file that is read front to back; it begins at the current position of the tape.
+    """A member as a file for sequential reading; it begins at the tape's current position.
 
     Args:
-        tape: The tape; nobody else may move it until the member was read.
-        size_bytes: How long the member is.
+        tape: The tape; it must not move otherwise until the member was read.
+        size_bytes: The member's size.
         what: The member, for messages.
     """
 
@@ -146,14 +146,14 @@ class TapeFile(io.RawIOBase):
 
 
 class Tape:
-    """Bytes that are read once, front to back; every failure to do so is an `ArchiveError` that says where.
+    """Bytes that are read once, in order; every failure is an `ArchiveError` that names the position.
 
     Args:
-        file: Where the bytes come from, at the first of them.
+        file: The source of the bytes, positioned at the first one.
         path: The archive, for messages.
-        inner: The inner tar that this is, for messages.
-        size_bytes: How long the tape is; None for all that the file has.
-        cap_bytes: A tape that gets longer than this is a bomb.
+        inner: The name of the inner tar, for messages.
+        size_bytes: Length of the tape; None for the whole file.
+        cap_bytes: A longer tape counts as a bomb.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class Tape:
 
     @property
     def label(self) -> str:
-        """What it is, for people."""
+        """Its name in messages."""
         return f"{self.path}, inner tar {self.inner!r}" if self.inner else str(self.path)
 
     def tell(self) -> int:
@@ -185,7 +185,7 @@ class Tape:
         return self.position
 
     def read(self, num_bytes: int) -> bytes:
-        """Return the next bytes, fewer only at the end."""
+        """Return the next bytes; fewer than `num_bytes` only at the end."""
         if self._ahead:
             data, self._ahead = self._ahead[:num_bytes], self._ahead[num_bytes:]
         else:
@@ -194,20 +194,20 @@ class Tape:
         return data
 
     def put_back(self, data: bytes) -> None:
-        """Have the bytes just read be read again, by the very next step and all at once."""
+        """Put the bytes just read back; the very next call must read all of them."""
         self._ahead = data
         self.position -= len(data)
 
     def take(self, num_bytes: int, what: str) -> bytes:
-        """Return exactly that many bytes."""
-        self._check(self.position + num_bytes)  # before there is memory for them
+        """Return exactly `num_bytes` bytes."""
+        self._check(self.position + num_bytes)  # before memory is allocated
         data = self.read(num_bytes)
         if len(data) != num_bytes:
             raise self.error(f"ends inside {what}: {num_bytes:,} bytes were announced, {len(data):,} are there")
         return data
 
     def skip_to(self, position: int, what: str) -> None:
-        """Go on to that position, up to which everything has to be there."""
+        """Skip to a position; all bytes before it must exist."""
         if position < self.position:
             raise self.error(f"has a broken header: {what} ends before it starts")
         start = self.position
@@ -219,7 +219,7 @@ class Tape:
             raise self.error(f"ends inside {what}: {announced:,} more bytes were announced, {there:,} are there")
 
     def finish(self) -> None:
-        """Read to the end, where a compressed stream has its checksum; nothing but padding may be left."""
+        """Read to the end, where compressed streams have their checksum; only padding may be left."""
         while data := self.read(BUFFER_BYTES):
             if data.count(0) != len(data):
                 raise self.error("goes on after its end marker (another archive or something else was appended)")
@@ -239,7 +239,7 @@ class Tape:
             raise self.error(f"cannot be read or unpacked ({type(err).__name__}: {err})") from err
 
     def error(self, what: str) -> ArchiveError:
-        """Return the error that says what is wrong at this position."""
+        """Return the error for a problem at this position."""
         after = (
             f"after member {shortened(repr(self.last_name))}" if self.last_name else "before its first member was read"
         )
@@ -253,7 +253,7 @@ class Tape:
 
 
 def refused(label: str, name: str, reason: str, path: Path) -> ArchiveError:
-    """Return the error for a member that nobody should unpack."""
+    """Return the error for a member that must not be unpacked."""
     return ArchiveError(
         f"{label}: refused, because its member {shortened(repr(name))} {reason}. If you trust the archive, unpack it "
         "by hand where that is safe and convert the folder.",

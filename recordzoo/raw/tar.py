@@ -1,4 +1,4 @@
-"""The tar format: `tarfile` does the reading, this module the distrust."""
+"""The tar format: `tarfile` reads, this module checks."""
 
 import functools
 import re
@@ -16,7 +16,7 @@ MAX_PASSED_OVER = 1 << 21  # directories and links in a row
 _PAX_HEADERS = (tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.XGLTYPE)
 _EXTENSIONS = (*_PAX_HEADERS, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
 _ZERO_BLOCK = bytes(tarfile.BLOCKSIZE)
-_LAYOUT_KEY = re.compile(rb"(?:path|size)\Z|GNU\.sparse\.")  # would change what or where members are
+_LAYOUT_KEY = re.compile(rb"(?:path|size)\Z|GNU\.sparse\.")  # these keys would change a member's name, size or place
 # Before 3.11.10 tarfile's patterns take time by the square of such a run: hours for 1 MiB (CVE-2024-6232).
 _DIGITS_IN_A_ROW = re.compile(rb"[0-9]{64}")
 _FILE, _DIRECTORY, _SPARSE = "file", "directory", "sparse file"
@@ -30,21 +30,21 @@ _KINDS = {
 
 
 class TarEntry(NamedTuple):
-    """A regular file in a tar; its content starts where the tape is."""
+    """A regular file in a tar; its content starts at the tape's position."""
 
     name: str
     size_bytes: int
 
 
 def tar_files(tape: Tape, *, is_strict: bool = False) -> Iterator[TarEntry]:
-    """Yield the regular files of a tar and check that it is whole, from its first header to its end marker.
+    """Yield the regular files of a tar; check that it is complete, from its first header to its end marker.
 
-    Between two steps the caller may take the file's content from the tape, or leave it. What is no regular file is
-    passed over, with one warning at the end.
+    Between two steps the caller may take the file's content from the tape, or leave it. Other members are skipped,
+    with one warning at the end.
 
     Args:
-        tape: Has the tar.
-        is_strict: Refuse links, devices and sparse files instead.
+        tape: The tar.
+        is_strict: Refuse links, devices and sparse files instead of skipping them.
 
     Raises:
         ArchiveError: A header is missing or broken, content is cut, a name is refused, or something follows the end.
@@ -69,7 +69,7 @@ def tar_files(tape: Tape, *, is_strict: bool = False) -> Iterator[TarEntry]:
 
 
 def tar_members(tape: Tape, prefix: str = "", *, is_strict: bool = False) -> Iterator[Member]:
-    """Yield the members of a tar; see `tar_files`. `prefix` comes before their names."""
+    """Yield the members of a tar, with `prefix` before their names; see `tar_files`."""
     for name, size_bytes in tar_files(tape, is_strict=is_strict):
         what = f"member {name!r}"
         read: Callable[[], bytes] = functools.partial(tape.take, size_bytes, what)
@@ -83,13 +83,13 @@ def _open(tape: Tape, size_bytes: int, what: str) -> BinaryIO:
 
 
 def _headers(tape: Tape) -> Iterator[tarfile.TarInfo]:
-    """Yield each member's header with the tape at its content, and leave the tape at its very end."""
+    """Yield each member's header, with the tape at its content; leave the tape at its end."""
     archive = _StrictTar(tape)
     while (info := archive.next()) is not None:
         yield info
         tape.skip_to(archive.offset, f"member {info.name!r}")
         tape.last_name = info.name
-        # tarfile remembers both for the rest of the archive, which may have millions.
+        # tarfile would keep both for the rest of the archive, which may have millions.
         archive.members.clear()
         archive.pax_headers.clear()
     tape.finish()
@@ -114,9 +114,9 @@ def _name(tape: Tape, text: str, kind: str) -> str:
 
 
 class _StrictInfo(tarfile.TarInfo):
-    """A header that is whole and of bounded size, or an `ArchiveError`.
+    """A complete header of bounded size, or an `ArchiveError`.
 
-    `tarfile` takes a missing or broken header for the end of the archive, so that a cut file looks like a smaller one:
+    For `tarfile` a missing or broken header is the archive's end, so that a cut file looks like a smaller one:
     https://github.com/python/cpython/issues/120740. Here only the end marker, a block of zeros, is the end.
     """
 
@@ -129,12 +129,12 @@ class _StrictInfo(tarfile.TarInfo):
         try:
             info = cls.frombuf(block, archive.encoding, archive.errors)
             if block[345] and not block.startswith(b"ustar\0", 257):
-                # Only POSIX has the first part of a long name there; GNU's own headers have times.
+                # Only POSIX stores the start of a long name there; GNU stores times.
                 info.name = block[:100].partition(b"\0")[0].decode(archive.encoding, archive.errors)
             return info._proc_member(archive)
         except (tarfile.HeaderError, ValueError, IndexError) as err:
             if block == _ZERO_BLOCK:
-                raise  # the end marker, and whether it may be here tarfile knows
+                raise  # the end marker; tarfile decides whether it may be here
             if len(block) < tarfile.BLOCKSIZE:
                 where = "inside a header" if block else "without an end marker"
                 raise tape.error(f"ends {where}: it was cut off") from err
@@ -143,9 +143,9 @@ class _StrictInfo(tarfile.TarInfo):
             raise tape.error(f"{what} (it starts with {block[:16]!r}: {err})") from err
 
     def _proc_member(self, archive: "_StrictTar") -> Self:
-        """Check what is read for a header before it is read. Comments in `tarfile` offer this method to subclasses.
+        """Check a header before its extra data is read. Comments in `tarfile` offer this method to subclasses.
 
-        It is called for each header; `fromtarfile`, in the newest Pythons, only for the first of a member.
+        It is called for each header; in the newest Pythons, `fromtarfile` only for a member's first one.
         """
         tape = archive.tape
         if self.size < 0:
@@ -175,14 +175,14 @@ class _StrictTar(tarfile.TarFile):
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
         self.num_extensions = 0  # in a row
-        file: Any = tape  # typeshed asks for a file to write to as well
+        file: Any = tape  # typeshed wants a writable file too
         super().__init__(fileobj=file, encoding=self.encoding, errors=self.errors)
 
 
 def _check_pax(tape: Tape, data: bytes, padding: bytes, *, for_all: bool) -> None:
-    """Refuse what is not "<length> <key>=<value>\\n" again and again: `tarfile` stops there and takes it for the end.
+    """Refuse a pax header unless it is a sequence of "<length> <key>=<value>\\n": `tarfile` would stop at the rest.
 
-    Newer Pythons refuse most of it themselves: https://github.com/python/cpython/issues/121285.
+    Newer Pythons refuse most such headers: https://github.com/python/cpython/issues/121285.
     """
     start = 0
     while start < len(data):
@@ -194,6 +194,6 @@ def _check_pax(tape: Tape, data: bytes, padding: bytes, *, for_all: bool) -> Non
             raise tape.error(f"has a broken pax header (near {data[start : start + 40]!r})")
         if for_all and _LAYOUT_KEY.match(key):
             raise tape.error(f"has a header that sets {key.decode('ascii', 'replace')!r} for all members")
-        start = end  # further on, as there is an "=" before it
+        start = end  # advances: there is an "=" before it
     if padding.count(0) != len(padding) or _DIGITS_IN_A_ROW.search(data):
         raise tape.error("has a broken pax header (64 digits in a row, or no zeros after its end)")

@@ -1,4 +1,4 @@
-"""A directory as a source: its files in torchvision's order, under the names that they have in the archive."""
+"""A directory as a source: its files in torchvision's order, under their names in the archive."""
 
 import functools
 import logging
@@ -20,21 +20,21 @@ from recordzoo.system.files import open_at_once
 
 logger = logging.getLogger("recordzoo")
 
-_NUM_NAMED = 20  # of the problems of a listing
+_NUM_NAMED = 20  # problems of a listing that a message names
 
 
 @dataclass(frozen=True)
 class TreeSource(SizedSource):
-    """The files under a directory, listed once: what is asked of one source always agrees.
+    """The files under a directory, listed once, so that all answers of one source agree.
 
     Without `names`, all regular files in the order of ``sorted(os.walk(base, followlinks=True))``, each directory's
-    files sorted: the order in which `torchvision.datasets.folder.make_dataset` meets those of a class.
+    files sorted: within a class, the order of `torchvision.datasets.folder.make_dataset`.
 
     Attributes:
         base: The directory.
-        names: The files, relative to `base` with "/" between the parts, in the order wanted; None for all.
-        wanted: Of all files take only those for whose name it is true; the others are not even looked at, so that an
-            editor's dangling lock file does no harm.
+        names: The files in order, relative to `base` with "/" between the parts; None for all.
+        wanted: Filter by name, if all files are listed. The status of other files is not read, so that an editor's
+            dangling lock file does no harm.
     """
 
     base: Path
@@ -54,7 +54,7 @@ class TreeSource(SizedSource):
 
     @property
     def archives(self) -> tuple[Path, ...]:
-        """None: a tree was not downloaded."""
+        """Empty: a tree was not downloaded."""
         return ()
 
     @property
@@ -66,8 +66,8 @@ class TreeSource(SizedSource):
         """See `Source`.
 
         Raises:
-            FolderError: There is no such directory, or it contains itself by a link.
-            SourceError: Some files cannot be listed; the message names the first of them.
+            FolderError: The directory does not exist, or contains itself by a link.
+            SourceError: Files cannot be listed; the message names the first ones.
         """
         return self._listing.table
 
@@ -76,7 +76,7 @@ class TreeSource(SizedSource):
         return self.files().sizes
 
     def fingerprint(self) -> str:
-        """Return a digest of all names, sizes and times of the contents, as they were listed."""
+        """Return a digest of all names, sizes and modification times, as listed."""
         return self._listing.fingerprint
 
     @override
@@ -97,7 +97,7 @@ class TreeSource(SizedSource):
 
 @dataclass(frozen=True, slots=True)
 class TreeUnit:
-    """Some files of a tree with the sizes and the stamp that they were listed with; see `Unit`."""
+    """Some files of a tree, with their sizes and stamp at the time of listing; see `Unit`."""
 
     base: Path
     names: tuple[str, ...]
@@ -106,7 +106,7 @@ class TreeUnit:
 
     @property
     def size_bytes(self) -> int:
-        """The files' sizes together."""
+        """The total size of the files in bytes."""
         return sum(self.sizes)
 
     def members(self) -> Iterator[Member]:
@@ -118,12 +118,12 @@ class TreeUnit:
 
 
 def tree_unit(base: Path, files: FileTable, start: int, stop: int) -> TreeUnit:
-    """Make a unit of some consecutive files."""
+    """Return the unit of the files from `start` to before `stop`."""
     return TreeUnit(base, tuple(files.names[start:stop]), files.sizes[start:stop], files.stamp(start, stop))
 
 
 def _open_file(base: str, name: str) -> BinaryIO:
-    """Open a file to be read front to back. `TreeUnit.stamp` tells whether it changed meanwhile."""
+    """Open a file for sequential reading. `TreeUnit.stamp` detects changes during the read."""
     path = os.path.join(base, name)
     try:
         return open(path, "rb", opener=open_at_once)
@@ -136,9 +136,9 @@ def _read_file(base: str, name: str, size_bytes: int) -> bytes:
     if size_bytes > MAX_MEMBER_BYTES:
         refuse_oversized(lambda what: SourceError(f"{base}: {what}.", path=path), name, size_bytes)
     try:
-        # Should it have become a FIFO since it was listed, opening it must not wait for a writer.
+        # If it became a FIFO since the listing, opening it must not wait for a writer.
         with open(path, "rb", opener=open_at_once) as file:
-            # One byte more tells that it grew; None is what a FIFO without data gives.
+            # One extra byte detects growth; a FIFO without data returns None.
             data = file.read(size_bytes + 1) or b""
     except OSError as err:
         raise _unreadable(path, err) from err
@@ -161,7 +161,7 @@ def _unreadable(path: str, err: OSError) -> SourceError:
 
 
 class _Listing:
-    """The table of a tree's files, and its fingerprint; problems are collected."""
+    """Collects the table of a tree's files, its fingerprint, and all problems."""
 
     def __init__(self, base: Path) -> None:
         self.table = FileTable(str(base))
@@ -171,8 +171,8 @@ class _Listing:
         self._special: list[str] = []
 
     def add_all(self, wanted: Callable[[str], bool] | None) -> None:
-        """List every (wanted) file under the base, in torchvision's order."""
-        # Sorted as whole strings, like sorted(os.walk()): "a", "a-b", "a/c", and not depth first.
+        """Add every (wanted) file under the base, in torchvision's order."""
+        # Sorted as whole strings, like sorted(os.walk()): "a", "a-b", "a/c", not depth first.
         for folder, files in sorted(self._folders()):
             prefix = f"{folder}/" if folder else ""
             for name in sorted(files):
@@ -180,10 +180,10 @@ class _Listing:
                     self.add_name(prefix + name)
 
     def add_name(self, name: str) -> None:
-        """List one file."""
+        """Add one file."""
         try:
             status = os.stat(os.path.join(self._base, name))
-        except (OSError, ValueError) as err:  # ValueError: a NUL in a name that was given
+        except (OSError, ValueError) as err:  # ValueError: a NUL in a given name
             self._problems.append(f"{name} ({getattr(err, 'strerror', err)})")
             return
         if not stat.S_ISREG(status.st_mode):
@@ -192,7 +192,7 @@ class _Listing:
         self.table.add(name, status)
 
     def finish(self) -> None:
-        """Say what was passed over and what cannot be read."""
+        """Warn of skipped files; raise if files cannot be read."""
         if self._special:
             logger.warning(
                 "%s: passed over %d that are no regular files (FIFOs, sockets, devices): %s",
@@ -211,7 +211,7 @@ class _Listing:
         self.fingerprint = self.table.fingerprint()
 
     def _folders(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield all directories relative to the base, itself as "", with their files; links to directories count."""
+        """Yield each directory, relative to the base (itself ""), with its files; links to directories are followed."""
         waiting: list[tuple[str, dict[tuple[int, int], str]]] = [("", {})]
         while waiting:
             folder, above = waiting.pop()
@@ -227,17 +227,17 @@ class _Listing:
                 self._problems.append(f"{folder} ({err.strerror})")
                 continue
             identity = (status.st_dev, status.st_ino)
-            if identity in above and status.st_ino:  # some network drives of Windows number nothing
+            if identity in above and status.st_ino:  # some network drives of Windows have no inode numbers
                 text = f"{path}: leads back to {os.path.join(self._base, above[identity])}: the tree has no end."
                 raise FolderError(f"{text} Remove the link.", path=self._base)
             yield folder, [name for name, is_dir in is_folder.items() if not is_dir]
             here = {**above, identity: folder}
-            prefix = f"{folder}/" if folder else ""  # "/" everywhere, so that the order is the same everywhere
+            prefix = f"{folder}/" if folder else ""  # "/" on every system: same order everywhere
             waiting.extend((prefix + name, here) for name, is_dir in is_folder.items() if is_dir)
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link to itself, say; os.walk takes it for a file too
+    except OSError:  # for example a link to itself; for os.walk it is a file too
         return False

@@ -1,4 +1,4 @@
-"""The zip format: `zipfile` does the reading, this module the distrust."""
+"""The zip format: `zipfile` reads, this module checks."""
 
 import contextlib
 import functools
@@ -19,17 +19,17 @@ from recordzoo.raw.member import MAX_MEMBER_BYTES, Member, refuse_oversized
 from recordzoo.raw.stream import ADVICE, PassedOver, plain_name, refused, shortened, unpacked_cap
 
 ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")
-"""How a zip file starts; the second is that of one without members."""
+"""First bytes of a zip file; the second of one without members."""
 
-# RuntimeError: zipfile's word for a password; NotImplementedError is one. ValueError: names that are no UTF-8.
+# RuntimeError (also as NotImplementedError): zipfile needs a password. ValueError: names that are not UTF-8.
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, OverflowError)
 _END_RECORD = struct.Struct("<4s4xHH8xH")  # signature, ..., members on this disk and in all, ..., comment bytes
 _MAX_COMMENT_BYTES = 0xFFFF
-_ELSEWHERE = 0xFFFF  # number of members: it stands in the end record of 64 bits
+_ELSEWHERE = 0xFFFF  # number of members: it is in the 64-bit end record
 _LOCAL_HEADER = struct.Struct("<4x5H3I2H")  # ..., flags, method, ..., CRC, packed size, size, ...
-_LATER = 1 << 3  # flag: CRC and sizes stand behind the content
-_LARGE = 0xFFFFFFFF  # size: it stands elsewhere, with 64 bits
-# bzip2 and LZMA may unpack to any length in one step of zipfile, before it can be measured.
+_LATER = 1 << 3  # flag: CRC and sizes follow the content
+_LARGE = 0xFFFFFFFF  # size: it is elsewhere, with 64 bits
+# bzip2 and LZMA may unpack to any length in one step of zipfile, before it can be checked.
 _METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
 
 
@@ -37,7 +37,7 @@ def zip_members(path: Path, file: BinaryIO, archive_bytes: int, *, is_strict: bo
     """Yield the members of a zip in the order of its directory, each checked against its size and CRC when read.
 
     Raises:
-        ArchiveError: The zip is cut, broken, encrypted or a bomb; a name is refused or there twice.
+        ArchiveError: The zip is cut, broken, encrypted or a bomb; a name is refused or occurs twice.
     """
     with opened_zip(path, file, archive_bytes, is_strict=is_strict) as members:
         yield from members
@@ -47,13 +47,13 @@ def zip_members(path: Path, file: BinaryIO, archive_bytes: int, *, is_strict: bo
 def opened_zip(
     path: Path, file: BinaryIO, archive_bytes: int, *, is_strict: bool = False
 ) -> Iterator[Iterator[Member]]:
-    """Open a zip for as long as its members are read, in any order. Context manager; gives all members.
+    """Open a zip whose members are read in any order. Context manager; yields all members.
 
     Args:
-        path: What the zip is called in messages.
+        path: The zip's name in messages.
         file: The zip.
         archive_bytes: Its size.
-        is_strict: Refuse links and other members that are no regular files, instead of passing over them.
+        is_strict: Refuse links and other members that are not regular files, instead of skipping them.
 
     Raises:
         ArchiveError: As `zip_members`.
@@ -97,12 +97,12 @@ def _open(path: Path, file: BinaryIO, archive: zipfile.ZipFile, info: zipfile.Zi
 
 
 class _Content(io.RawIOBase):
-    """A member, read front to back; at its end zipfile has compared its CRC, and this its size.
+    """A member, read in order; at its end zipfile compares its CRC, and this class its size.
 
     Args:
-        content: The opened member, which is closed with this.
+        content: The opened member; closed with this object.
         path: The zip.
-        name: The member.
+        name: The member's name.
         size_bytes: Its size.
     """
 
@@ -119,7 +119,7 @@ class _Content(io.RawIOBase):
         left_bytes = self._size_bytes - self._done_bytes
         wanted = left_bytes if size is None or size < 0 else min(size, left_bytes)
         try:
-            # A byte more at the end: there zipfile compares the CRC, and nothing may follow.
+            # One extra byte at the end: zipfile compares the CRC there, and nothing may follow.
             data = self._content.read(wanted + (wanted == left_bytes))
         except _ZIP_ERRORS as err:
             raise _unreadable(self._path, self._name, err) from err
@@ -136,7 +136,7 @@ class _Content(io.RawIOBase):
 
 
 def _check_frame(path: Path, file: BinaryIO, archive: zipfile.ZipFile, archive_bytes: int) -> None:
-    """Refuse a file that is more than one zip: zipfile takes the last end record it finds, perhaps a member's."""
+    """Refuse a file that is more than one zip: zipfile uses the last end record that it finds, perhaps a member's."""
     infos = archive.infolist()
     if infos and min(info.header_offset for info in infos) != 0:
         raise _broken(path, "its directory is not that of the whole file (it was cut, or put after something else)")
@@ -148,12 +148,12 @@ def _check_frame(path: Path, file: BinaryIO, archive: zipfile.ZipFile, archive_b
         raise _broken(path, "something follows its end")
     if not infos and taken != 0:
         raise _broken(path, "its end record lists no members, but does not stand at the start")
-    if ends[taken] not in (len(infos) & 0xFFFF, _ELSEWHERE):  # some writers count on beyond 16 bits
+    if ends[taken] not in (len(infos) & 0xFFFF, _ELSEWHERE):  # some writers let the count wrap at 16 bits
         raise _broken(path, f"its directory lists {len(infos):,} members, and its end record {ends[taken]:,}")
 
 
 def _end_records(file: BinaryIO, archive_bytes: int) -> dict[int, int]:
-    """Find each end record whose comment reaches the end of the file: its position and its number of members."""
+    """Find each end record whose comment reaches the file's end: position -> number of members."""
     start = max(0, archive_bytes - _END_RECORD.size - _MAX_COMMENT_BYTES)
     file.seek(start)
     tail = file.read()
@@ -168,7 +168,7 @@ def _end_records(file: BinaryIO, archive_bytes: int) -> dict[int, int]:
 
 
 def _check_apart(path: Path, infos: list[zipfile.ZipInfo]) -> None:
-    """Refuse members that share bytes of the file: few of them unpack to as much as one likes."""
+    """Refuse members that share bytes of the file: a few of them can unpack to any size."""
     ordered = sorted(infos, key=lambda info: info.header_offset)
     for info, following in itertools.pairwise(ordered):
         if info.header_offset + _LOCAL_HEADER.size + info.compress_size > following.header_offset:
@@ -177,7 +177,7 @@ def _check_apart(path: Path, infos: list[zipfile.ZipInfo]) -> None:
 
 
 def _check_local(path: Path, file: BinaryIO, info: zipfile.ZipInfo, name: str) -> None:
-    """Refuse a member of which its own header says something else than the directory, as other programs go by that."""
+    """Refuse a member whose own header contradicts the directory: other programs trust the header."""
     try:
         file.seek(info.header_offset)
         _, flags, method, _, _, crc, packed, size, *_ = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
@@ -193,12 +193,12 @@ def _check_local(path: Path, file: BinaryIO, info: zipfile.ZipInfo, name: str) -
 
 
 def _entries(path: Path, archive: zipfile.ZipFile, passed_over: PassedOver | None) -> list[tuple[str, zipfile.ZipInfo]]:
-    """Return the regular files under their names, all looked at before the first is read.
+    """Return the regular files by name; all are checked before the first one is read.
 
     Args:
         path: The zip.
-        archive: The same, opened.
-        passed_over: Counts the members that are no regular files. None: they are refused.
+        archive: The opened zip.
+        passed_over: Counts the skipped members, which are not regular files. None: refuse them.
     """
     entries = []
     seen = set()
@@ -208,7 +208,7 @@ def _entries(path: Path, archive: zipfile.ZipFile, passed_over: PassedOver | Non
         except ValueError as err:
             raise refused(str(path), info.orig_filename, str(err), path) from err
         mode = info.external_attr >> 16
-        if info.filename.endswith("/"):  # Python 3.11: is_dir() is an IndexError if it is empty
+        if info.filename.endswith("/"):  # Python 3.11: is_dir() raises IndexError for an empty name
             continue
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
             kind = "symbolic link" if stat.S_ISLNK(mode) else "special file"
