@@ -1,1 +1,1 @@
-"""One writer at a time, a build beside the output, one rename."""
+"""Publish an output: one writer at a time, a build beside the output, one rename."""

@@ -22,21 +22,21 @@ from recordzoo.publish.space import check_space
 from recordzoo.system.files import is_in_use, rename
 
 PLAN_NAME = "plan.json"
-"""In a build: what is made, from what and how. A build goes on only with the same plan."""
+"""In a build: the description of the output. A build is resumed only with the same plan."""
 
 
 class Build:
-    """This process's build of one output. Before `claim` nothing is on the disk.
+    """This process's build of one output. Nothing is on disk before `claim`.
 
     Args:
-        output: What will be published.
+        output: The output to publish.
 
     Attributes:
         path: The build directory.
-        plan: What is made, and how; empty before `claim`.
-        remaining: About how many bytes were still to be written when the build was claimed.
-        unusable: Dead builds with another plan, and those that cannot be taken over: they are removed at the end.
-        before_release: Removes what an interrupted build need not keep.
+        plan: The description of the output; empty before `claim`.
+        remaining: Estimate of the bytes that were still to be written at `claim`.
+        unusable: Dead builds with another plan, and builds that cannot be taken over; removed at the end.
+        before_release: Removes files that an interrupted build need not keep.
         is_first: Whether this build was published.
     """
 
@@ -48,25 +48,25 @@ class Build:
         self.unusable: list[Path] = []
         self.before_release: Callable[[], object] | None = None
         self.is_first = False
-        self._is_there = False  # the directory, under our name
+        self._is_there = False  # whether the directory exists, under this process's name
         self._heartbeat = Heartbeat(self.path / "heartbeat")
 
     @property
     def set(self) -> Path:
-        """Where the output is put together."""
+        """The directory in which the output is built."""
         return self.path / SET
 
     def claim(self, plan: Mapping[str, Any], needed: int) -> None:
-        """Take over the largest dead build with the same plan, or begin a new one.
+        """Take over the largest dead build with the same plan, or start a new one.
 
         Args:
-            plan: What is made, and how.
-            needed: About how many bytes the output takes.
+            plan: The description of the output.
+            needed: Estimated size of the output in bytes.
 
         Raises:
-            DiskSpaceError: There is too little room for what is not written yet.
+            DiskSpaceError: There is too little space for the missing bytes.
             LostBuildError: Another process took it over at once.
-            OSError: The disk is full, failed, or may not be written to.
+            OSError: The disk is full, failed or read-only.
         """
         self.plan, self._needed = plan, needed
         dead = [(found, _read_plan(found.path)) for found in dead_builds(self.output.path)]
@@ -95,10 +95,10 @@ class Build:
         self.check_space()
 
     def check_space(self) -> None:
-        """Compare what is still to be written with the free space; an interrupted build may keep less than it wrote.
+        """Compare the bytes still to be written with the free space; an interrupted build may keep less than it wrote.
 
         Raises:
-            DiskSpaceError: There is too little.
+            DiskSpaceError: There is too little space.
         """
         self._check_space(written_bytes(self.path))
 
@@ -111,7 +111,7 @@ class Build:
         heartbeat = found.path / "heartbeat"
         try:
             silent_since = heartbeat.stat() if heartbeat.exists() else None
-            heartbeat.touch()  # first: under our name it must not look silent for a moment
+            heartbeat.touch()  # before the rename: under this process's name it must never look silent
             try:
                 durable.rename(found.path, self.path)
             except OSError as err:
@@ -137,10 +137,10 @@ class Build:
         crash_point("build.planned")
 
     def check(self) -> None:
-        """Stop if another process has taken this build over.
+        """Raise if another process has taken this build over.
 
         Raises:
-            LostBuildError: It has.
+            LostBuildError: Another process has taken it over.
         """
         if self.is_lost:
             raise self.lost()
@@ -155,7 +155,7 @@ class Build:
         return LostBuildError(f"The preparation of {self.output.path} was taken over by another process.")
 
     def publish(self, may_replace: Callable[[Path], bool]) -> bool:
-        """Give the finished output its final name; False if something else is there that may not be replaced."""
+        """Give the finished output its final name; False if something that may not be replaced has that name."""
         self.check()
         if may_replace(self.output.path):
             exchange(self.path, self.output)
@@ -174,14 +174,14 @@ class Build:
             return
         self._is_there = False
         gone = self._free_path()
-        with contextlib.suppress(OSError):  # a worker that still converts a unit cannot add a file to the old name
+        with contextlib.suppress(OSError):  # renamed first: a worker that still converts a unit cannot add files
             rename(self.path, gone)
         for path in (gone, self.path):
             shutil.rmtree(path, ignore_errors=True)
         crash_point("build.cleaned")
 
     def release(self) -> None:
-        """Leave the build to the next process with the same plan."""
+        """Release the build for the next process with the same plan."""
         self._heartbeat.stop()
         if not self.path.exists():
             return
@@ -200,7 +200,7 @@ class Build:
 
 
 def canonical(document: Mapping[str, Any]) -> bytes:
-    """Write a document as JSON: the same document gives the same bytes."""
+    """Encode a document as JSON: equal documents give equal bytes."""
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
 

@@ -1,4 +1,4 @@
-"""How a finished output gets its name, and how an exchange that was interrupted is ended or undone."""
+"""Give a finished output its name; complete or undo an interrupted exchange."""
 
 import contextlib
 import errno
@@ -16,14 +16,14 @@ from recordzoo.records.reader import is_record_set
 from recordzoo.system.files import rename
 
 REPLACING = "replacing"
-"""In a build: the published output is being removed, to be replaced by this build's."""
+"""In a build: marks that the published output is being removed, to be replaced by this build's."""
 
 OLD = "old"
-"""In a build: the published output, between the two renames where the system cannot exchange two directories."""
+"""In a build: the published output between the two renames, on systems that cannot exchange two directories."""
 
 
 def give_name(build: Path, output: Output) -> bool:
-    """Rename a build's output to its final name; False if something else is there."""
+    """Rename a build's output to its final name; False if something else has that name."""
     if output.file:
         if os.path.lexists(output.path):
             return False
@@ -39,16 +39,16 @@ def give_name(build: Path, output: Output) -> bool:
 
 
 def exchange(build: Path, output: Output) -> None:
-    """Exchange a build's output with the published one: with one system call, or else with two renames.
+    """Exchange a build's output with the published one by one system call, or else by two renames.
 
-    Between the two renames nothing is published; `put_back` undoes the first if the second never comes.
+    Between the two renames nothing is published; `put_back` undoes the first if the second did not happen.
     """
     if output.file:
         durable.move(build / SET / output.file, output.path)
         return
     if durable.exchange(build / SET, output.path):
         return
-    shutil.rmtree(build / OLD, ignore_errors=True)  # of an exchange that was interrupted when all was published
+    shutil.rmtree(build / OLD, ignore_errors=True)  # left by an exchange that was interrupted after publishing
     try:
         rename(output.path, build / OLD)
     except OSError as err:
@@ -65,9 +65,9 @@ def exchange(build: Path, output: Output) -> None:
 
 
 def _replace(build: Path, output: Output) -> None:
-    """Remove the published output, which is in a lower layer of an overlay and cannot be renamed; take its name.
+    """Remove the published output, which cannot be renamed in a lower layer of an overlay, and take its name.
 
-    Until the last rename nothing is published; if it never comes, `put_back` does it.
+    Until the last rename nothing is published; if it did not happen, `put_back` does it.
     """
     _try_a_rename(build, output.path)
     durable.write_file(build / REPLACING, b"")
@@ -79,7 +79,7 @@ def _replace(build: Path, output: Output) -> None:
 
 
 def _try_a_rename(build: Path, path: Path) -> None:
-    """Rename an empty directory to the output's parent and remove it; an overlay without xattrs refuses that too."""
+    """Rename an empty directory into the output's parent and remove it; an overlay without xattrs refuses this too."""
     probe = build / "probe"
     probe.mkdir()
     try:
@@ -91,7 +91,7 @@ def _try_a_rename(build: Path, path: Path) -> None:
 
 
 def generation(path: Path) -> tuple[int, int] | None:
-    """Return what tells an output from another one at the same path; None if there is none."""
+    """Return the identity of the output at a path; None if there is none."""
     with contextlib.suppress(OSError):
         status = path.stat()
         return status.st_dev, status.st_ino
@@ -99,10 +99,10 @@ def generation(path: Path) -> tuple[int, int] | None:
 
 
 def put_back(output: Output) -> bool:
-    """End or undo an exchange that was interrupted, so that the old output is there or the new one.
+    """Complete or undo an interrupted exchange, so that the old or the new output exists.
 
     Returns:
-        Whether one is there now that was not there before.
+        Whether this restored a missing output.
     """
     if output.is_there:
         return False
@@ -119,15 +119,15 @@ def put_back(output: Output) -> bool:
 
 
 def check_place(path: Path, elsewhere: str = RECORDS_DIR, *, is_set: bool | None = None) -> None:
-    """Refuse a place for a record set that cannot be renamed, or that something else occupies.
+    """Refuse a path for a record set that cannot be renamed or is occupied by something else.
 
     Args:
-        path: The place.
-        elsewhere: As of `Output`.
-        is_set: Whether a record set is there, though it may be damaged. Default: look.
+        path: The path.
+        elsewhere: As in `Output`.
+        is_set: Whether it is a record set, maybe damaged. Default: detected.
 
     Raises:
-        PrepareError: The place cannot be used.
+        PrepareError: The path cannot be used.
     """
     if _is_mounted(path):
         what = "is where another volume is mounted, and cannot be renamed"
@@ -144,19 +144,19 @@ def check_place(path: Path, elsewhere: str = RECORDS_DIR, *, is_set: bool | None
 
 
 def _is_mounted(path: Path) -> bool:
-    """Whether another volume is mounted there; `os.path.ismount` is wrong of paths that begin with /proc/PID/root."""
+    """Whether a path is a mount point; `os.path.ismount` is wrong for paths that begin with /proc/PID/root."""
     with contextlib.suppress(OSError):
         return not path.is_symlink() and path.stat().st_dev != os.stat(os.path.join(path, os.pardir)).st_dev
     return False
 
 
 def _is_half_removed(path: Path) -> bool:
-    """Whether a path is an output whose removal was interrupted: `put_back` helps."""
+    """Whether a path is an output whose removal was interrupted; `put_back` completes it."""
     return any((found.path / REPLACING).exists() for found in find_builds(path))
 
 
 def _remove(output: Output) -> None:
-    """Remove the published output, its marker first: a reader sees none in what is left."""
+    """Remove the published output, its marker first, so that readers see no output in the rest."""
     with contextlib.suppress(FileNotFoundError):
         durable.remove(output.path / output.marker)
         shutil.rmtree(output.path)

@@ -1,4 +1,4 @@
-"""Build directories beside an output, of all processes: found, judged dead or alive, removed."""
+"""Find the build directories of all processes beside an output, judge whether they are dead, and remove them."""
 
 import contextlib
 import os
@@ -11,15 +11,15 @@ from recordzoo.base.owner import Owner
 from recordzoo.publish.heartbeat import silence_s
 
 FREE = "free-"
-"""How the owner's part of a build's name begins if its process released the build."""
+"""Prefix of the owner in a build's name after its process released the build."""
 
 SET = "set"
-"""In a build: the output, while it is put together."""
+"""In a build: the unfinished output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A build directory beside the place of an output."""
+    """A build directory beside an output's path."""
 
     path: Path
     owner: Owner | None
@@ -39,12 +39,12 @@ class Found:
 
     @property
     def written_bytes(self) -> int:
-        """How much is written."""
+        """The size of its files in bytes."""
         return written_bytes(self.path)
 
 
 def written_bytes(build: Path) -> int:
-    """Return the size of all files in a build directory."""
+    """Return the size of all files in a build directory, in bytes."""
     total = 0
     for folder, _, names in os.walk(build):
         for name in names:

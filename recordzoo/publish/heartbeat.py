@@ -1,4 +1,4 @@
-"""A file that a living process touches every few seconds, and for how long a process has not touched its file."""
+"""A file that a living process touches every few seconds, and the time since the last touch."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start."""
         self._thread = threading.Thread(target=self._run, name="recordzoo-heartbeat", daemon=True)
         self._thread.start()
 
@@ -31,22 +31,22 @@ class Heartbeat:
 
     def _run(self) -> None:
         while not self._stop.wait(_INTERVAL_S):
-            with contextlib.suppress(OSError):  # gone, or a full or failing disk: writing the output fails then, too
+            with contextlib.suppress(OSError):  # file gone, or disk full or failing: writing the output fails too
                 os.utime(self._path)
 
 
 def silence_s(path: Path, folder: Path) -> float:
     """Return the seconds since a process last touched its heartbeat file.
 
-    A time in the future (the server's clock was put back, a copy kept its times) counts as one equally far in the
-    past: a live process touches its file again within seconds.
+    A time in the future (the server's clock was set back, a copy kept its times) counts as equally far in the past: a
+    living process touches its file again within seconds.
 
     Args:
         path: The file.
         folder: A directory of the same file system.
 
     Raises:
-        OSError: The file is not there.
+        OSError: The file does not exist.
     """
     return abs(_server_time(folder) - path.stat().st_mtime)
 
@@ -54,7 +54,7 @@ def silence_s(path: Path, folder: Path) -> float:
 def _server_time(folder: Path) -> float:
     """Return the time of the clock that stamps the files of a folder; on a network drive, the server's.
 
-    For a folder that may not be written to, it is the time of this machine.
+    For a read-only folder, this machine's time.
     """
     with contextlib.suppress(OSError), tempfile.TemporaryFile(prefix=".recordzoo-clock-", dir=folder) as file:
         return os.fstat(file.fileno()).st_mtime

@@ -1,6 +1,6 @@
-"""One writer at a time: one process builds an output, the others wait, and log for which process.
+"""One writer at a time: one process builds an output; the others wait, and log the process that builds.
 
-A file lock decides. On a file system without locks nothing goes wrong: builds are private, publishing is one rename.
+A file lock decides. File systems without locks are safe too: builds are private, and publishing is one rename.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from recordzoo.publish.heartbeat import Heartbeat, silence_s
 from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, rename
 
 _POLL_S = (0.2, 5.0)
-"""Seconds between two looks, at first and at most: a wait of hours must not burden the file server."""
+"""Seconds between two checks, first and maximum: a wait of hours must not burden the file server."""
 
 _SAY_AGAIN_S = 30.0
 
@@ -37,14 +37,14 @@ def my_turn(
     Args:
         target: The output's path.
         published: Whether the output is published; may raise.
-        progress: Notes every half minute which process is waited for.
-        is_waiting: Wait for another process that builds; otherwise refuse.
+        progress: Shows every half minute which process builds.
+        is_waiting: Wait for another process that builds; otherwise raise.
 
     Yields:
         Whether to build; False if the output is published now.
 
     Raises:
-        PrepareError: Another process builds, and is not waited for.
+        PrepareError: Another process builds, and `is_waiting` is False.
     """
     path = lock_path(target)
     lock = filelock.FileLock(path, timeout=0, mode=0o666)
@@ -59,7 +59,7 @@ def my_turn(
                 return
             locked = not _is_held(path) and _try(lock)
             living = [build for build in find_builds(target) if not build.is_dead]
-            if locked and published():  # the last holder may have published just before it let go
+            if locked and published():  # the last holder may have published just before it released the lock
                 continue
             if locked and not living:
                 with _held(path, me):
@@ -83,8 +83,8 @@ def my_turn(
 
 
 def _naps() -> Iterator[float]:
-    """Yield how long to wait before each next look; with jitter, so that processes that began together spread out."""
-    jitter = random.Random()  # the program's own sequence of random numbers stays as it is
+    """Yield the seconds before each next check; jitter spreads processes that started together."""
+    jitter = random.Random()  # its own generator: the program's random numbers stay unchanged
     nap, longest = _POLL_S
     while True:
         yield nap * jitter.uniform(0.7, 1.0)
@@ -92,26 +92,26 @@ def _naps() -> Iterator[float]:
 
 
 def tidy(target: Path) -> None:
-    """Remove what a process left that was killed after it had published. Without a lock file nothing is left."""
+    """Remove the leftovers of a process that was killed after publishing. Without a lock file there are none."""
     path = lock_path(target)
     if not path.exists() or _is_held(path):
         return
     lock = filelock.FileLock(path, timeout=0, mode=0o666)
-    if _try(lock):  # otherwise another process makes the output again
+    if _try(lock):  # else another process rebuilds the output
         remove_dead(target)
         _delete(path)
         lock.release(force=True)
 
 
 def who_prepares(target: Path) -> str:
-    """Return which process makes an output now: "process 4123 on node07"; "" if none does."""
+    """Return the process that builds an output now: "process 4123 on node07"; "" if there is none."""
     path = lock_path(target)
     living = [build for build in find_builds(target) if not build.is_dead]
     return _who(path, living) if living else who_holds(path)
 
 
 def who_holds(path: Path) -> str:
-    """Return which living process holds a lock file: "process 4123 on node07"; "" if none does."""
+    """Return the living process that holds a lock file: "process 4123 on node07"; "" if there is none."""
     with contextlib.suppress(OSError):
         if _is_held(path) and not _is_silent(path):
             return _who(path, [])
@@ -120,10 +120,10 @@ def who_holds(path: Path) -> str:
 
 @contextlib.contextmanager
 def kept_from_others(target: Path) -> Iterator[bool]:
-    """Keep other processes from making an output while the block removes it.
+    """Keep other processes from building an output while the block removes it.
 
     Yields:
-        Whether none makes it; otherwise nothing may be removed.
+        Whether no process builds it; if False, remove nothing.
     """
     path = lock_path(target)
     lock = filelock.FileLock(path, timeout=0, mode=0o666)
@@ -153,7 +153,7 @@ def _delete(path: Path) -> None:
 def _is_held(path: Path) -> bool:
     """Whether the process that the lock file names is alive.
 
-    The lock itself is not tried: filelock before 4.0 empties the holder's file at each try.
+    It does not try the lock: filelock before 4.0 empties the holder's file at each try.
     """
     owner = Owner.parse(_text(path))
     return owner is not None and not owner.is_gone()
@@ -161,7 +161,7 @@ def _is_held(path: Path) -> bool:
 
 def _try(lock: filelock.BaseFileLock) -> bool:
     path = Path(lock.lock_file)
-    if path.is_symlink():  # not ours: filelock would empty the file that it leads to
+    if path.is_symlink():  # not recordzoo's: filelock would empty the link's target
         with contextlib.suppress(OSError):
             path.unlink()
     if path.is_symlink():
@@ -170,14 +170,14 @@ def _try(lock: filelock.BaseFileLock) -> bool:
         lock.acquire()
     except filelock.Timeout:
         return False
-    except (OSError, NotImplementedError):  # another user's lock file, or a file system without locks: go on without
+    except (OSError, NotImplementedError):  # another user's lock file, or a file system without locks: continue without
         return True
     return True
 
 
 @contextlib.contextmanager
 def _held(path: Path, me: str) -> Iterator[None]:
-    """Write this process into the lock file, and touch the file while the block runs."""
+    """Write this process's identity into the lock file, and touch the file while the block runs."""
     if not LOCKS_ARE_MANDATORY:
         with contextlib.suppress(OSError):
             durable.write_text_here(path, me)
@@ -190,13 +190,13 @@ def _held(path: Path, me: str) -> Iterator[None]:
 
 
 def _break_if_silent(path: Path) -> bool:
-    """Take the lock file away from a holder that is stopped, or died on a host that this one cannot ask.
+    """Remove the lock file of a holder that is stopped, or died on a host that cannot be checked.
 
-    If two processes do this at once, the second may take away the first one's new file; they then both build, which
-    costs time.
+    If two processes do this at once, the second may remove the first one's new file; then both build, which only costs
+    time.
 
     Returns:
-        Whether it was taken away.
+        Whether it was removed.
     """
     with contextlib.suppress(OSError):
         seen = path.stat()
@@ -207,12 +207,12 @@ def _break_if_silent(path: Path) -> bool:
         if os.path.samestat(seen, aside.stat()):
             aside.unlink()
             return True
-        rename(aside, path)  # another process was faster: this is a living process's new file
+        rename(aside, path)  # another process was faster: this is its new file
     return False
 
 
 def _is_silent(path: Path) -> bool:
-    """Whether its holder has not touched a lock file for so long that it counts as gone."""
+    """Whether a lock file was not touched for so long that its holder counts as gone."""
     return silence_s(path, path.parent) > settings.stale_s()
 
 

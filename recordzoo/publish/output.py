@@ -1,4 +1,4 @@
-"""`Output`: what is published, and how a complete output is recognised."""
+"""`Output`: a file or directory to publish, and how a complete one is recognised."""
 
 import os
 from collections.abc import Callable
@@ -10,23 +10,23 @@ from recordzoo.records.reader import is_record_set
 from recordzoo.system.files import is_link
 
 RECORDS_DIR = "pass another records_dir (--output)"
-"""How the user of a preparation chooses another place."""
+"""How to choose another place for a preparation, for messages."""
 
 ANOTHER_PATH = "write to another path"
-"""How the user of a function that writes a record set chooses another place."""
+"""How to choose another place for a function that writes a record set, for messages."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """A file or a directory that appears by one rename.
+    """A file or a directory that is published by one rename.
 
     Attributes:
         path: Its final path, absolute.
-        is_whole: Whether a path holds such an output, whole.
-        marker: The file without which the directory is no such output; removed first, written last.
-        file: If the output is one file: its name in the build.
-        elsewhere: What the user can do to choose another place, as part of a sentence.
-        is_resumable: Whether the same command goes on with a build that was interrupted.
+        is_whole: Returns whether a path is a complete output of this kind.
+        marker: The file that identifies the directory as an output; written last, removed first.
+        file: If the output is one file, its name in the build.
+        elsewhere: How to choose another place, as part of a sentence.
+        is_resumable: Whether the same command resumes an interrupted build.
     """
 
     path: Path
@@ -43,6 +43,6 @@ class Output:
 
 
 def behind_links(path: str | os.PathLike[str]) -> Path:
-    """Return the absolute path of an output; of a link, where it leads: a link cannot be renamed for its directory."""
+    """Return the absolute path of an output. Links are resolved: renaming a link does not move its directory."""
     place = Path(path).expanduser().absolute()
     return Path(os.path.realpath(place)) if is_link(place) else place

@@ -1,4 +1,4 @@
-"""`publishing`: the only way in which an output appears. One writer, a build beside the output, one rename."""
+"""`publishing`: the only way to publish an output. One writer, a build beside the output, one rename."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -31,27 +31,27 @@ def publishing(
     may_replace: Callable[[Path], bool] = never,
     is_waiting: bool = True,
 ) -> Iterator[Build | None]:
-    """Publish what the block writes: it calls `Build.claim` and writes into ``build.set``.
+    """Publish the block's output: the block calls `Build.claim` and writes into ``build.set``.
 
     The output gets its name when the block ends. If the block raises or the process is killed, the build is kept, and
-    the next process with the same plan takes it over. Any number of processes may ask at once.
+    the next process with the same plan takes it over. Any number of processes may call this at once.
 
     Args:
-        output: What is published.
-        is_ready: Whether the output is there as it is wanted; raises if something else is there.
-        progress: Notes which process is waited for.
-        again: Make the output although it is ready, unless another process makes it during the wait.
-        may_replace: Whether what is at the output's path when the block ends is replaced.
-        is_waiting: Wait for another process that makes the output; otherwise refuse.
+        output: The output.
+        is_ready: Returns whether the wanted output exists; raises if something else is at its path.
+        progress: Shows which process this one waits for.
+        again: Rebuild an output that is ready, unless another process builds it during the wait.
+        may_replace: Returns whether the content of the output's path at the end of the block may be replaced.
+        is_waiting: Wait for another process that builds the output; otherwise raise.
 
     Yields:
-        The build; None if the output is ready, because another process made it.
+        The build; None if the output is ready because another process built it.
 
     Raises:
-        LostBuildError: The build was taken over by another process, to which this one looked dead.
+        LostBuildError: Another process took the build over, because this one looked dead.
         PrepareError: Something else is at the output's path, or the disk failed.
         DiskSpaceError: The disk is full.
-        Exception: What `is_ready` and the block raise; an error of ours not if another process has published.
+        Exception: Any error of `is_ready` and the block; a `RecordZooError` only if no other process has published.
     """
     build, before = Build(output), generation(output.path)
 
@@ -83,7 +83,7 @@ def publishing(
 def _built(
     build: Build, is_done: Callable[[], bool], may_replace: Callable[[Path], bool], progress: Progress
 ) -> Iterator[Build]:
-    """Yield a build, and publish it."""
+    """Yield a build, then publish it."""
     path = build.output.path
     try:
         yield build
@@ -104,7 +104,7 @@ def _built(
 
 
 def _is_true(is_done: Callable[[], bool]) -> bool:
-    """Whether the output is there; a second error must not hide the first."""
+    """Whether the output exists; False if checking fails, because a second error must not hide the first."""
     with contextlib.suppress(Exception):
         return is_done()
     return False
@@ -119,7 +119,7 @@ def publish(
     again: bool = False,
     may_replace: Callable[[Path], bool] = never,
 ) -> bool:
-    """Publish what `write` writes, as `publishing` does; begin again if the build is taken over by another process.
+    """Publish the output of `write` as `publishing` does; start again if another process takes the build over.
 
     Returns:
         Whether this process published; False if another one did.

@@ -1,4 +1,4 @@
-"""Room on the disk: checked before the work, and named in the error if it runs out during the work."""
+"""Disk space: checked before the work, and reported in the error if it runs out during the work."""
 
 import errno
 import os
@@ -14,37 +14,37 @@ _QUOTA = getattr(errno, "EDQUOT", errno.ENOSPC)
 _FULL = (errno.ENOSPC, _QUOTA, errno.EFBIG)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _FEW_FILES = 100
-"""With fewer possible, a full volume has run out of files: of those that we had begun, some are gone when we look."""
+"""A full volume with fewer possible files has run out of files. Not 0: some new files are removed before the check."""
 
 
 def free_bytes(folder: Path) -> int:
-    """Return how much room there is on the volume of a folder, which may not exist yet."""
+    """Return the free bytes on the volume of a folder, which may not exist yet."""
     return shutil.disk_usage(existing(folder)).free
 
 
 def volume(folder: Path) -> int:
-    """Return the number of the volume on which a folder is, or would be made."""
+    """Return the device number of a folder's volume; the folder may not exist yet."""
     return existing(folder).stat().st_dev
 
 
 def existing(folder: Path) -> Path:
-    """Return a folder, or the nearest one above it that exists."""
+    """Return a folder, or its nearest existing parent."""
     folder = folder.absolute()
-    while not folder.exists() and folder != folder.parent:  # a drive of Windows may not exist
+    while not folder.exists() and folder != folder.parent:  # on Windows even the drive may not exist
         folder = folder.parent
     return folder
 
 
 def check_space(folder: Path, needed: int, elsewhere: str = RECORDS_DIR) -> None:
-    """Refuse to start if there is too little room.
+    """Raise if there is too little space.
 
     Args:
-        folder: The directory that is written to.
-        needed: How many bytes are written.
-        elsewhere: As of `Output`.
+        folder: The output folder.
+        needed: Number of bytes to write.
+        elsewhere: As in `Output`.
 
     Raises:
-        DiskSpaceError: There is too little room.
+        DiskSpaceError: There is too little space.
     """
     free = free_bytes(folder)
     if needed > free:
@@ -57,12 +57,12 @@ def check_space(folder: Path, needed: int, elsewhere: str = RECORDS_DIR) -> None
 
 
 def disk_error(err: OSError, output: Output, remaining: int) -> RecordZooError:
-    """Turn an error of the disk into one that says what to do.
+    """Return the error for a disk failure, with advice.
 
     Args:
         err: The error.
-        output: The output that was written.
-        remaining: About how many bytes were still to be written.
+        output: The unfinished output.
+        remaining: Estimate of the bytes that were still to be written.
     """
     folder = output.path.parent
     kept, again = "What is finished is kept", "run the same command again"
@@ -98,8 +98,8 @@ def disk_error(err: OSError, output: Output, remaining: int) -> RecordZooError:
 
 
 def _full(err: OSError, folder: Path, remaining: int, kept: str, again: str) -> str:
-    """Say what is used up: the room, the quota, the number of files; or that a file may not be so large."""
-    why = os.strerror(err.errno or 0)  # LMDB has other words for it
+    """Describe the exhausted resource: space, quota, number of files, or file size."""
+    why = os.strerror(err.errno or 0)  # LMDB's own text differs
     to_write = f"about {format_bytes(remaining)} are still to be written" if remaining else "the output is not complete"
     if err.errno == errno.EFBIG:
         return (

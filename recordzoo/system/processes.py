@@ -13,7 +13,7 @@ from recordzoo.system.names import WINDOWS
 
 _KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)  # on Windows both end the process at once
 
-_FATAL_STATUS = 0xC000_0000  # higher exit codes of Windows tell what killed a process
+_FATAL_STATUS = 0xC000_0000  # exit codes of Windows from here on tell what killed a process
 _STATUSES = {0xC000_0005: "access violation", 0xC000_0006: "error while a mapped page was read"}
 
 if sys.platform == "win32":
