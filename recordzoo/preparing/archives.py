@@ -1,4 +1,4 @@
-"""The archives of one preparation: hashed beside their conversion, compared with the known hashes."""
+"""Hash the archives of one preparation while they are converted; compare with the known hashes."""
 
 import logging
 from pathlib import Path
@@ -20,15 +20,15 @@ _RECORDED = "sha256"
 
 
 class Archives:
-    """The archives of a source; none for a tree. As a context manager it starts the hashes, and stops them at the end.
+    """The archives of a source; none for a tree. The context manager starts the hashes and stops them on exit.
 
     Args:
         source: The raw data.
-        raw: How it was found or downloaded.
+        raw: The search that found or downloaded it.
 
     Attributes:
-        are_checked: Whether an archive is hashed.
-        hashes: The hashes that run.
+        are_checked: Whether any archive is hashed.
+        hashes: The running hashes.
         proven: Archives whose hash is compared with a published one.
     """
 
@@ -54,7 +54,7 @@ class Archives:
             size = path.stat().st_size
             if remote.size_bytes is not None and size != remote.size_bytes:
                 raise _mismatch(path, f"{remote.size_bytes:,} bytes", f"{size:,}")
-            # Which of two known hashes a downloaded file has is not known here.
+            # A downloaded file may match either of two known hashes: which one is not recorded.
             if remote.hash is None or path not in self._fetched or remote.second_md5:
                 wanted[path] = _expected(remote)[0]
         self.proven = frozenset(path for path in wanted if (remote := self._remotes[path]) and remote.hash)
@@ -66,7 +66,7 @@ class Archives:
             each.close()
 
     def checked(self) -> list[RawFile]:
-        """Wait for the hashes, compare them with the known ones, and return what the manifest says of the archives.
+        """Wait for the hashes, compare them with the known ones, and return the manifest's entries for the archives.
 
         Raises:
             HashMismatchError: An archive has another hash than the expected one.
@@ -98,7 +98,7 @@ class Archives:
         """Whether a file with another SHA-256 has the other known MD5; warn if so."""
         if remote.sha256 is None or remote.second_md5 is None:
             return False
-        # The SHA-256 again: records were made of the bytes that had it, and the file may have changed since.
+        # Hash with SHA-256 again: the records hold the bytes of the first hash; the file may have changed since.
         running = [BackgroundHash(path, algorithm) for algorithm in ("md5", "sha256")]
         try:
             md5, sha256 = [self._hash_of(path, each, size) for each in running]
@@ -124,7 +124,7 @@ class Archives:
 
 
 def _expected(remote: RemoteFile) -> tuple[str, str | None]:
-    """Return the algorithm by which a file is hashed, and the published hash; None if there is none."""
+    """Return a file's hash algorithm and its published hash, or None."""
     return remote.hash or ("md5" if remote.likely_md5 else _RECORDED, None)
 
 

@@ -16,7 +16,7 @@ from recordzoo.records.manifest import INDEX_DTYPE, NO_SHARD, BlobSpec, RawFile,
 from recordzoo.records.writer import SetContents, write_set
 
 MOST_NAMED = 1000
-"""How many broken images the manifest names; beyond that it has only their number."""
+"""Broken images listed by name in the manifest; further ones are only counted."""
 
 _ROW_DTYPE = np.dtype([*INDEX_DTYPE.descr, ("mark", "u1")])
 
@@ -35,7 +35,7 @@ class _Rows:
         self._parts.append(rows)
 
     def unique(self, field: str) -> NDArray[np.void]:
-        """Return the rows; of two with the same key the later counts, as when an archive is unpacked."""
+        """Return the rows; the last row of a key wins, as when an archive is unpacked."""
         rows = np.concatenate(self._parts) if self._parts else np.zeros(0, _ROW_DTYPE)
         self._parts.clear()
         if are_repeated(self.keys):
@@ -58,8 +58,8 @@ def assemble(
 
     Args:
         journal: The finished shards and units.
-        recipe: How they are arranged.
-        source: The manifest's word for the raw data.
+        recipe: Arranges the records.
+        source: The manifest's value for the raw data.
         raw_files: The archives that were converted.
         extras: Further files beside the manifest, in addition to those of the recipe.
 
@@ -68,7 +68,7 @@ def assemble(
 
     Raises:
         SourceError: Something is missing in the raw data.
-        PrepareError: The recipe's table contradicts itself (a bug in it).
+        PrepareError: The recipe's table contradicts itself (a bug in the recipe).
     """
     fields, shards = _load(journal, recipe)
     sidecars: dict[str, bytes] = {}
@@ -131,7 +131,7 @@ def assemble(
 
 
 def warn_of_bad(journal: Journal) -> None:
-    """Warn of images that no decoder recognised: once for those that are kept, once for those that are left out."""
+    """Warn of unreadable images: once for the kept ones, once for the skipped ones."""
     bad = {name: why for unit in journal.units.values() for name, why in unit.bad.items()}
     fields = [reasons for unit in journal.units.values() for reasons in unit.skipped.values()]
     skipped = {name: why for reasons in fields for name, why in reasons.items()}
@@ -172,7 +172,7 @@ def _load(journal: Journal, recipe: Recipe) -> tuple[dict[str, _Rows], list[Shar
 
 
 def _one(shapes: NDArray[np.uint32]) -> tuple[int, ...] | None:
-    """Return the shape that all values have; None if they have several."""
+    """Return the shape shared by all values, or None."""
     same = len(shapes) > 0 and bool((shapes == shapes[0]).all())
     return tuple(shapes[0].tolist()) if same else None
 
@@ -185,7 +185,7 @@ def _index(rows: NDArray[np.void], order: NDArray[np.int64]) -> NDArray[np.void]
     index = np.zeros(len(order), INDEX_DTYPE)
     present = order != ABSENT
     chosen = order[present]
-    for name in INDEX_DTYPE.names or ():  # one column at a time: of 100 million rows all would take 2.4 GB more
+    for name in INDEX_DTYPE.names or ():  # one column at a time: saves 2.4 GB for 100 million rows
         index[name][present] = rows[name][chosen]
     index["shard"][~present] = NO_SHARD
     return index

@@ -1,7 +1,7 @@
-"""What an executor's worker runs for one unit, perhaps on another host: the unit's call, and what all units share.
+"""Convert one unit in an executor's worker, perhaps on another host.
 
-What all units share is a file in the build directory, which each process reads once. So a unit's call is small, and a
-recipe's set-up reaches processes that have no initializer.
+The data shared by all units is a file in the build directory; each process reads it once. So a unit's call is small,
+and a recipe's set-up reaches processes that have no initializer.
 """
 
 import hashlib
@@ -29,15 +29,15 @@ from recordzoo.preparing.rows import UnitDone
 from recordzoo.publish.build import PLAN_NAME
 
 _KEPT = 4
-"""How many preparations a worker remembers, which may serve several at once."""
+"""Preparations cached by a worker, which may serve several at once."""
 
 _WATCH_S = 5.0
 
 
 def versions() -> dict[str, str]:
-    """Return what the bytes of a shard depend on besides raw data and options, and what reads the call of a unit."""
+    """Return the versions that affect a shard's bytes or the format of a unit's call."""
     return {
-        "recordzoo": str(vars(sys.modules["recordzoo"])["__version__"]),  # to import it here would be a circle
+        "recordzoo": str(vars(sys.modules["recordzoo"])["__version__"]),  # importing it here would be circular
         "lmdb": str(lmdb.__version__),
         "Pillow": PIL.__version__,
         "Python": ".".join(platform.python_version_tuple()[:2]),
@@ -46,7 +46,7 @@ def versions() -> dict[str, str]:
 
 
 def share(task: Task) -> dict[str, str]:
-    """Write what a unit shares with all others into the build directory; return what each call needs of it."""
+    """Write the data shared by all units into the build directory; return the reference for each call."""
     data = cloudpickle.dumps((_without_unit(task), task.recipe.worker_setup()))
     digest = hashlib.sha256(data).hexdigest()
     path = task.folder / f"task.{digest[:16]}.pickle"
@@ -60,7 +60,7 @@ def _without_unit(task: Task) -> Task:
 
 
 def call_of(task: Task, shared: Mapping[str, str]) -> dict[str, Any]:
-    """Return the call of a unit. Python's own types: a worker with another recordzoo reads it and can say so."""
+    """Return a unit's call in built-in types: a worker with another version can read it and report that."""
     unit: bytes = cloudpickle.dumps((task.number, task.unit, task.done))
     return {"versions": versions(), "host": socket.gethostname(), "shared": dict(shared), "unit": unit}
 
@@ -70,7 +70,7 @@ def convert_assigned(call: Mapping[str, Any]) -> UnitDone:
 
     Raises:
         PrepareError: The worker has other versions, or does not see the build directory.
-        SourceError, PrepareError, OSError: The conversion failed; the text names the host, if it is another one.
+        SourceError, PrepareError, OSError: The conversion failed; the text names a remote host.
     """
     _check_versions(call["versions"])
     here = socket.gethostname()
@@ -85,7 +85,7 @@ def convert_assigned(call: Mapping[str, Any]) -> UnitDone:
 
 
 def convert_watched(task: Task) -> UnitDone:
-    """Convert a unit as long as its build directory is there.
+    """Convert a unit; stop if its build directory disappears.
 
     Raises:
         SourceError, PrepareError, OSError: The conversion failed.
@@ -104,9 +104,9 @@ def _check_versions(wanted: Mapping[str, str]) -> None:
 
 
 class _Watch:
-    """Ends a conversion whose build directory is gone: it was taken over, or its preparation has ended.
+    """Ends a conversion whose build directory is gone: the build was taken over, or the preparation ended.
 
-    An executor cannot stop what it has begun.
+    An executor cannot stop a running call.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -114,7 +114,7 @@ class _Watch:
         self._next = time.monotonic() + _WATCH_S
 
     def advance(self, num_bytes: int, num_images: int) -> None:
-        """Look now and then."""
+        """Check the build directory from time to time."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _WATCH_S
@@ -125,14 +125,14 @@ class _Watch:
 
 
 class _Templates:
-    """What all units of a preparation share, read once in each process."""
+    """Caches the data shared by all units of a preparation, per process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[str, Task] = {}
 
     def get(self, path: Path, digest: str) -> Task:
-        """Return it; call the set-up when it is read."""
+        """Return the shared task; call the set-up on the first read."""
         with self._lock:
             if digest not in self._known:
                 template = _loaded(path, digest)

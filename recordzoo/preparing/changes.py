@@ -1,7 +1,7 @@
-"""Have the raw files changed since a record set was made of them?
+"""Detect raw files that changed since a record set was made from them.
 
-Answers for sets that were made from a tree or from the files of a list. A full comparison looks at all files; a quick
-one, for each opening, at a bounded number of them.
+Works for sets made from a tree or a list of files. A full comparison checks all files; the quick one at each opening
+checks a bounded number.
 """
 
 import contextlib
@@ -35,21 +35,21 @@ _WRITTEN_FILES = 1000
 _CONTENTS = 16
 _CHUNK_FILES = 4096
 _NUM_NAMED = 3
-_FILES_OF_A_SECOND = 20_000  # fewer are compared within a second
+_FILES_OF_A_SECOND = 20_000  # compared within a second
 
 _warned: set[tuple[str, str]] = set()
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """How raw files differ from those that a record set was made from. False if they do not.
+    """Differences between raw files and those that a record set was made from. False if there are none.
 
     Attributes:
         root: The directory of the raw files.
-        made_in: The directory that they were in when the records were made; "" if that is not known.
-        found: What differs: "dog/1.jpg has another size".
-        num_compared: How many files were looked at.
-        num_files: How many there were.
+        made_in: Their directory when the records were made; "" if unknown.
+        found: The differences: "dog/1.jpg has another size".
+        num_compared: Number of files compared.
+        num_files: Number of files in total.
     """
 
     root: str
@@ -63,7 +63,7 @@ class Changes:
 
     @property
     def summary(self) -> str:
-        """The first differences, and how many more there are."""
+        """The first differences, and the number of further ones."""
         text = name_first(self.found, _NUM_NAMED)
         if self.num_compared < self.num_files:
             text += f" ({self.num_compared:,} of {self.num_files:,} files were compared)"
@@ -79,20 +79,19 @@ def find_changes(
     new_names: bool = True,
     progress: Progress | None = None,
 ) -> Changes:
-    """Compare the raw files under `root`, if any are there, with those that a record set was made from.
+    """Compare the raw files under `root`, if there are any, with those that a record set was made from.
 
-    A file has changed if its size has, or its time and then its content. Contents are compared where the set has the
-    files untouched; elsewhere another time is a change, but in a tree that lies elsewhere than it did.
+    A file has changed if its size differs, or if its time and its content differ. Contents can be compared only if the
+    set stores the files unmodified; otherwise a different time alone is a change, except in a tree that was moved.
 
     Args:
         reader: The record set.
-        root: The tree; or the list. Files of it that are gone are changes in a tree of class folders only: others may
-            be put away once they are converted.
-        full: Compare all files, and the content of each with another time. Default: some hundred files, chosen at
-            random, files of directories that were written to among them, and the content of up to 16.
-        now: The files that are there now, to find new ones anywhere. Without it, new ones are found only in trees of
-            class folders.
-        new_names: Whether files that the set does not have are changes.
+        root: The tree or the list. Missing files count as changes only in a tree of class folders: other raw files may
+            be deleted after conversion.
+        full: Compare all files, and the content of each with another time. Default: some hundred random files,
+            including files of modified directories, and the content of up to 16.
+        now: The current files, to detect new ones. Without it, new files are detected only in trees of class folders.
+        new_names: Whether files missing from the set are changes.
         progress: Receives the progress of a full comparison.
     """
     base = directory_of(root)
@@ -116,7 +115,7 @@ def find_changes(
         reader,
         base,
         is_moved=made_in != base,
-        counts_gone=directories is not None,  # else they may have been put away once they were converted
+        counts_gone=directories is not None,  # elsewhere raw files may be deleted after conversion
         contents=None if full else _CONTENTS,
     )
     told = progress if full and len(made_from) >= _FILES_OF_A_SECOND else None
@@ -141,13 +140,13 @@ def recorded_changes(reader: RecordReader, *, full: bool = False, progress: Prog
 
 
 def warn_of_changes(reader: RecordReader, changes: Changes, command: str, *, stacklevel: int) -> None:
-    """Warn that raw files have changed: once for each directory and record set in a process.
+    """Warn of changed raw files, once per directory and record set in a process.
 
     Args:
         reader: The record set.
-        changes: What was found.
-        command: The command line that prepares it.
-        stacklevel: As of `warnings.warn`, seen from the caller.
+        changes: The changes.
+        command: The command line that prepares the set.
+        stacklevel: As in `warnings.warn`, seen from the caller.
     """
     key = (changes.root, str(reader.path))
     if key not in _warned:
@@ -156,7 +155,7 @@ def warn_of_changes(reader: RecordReader, changes: Changes, command: str, *, sta
 
 
 def change_text(reader: RecordReader, changes: Changes, command: str) -> str:
-    """Say what changed, and what to do."""
+    """Describe the changes and the remedy."""
     return (
         f"{reader.path} is out of date: in {changes.root}, {changes.summary}. It is used as it is; to rebuild it, pass "
         f"refresh=True or run: {command} --refresh"
@@ -164,10 +163,10 @@ def change_text(reader: RecordReader, changes: Changes, command: str) -> str:
 
 
 def refresh_command(reader: RecordReader, root: str) -> str:
-    """Return the command line that prepares a record set, by what it says of itself; without ``--refresh``."""
+    """Return the command line that prepares a record set, from its manifest; without ``--refresh``."""
     manifest = reader.manifest
     words = kind_of(manifest).words(reader, root)
-    with contextlib.suppress(ArgumentError):  # a later version's variant
+    with contextlib.suppress(ArgumentError):  # a variant of a later version
         words += [] if manifest.variant == ORIGINAL else Variant.parse(manifest.variant).flags.split()
     return command("prepare", *words)
 
@@ -176,7 +175,7 @@ def refuse_other(reader: RecordReader, changes: Changes) -> None:
     """Refuse records that were made from other files in another directory.
 
     Raises:
-        OtherSourceError: They were.
+        OtherSourceError: The records come from other files.
     """
     if changes and changes.made_in != changes.root:
         raise OtherSourceError(
@@ -187,11 +186,11 @@ def refuse_other(reader: RecordReader, changes: Changes) -> None:
 
 
 def _some_runs(made_from: MadeFrom, written: Sequence[str]) -> list[tuple[int, int]]:
-    """Choose runs of files: blocks at random, and files, spread evenly, of directories that were written to."""
+    """Choose runs of files: random blocks, and evenly spaced files of modified directories."""
     count = len(made_from)
     if count <= _BLOCKS * _BLOCK_FILES:
         return [(0, count)]
-    rng = random.Random()  # the program's own sequence of random numbers stays as it is
+    rng = random.Random()  # leaves the program's global random state alone
     chosen = rng.sample(range(count // _BLOCK_FILES), _BLOCKS)
     runs = [(number * _BLOCK_FILES, (number + 1) * _BLOCK_FILES) for number in sorted(chosen)]
     places = [place for directory in written for place in directory_positions(made_from, directory)]
@@ -211,11 +210,11 @@ class Comparison:
         reader: The record set.
         base: The directory that the files' names are relative to.
         is_moved: Whether the files were elsewhere when the records were made.
-        counts_gone: Whether a file that is gone is a change.
-        contents: How many files with another time to read; None for all.
+        counts_gone: Whether a missing file is a change.
+        contents: Maximum number of files with another time to read; None: all.
 
     Attributes:
-        num_compared: How many files were looked at.
+        num_compared: Number of files compared.
     """
 
     def __init__(
@@ -224,13 +223,13 @@ class Comparison:
         self.num_compared = 0
         self._reader, self._base = reader, base
         self._is_moved, self._counts_gone, self._contents = is_moved, counts_gone, contents
-        # The files of a list may be anywhere; other names lead out of the tree only if they are forged.
+        # Files of a list may be anywhere; in a tree, only forged names leave the root.
         self._is_list = reader.manifest.kind is SetKind.LIST
         image = reader.manifest.blobs.get("image")
         self._is_original = image is not None and image.encoding == "image" and reader.manifest.variant == ORIGINAL
 
     def differences(self, files: Iterable[tuple[str, int, int]]) -> Iterator[str]:
-        """Yield what differs of files given as name, size and time."""
+        """Yield the differences of files given as name, size and time."""
         for name, size, mtime in files:
             if "\0" in name or not (self._is_list or is_inside(name)):
                 continue
@@ -248,7 +247,7 @@ class Comparison:
                 yield f"{name} was written to"
 
     def _is_same(self, name: str, path: str) -> bool:
-        """Whether a file with another time holds what is stored of it; assumed after `contents` files."""
+        """Whether a file with another time still equals its stored bytes; assumed after `contents` files."""
         if self._contents is not None:
             if not self._contents:
                 return True
@@ -256,7 +255,7 @@ class Comparison:
         position = self._position(name) if self._is_original else None
         row = None if position is None else self._reader.array("image.index")[position]
         if row is None or row["shard"] == NO_SHARD:
-            return self._is_moved  # the set does not have the file's bytes
+            return self._is_moved  # the set does not store the file's bytes
         try:
             data = _read(path, int(row["length"]))
         except OSError:
@@ -264,7 +263,7 @@ class Comparison:
         return data is not None and len(data) == row["length"] and crc32(data) == row["crc32"]
 
     def _position(self, name: str) -> int | None:
-        """Return the position of a raw file: its record's name is the file's, or the file's without some folders."""
+        """Return a raw file's position. The record's name is the file's name, perhaps without its first folders."""
         if self._reader.manifest.is_listed:
             return self._positions.get(name)
         names = self._reader.names  # in ImageFolder's order
@@ -281,7 +280,7 @@ class Comparison:
 
 
 def _read(path: str, num_bytes: int) -> bytes | None:
-    """Read a regular file, a byte more than it should have; None for anything else, such as a FIFO."""
+    """Read up to `num_bytes` + 1 bytes of a regular file; None for anything else, such as a FIFO."""
     fd = open_through_links(path)
     with open(fd, "rb") as file:
         return file.read(num_bytes + 1) if stat.S_ISREG(os.fstat(fd).st_mode) else None

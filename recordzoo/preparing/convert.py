@@ -1,4 +1,4 @@
-"""One unit of raw data → finished shards. Runs in the parent or in a worker process; writes only files of its own."""
+"""Convert one unit of raw data to finished shards, in the parent or a worker. Writes only the unit's own files."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -24,8 +24,8 @@ class Task:
         number: The unit's place in the plan.
         folder: The build directory.
         shard_bytes: Target shard size in bytes; None: the unit is one shard, however large.
-        on_error: What to do with an image that no decoder recognises.
-        check_images: Decode each image, instead of reading its header only.
+        on_error: Treatment of images that no decoder recognises.
+        check_images: Decode each image instead of reading only its header.
         done: Shards of this unit that an earlier run finished.
         max_pixels: Pillow's limit against decompression bombs, which the user may have changed.
     """
@@ -42,12 +42,12 @@ class Task:
 
 
 class UnitConverter:
-    """Converts one unit; `run` does it all.
+    """Converts one unit, with `run`.
 
     Args:
-        task: What to convert.
+        task: The unit to convert.
         on_shard: Called with each shard as soon as it is finished, in order.
-        advance: Called with how many bytes were read and images stored, in the thread that runs.
+        advance: Called in the running thread with the numbers of bytes read and images stored.
     """
 
     def __init__(
@@ -82,23 +82,23 @@ class UnitConverter:
                 elif wanted[2] != crc32(blob.data):
                     raise _changed(wanted[1], "another of that name")
                 self._advance(0, int(blob.field == main_field))
-                del blob  # or it would be held while the next one, which may be as large, is read
+                del blob  # freed before the next blob, which may be as large, is read
             if (wanted := next(expected, None)) is not None:
                 raise _changed(wanted[1], "nothing")
         sidecars = save_sidecars(task.folder, task.number, self._sidecars)
         return UnitDone(task.number, tuple(shards.done), sidecars, self._bad, self._skipped, task.unit.stamp)
 
     def _expected_values(self) -> Iterator[tuple[str, str, int]]:
-        """Yield the values of an earlier run's finished shards; they come again in that order, and are passed over."""
+        """Yield the values of an earlier run's shards: the unit yields them again in this order, and they are skipped."""
         for done in self._task.done:
             yield from load_rows(self._task.folder, done).values()
 
     def _blobs(self) -> Iterator[tuple[Blob, int | None]]:
-        """Yield the blobs to store, with their marks if they were looked at; collect the side files."""
+        """Yield the blobs to store, with the marks of inspected images; collect the side files."""
         for member in self._task.unit.members():
             left = member.size_bytes
             for item in self._items(member):
-                counted = min(len(item.data), left)  # a member may become many records, of more bytes than it has
+                counted = min(len(item.data), left)  # a member may yield many records, larger than itself
                 if isinstance(item, Sidecar):
                     self._sidecars[item.name] = item.data
                 else:
@@ -111,7 +111,7 @@ class UnitConverter:
             self._advance(left, 0)
 
     def _items(self, member: Member) -> Iterator[Blob | Sidecar]:
-        """Yield the blobs and side files of a member; none if it is too large and may be skipped."""
+        """Yield a member's blobs and side files; none if the member is too large and may be skipped."""
         try:
             yield from self._task.recipe.extract(member)
         except SourceError as err:
@@ -121,19 +121,19 @@ class UnitConverter:
             empty = self._task.recipe.extract(dataclasses.replace(member, read=bytes))
             blobs = [item for item in empty if isinstance(item, Blob)]
             if not blobs:
-                raise  # a file such as a list, without which no records can be made
+                raise  # the records need this file, for example a list
             problem = f"{member.size_bytes:,} bytes, more than a record holds"
             for blob in blobs:
                 self._skipped.setdefault(blob.field, {})[blob.key] = problem
 
     def _look(self, blob: Blob) -> tuple[str | None, int | None]:
-        """Look at an image's header or pixels, unless the recipe already reports a problem."""
+        """Check an image's header or pixels, unless the recipe already reports a problem."""
         if blob.problem is None and blob.checked and self._task.recipe.fields[blob.field].encoding == "image":
             return look(blob.data, decode=self._task.check_images)
         return blob.problem, None
 
     def _keeps(self, blob: Blob, problem: str) -> bool:
-        """Note the problem of an image; return whether the image is stored."""
+        """Record an image's problem; return whether the image is stored."""
         if self._task.on_error == "raise":
             raise PrepareError(
                 f"{blob.name or blob.key}: {problem}. Pass on_error='keep' or 'skip' to go on without it."

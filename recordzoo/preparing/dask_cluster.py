@@ -1,4 +1,4 @@
-"""Dask: its scheduler found and asked, its errors in plain words. `distributed` is imported only if it is used."""
+"""Connect to a Dask scheduler and explain its errors. `distributed` is imported only when used."""
 
 import contextlib
 import time
@@ -10,7 +10,7 @@ from typing import Any
 from recordzoo.errors import ArgumentError, PrepareError
 
 CONNECT_S = 30.0
-"""How long a scheduler may take to answer: in a job it starts at the same time as the program that asks for it."""
+"""Timeout for a scheduler's answer: in a cluster job it may start at the same time as this program."""
 
 _POLL_S = 0.2
 
@@ -23,7 +23,7 @@ def dask_executor(address: str) -> Iterator[Executor]:
         address: ``tcp://host:8786``, or the JSON file that the scheduler was told to write (``--scheduler-file``).
 
     Raises:
-        ArgumentError: The package is not installed, or this is no address.
+        ArgumentError: `distributed` is not installed, or the address is invalid.
         PrepareError: No scheduler answers.
     """
     try:
@@ -65,12 +65,12 @@ def _place(address: str) -> dict[str, str]:
 
 
 def is_dask(executor: Executor) -> bool:
-    """Whether an executor is that of a Dask client."""
+    """Whether an executor belongs to a Dask client."""
     return type(executor).__module__.startswith("distributed.")
 
 
-def num_threads(executor: Any) -> int | None:  # Any: of distributed, which need not be installed
-    """Return how many threads all workers have together; None if the scheduler does not answer."""
+def num_threads(executor: Any) -> int | None:  # Any: distributed may be missing
+    """Return the total number of worker threads; None if the scheduler does not answer."""
     try:
         threads: dict[str, int] = executor._client.ncores()
     except Exception:  # noqa: BLE001 - of many kinds; the units' own results say that the scheduler is gone
@@ -79,7 +79,7 @@ def num_threads(executor: Any) -> int | None:  # Any: of distributed, which need
 
 
 def problem(err: Exception) -> str | None:
-    """Say what befell a cluster; None if the error is the conversion's own."""
+    """Describe a cluster failure; None if the conversion itself failed."""
     from distributed import KilledWorker
 
     if isinstance(err, KilledWorker):

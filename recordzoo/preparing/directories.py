@@ -1,4 +1,4 @@
-"""`tree.json`: when each directory of a tree of class folders last changed, and which names differ where one has."""
+"""`tree.json`: modification times of the directories in a tree of class folders, to find new and missing files."""
 
 import bisect
 import json
@@ -15,14 +15,14 @@ from recordzoo.records.reader import RecordReader
 
 @dataclass(frozen=True, slots=True)
 class KnownDirectories:
-    """What `TREE_FILE` says: where the tree was, and when each of its directories changed, in ns."""
+    """The content of `TREE_FILE`: the tree's path and the modification time of each directory, in ns."""
 
     root: str
     times: Mapping[str, int]
 
     @staticmethod
     def of(reader: RecordReader) -> "KnownDirectories | None":
-        """Read `TREE_FILE`; None if it is not there or not ours, because it only helps."""
+        """Read `TREE_FILE`; None if it is missing or invalid: it is only an aid."""
         try:
             document = json.loads(reader.extra(TREE_FILE) or b"")
             root, directories = document["root"], document["directories"]
@@ -34,11 +34,11 @@ class KnownDirectories:
         return KnownDirectories(root, {name: time for name, time in times.items() if is_inside(name)})
 
     def any_exists(self, base: str) -> bool:
-        """Whether anything of the tree is there; an empty mount point is a tree that is gone."""
+        """Whether any directory of the tree exists; an empty mount point has none."""
         return any(os.path.isdir(os.path.join(base, name)) for name in self.times if name and "/" not in name)
 
     def differences(self, reader: RecordReader, base: str, *, new_names: bool) -> tuple[list[str], list[str]]:
-        """Return the directories that were written to, and which names differ in them."""
+        """Return the modified directories and the names that differ in them."""
         skipped: dict[str, set[str]] = {}
         for name in reader.manifest.skipped:
             skipped.setdefault(name.rpartition("/")[0], set()).add(name)
@@ -68,12 +68,12 @@ class KnownDirectories:
 
 
 def is_inside(name: str) -> bool:
-    """Whether a name that a file beside a record set gives, which may be a stranger's, leads into the tree."""
+    """Whether a name stays inside the tree; the file that gives it may come from a stranger."""
     return not leads_out(name) and "\0" not in name
 
 
 def directory_positions(names: Sequence[str], directory: str) -> range:
-    """Return where the files of one directory are among names in ImageFolder's order: they lie together."""
+    """Return the range of one directory's files among names in ImageFolder's order."""
     start = stop = bisect.bisect_left(names, name_key(f"{directory}/"), key=name_key)
     while stop < len(names) and names[stop].rpartition("/")[0] == directory:
         stop += 1
@@ -81,7 +81,7 @@ def directory_positions(names: Sequence[str], directory: str) -> range:
 
 
 def _list(path: str, directory: str) -> tuple[set[str], set[str]]:
-    """List the folders, without record sets, and the images of a directory, as names relative to the tree."""
+    """List a directory's folders (except record sets) and images, as names relative to the tree."""
     start = f"{directory}/" if directory else ""
     folders: set[str] = set()
     files: set[str] = set()

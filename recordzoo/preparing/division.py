@@ -1,4 +1,4 @@
-"""Raw data → units and shards: how large the records will be, how many units there are, how many processes convert."""
+"""Divide raw data into units and shards; choose the number of processes."""
 
 from dataclasses import dataclass
 
@@ -11,18 +11,18 @@ from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.shard import stored_bytes
 
 _SPILL = 1.03
-"""How much more than on average the files of a unit may take in a shard."""
+"""Allowed excess of a unit's stored size over the average."""
 
 _FEW_BYTES = 16 << 20
-"""Less raw data than this is converted before worker processes have started, which takes about a second."""
+"""One process converts less raw data than this in about a second, the start-up time of workers."""
 
 
 def records_bytes(recipe: Recipe, raw: Source | int) -> int:
     """Estimate the size of the records.
 
     Args:
-        recipe: How the records are made.
-        raw: The raw data; if it is not there yet, the size of its archives.
+        recipe: The recipe.
+        raw: The raw data; before the download, the size of its archives.
     """
     if isinstance(raw, int):
         return int(raw * recipe.expansion)
@@ -31,13 +31,13 @@ def records_bytes(recipe: Recipe, raw: Source | int) -> int:
 
 @dataclass(frozen=True)
 class Division:
-    """Divides raw data as the options say, or else by its size."""
+    """Divides raw data by the options, or by its size."""
 
     recipe: Recipe
     options: Options
 
     def shard_bytes(self, source: Source) -> int:
-        """Return the target shard size in bytes; not used if the number of shards is given.
+        """Return the target shard size in bytes; unused if the number of shards is given.
 
         Default: raw size / 8, so that several processes have work, clipped to 64 MiB..1 GiB. For variants: raw size /
         32, clipped to 16 MiB..1 GiB, because a megabyte of a variant takes a second of work.
@@ -49,25 +49,25 @@ class Division:
         return max(least, min(1 << 30, data_bytes // parts))
 
     def plan(self, source: Source) -> dict[str, JSON]:
-        """Return the part of a build's plan that says how shards are cut."""
+        """Return the shard layout for a build's plan."""
         return self.options.layout or {"shard_bytes": self.shard_bytes(source)}
 
     def units(self, source: Source) -> list[Unit]:
-        """Cut the source: a shard for each unit if their number is given, else units that fill shards.
+        """Cut the source into units: one per shard if `num_shards` is given, otherwise units that fill shards.
 
         Raises:
-            ArgumentError: It cannot be cut into so many.
+            ArgumentError: The source cannot be cut into that many units.
         """
         if self.options.num_shards:
             return source.cut(self.options.num_shards)
-        # A little less raw data than fills a shard: the rest would become a small shard of its own.
+        # Slightly less raw data than fills a shard: an overflow would give a small extra shard.
         expansion = max(self.recipe.expansion, records_bytes(self.recipe, source) / max(1, source.size_bytes))
         return source.units(int(self.shard_bytes(source) / (_SPILL * expansion)))
 
     def num_workers(self, num_bytes: int) -> int:
-        """Return how many processes convert this much raw data; one if the data is small.
+        """Return the number of processes for this much raw data; one if the data is small.
 
-        The size says nothing of the work if samples come from a user's own dataset; such a recipe has a set-up.
+        Size does not predict the work for samples of a user's own dataset; such a recipe has a set-up.
         """
         if self.options.workers:
             return self.options.workers

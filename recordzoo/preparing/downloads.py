@@ -1,4 +1,4 @@
-"""Download several raw files at once, and mark them: only a marked file may be deleted."""
+"""Download several raw files at once and mark them: only marked files may be deleted."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -11,13 +11,13 @@ from recordzoo.net.crew import Crew, Stop
 from recordzoo.net.download import CHECKING, RemoteFile
 
 MOST = 4
-"""How many files are downloaded at once."""
+"""Maximum number of parallel downloads."""
 
 MOST_PER_HOST = 2
-"""How many of them from one host: more would be impolite, and some hosts refuse them."""
+"""Maximum number of parallel downloads per host: more would be impolite, and some hosts refuse them."""
 
 _GRACE_S = 5.0
-"""How long an error waits for the other downloads to end. One that just connects ends later, by itself."""
+"""Time that an error waits for the other downloads to stop. A connecting download stops later by itself."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Download:
     """A file to download.
 
     Attributes:
-        remote: Which.
-        host: The host that is asked first.
-        there_bytes: How much of it is there already.
+        remote: The raw file.
+        host: The host to try first.
+        there_bytes: Bytes already present.
     """
 
     remote: RemoteFile
@@ -46,12 +46,12 @@ def download_all(
     Args:
         wanted: The files.
         fetch: Downloads one, in a thread of its own.
-        ended: Called for each with its path or its error; what it raises ends the other downloads.
-        progress: Told of all together.
+        ended: Called for each file with its path or its error; an exception from it stops the other downloads.
+        progress: Receives the combined progress.
 
     Raises:
-        BaseException: The first that `ended` or `progress` raised, or Ctrl-C. The other downloads have ended, and what
-            they received is kept.
+        BaseException: The first error of `ended` or `progress`, or Ctrl-C. The other downloads have stopped; their
+            partial files are kept.
     """
     sizes = [each.remote.expected_bytes for each in wanted]
     total = None if None in sizes else sum(size or 0 for size in sizes)
@@ -68,11 +68,11 @@ def download_all(
 
 
 class _Share:
-    """One download's part of the progress of all; see `Progress`.
+    """Adds one download to the combined progress; see `Progress`.
 
     Args:
-        crew: Tells the progress of all.
-        counted_bytes: How many bytes of this download the progress of all has counted already.
+        crew: Reports the combined progress.
+        counted_bytes: Bytes of this download that the combined progress has already counted.
     """
 
     def __init__(self, crew: Crew, counted_bytes: int) -> None:
@@ -80,7 +80,7 @@ class _Share:
         self._counts = False
 
     def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
-        """Count from `done_bytes` on; bytes of an earlier run are counted already, and are checked first."""
+        """Count from `done_bytes`; bytes of an earlier run are already counted and are checked first."""
         self._counts = not stage.startswith(CHECKING)
         self.advance(done_bytes - self._position)
 
@@ -95,25 +95,25 @@ class _Share:
         self._crew.note(text)
 
     def end(self) -> None:
-        """Do nothing: only all downloads together have an end."""
+        """Do nothing: only the combined progress ends."""
 
 
 def mark_path(path: Path) -> Path:
-    """Return where the mark of a raw file is."""
+    """Return the path of a raw file's mark."""
     return path.with_name(f".{path.name}.recordzoo")
 
 
 def write_mark(path: Path) -> None:
-    """Mark a raw file that was just downloaded; a failure is ignored, because a file without a mark is only kept."""
+    """Mark a downloaded raw file. Failures are ignored: a file without a mark is just kept."""
     with contextlib.suppress(OSError):  # the file itself may be gone by now
         durable.write_text_here(mark_path(path), _identity(path))
 
 
 def is_marked(path: Path) -> bool:
-    """Whether a raw file is the one that its mark says recordzoo downloaded.
+    """Whether a raw file is still the file that recordzoo downloaded and marked.
 
     Raises:
-        OSError: There is no mark, or no file.
+        OSError: The mark or the file does not exist.
     """
     return mark_path(path).read_text(encoding="utf-8", errors="replace") == _identity(path)
 
@@ -129,6 +129,6 @@ def remove_marked(path: Path) -> None:
 
 
 def _identity(path: Path) -> str:
-    """Return what distinguishes a downloaded file from another one in its place."""
+    """Fingerprint a downloaded file, to detect a replacement."""
     status = path.stat()
     return f"downloaded by recordzoo: {status.st_size} {status.st_mtime_ns} {status.st_ino}\n"

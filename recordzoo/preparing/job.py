@@ -1,4 +1,4 @@
-"""One preparation from beginning to end."""
+"""Run one preparation."""
 
 import dataclasses
 import json
@@ -51,25 +51,25 @@ def ensure(
     download: bool | None = False,
     **changes: Unpack[PrepareOptions],
 ) -> Path:
-    """Return the published record set; make it if it is not there. Silent if it is.
+    """Return the published record set; prepare it if it does not exist.
 
-    Any number of processes may call this at once: one works, the others wait for it. File modes follow the umask. In a
-    directory with the set-group-ID bit the set belongs to that directory's group.
+    Any number of processes may call this at once: one prepares, the others wait. No output if the set exists. File
+    modes follow the umask. In a directory with the set-group-ID bit the set belongs to that directory's group.
 
     Args:
-        recipe: What to make.
-        root: Where raw data is, or is downloaded to.
-        options: How.
-        download: Download raw data that is not there. None: no, and errors do not suggest it, because the caller has
-            no such argument.
+        recipe: The recipe.
+        root: Directory of the raw data, or of its download.
+        options: The options.
+        download: Download missing raw data. None: no, and errors do not suggest it, because the caller has no such
+            argument.
         **changes: Options that replace those in `options`.
 
     Raises:
-        NotPreparedError: There are no records, and no raw data that may be converted unasked.
+        NotPreparedError: There are no records, and no raw data that may be converted without being asked.
         SourceError: Raw data cannot be downloaded, or is not what it should be.
-        PrepareError: Conversion failed; what is finished is kept.
+        PrepareError: Conversion failed; finished shards are kept.
         ArgumentError: An option has an invalid value.
-        OtherSourceError: The record set is there, and holds another variant.
+        OtherSourceError: The existing record set holds another variant.
     """
     return ensure_located(locate(recipe, root, dataclasses.replace(options, **changes)), download=download)
 
@@ -88,14 +88,14 @@ def ensure_located(located: Located, *, download: bool | None = False) -> Path:
 
 
 class Job:
-    """One preparation, and each step of it."""
+    """One preparation and its steps."""
 
     def __init__(self, raw: RawData) -> None:
         self.raw, self.located = raw, raw.located
         self.recipe, self.root, self.options, self.progress = raw.recipe, raw.root, raw.options, raw.progress
         self.target = self.located.target
         self._division = Division(self.recipe, self.options)
-        self._digest = ""  # of what was made
+        self._digest = ""  # of the published set
 
     @property
     def is_published(self) -> bool:
@@ -103,7 +103,7 @@ class Job:
         return is_record_set(self.target)
 
     def run(self) -> Path:
-        """Make the record set, or wait for the process that does."""
+        """Prepare the record set, or wait for the process that prepares it."""
         check_place(self.target, is_set=self.is_published)
         if not self.target.parent.is_dir():
             self.raw.check()
@@ -212,7 +212,7 @@ class Job:
         )
 
     def _check_unchanged(self, source: Source, build: Build, journal: Journal, archives: Archives) -> None:
-        """Look at the raw data again: what was read must be what is there."""
+        """Check that the raw data did not change during the conversion."""
         again = self.recipe.find(self.root)
         if again is None or again.fingerprint() != build.plan["source"]:
             raise SourceError(
@@ -228,7 +228,7 @@ class Job:
             )
 
     def _assemble(self, journal: Journal, source: Source, raw_files: Sequence[RawFile]) -> None:
-        """Put the finished shards together."""
+        """Assemble the finished shards."""
         origin = self.recipe.origin or ("archive" if raw_files else "tree")
         files = source.files()
         extras = {} if files is None else {MADE_FROM_FILE: encode_files(files, self.root)}
@@ -257,7 +257,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _named(source: Source, again: Source) -> str:
-    """Name the first files that were written to between two listings."""
+    """Name the first files that changed between two listings."""
     before, now = source.files(), again.files()
     names = list(now.written_since(before)) if before is not None and now is not None else []
     return f" ({name_first(names, _NUM_NAMED)})" if names else ""

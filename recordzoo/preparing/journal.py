@@ -1,4 +1,4 @@
-"""The finished shards and units of a preparation, each a line of a file in the build directory."""
+"""The journal in the build directory: one line per finished shard or unit."""
 
 import hashlib
 import json
@@ -54,7 +54,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 class Journal:
-    """The journal of a claimed build. If the build was taken over, lines that prove true are kept, all else is removed.
+    """The journal of a claimed build. After a takeover, verified lines are kept and all else is removed.
 
     Args:
         build: The build.
@@ -82,7 +82,7 @@ class Journal:
         return sum(shard.size_bytes for done in self.shards.values() for shard in done)
 
     def _resume(self, lines: Sequence[Mapping[str, Any]], progress: Progress) -> None:
-        # Shards get their final names when all units are done: then the journal has a line for each of them.
+        # Shards get their final names after all units are done, when each shard has its line.
         ordered = sorted((line["shard"]["unit"], line["shard"]["number"]) for line in lines if "shard" in line)
         self._final_names = {shard_stem(unit, n): shard_name(i) for i, (unit, n) in enumerate(ordered)}
         if ordered:
@@ -101,10 +101,10 @@ class Journal:
                     self.units[unit.unit] = unit
         if ordered:
             progress.end()
-        # A new journal: a process that only looked dead still has the old file open and may write a line to it.
+        # A new file: a process that only looked dead may still append to the old one.
         self._write()
         self._sweep()
-        # Such a process may still write an array: remove its file, so that ours is another one.
+        # Such a process may still write an array: remove the file, so that ours is a new one.
         counted = {self.shard_path(shard).name for done in self.shards.values() for shard in done}
         _remove_all(entry for entry in os.scandir(self.set) if entry.name not in counted)
 
@@ -114,9 +114,9 @@ class Journal:
         durable.replace_file(self.path / JOURNAL_NAME, journal)
 
     def drop(self, units: Iterable[int]) -> None:
-        """Forget finished units, whose raw data was written to since: they are converted again."""
+        """Forget finished units whose raw data has changed, so that they are converted again."""
         self.check()
-        for done in self.shards.values():  # with other shards before them they get other final names
+        for done in self.shards.values():  # the final names depend on the shards before them
             for shard in done:
                 durable.move(self.shard_path(shard), self.path / f"{shard.name}.lmdb")
         self._final_names = {}
@@ -134,7 +134,7 @@ class Journal:
         _remove_all(entry for entry in os.scandir(self.path) if entry.name not in keep)
 
     def _holds(self, shard: ShardDone) -> bool:
-        """Whether a journalled shard and its rows are there, byte for byte."""
+        """Whether a journalled shard and its rows exist unchanged."""
         path = self.shard_path(shard)
         try:
             same = path.stat().st_size == shard.size_bytes and hash_of(path) == shard.hash
@@ -144,7 +144,7 @@ class Journal:
         return same and hashlib.sha256(rows).hexdigest() == shard.rows
 
     def shard_path(self, shard: ShardDone) -> Path:
-        """Return where a finished shard is: under its name in the build, or already under its final name."""
+        """Return a finished shard's path: its build name, or already its final name."""
         path = self.path / f"{shard.name}.lmdb"
         final = self._final_names.get(shard.name)
         return self.set / final if final and not path.exists() else path
@@ -155,7 +155,7 @@ class Journal:
 
         def move(number: int) -> None:
             path = self.path / f"{ordered[number].name}.lmdb"
-            if path.exists():  # otherwise an interrupted run has moved it
+            if path.exists():  # else an interrupted run already moved it
                 durable.move(path, self.set / shard_name(number))
 
         for _ in in_threads(move, range(len(ordered))):
@@ -165,18 +165,18 @@ class Journal:
         return ordered
 
     def add_shard(self, shard: ShardDone) -> None:
-        """Note a finished shard, on disk."""
+        """Journal a finished shard and sync."""
         self.shards.setdefault(shard.unit, []).append(shard)
         self._append([{"shard": asdict(shard)}])
         crash_point("shard.journalled")
 
     def add_units(self, units: Sequence[UnitDone]) -> list[int]:
-        """Note finished units, and those of their shards that are not noted yet, in one write and one sync.
+        """Journal finished units and their remaining shards, in one write and one sync.
 
-        A torn write leaves whole lines, and a unit's line comes after those of its shards: no line is wrong.
+        A torn write leaves only whole lines, and a unit's line follows those of its shards: every line is true.
 
         Returns:
-            The number of images of each unit in shards that were not noted before.
+            For each unit, the number of images in newly journalled shards.
         """
         new = {unit.unit: unit.shards[len(self.shards.get(unit.unit, ())) :] for unit in units}
         lines: list[dict[str, JSON]] = []
@@ -200,12 +200,12 @@ class Journal:
 
 
 def in_threads(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
-    """Yield what a function returns for each item, in their order; at most 256 calls are ahead of the caller.
+    """Call a function for each item in threads; yield the results in order, at most 256 calls ahead of the caller.
 
-    For small file operations: on a network drive each waits for an answer.
+    For small file operations, which wait for the server on a network drive.
 
     Raises:
-        Exception: What the function raised, at its place. Calls that were ahead of it are finished.
+        Exception: The function's error, at its place. Calls already started are finished.
     """
     if len(items) < 2:
         yield from map(function, items)

@@ -1,4 +1,4 @@
-"""The kinds of record sets: what opens each, how people call it, and what it was made from."""
+"""The kinds of record sets: the class that opens each, its title, and its raw data."""
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,12 +37,11 @@ class KindFacts:
     """What differs between kinds of record sets.
 
     Attributes:
-        text: What such a set holds; "": its dataset's name says it.
-        recipe: Return the recipe that makes a set again; None if that is not known. The places are where its raw data
-            may be.
-        recorded: Where the raw data was, by the files beside the manifest.
-        beside: Where the raw data would be for a set that lies where `prepare` puts it.
-        words: The arguments of ``recordzoo prepare`` that make a set again from the raw data in a directory.
+        text: The content of such a set; "": the dataset's name describes it.
+        recipe: Return the recipe that rebuilds a set, or None. The places are directories where the raw data may be.
+        recorded: The former path of the raw data, from the files beside the manifest.
+        beside: The path of the raw data of a set in the default place of `prepare`.
+        words: The arguments of ``recordzoo prepare`` that rebuild a set from the raw data in a directory.
         opens: Return module, name and further arguments of the class that opens a set.
     """
 
@@ -55,12 +54,12 @@ class KindFacts:
 
 
 def kind_of(manifest: Manifest) -> KindFacts:
-    """Return what is known of a record set's kind."""
+    """Return the facts of a record set's kind."""
     return KINDS[manifest.kind]
 
 
 def text_of(manifest: Manifest) -> str:
-    """Return how people call the data of a record set."""
+    """Return the title of a record set's data."""
     label = f"{manifest.dataset}.{manifest.part}" if manifest.part else manifest.dataset
     return kind_of(manifest).text or label
 
@@ -97,7 +96,7 @@ def _list_words(reader: RecordReader, root: str) -> list[str]:
 def _import_recipe(reader: RecordReader, places: Sequence[Path]) -> Recipe | None:
     if not places:
         return None
-    # By its name: what stores samples of a person's own is below this room.
+    # Imported by name: the room `custom` imports this one.
     again = importlib.import_module("recordzoo.custom.importing").recipe_again
     return cast(Recipe, again(reader, places[0]))
 

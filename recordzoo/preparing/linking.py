@@ -1,4 +1,4 @@
-"""Make a record set that shares the shards of others, or make a damaged one again."""
+"""Build a record set that shares the shards of others, or rebuild a damaged one."""
 
 import os
 from pathlib import Path
@@ -19,13 +19,13 @@ WRITER = 1
 
 
 class LinkJob:
-    """The making of one set.
+    """Builds one set.
 
     Args:
-        recipe: Takes all records of sets on this machine.
-        progress: Receives the progress, and a note on shards that were copied.
-        replace: Replace the record set that is there.
-        digest: The digest of the damaged set that is there: only a set with this digest replaces it.
+        recipe: Takes all records from sets on this machine.
+        progress: Receives the progress, and a note on copied shards.
+        replace: Replace the existing record set.
+        digest: The digest of the damaged set: only a set with this digest replaces it.
     """
 
     def __init__(self, recipe: CombinedRecipe, progress: Progress, *, replace: bool = False, digest: str = "") -> None:
@@ -33,13 +33,13 @@ class LinkJob:
         self.target = behind_links(recipe.output)
 
     def run(self) -> bool:
-        """Make the set; False if another process made it.
+        """Build the set; return False if another process built it.
 
         Raises:
             RecordError: One of the sets was replaced since it was opened.
             CorruptRecordError: A file of a set is damaged. Nothing is published.
-            NotPreparedError: A set is gone.
-            OtherSourceError: The result has another digest than it must have.
+            NotPreparedError: A set no longer exists.
+            OtherSourceError: The result has another digest than expected.
             PrepareError: The disk failed, or something else is at the set's path.
         """
         return publish(
@@ -62,7 +62,7 @@ class LinkJob:
         build.claim(plan, self._needed_bytes())
         try:
             copied = self._fill(build)
-        except RecordZooError:  # not of the disk: the same command would fail again
+        except RecordZooError:  # not a disk error: the same command would fail again
             build.remove()
             raise
         if copied:
@@ -72,7 +72,7 @@ class LinkJob:
             )
 
     def _fill(self, build: Build) -> int:
-        """Write the set into the build; return how many bytes of shards had to be copied."""
+        """Write the set into the build; return the number of bytes copied from shards."""
         shards = SharedShards(self.recipe.parts)
 
         def told(size_bytes: int) -> None:
@@ -91,7 +91,7 @@ class LinkJob:
         return copied
 
     def _needed_bytes(self) -> int:
-        """Estimate how many bytes are written: arrays, and shards of other file systems."""
+        """Estimate the bytes to write: arrays, and shards from other file systems."""
         here, needed = volume(self.target.parent), 0
         for part in self.recipe.parts:
             manifest = part.reader.manifest

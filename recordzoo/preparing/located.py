@@ -1,4 +1,4 @@
-"""Where a record set is, or will be, and what it is made of: found out once for each opening."""
+"""Locate a record set and its raw data, once per opening."""
 
 import contextlib
 import functools
@@ -19,13 +19,13 @@ from recordzoo.records.reader import RecordReader, is_record_set
 
 @dataclass(frozen=True)
 class Located:
-    """A record set that is asked for.
+    """A requested record set.
 
     Attributes:
-        recipe: How it is made, in the variant that is asked for.
-        root: Where its raw data is, or is downloaded to.
-        options: How it is found or made.
-        target: Its directory; not a link to it.
+        recipe: Its recipe, in the requested variant.
+        root: Directory of the raw data, or of its download.
+        options: The options.
+        target: The set's directory, with links resolved.
         is_published: Whether it was there when it was located.
     """
 
@@ -42,17 +42,17 @@ class Located:
         return self.options.progress or default_progress()
 
     def source(self) -> Source | None:
-        """Return the raw data; None if it is not there. Once found, it is not looked for again.
+        """Return the raw data, or None if there is none. A result is cached.
 
         Raises:
-            SourceError: Something of it is missing, or is not what it should be.
+            SourceError: Part of the raw data is missing or invalid.
         """
         if not self._found and (source := self.recipe.find(self.root)) is not None:
             self._found.append(source)
         return self._found[0] if self._found else None
 
     def changes(self) -> Changes:
-        """Compare all raw files, if there are any, with those that the published record set was made from."""
+        """Compare all existing raw files with those that the published record set was made from."""
         now = None
         with contextlib.suppress(SourceError, FolderError):  # some cannot be listed; the others are compared
             source = self.source()
@@ -61,7 +61,7 @@ class Located:
 
     @functools.cached_property
     def refresh(self) -> bool:
-        """Whether a record set that is there is made again."""
+        """Whether an existing record set is rebuilt."""
         if self.options.refresh != "if-changed":
             return bool(self.options.refresh)
         if not self.is_published:
@@ -70,18 +70,18 @@ class Located:
 
 
 def locate(recipe: Recipe, root: Path, options: Options) -> Located:
-    """Find out where a record set is, or will be.
+    """Locate a record set that exists or will be prepared.
 
     Args:
-        recipe: How the original is made.
-        root: Where its raw data is, or is downloaded to.
-        options: How it is found or made.
+        recipe: The recipe of the original.
+        root: Directory of the raw data, or of its download.
+        options: The options.
 
     Raises:
-        ArgumentError: The variant does not exist, or there are none of this data.
-        OtherSourceError: A variant is where the original should be.
+        ArgumentError: The variant does not exist, or this data has no variants.
+        OtherSourceError: A variant occupies the place of the original.
     """
-    if options.executor is not None:  # whose workers need not have this process's current directory
+    if options.executor is not None:  # its workers may have another current directory
         root = root.absolute()
     recipe = variant_recipe(recipe, root, options.variant)
     target = behind_links(options.records_dir or recipe.target(root))

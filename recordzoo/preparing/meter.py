@@ -12,10 +12,10 @@ from recordzoo.preparing.rows import UnitDone
 _SHARDS = (".tmp", ".lmdb")
 _EVERY_S = 0.25
 _LOOK_S = 1.0
-"""How long a look may take; then it ends before the next file."""
+"""Time limit of one look; it then stops before the next file."""
 
 _REST = 19
-"""The pause after a look, in times of the look's own duration."""
+"""The pause after a look, as a multiple of the look's duration."""
 
 
 class UnitProgress:
@@ -30,27 +30,27 @@ class UnitProgress:
         self._left, self._progress = size_bytes, progress
 
     def advance(self, num_bytes: int, num_images: int) -> None:
-        """Count what was read and stored."""
+        """Count bytes read and images stored."""
         counted = min(num_bytes, self._left)
         self._left -= counted
         self._progress.advance(counted, num_images)
 
     def finish(self) -> None:
-        """Count what the unit has left: all of it is done."""
+        """Count the rest of the unit as done."""
         self.advance(self._left, 0)
 
 
 class PoolProgress:
-    """Reports how far units in other processes are, from the size of the shards that they write.
+    """Reports the progress of units in other processes, from the size of their shards.
 
-    It needs no channel, so any executor will do. Looking takes at most a twentieth of the time: with 1,000 units on a
-    network drive, one look may take seconds.
+    It needs no channel to the workers, so it works with any executor. Looking takes at most a twentieth of the time:
+    with 1,000 units on a network drive, one look may take seconds.
 
     Args:
         folder: The build directory.
         expansion: Bytes in shards for each byte of raw data, as estimated; corrected by the units that are finished.
         progress: Receives the progress.
-        clock: Gives the time in seconds.
+        clock: Returns the time in seconds.
     """
 
     def __init__(
@@ -67,17 +67,17 @@ class PoolProgress:
         Args:
             unit: The unit.
             size_bytes: The size of its raw data.
-            num_images: How many images were stored since they were last counted.
+            num_images: Images stored since the last count.
         """
         self._progress.advance(size_bytes - self._told.pop(unit.unit, 0), num_images)
         self._raw_bytes += size_bytes
         self._shard_bytes += sum(shard.size_bytes for shard in unit.shards)
 
     def look(self, running: Sequence[tuple[int, int]]) -> None:
-        """Report what was written since the last look, if it is time for another look.
+        """Report the bytes written since the last look, if the next look is due.
 
         Args:
-            running: Number and size of each unit that is being converted.
+            running: Number and size in bytes of each running unit.
         """
         begin = self._clock()
         if begin < self._next_look or not running:
@@ -96,14 +96,14 @@ class PoolProgress:
     def _written(self, running: Set[int], until: float) -> dict[int, int]:
         """Add up the shards of each running unit, finished or not; other processes write to the directory.
 
-        When the time is up, the rest is left out: no unit is handed out or journalled during a look.
+        The rest is left out when the time is up: a look blocks handing out and journalling units.
         """
         written: dict[int, int] = {}
         with os.scandir(self._folder) as entries:
             for entry in entries:
                 number = entry.name[1:].partition("-s")[0]
                 is_shard = entry.name.startswith("u") and number.isdecimal() and entry.name.endswith(_SHARDS)
-                if is_shard and int(number) in running:  # the others' sizes are not asked for: each is a round trip
+                if is_shard and int(number) in running:  # no stat of other files: each is a round trip
                     if self._clock() > until:
                         break
                     with contextlib.suppress(OSError):

@@ -14,24 +14,24 @@ _REFRESH = (False, True, "if-changed")
 
 
 class OwnOptions(TypedDict, total=False):
-    """How a record set of one's own data is made; all optional, all keyword-only.
+    """Options for record sets of a user's own data; all optional and keyword-only.
 
     Attributes:
-        workers: Processes that convert. Default: the cores that this process may use, 8 at most; one for less than
-            16 MiB of files.
+        workers: Number of processes. Default: the cores available to this process, at most 8; one for less than 16 MiB
+            of files.
         executor: A ``concurrent.futures.Executor`` whose workers convert instead: a pool of threads or processes,
             Dask's ``client.get_executor()``, ... They may be on other hosts that see the same directories; see
             ``docs/guides/cluster.md``. It is left running.
         shard_bytes: Target shard size in bytes. Default: data size / 8, clipped to 64 MiB..1 GiB. For variants:
             estimated size / 32, clipped to 16 MiB..1 GiB.
-        num_shards: Exactly how many shards there are, instead; not of archives, which are read front to back.
-        on_error: What to do with an encoded image whose header no decoder recognises: "keep" it as it is (default;
+        num_shards: Exact number of shards, instead of `shard_bytes`. Not for archives, which are read front to back.
+        on_error: Treatment of an encoded image whose header no decoder recognises: "keep" it unchanged (default;
             reading it raises, as in torchvision), "skip" it, or "raise". A file of more than 1 GiB can only be skipped.
         check_images: Decode each image while converting, and treat one that cannot be decoded as `on_error` says.
-            Default: only headers are read, which is faster; damage further back is an error when the image is read.
-        refresh: True: rebuild the record set and replace the existing one atomically. "if-changed": only if it holds
-            something else than what is asked for, or if raw files of a tree or a list have changed since; all are
-            compared. Default: use what is there, or raise.
+            Default: only headers are read, which is faster; other damage raises when the image is read.
+        refresh: True: rebuild the record set and replace the existing one atomically. "if-changed": only if its content
+            differs from the request, or if raw files of a tree or a list have changed; all are compared. Default: use
+            the existing set, or raise.
         progress: Receives the progress. Default: bars on a terminal or in a notebook; elsewhere a line on stderr at
             the start and end of each stage and every half minute, or through `logging` (logger "recordzoo") if that is
             configured. ``RECORDZOO_QUIET=1`` silences it.
@@ -48,10 +48,10 @@ class OwnOptions(TypedDict, total=False):
 
 
 class PrepareOptions(OwnOptions, total=False):
-    """How a record set is found or made: these, and those of `OwnOptions`; all optional, all keyword-only.
+    """Options to find or prepare a record set, in addition to `OwnOptions`; all optional and keyword-only.
 
     Attributes:
-        prepare: True: convert raw data that is there, however large. False: never convert. Default: convert up to
+        prepare: True: convert existing raw data of any size. False: never convert. Default: convert up to
             20 GB (``RECORDZOO_AUTO_PREPARE_GB``).
         records_dir: The record set's own directory, instead of ``<root>/<name>.records``.
         mirror: Base URL tried before the official hosts, as ``<mirror>/<dataset>/<file>``; default
@@ -59,9 +59,9 @@ class PrepareOptions(OwnOptions, total=False):
         check_hash: Compare raw archives with the known hash (default). False is for an archive that you re-packed.
         accept_terms: You accept the terms of access of the dataset's files (see ``recordzoo info``).
         discard_raw: Delete the archives that this preparation downloaded once the records are published.
-        variant: Images are stored smaller or otherwise encoded, in a record set of their own: "256" for a short side of
-            256 pixels, "max512", "256-raw", ...; see ``docs/variants.md``. Default: untouched.
-        cache_bytes: Of a record set at a URL: what the cache of this machine may take, in bytes. Default:
+        variant: Store images smaller or in another encoding, in a separate record set: "256" for a short side of 256
+            pixels, "max512", "256-raw", ...; see ``docs/variants.md``. Default: unchanged images.
+        cache_bytes: Size limit in bytes of this machine's cache, for a record set at a URL. Default:
             ``RECORDZOO_CACHE_BYTES``.
     """
 
@@ -77,10 +77,10 @@ class PrepareOptions(OwnOptions, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The values of all options, checked: what `PrepareOptions` names, and the defaults.
+    """The validated values of all `PrepareOptions`, with defaults.
 
     Raises:
-        ArgumentError: An option has a value that it cannot have, or two options exclude each other.
+        ArgumentError: An option has an invalid value, or two options exclude each other.
     """
 
     workers: int | None = None
@@ -134,16 +134,16 @@ class Options:
 
     @classmethod
     def of(cls, given: Mapping[str, Any], function: str, kind: type[OwnOptions] = PrepareOptions) -> Self:
-        """Return the options that a caller gave; refuse one that does not exist, as Python refuses an argument.
+        """Return a caller's options; reject unknown ones as Python rejects unknown arguments.
 
         Args:
             given: The keyword arguments.
-            function: Which function got them, for the error: "merge()".
+            function: The called function, for the error: "merge()".
             kind: The options that the function takes.
 
         Raises:
-            TypeError: One does not exist.
-            ArgumentError: One has a value that it cannot have.
+            TypeError: An option does not exist.
+            ArgumentError: An option has an invalid value.
         """
         for name in given:
             if name not in kind.__annotations__:
@@ -152,7 +152,7 @@ class Options:
 
     @property
     def layout(self) -> dict[str, int]:
-        """Those options that were given of the two which show in how a record set is cut; one at most."""
+        """Return the given one of `shard_bytes` and `num_shards`, if any."""
         return {name: value for name in ("shard_bytes", "num_shards") if (value := getattr(self, name)) is not None}
 
 

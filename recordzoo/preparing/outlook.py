@@ -1,4 +1,4 @@
-"""What a preparation would do and need: files from where, room, and about how much time."""
+"""Predict a preparation: downloads, disk space and approximate time."""
 
 import contextlib
 import dataclasses
@@ -26,7 +26,7 @@ CONVERT_SPEED = 130e6
 """Bytes of raw data that one core converts per second: `benchmarks/prepare_imagenet.py`, 1.1 GB in 8.3 s of CPU."""
 
 MOST_NAMED = 20
-"""How many changed files the JSON of an outlook names; it has the number of all."""
+"""Changed files listed by name in an outlook's JSON; all are counted."""
 
 _PROBE_BYTES = 32 << 20
 _CHUNK = bytes(1 << 20)
@@ -34,24 +34,24 @@ _CHUNK = bytes(1 << 20)
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What a preparation would do. Sizes are in bytes, exact or about; None where they are not known.
+    """What a preparation would do. Sizes are in bytes, exact or approximate; None: unknown.
 
     Attributes:
         located: The record set.
-        state: What would happen to it; "missing": there is no raw data, and nowhere to download it from.
-        free_bytes: The room on the record set's volume.
-        source: The raw data, in words.
+        state: The planned action; "missing": there is no raw data, and no address to download it from.
+        free_bytes: Free space on the record set's volume.
+        source: Description of the raw data.
         raw_bytes: The size of the raw data.
         download_bytes: The size of the raw files that are downloaded.
         peak_bytes: The size of raw data and records together.
         sources: JSON objects of the raw files: name, bytes, path, state ("there", "download", "by hand", "terms"), url,
             optional.
-        needed_bytes: How much is still to be written on the record set's volume.
-        convert_seconds: A rough estimate, if it was asked for: raw data is read and records are written as fast as the
-            disk takes 32 MiB now, but no faster than one core converts. None for variants.
+        needed_bytes: Bytes still to be written on the record set's volume.
+        convert_seconds: A rough estimate, if requested, from the disk's speed for 32 MiB, limited by the speed of one
+            core. None for variants.
         disk_bytes_per_second: The measured speed of the disk.
-        changes: If the record set is there: raw files that changed since.
-        obstacle: Why a necessary raw file cannot be downloaded; None if the set can be prepared.
+        changes: Raw files that changed since the existing record set was made.
+        obstacle: Why a required raw file cannot be downloaded; None if the set can be prepared.
     """
 
     located: Located
@@ -95,17 +95,17 @@ class Outlook:
 
 
 def describe(located: Located, *, measure: bool = False) -> Outlook:
-    """Say what `ensure` would do. Writes nothing and downloads nothing.
+    """Predict what `ensure` would do. Writes and downloads nothing.
 
     Args:
         located: The record set.
-        measure: Also estimate how long it takes, by writing a file without a name.
+        measure: Also estimate the time, by writing an unnamed temporary file.
     """
     recipe, free = located.recipe, free_bytes(located.target.parent)
     if located.is_published and not located.refresh:
         return Outlook(located, "ready", free, changes=located.changes().found)
     source = None
-    with contextlib.suppress(*([SourceError] if recipe.raw_files else [])):  # something is missing: to be downloaded
+    with contextlib.suppress(*([SourceError] if recipe.raw_files else [])):  # a missing file will be downloaded
         source = located.source()
     if source is None and not recipe.raw_files:
         return Outlook(located, "missing", free)
@@ -114,7 +114,7 @@ def describe(located: Located, *, measure: bool = False) -> Outlook:
 
 
 def _of_source(located: Located, source: Source, free: int) -> Outlook:
-    """Describe the preparation of raw data that is there."""
+    """Describe the preparation of existing raw data."""
     records = records_bytes(located.recipe, source)
     return Outlook(
         located,
@@ -152,7 +152,7 @@ def _of_downloads(located: Located, free: int) -> Outlook:
 
 
 def _timed(outlook: Outlook) -> Outlook:
-    """Add how long the preparation converts, if the disk can be measured and the sizes are known."""
+    """Add the conversion time, if the disk can be measured and the sizes are known."""
     raw, peak = outlook.raw_bytes, outlook.peak_bytes
     if raw is None or peak is None or not (speed := _disk_speed(outlook.located.target.parent)):
         return outlook
@@ -169,11 +169,11 @@ def _obstacle(located: Located) -> TermsError | DownloadError | None:
 
 
 def _sources(located: Located, source: Source | None) -> Iterator[dict[str, JSON]]:
-    """Yield what is read: for each file its name, size and path, and where it comes from.
+    """Yield each raw file with name, size, path and origin.
 
     Args:
-        located: What is prepared, and how missing files are fetched.
-        source: The raw data that is there; None if some is missing.
+        located: The record set, with the options for downloads.
+        source: The existing raw data; None if some is missing.
     """
     archives = getattr(source, "archives", ())
     if source is not None and not archives:
@@ -206,10 +206,10 @@ def _address(remote: RemoteFile, located: Located) -> tuple[str, str | None]:
 
 
 def _disk_speed(folder: Path) -> float | None:
-    """Measure, once for each volume, how fast the disk takes 32 MiB, in bytes per second.
+    """Measure the speed of writing 32 MiB, in bytes per second, once per volume.
 
     Returns:
-        None if the folder may not be written to, or its volume is full.
+        None if the folder is not writable or its volume is full.
     """
     folder = existing(folder)
     number = volume(folder)

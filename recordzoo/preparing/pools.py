@@ -1,4 +1,4 @@
-"""Where units are converted: in processes that end when this one does, or by the workers of the user's executor."""
+"""Convert units in processes that end with this one, or in the workers of the user's executor."""
 
 import contextlib
 import time
@@ -20,10 +20,10 @@ from recordzoo.preparing.convert import Task, convert_unit
 from recordzoo.preparing.rows import UnitDone
 
 _LEAST_AHEAD = 8
-"""How many units wait in an executor at least: a cluster that grows with its queue must see one."""
+"""Minimum number of units queued in an executor: some clusters grow with their queue."""
 
 _ASK_S = 5.0
-"""How often an executor is asked for the number of its workers, which may come and go."""
+"""Interval between queries for the number of an executor's workers, which may change."""
 
 _KEPT = "What is finished is kept; run the same command again."
 
@@ -33,18 +33,18 @@ class Pool(Protocol):
 
     @property
     def shares_cache(self) -> bool:
-        """Whether units are read through the page cache of this machine, as the archive is for its hash."""
+        """Whether units are read through this machine's page cache, like the archive being hashed."""
         ...
 
     def places(self) -> int:
-        """Return how many units the workers should have now: converted or waiting there."""
+        """Return the target number of units at the workers, running or queued."""
         ...
 
     def submit(self, task: Task) -> Future[UnitDone]:
         """Hand a unit to the workers.
 
         Raises:
-            PrepareError: They take no more units.
+            PrepareError: The workers accept no more units.
         """
         ...
 
@@ -60,10 +60,10 @@ class Pool(Protocol):
 
 @contextlib.contextmanager
 def local_pool(number: int, tasks: Sequence[Task]) -> Iterator[Pool]:
-    """Start processes on this machine; they end with the block, or when this process does.
+    """Start processes on this machine; they end with the block or with this process.
 
     Args:
-        number: How many, at most.
+        number: Maximum number of processes.
         tasks: The units, all of one build.
     """
     setup = tasks[0].recipe.worker_setup()
@@ -101,26 +101,26 @@ class _LocalPool:
 
 
 class ExecutorPool:
-    """The workers of an executor, which is left running; see `Pool`.
+    """The workers of an executor, which is not shut down; see `Pool`.
 
     Args:
         executor: Its workers convert.
         tasks: The units, all of one build.
-        progress: Told if there are no workers.
+        progress: Receives a note if there are no workers.
     """
 
     shares_cache = False
 
     def __init__(self, executor: Executor, tasks: Sequence[Task], progress: Progress) -> None:
         self._executor, self._num_tasks, self._progress = executor, len(tasks), progress
-        # Threads of this process have what they need.
+        # Threads share this process's memory.
         self._shared = None if isinstance(executor, ThreadPoolExecutor) else share(tasks[0])
         self._workers: int | None = None
         self._asked = float("-inf")
         self._said = False
 
     def places(self) -> int:
-        """See `Pool`: as many again as there are workers wait, so that none is idle while one result is journalled."""
+        """See `Pool`. One unit per worker is queued, so that none is idle while a result is journalled."""
         now = time.monotonic()
         if now >= self._asked + _ASK_S:
             self._asked = now
@@ -157,7 +157,7 @@ class ExecutorPool:
 
 
 def num_workers(executor: Executor) -> int | None:
-    """Return how many calls an executor runs at once, now; None if it does not say."""
+    """Return the current number of an executor's workers, or None if unknown."""
     if dask_cluster.is_dask(executor):
         return dask_cluster.num_threads(executor)
     for name in ("_max_workers", "num_workers", "max_workers"):  # concurrent.futures and loky; mpi4py; others
@@ -168,7 +168,7 @@ def num_workers(executor: Executor) -> int | None:
 
 
 def _problem(executor: Executor, err: Exception) -> str | None:
-    """Say what went wrong with an executor; None if the conversion itself failed."""
+    """Describe an executor's failure; None if the conversion itself failed."""
     if dask_cluster.is_dask(executor) and (problem := dask_cluster.problem(err)):
         return problem
     if isinstance(err, CancelledError):

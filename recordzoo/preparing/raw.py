@@ -1,4 +1,4 @@
-"""Raw data of one preparation: found or downloaded, or the reason why not."""
+"""Find or download the raw data of one preparation, or explain what is missing."""
 
 import contextlib
 import glob
@@ -22,13 +22,13 @@ from recordzoo.records.reader import is_record_set
 
 @dataclass
 class RawData:
-    """Finds and fetches what a recipe needs, and remembers what it fetched.
+    """Finds or downloads a recipe's raw data, and remembers the downloads.
 
     Attributes:
-        located: The record set that is made.
-        download: Download raw data that is not there. None: no, and errors do not suggest it, because the caller has
-            no such argument.
-        fetched: Archives that this preparation downloaded, and that were therefore hashed already.
+        located: The record set to prepare.
+        download: Download missing raw data. None: no, and errors do not suggest it, because the caller has no such
+            argument.
+        fetched: Archives downloaded, and therefore already hashed, by this preparation.
     """
 
     located: Located
@@ -48,8 +48,9 @@ class RawData:
         """Find the raw data, or download it.
 
         Raises:
-            NotPreparedError: There is none and it may not be downloaded, or it may not be converted unasked.
-            SourceError: Some of it is missing, or cannot be downloaded.
+            NotPreparedError: There is no raw data and no permission to download it, or it may not be converted without
+                being asked.
+            SourceError: Part of the raw data is missing, or cannot be downloaded.
         """
         if self.download and self._is_forbidden:
             raise self._forbidden()
@@ -62,14 +63,14 @@ class RawData:
         return source
 
     def check(self) -> None:
-        """Raise what `find` would raise, without a download; called before a directory is made."""
+        """Raise the errors of `find`, without a download; called before a directory is created."""
         if not self.download or self._is_forbidden:
             self.find()
         elif self._found() is None:
             check_addresses(self.located)
 
     def _found(self) -> Source | None:
-        """Find the raw data; None if there is none, or if some is missing and may be downloaded."""
+        """Find the raw data; None if there is none, or if missing files may be downloaded."""
         try:
             return self.located.source()
         except SourceError:
@@ -78,7 +79,7 @@ class RawData:
             return None
 
     def _downloaded(self) -> Source | None:
-        """Download what is missing, and find the raw data."""
+        """Download missing files, then find the raw data."""
         if not self.recipe.raw_files:
             looked = ", ".join(self.recipe.looked_for(self.root))
             raise NotPreparedError(
@@ -98,7 +99,7 @@ class RawData:
         return f"{self.title}: no records and no raw data in {self.root} (looked for {', '.join(looked)})."
 
     def _how_to_get(self) -> str:
-        """Say how to get the raw data, by the command or by hand."""
+        """Describe how to get the raw data, by a command or by hand."""
         if not self.recipe.raw_files:
             return ""
         try:
@@ -109,7 +110,7 @@ class RawData:
         return f"Run: {command}" if self.download is None else f"Pass download=True, or run: {command}"
 
     def _check_size(self, source: Source) -> None:
-        """Refuse to convert unasked what is large, or anything with prepare=False."""
+        """Refuse to convert large raw data without being asked, or anything with prepare=False."""
         if self._is_forbidden:
             raise self._forbidden()
         if self.options.prepare or self.download or self.located.refresh:
@@ -136,9 +137,9 @@ class RawData:
         return f"Run: {self.recipe.command(self.root)} (or pass prepare=True)"
 
     def _check_room(self) -> None:
-        """Check, before the download, that there is room for the rest of it and for the records.
+        """Check, before the download, for enough space for missing files and records.
 
-        A note names files that are not counted because their size is not known.
+        A note names files of unknown size, which are not counted.
         """
         files = [(remote, remote.path(self.root)) for remote in self.recipe.raw_files]
         unknown = [remote.name for remote, path in files if remote.expected_bytes is None and not path.exists()]
@@ -153,7 +154,7 @@ class RawData:
             check_space(self.located.target.parent, records)
 
     def _fetch_all(self, missing: Sequence[RemoteFile]) -> None:
-        """Download what is missing: one file in this thread, several in one each."""
+        """Download missing files: one in this thread, several in one thread each."""
         if len(missing) > 1:
             wanted = [Download(each, self._host(each), there_bytes(each.path(self.root))) for each in missing]
             download_all(wanted, self._fetch, self._fetched, self.progress)
@@ -165,7 +166,7 @@ class RawData:
                 self._fetched(remote, err)
 
     def _host(self, remote: RemoteFile) -> str:
-        """Return the host that is tried first; "" if there is none: `fetch` then raises."""
+        """Return the host to try first; "" if there is none, in which case `fetch` raises."""
         with contextlib.suppress(DownloadError, TermsError):
             return host(addresses_of(remote, self.located)[0].url)
         return ""
@@ -187,7 +188,7 @@ class RawData:
         return path
 
     def _fetched(self, remote: RemoteFile, result: Path | BaseException) -> None:
-        """Note what was downloaded. If an optional file failed, the records are made without it."""
+        """Record a download's result. If an optional file failed, the records are made without it."""
         if isinstance(result, Path):
             if result in self.fetched:
                 roots.remember(self.root)
@@ -199,11 +200,10 @@ class RawData:
         self.progress.note(f"{remote.name} cannot be downloaded; the records are made without it. {reason}")
 
     def discard_raw(self) -> None:
-        """Delete what was downloaded for the published records, if the option `discard_raw` says so.
+        """Delete the downloads of the published records, if `discard_raw` is set.
 
-        Only a file with our mark is deleted, and only if it is still the same file. The mark is a file beside it, so
-        that another process may end the work. A file that is kept keeps its mark, for `recordzoo cache`; the mark of a
-        file that was replaced is removed.
+        Only marked, unchanged files are deleted. A mark is a separate file, so that another process can finish the
+        work. A kept file keeps its mark, for `recordzoo cache`; the mark of a replaced file is removed.
 
         Raises:
             PrepareError: A file cannot be deleted.
@@ -222,7 +222,7 @@ class RawData:
 
 
 def stages(missing: Sequence[RemoteFile] = (), *, checked: bool) -> str:
-    """Name the stages that a preparation will have, before the first of them.
+    """Name the stages of a preparation, before the first one.
 
     Args:
         missing: The files that are downloaded.
@@ -235,17 +235,17 @@ def stages(missing: Sequence[RemoteFile] = (), *, checked: bool) -> str:
 
 
 def files_bytes(files: Iterable[RemoteFile]) -> int | None:
-    """Add up the sizes of raw files, exact or about; None if the size of one is not known."""
+    """Add up the exact or approximate sizes of raw files; None if any size is unknown."""
     sizes = [file.expected_bytes for file in files]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
 
 
 def check_addresses(located: Located) -> None:
-    """Check that each raw file that is missing, and necessary, may be downloaded from somewhere.
+    """Check that each missing required raw file has an address to download it from.
 
     Raises:
-        TermsError: Its host's terms were not accepted; the text says what to do.
+        TermsError: The host's terms were not accepted; the text gives the remedy.
         DownloadError: There is no address.
     """
     for remote in located.recipe.raw_files:
@@ -254,7 +254,7 @@ def check_addresses(located: Located) -> None:
 
 
 def addresses_of(remote: RemoteFile, located: Located) -> list[Address]:
-    """Return the addresses of a raw file, the one that is tried first at the beginning.
+    """Return the addresses of a raw file, in the order of attempts.
 
     Raises:
         TermsError, DownloadError: As `check_addresses`.
@@ -264,13 +264,13 @@ def addresses_of(remote: RemoteFile, located: Located) -> list[Address]:
 
 
 def missing_bytes(located: Located) -> int:
-    """Add up what is still to be downloaded; files whose size is not known are not counted."""
+    """Add up the bytes still to be downloaded, except files of unknown size."""
     paths = {remote.path(located.root): remote.expected_bytes or 0 for remote in located.recipe.raw_files}
     return sum(max(0, size - there_bytes(path)) for path, size in paths.items() if not path.exists())
 
 
 def there_bytes(path: Path) -> int:
-    """Return how many bytes of a raw file need not be downloaded: all of it, or the longest interrupted download."""
+    """Return the bytes of a raw file already downloaded: the whole file, or its longest partial download."""
     if path.exists():
         return path.stat().st_size
     parts = path.parent.glob(f"{glob.escape(path.name)}.part*")

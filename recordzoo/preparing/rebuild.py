@@ -1,4 +1,4 @@
-"""A damaged record set is prepared again, and exchanged if the result is the same."""
+"""Rebuild a damaged record set; replace it if the result has the same digest."""
 
 import contextlib
 import dataclasses
@@ -37,20 +37,20 @@ from recordzoo.records.reader import RecordReader, is_record_set
 
 
 def rebuild(place: Path, root: Path | None, download: bool, options: Options) -> Path:
-    """Prepare a record set again from its raw data; replace it if the result is the same, byte for byte.
+    """Rebuild a record set from its raw data; replace it if the result is identical, byte for byte.
 
     Args:
         place: The damaged record set.
-        root: Where the raw data is; None: where it was, or beside the record set.
-        download: Download raw data that is not there.
-        options: How raw data is fetched and read.
+        root: Directory of the raw data. None: its former directory, or beside the record set.
+        download: Download missing raw data.
+        options: Options to download and read the raw data.
 
     Returns:
-        The place of the raw data.
+        The directory of the raw data.
 
     Raises:
-        ManifestError: The manifest is damaged: nothing says what the set was made from.
-        NotPreparedError: The raw data is not there; the text says what is needed.
+        ManifestError: The manifest is damaged: the set's source is unknown.
+        NotPreparedError: The raw data is missing; the text says what is needed.
         OtherSourceError: The result is another record set; nothing was replaced.
         RecordZooError: As `ensure`.
     """
@@ -93,11 +93,11 @@ def rebuild(place: Path, root: Path | None, download: bool, options: Options) ->
 
 
 def _origin(reader: RecordReader, root: Path | None) -> tuple[Recipe, Path] | None:
-    """Return a record set's recipe and the directory of its raw data; None if nothing says them.
+    """Return a record set's recipe and the directory of its raw data, or None if unknown.
 
     Args:
         reader: The record set.
-        root: Where its raw data is; None: where it was, or beside the record set.
+        root: Directory of the raw data. None: its former directory, or beside the record set.
     """
     variant = reader.manifest.variant
     if root is None and variant != ORIGINAL:
@@ -124,13 +124,13 @@ def _variant(recipe: Recipe, variant: str, root: Path) -> Recipe:
 def _is_there(recipe: Recipe, root: Path) -> bool:
     if not recipe.raw_files:
         return root.exists()
-    with contextlib.suppress(RecordError, OSError, RuntimeError):  # broken there: another place may be whole
+    with contextlib.suppress(RecordError, OSError, RuntimeError):  # broken here: another directory may be intact
         return recipe.find(root) is not None
     return False
 
 
 def _layout(reader: RecordReader) -> dict[str, Any]:
-    """Return the options by which the shards were cut, if the file beside the set names one."""
+    """Return the shard layout options, if the file beside the set names one."""
     try:
         given = json.loads(reader.extra(LAYOUT_FILE) or b"{}")
         return {"shard_bytes": given.get("shard_bytes"), "num_shards": given.get("num_shards")}
@@ -139,7 +139,7 @@ def _layout(reader: RecordReader) -> dict[str, Any]:
 
 
 class _Rebuild(Job):
-    """A preparation whose result is published only if it is the record set that is there, undamaged.
+    """A preparation whose result is published only if it has the existing record set's digest.
 
     Args:
         raw: The raw data of the set.
@@ -153,7 +153,7 @@ class _Rebuild(Job):
     @property
     @override
     def is_published(self) -> bool:
-        return True  # though it may lack files that every set has
+        return True  # even if it lacks required files
 
     @override
     def _may_replace(self, path: Path) -> bool:
@@ -173,7 +173,7 @@ class _Rebuild(Job):
 
 
 class _DamagedRaw(RawData):
-    """The raw data of a damaged record set: errors say how to repair the set."""
+    """The raw data of a damaged record set; errors explain how to repair the set."""
 
     @override
     def _missing(self) -> str:

@@ -19,7 +19,7 @@ class Resolved:
 
     Attributes:
         names: Their names.
-        slots: For each blob field, int64 [N]: which stored value a position has; `ABSENT` for none.
+        slots: For each blob field, int64 [N]: the slot of each position's value, or `ABSENT`.
         arrays: For each array field, an array [N, ...].
         splits: For each split, int64 positions.
         shapes: For each raw blob field whose values have several shapes, uint32 [N, dimensions].
@@ -36,10 +36,10 @@ def resolve(recipe: Recipe, table: Table, stored: Mapping[str, Sequence[str]], s
     """Turn keys into slots and names in splits into positions; leave out skipped images.
 
     Args:
-        recipe: Whose table it is.
-        table: What it made.
+        recipe: The recipe.
+        table: The recipe's table.
         stored: For each blob field the keys of the stored values, in order.
-        skipped: Keys of images that were left out on request. Their positions are left out, too.
+        skipped: Keys of images that were skipped on request. Their positions are skipped, too.
 
     Raises:
         SourceError: Images of the table are missing in the raw data.
@@ -77,12 +77,12 @@ def resolve(recipe: Recipe, table: Table, stored: Mapping[str, Sequence[str]], s
 
 
 def check_counts(recipe: Recipe, resolved: Resolved) -> None:
-    """Compare the numbers of samples with those that the authors of the raw files give.
+    """Compare the numbers of samples with those published by the authors of the raw files.
 
-    A record set without splits is one split, if its part has only one.
+    A record set without splits counts as one split, if its part has only one.
 
     Raises:
-        PrepareError: They differ: the recipe, or the facts, are wrong.
+        PrepareError: The numbers differ: the recipe or the published numbers are wrong.
     """
     found = {name: len(positions) for name, positions in resolved.splits.items()}
     if not found and len(recipe.counts) == 1:
@@ -136,7 +136,7 @@ def _check(recipe: Recipe, table: Table) -> None:
 
 
 class Places:
-    """Finds the place of a key in a list, by sorted hashes: 16 bytes a key, where a dict takes over 100.
+    """Finds the place of a key in a list by sorted hashes: 16 bytes per key; a dict takes over 100.
 
     Args:
         keys: The keys, each once.
@@ -151,7 +151,7 @@ class Places:
         self._table = None if _are_different(self._hashes) else {key: place for place, key in enumerate(keys)}
 
     def find(self, keys: Iterable[str | None], count: int) -> NDArray[np.int64]:
-        """Return the places of `count` keys, int64; `ABSENT` for keys that are not in the list, and for None."""
+        """Return the places of `count` keys, int64; `ABSENT` for None and for keys not in the list."""
         places = np.full(count, ABSENT, np.int64)
         wanted = iter(keys)
         for start in range(0, count, _AT_ONCE):
@@ -173,7 +173,7 @@ class Places:
 
 
 def are_repeated(keys: Sequence[str]) -> bool:
-    """Whether a list has the same key twice."""
+    """Whether a list contains a key twice."""
     hashes = _hashes(keys, len(keys))
     hashes.sort()
     return not _are_different(hashes) and len(set(keys)) < len(keys)

@@ -1,4 +1,4 @@
-"""The facts of finished shards and units, as files and journal lines of a build directory."""
+"""Store the facts of finished shards and units as files and journal lines of a build directory."""
 
 import hashlib
 import io
@@ -156,7 +156,7 @@ def save_sidecars(folder: Path, unit: int, sidecars: Mapping[str, bytes]) -> str
 
 
 def has_sidecars(folder: Path, unit: UnitDone) -> bool:
-    """Whether a unit's side files are there, byte for byte."""
+    """Whether a unit's side files exist unchanged."""
     try:
         load_sidecars(folder, unit)
     except PrepareError:
@@ -182,7 +182,7 @@ def _save(path: Path, **arrays: AnyArray) -> str:
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
     data = buffer.getvalue()
-    # Two workers may convert the same unit: the one whose result is not used must not open files that are read.
+    # Two workers may convert the same unit: the second must not overwrite files that are being read.
     aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     durable.write_file(aside, data)
     durable.move(aside, path)

@@ -1,4 +1,4 @@
-"""Units → finished shards: in this process or in a pool, journalled as they end."""
+"""Convert units to finished shards, in this process or a pool; journal each at its end."""
 
 import contextlib
 import multiprocessing
@@ -16,7 +16,7 @@ from recordzoo.preparing.pools import ExecutorPool, Pool, local_pool
 from recordzoo.preparing.rows import UnitDone
 
 AHEAD_BYTES = 2 << 30
-"""How far units are handed out ahead of the archive's hash, so that both read the same pages of the cache."""
+"""Maximum lead of submitted units over the archive's hash, so that both read the same cached pages."""
 
 _POLL_S = 0.25
 
@@ -31,19 +31,19 @@ def run_tasks(
     executor: Executor | None,
     expansion: float,
 ) -> None:
-    """Convert every unit that the build does not have yet, and journal each as soon as it is finished.
+    """Convert each unfinished unit of a build, and journal it as soon as it is finished.
 
     Args:
-        journal: The build's.
+        journal: The build's journal.
         tasks: All units.
-        hashes: Of the archives that are converted.
+        hashes: Running hashes of the archives.
         progress: Receives the progress.
-        num_workers: How many processes of this machine convert, at most; 1: this process.
-        executor: Its workers convert instead, however many there are.
-        expansion: About how many bytes are written for each byte of raw data.
+        num_workers: Maximum number of local processes; 1: this process.
+        executor: Converts in all its workers instead.
+        expansion: Estimated bytes written per byte of raw data.
 
     Raises:
-        SourceError, PrepareError, OSError: A unit failed; what was finished before is journalled.
+        SourceError, PrepareError, OSError: A unit failed; units finished before are journalled.
     """
     todo = [task for task in tasks if task.number not in journal.units]
     if not todo:
@@ -93,7 +93,7 @@ def _run_pool(
             meter.look([(task.number, task.unit.size_bytes) for task in running.values()])
             journal.check()
     except BaseException:
-        # Cancel what has not begun. Journal what has finished: it need not be converted again.
+        # Cancel units that have not begun; journal finished ones, so that they are not converted again.
         left = {future: task for future, task in running.items() if not future.cancel()}
         with contextlib.suppress(OSError, PrepareError):
             made = {future: task for future, task in left.items() if task.number not in journal.units}
@@ -102,7 +102,7 @@ def _run_pool(
 
 
 def _collected(ended: "queue.SimpleQueue[Future[UnitDone]]") -> Iterator[Future[UnitDone]]:
-    """Yield what has ended; wait for a moment if nothing has."""
+    """Yield ended units; wait for a moment if there are none."""
     with contextlib.suppress(queue.Empty):
         yield ended.get(timeout=_POLL_S)
         while True:
@@ -110,7 +110,7 @@ def _collected(ended: "queue.SimpleQueue[Future[UnitDone]]") -> Iterator[Future[
 
 
 def _journal(journal: Journal, pool: Pool, ended: Mapping[Future[UnitDone], Task], meter: PoolProgress) -> None:
-    """Journal all converted units at once: the slower a sync is, the more units end during it."""
+    """Journal all converted units in one sync: during a slow sync, several units end."""
     done = [(future.result(), task) for future, task in ended.items() if _has_result(future)]
     if done:
         counts = journal.add_units([unit for unit, _ in done])
@@ -125,7 +125,7 @@ def _has_result(future: Future[UnitDone]) -> bool:
 
 
 def _starts(tasks: Sequence[Task]) -> Iterator[int]:
-    """Yield about where in the archive each unit begins; after a resume too low, which only hands out earlier."""
+    """Yield each unit's approximate offset in the archive. Too low after a resume: units are then only submitted earlier."""
     position = 0
     for task in tasks:
         yield position

@@ -1,4 +1,4 @@
-"""Blobs → finished shards of one unit: each is filled, sealed while the next is filled, and reported in order."""
+"""Write the blobs of one unit to shards: each is filled, sealed while the next is filled, and reported in order."""
 
 import contextlib
 import secrets
@@ -30,13 +30,13 @@ class _OpenShard:
 
 
 class UnitShards:
-    """The shards of one unit. As a context manager it finishes the last shard, or removes it after an error.
+    """The shards of one unit. The context manager finishes the last shard, or removes it after an error.
 
     Args:
         folder: The build directory.
         unit: The unit's number.
         shard_bytes: Target shard size in bytes; None: one shard, however large.
-        done: Shards of this unit that are finished already.
+        done: Finished shards of this unit.
         on_shard: Called with each further shard as soon as it is finished, in order.
         main_field: The field whose values are counted as images.
     """
@@ -73,11 +73,11 @@ class UnitShards:
         """Store a blob.
 
         Args:
-            blob: What is stored.
+            blob: The blob.
             mark: Its mark (`recordzoo.recipes.jpeg`). Default: determined now.
 
         Raises:
-            PrepareError: It is too large.
+            PrepareError: The blob is too large.
             OSError: The disk is full, or failed.
         """
         cost = stored_bytes(len(blob.data))
@@ -104,19 +104,19 @@ class UnitShards:
     def _finish_shard(self) -> None:
         if self._open is None:
             return
-        self._collect()  # first: if it raises, the open shard is still known and abandoned
+        self._collect()  # first: if this raises, the open shard is still known and gets removed
         shard, self._open = self._open, None
         self._sealing = self._sealer.submit(self._seal, shard, len(self.done))
 
     def _seal(self, shard: _OpenShard, number: int) -> ShardDone:
-        """Sync the shard, read it back, write its rows, give it its name."""
+        """Sync the shard, read it back, write its rows and rename it."""
         path, rows, name = shard.writer.path, shard.rows, shard_stem(self._unit, number)
         try:
             shard.stack.close()
             sealed = seal(path, rows.lengths, rows.crcs)
         except BaseException:
             with contextlib.suppress(OSError):  # Windows: still mapped by the error's traceback; the build sweeps it
-                durable.remove(path)  # after a failed sync its pages may be gone though they look written
+                durable.remove(path)  # after a failed sync, pages that look written may be lost
             raise
         rows_digest = save_rows(self._folder, name, rows, sealed.offsets)
         crash_point("shard.sealed")
@@ -144,7 +144,7 @@ class UnitShards:
             self._on_shard(done)
 
     def _abandon(self) -> None:
-        """After an error: report what is finished, remove the open shard."""
+        """After an error, report finished shards and remove the open one."""
         if self._open is not None:
             shard, self._open = self._open, None
             abort = RuntimeError("abandoned")

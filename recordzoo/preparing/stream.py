@@ -1,4 +1,4 @@
-"""Values that a program passes one by one → a record set: one unit, which cannot be resumed."""
+"""Build a record set from values that a program passes one by one: one unit, which cannot be resumed."""
 
 from collections.abc import Iterable
 
@@ -16,9 +16,9 @@ class Stream(UnitShards):
     """The shards of a build, filled by a program; a context manager, as `UnitShards`.
 
     Args:
-        build: Claimed.
+        build: The claimed build.
         shard_bytes: Target shard size in bytes.
-        progress: For the journal, which reports nothing because nothing is resumed.
+        progress: For the journal, which reports nothing: nothing is resumed.
     """
 
     def __init__(self, build: Build, shard_bytes: int, progress: Progress) -> None:
@@ -41,12 +41,12 @@ class Stream(UnitShards):
         self._sidecars |= {side.name: side.data for side in sidecars}
 
     def take_sidecars(self) -> dict[str, bytes]:
-        """Return the side files that were added, and forget them: they are about to be written in another way."""
+        """Return and forget the added side files: the caller writes them in another way."""
         found, self._sidecars = self._sidecars, {}
         return found
 
     def assemble(self, recipe: Recipe, sidecars: Iterable[Sidecar]) -> None:
-        """Put the set together, when all shards are finished.
+        """Assemble the set after all shards are finished.
 
         Args:
             recipe: Arranges the records.
