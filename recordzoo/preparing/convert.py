@@ -89,7 +89,7 @@ class UnitConverter:
         return UnitDone(task.number, tuple(shards.done), sidecars, self._bad, self._skipped, task.unit.stamp)
 
     def _expected_values(self) -> Iterator[tuple[str, str, int]]:
-        """Yield the values of an earlier run's shards: the unit yields them again in this order, and they are skipped."""
+        """Yield the values of an earlier run's shards: they come again in this order and are skipped."""
         for done in self._task.done:
             yield from load_rows(self._task.folder, done).values()
 

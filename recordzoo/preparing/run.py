@@ -125,7 +125,7 @@ def _has_result(future: Future[UnitDone]) -> bool:
 
 
 def _starts(tasks: Sequence[Task]) -> Iterator[int]:
-    """Yield each unit's approximate offset in the archive. Too low after a resume: units are then only submitted earlier."""
+    """Yield each unit's approximate archive offset. After a resume it is too low: units are only submitted earlier."""
     position = 0
     for task in tasks:
         yield position
