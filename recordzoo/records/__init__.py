@@ -1,1 +1,1 @@
-"""The on-disk format: manifest, shards, arrays. Knows nothing of datasets, sources or images."""
+"""The on-disk format: manifest, shards, arrays. Independent of datasets, sources and images."""

@@ -1,4 +1,4 @@
-"""Arrays of a record set: plain ``.npy`` files, written once, mapped or read when used, never unpickled."""
+"""Arrays of a record set: plain ``.npy`` files, written once, mapped or read on first use, never unpickled."""
 
 import errno
 import hashlib
@@ -25,8 +25,8 @@ from recordzoo.records.manifest import INDEX_DTYPE, ArraySpec, array_dtype
 from recordzoo.system.names import is_device
 
 MAPPED_BYTES = 4 << 20
-"""A larger array is mapped, so that all workers share one copy of an index of 31 MB, and a process that uses it dies if
-somebody cuts its file meanwhile (SIGBUS). A smaller one is read: a copy costs little, and cannot be cut."""
+"""Larger arrays are mapped, so that all workers share one copy of an index of 31 MB; if the file is cut while mapped,
+the process dies (SIGBUS). Smaller arrays are read: a copy is cheap and cannot be cut."""
 
 _CHUNK = 1 << 20
 _NAMES_AT_ONCE = 4096
@@ -34,12 +34,12 @@ _HEADER_BYTES = 10  # magic, version and length of an .npy 1.0 header
 
 
 def file_name(name: str) -> str:
-    """Return the file of an array."""
+    """Return the file name of an array."""
     return f"{name}.npy"
 
 
 def write_array(folder: Path, name: str, values: AnyArray) -> ArraySpec:
-    """Write and sync an array and return what the manifest says of it."""
+    """Write and sync an array; return its entry for the manifest."""
     dtype = values.dtype
     values = np.ascontiguousarray(values, dtype if dtype == INDEX_DTYPE else dtype.newbyteorder("<"))
     header, data = _header(values.dtype, values.shape), values.reshape(-1).view(np.uint8).data
@@ -63,12 +63,12 @@ def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 
 
 def map_array(directory: AnyDirectory, name: str, spec: ArraySpec) -> AnyArray:
-    """Compare an array of a record set with its CRC-32 in the manifest (4 GB/s) and map it, or read it; read-only.
+    """Compare an array with its CRC-32 in the manifest (4 GB/s) and map it, or read it; read-only.
 
     Raises:
         CorruptRecordError: The file is not the one that was written.
-        ManifestError: It is not there, or not the array of the manifest.
-        RecordError: The process may have no more memory.
+        ManifestError: It is missing, or not the array in the manifest.
+        RecordError: The process has no memory left.
     """
     where = directory.path / file_name(name)
     fd = directory.open(file_name(name), spec.size_bytes)
@@ -84,7 +84,7 @@ def map_array(directory: AnyDirectory, name: str, spec: ArraySpec) -> AnyArray:
         if 0 in spec.shape:
             return np.zeros(spec.shape, array_dtype(spec.dtype))
         held = data if small else mmap.mmap(fd, spec.size_bytes, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as err:  # an I/O error; a file that became shorter just now cannot be mapped
+    except (OSError, ValueError) as err:  # an I/O error, or the file just became shorter
         if isinstance(err, RecordError):
             raise
         if isinstance(err, OSError) and err.errno == errno.ENOMEM:
@@ -100,10 +100,10 @@ def map_array(directory: AnyDirectory, name: str, spec: ArraySpec) -> AnyArray:
 
 
 def load_array(directory: AnyDirectory, name: str, spec: ArraySpec) -> AnyArray:
-    """Read an array into memory, unchecked: a file that is cut meanwhile cannot kill the process as a mapped one can.
+    """Read an array into memory, unchecked. Unlike a mapped file, a file that is cut later cannot kill the process.
 
     Raises:
-        CorruptRecordError, ManifestError: It is not there, or not the array of the manifest.
+        CorruptRecordError, ManifestError: It is missing, or not the array in the manifest.
     """
     where = directory.path / file_name(name)
     fd = directory.open(file_name(name), spec.size_bytes)
@@ -120,13 +120,13 @@ def load_array(directory: AnyDirectory, name: str, spec: ArraySpec) -> AnyArray:
 
 
 def data_start(fd: int, name: str, spec: ArraySpec, where: Path | Url) -> int:
-    """Return where an array's numbers begin in its file.
+    """Return the offset of an array's numbers in its file.
 
-    The header is compared with the one that the manifest's dtype and shape give, not evaluated as NumPy does, so that
-    NumPy and we read the same; only its padding may differ.
+    The header must equal the one for the manifest's dtype and shape, except for padding. It is not evaluated as in
+    NumPy, so that NumPy and recordzoo read the same.
 
     Raises:
-        ManifestError: It is not the array of the manifest.
+        ManifestError: It is not the array in the manifest.
     """
     head = pread(fd, _HEADER_BYTES, 0)
     length = int.from_bytes(head[8:10], "little")
@@ -144,7 +144,7 @@ def data_start(fd: int, name: str, spec: ArraySpec, where: Path | Url) -> int:
 
 
 def checksum(fd: int, num_bytes: int) -> int:
-    """Return the CRC-32 of a file without keeping it in memory."""
+    """Return the CRC-32 of a file, read in pieces."""
     crc = 0
     for offset in range(0, num_bytes, _CHUNK):
         crc = crc32(pread(fd, min(_CHUNK, num_bytes - offset), offset), crc)
@@ -152,7 +152,7 @@ def checksum(fd: int, num_bytes: int) -> int:
 
 
 def pack_names(names: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-    """Concatenate names as UTF-8 (bytes that are not UTF-8 come back as they were): uint8 [total], uint64 [n + 1]."""
+    """Concatenate names as UTF-8, with offsets: uint8 [total], uint64 [n + 1]. Other bytes survive a round trip."""
     offsets = np.zeros(len(names) + 1, np.uint64)
     parts = []
     for first in range(0, len(names), _NAMES_AT_ONCE):
@@ -164,7 +164,7 @@ def pack_names(names: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.uint
 
 
 def leads_out(name: str) -> bool:
-    """Whether a record's name, made a path under a directory, would lead out of it."""
+    """Whether a record's name, used as a path below a directory, would lead out of it."""
     if os.sep != "/":
         name = name.replace("\\", "/")
         if os.path.splitdrive(name)[0] or is_device(name):
@@ -173,11 +173,11 @@ def leads_out(name: str) -> bool:
 
 
 class Names(Sequence[str]):
-    """The names of a record set, decoded when asked for; nothing is kept.
+    """The names of a record set, decoded on access, without a cache.
 
     Args:
-        data: UTF-8 of all names, one after another.
-        offsets: Where each begins, and where the last ends.
+        data: All names in UTF-8, concatenated.
+        offsets: The start of each name, and the end of the last.
         where: The record set, for messages.
     """
 
@@ -205,7 +205,7 @@ class Names(Sequence[str]):
             if bounds != sorted(bounds) or bounds[-1] > len(self._data):
                 raise self._disordered()
             data = self._data[bounds[0] : bounds[-1]].tobytes()
-            if data.isascii():  # decoded at once: half the time
+            if data.isascii():  # decoded in one call: half the time
                 text = data.decode("ascii")
                 yield from [text[start - bounds[0] : stop - bounds[0]] for start, stop in itertools.pairwise(bounds)]
                 continue
@@ -213,7 +213,7 @@ class Names(Sequence[str]):
                 yield data[start - bounds[0] : stop - bounds[0]].decode("utf-8", "surrogateescape")
 
     def _decode(self, start: int, stop: int) -> str:
-        # Looked at one by one: a look at all of them would take 10 MB of memory for a million names.
+        # One by one: all at once would take 10 MB of memory for a million names.
         if not start <= stop <= len(self._data):
             raise self._disordered()
         return self._data[start:stop].tobytes().decode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""Is this record set whole? What `verify` reports, and the part of it that is the same on a disk and at a URL."""
+"""Check a record set: the report of `verify`, and the checks shared by directories and URLs."""
 
 import dataclasses
 import hashlib
@@ -32,25 +32,25 @@ from recordzoo.records.marks import marks_name, read_marks
 from recordzoo.records.parse import parse_manifest
 
 _CHUNK_BYTES = 4 << 20
-_MAX_RECORDS_NAMED = 100  # of one shard and field; the rest are counted
+_MAX_RECORDS_NAMED = 100  # per shard and field; further ones are only counted
 
 MAX_PROBLEMS = 1000
-"""After how many problems a check stops, unless all are wanted."""
+"""Default number of problems after which a check stops."""
 
 _MAX_NAMES_NOTED = 10
 
 
 @dataclass(frozen=True)
 class Report:
-    """What `verify` found.
+    """The result of `verify`.
 
     Attributes:
         path: The record set.
-        problems: What is wrong, one sentence each, with shard, position and name where there are such.
-        checked: How many "files", "bytes" and "records" were looked at; records only by a full check.
-        notes: What is worth knowing but not wrong: files that the manifest does not name, names that lead elsewhere.
-        damaged: The files that are damaged or missing; with a file of marks that notes speak of, which can be lost.
-        stopped: Whether the check stopped because there were too many problems: there may be more.
+        problems: One sentence per problem, with shard, position and name where they apply.
+        checked: Number of checked "files", "bytes" and "records"; records only in a full check.
+        notes: Remarks that are no problems: files that the manifest does not name, names that lead elsewhere.
+        damaged: The damaged or missing files, including damaged marks, which are optional and only in `notes`.
+        stopped: Whether the check stopped after too many problems; there may be more.
     """
 
     path: Path | Url
@@ -62,7 +62,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no problems."""
         return not self.problems
 
 
@@ -71,15 +71,15 @@ class _TooManyProblemsError(Exception):
 
 
 class Check:
-    """One run of `verify`: what is the same wherever the record set is.
+    """One run of `verify`: the checks shared by directories and URLs.
 
     Args:
         directory: The record set's files.
-        progress: Told how far it is.
-        max_problems: Stop after so many problems; None: find all.
+        progress: Shows the work.
+        max_problems: Stop after this many problems; None: find all.
 
     Attributes:
-        report: What was found so far.
+        report: The results so far.
     """
 
     def __init__(self, directory: AnyDirectory, progress: Progress, max_problems: int | None) -> None:
@@ -91,7 +91,7 @@ class Check:
         self.indices: dict[str, NDArray[np.void]] = {}
 
     def run(self, full: bool) -> None:
-        """Check all that can be checked."""
+        """Check the whole record set."""
         try:
             data = self._read_manifest()
             self.manifest = parse_manifest(data, str(self.directory.path / MANIFEST_NAME))
@@ -108,7 +108,7 @@ class Check:
         self.progress.end()
 
     def _check_files(self, data: bytes, full: bool) -> None:
-        """Check all that the manifest names; `data` is its bytes."""
+        """Check all files that the manifest names; `data` is the manifest's bytes."""
         self.count(1, len(data))
         shards = self.manifest.shards
         total = sum(spec.size_bytes for spec in self.manifest.arrays.values())
@@ -128,11 +128,11 @@ class Check:
             self.check_shards(whole, data)
 
     def listed(self) -> set[str]:
-        """Return the names of the files that are there, as far as they can be listed."""
+        """Return the names of the existing files, as far as they can be listed."""
         raise NotImplementedError
 
     def read_head(self, spec: ShardSpec) -> bytes:
-        """Return the first two pages of a shard that has the right size.
+        """Return the first two pages of a shard, whose size must be right.
 
         Raises:
             OSError: It cannot be read, or has another size.
@@ -140,16 +140,16 @@ class Check:
         raise NotImplementedError
 
     def check_shards(self, numbers: Sequence[int], manifest: bytes) -> None:
-        """Read shards, and report what is wrong with them.
+        """Read shards and report their problems.
 
         Args:
-            numbers: Those that can be read.
+            numbers: The readable shards.
             manifest: The manifest's bytes.
         """
         raise NotImplementedError
 
     def count(self, files: int, num_bytes: int, records: int = 0) -> None:
-        """Count what was looked at."""
+        """Add to the numbers of checked files, bytes and records."""
         self.report.checked["files"] += files
         self.report.checked["bytes"] += num_bytes
         self.report.checked["records"] += records
@@ -161,7 +161,7 @@ class Check:
             self.report.damaged.append(name)
 
     def problem(self, where: str, what: str) -> None:
-        """Report what is wrong with a file."""
+        """Report a problem of a file."""
         self._report(where, f"{where}: {what}.")
 
     def _report(self, where: str, text: str) -> None:
@@ -171,14 +171,14 @@ class Check:
             raise _TooManyProblemsError
 
     def error(self, where: str, err: OSError | MemoryError) -> None:
-        """Report why a file cannot be read."""
+        """Report that a file cannot be read."""
         if isinstance(err, RecordError):
-            self._report(where, str(err))  # it names the file
+            self._report(where, str(err))  # the error names the file
         else:
             self.problem(where, f"it cannot be read ({getattr(err, 'strerror', None) or type(err).__name__})")
 
     def _note_others(self) -> None:
-        """Note files that the manifest does not name, and marks that are damaged."""
+        """Note files that the manifest does not name, and damaged marks."""
         there, marks = self.listed(), {marks_name(name): name for name in self.manifest.blobs}
         own = {MANIFEST_NAME, *map(file_name, self.manifest.arrays), *(shard.name for shard in self.manifest.shards)}
         others = sorted(there - own - marks.keys())
@@ -198,7 +198,7 @@ class Check:
             os.close(fd)
 
     def _array(self, name: str, spec: ArraySpec) -> AnyArray | None:
-        """Compare an array's hash; return it if it is needed for more and good."""
+        """Compare an array's hash; return a good array if further checks need it."""
         try:
             fd = self.directory.open(file_name(name), spec.size_bytes)
             try:
@@ -210,15 +210,15 @@ class Check:
                 self.problem(file_name(name), "its hash is not the one in the manifest; it was damaged")
                 return None
             self.count(1, spec.size_bytes)
-            # Not the format's own arrays: nothing more is known of them.
+            # Not an array of the format: no further checks.
             wanted = "." in name or "-" in name or name in ("names", "names_offsets")
             return load_array(self.directory, name, spec) if wanted else None
-        except (OSError, MemoryError) as err:  # RecordErrors among them
+        except (OSError, MemoryError) as err:  # includes RecordError
             self.error(file_name(name), err)
             return None
 
     def hash(self, fd: int, num_bytes: int) -> tuple[str, int]:
-        """Return SHA-256 and CRC-32 of a file."""
+        """Return the SHA-256 and CRC-32 of a file."""
         state, crc = hashlib.sha256(), 0
         for offset in range(0, num_bytes, _CHUNK_BYTES):
             data = pread(fd, min(_CHUNK_BYTES, num_bytes - offset), offset)
@@ -236,7 +236,7 @@ class Check:
             return
         self.names = Names(data, offsets)
         starts = offsets[:-1][offsets[:-1] < len(data)]
-        # Looked at all at once first: a million names are decoded in a second.
+        # First all at once: a million names are decoded in a second.
         if b".." in data.tobytes() or bool(np.isin(data[starts], list(b"/")).any()) or os.sep != "/":
             found = itertools.islice(filter(leads_out, self.names), _MAX_NAMES_NOTED)
             self.report.notes.extend(
@@ -254,7 +254,7 @@ class Check:
                     )
 
     def _check_index(self, name: str, index: NDArray[np.void]) -> None:
-        """Report rows that point outside their shard."""
+        """Report index rows that point outside their shard."""
         shards = self.manifest.shards
         present = np.flatnonzero(index["shard"] != NO_SHARD)
         rows = index[present]
@@ -267,7 +267,7 @@ class Check:
         self.name_records(name, present[~good].tolist(), file_name(f"{name}.index"), "its row points outside its shard")
 
     def name_records(self, name: str, positions: list[int], where: str, what: str) -> None:
-        """Report records that are damaged, by their names."""
+        """Report damaged records by name."""
         for position in positions[:_MAX_RECORDS_NAMED]:
             shown = "" if self.names is None else f" ({self.names[position]})"
             self.problem(where, f"{name} {position}{shown} is damaged: {what}")
@@ -275,7 +275,7 @@ class Check:
             self.problem(where, f"{len(positions) - _MAX_RECORDS_NAMED:,} more of {name} are damaged: {what}")
 
     def _head(self, spec: ShardSpec) -> bool:
-        """Compare a shard's size and LMDB's head with the manifest; return whether the file can be read at all."""
+        """Compare a shard's size and LMDB header with the manifest; return whether the file is readable."""
         try:
             head = self.read_head(spec)
         except OSError as err:

@@ -1,4 +1,4 @@
-"""CRC-32 as zlib computes it; where isal has a wheel 13 times as fast (55 GB/s on one core)."""
+"""CRC-32 as in zlib; 13 times as fast (55 GB/s on one core) where isal has a wheel."""
 
 try:
     from isal.isal_zlib import crc32 as crc32

@@ -1,7 +1,7 @@
-"""Opening the files of a record set: relative to its directory's descriptor, never through a link, regular files only.
+"""Open the files of a record set: relative to its directory's descriptor, never through a link, only regular files.
 
-`ShardFiles` keeps a bounded number of shards open in a process, whichever reader they belong to: a descriptor is leased
-while it is read from, closed when others are wanted more, and not carried into a forked child.
+`ShardFiles` keeps a bounded number of shards open in a process, for all readers together. A descriptor is leased during
+a read, closed when others are used more recently, and not kept in a forked child.
 """
 
 import os
@@ -24,28 +24,28 @@ _read_at = system_files.pread
 
 
 class AnyDirectory(Protocol):
-    """A record set's files: on the disk, or at a URL."""
+    """A record set's files, in a directory or at a URL."""
 
     @property
     def path(self) -> Path | Url:
-        """Where it is."""
+        """The directory's path or URL."""
 
     def open(self, name: str, size_bytes: int | None = None) -> int:
-        """Open a file, of exactly `size_bytes`, and return its descriptor.
+        """Open a file of exactly `size_bytes` and return its descriptor.
 
         Raises:
-            RecordError: There is none, or it is another one.
+            RecordError: The file is missing, or another one.
         """
 
     def drop(self, name: str) -> bool:
-        """Remove a damaged copy of a file, so that `open` fetches another one; False if it is no copy."""
+        """Remove a damaged cached copy, so that `open` fetches the file again; False if it is not a copy."""
 
 
 class Directory:
-    """A record set's directory, held open so that what is opened in it later is of the same generation.
+    """A record set's directory, held open so that files opened later are of the same generation.
 
-    On Windows it is not held: what is opened later is of the generation that is there then. Its shards have other sizes
-    or its values other checksums.
+    Windows cannot hold it: files opened later are of the present generation, whose shards have other sizes or whose
+    values have other checksums.
     """
 
     def __init__(self, path: Path) -> None:
@@ -58,7 +58,7 @@ class Directory:
         """Open a regular file of exactly `size_bytes` and return its descriptor.
 
         Raises:
-            ManifestError: There is no such file.
+            ManifestError: The file does not exist.
             CorruptRecordError: It is a link, a FIFO, a directory, ..., or has another size.
             RecordError: It cannot be opened.
         """
@@ -89,11 +89,11 @@ class Directory:
         return fd
 
     def drop(self, name: str) -> bool:
-        """Return False: what is here is all there is."""
+        """Return False: these files are not copies."""
         return False
 
     def _missing(self, where: Path) -> str:
-        """Say what to do about a missing file: perhaps the directory is the one above a record set."""
+        """Return advice for a missing file: the directory may be the parent of a record set."""
         if sets := sorted(path.name for path in self.path.glob("*.records") if path.is_dir()):
             return f"{self.path} is not a record set, but holds {name_first(sets, 3)}. Pass the path of a record set."
         return f"{where} is missing from the record set. Copy the set again, or prepare the dataset again."
@@ -112,11 +112,11 @@ def _kind(mode: int) -> str:
 
 
 def pread(fd: int, num_bytes: int, offset: int) -> bytes:
-    """Read exactly up to `num_bytes` at `offset`; fewer only at the end of the file."""
+    """Read `num_bytes` at `offset`; fewer only at the end of the file."""
     data = _read_at(fd, num_bytes, offset)
     if len(data) == num_bytes or not data:
         return data
-    parts = [data]  # Linux reads at most 2 GiB a call; a signal may cut a read short
+    parts = [data]  # Linux reads at most 2 GiB per call; a signal may shorten a read
     have = len(data)
     while have < num_bytes and (more := _read_at(fd, num_bytes - have, offset + have)):
         parts.append(more)
@@ -126,7 +126,7 @@ def pread(fd: int, num_bytes: int, offset: int) -> bytes:
 
 @dataclass(slots=True)
 class Lease:
-    """An open shard and how many read from it right now."""
+    """An open shard and its number of current readers."""
 
     fd: int
     users: int
@@ -134,7 +134,7 @@ class Lease:
 
 
 class ShardFiles:
-    """The process's open shards, least recently used first; keys are (reader's token, shard number)."""
+    """The process's open shards, least recently used first, by (reader's token, shard number)."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -146,11 +146,11 @@ class ShardFiles:
         self._dropped: deque[int] = deque()
 
     def acquire(self, key: tuple[int, int], opener: Callable[[int], int]) -> Lease:
-        """Lease a descriptor; the caller gives it back with `release`.
+        """Lease a descriptor; the caller returns it with `release`.
 
         Args:
             key: (reader's token, shard number).
-            opener: Opens the shard of a number.
+            opener: Opens a shard by its number.
         """
         with self._lock:
             lease = self._open.get(key)
@@ -166,13 +166,13 @@ class ShardFiles:
             else:
                 self._sweep()
                 lease = self._open[key] = Lease(fd, 0)
-            lease.users += 1  # before others are closed: this one may be the only one
+            lease.users += 1  # before others are closed, so that this one stays open
             while len(self._open) > self.limit:
                 self._discard(next(iter(self._open)))
             return lease
 
     def release(self, lease: Lease) -> None:
-        """Give a lease back; a descriptor that is no longer wanted is closed by the last one to do so."""
+        """Return a lease; the last return of an evicted descriptor closes it."""
         with self._lock:
             lease.users -= 1
             if not lease.users and not lease.wanted:
@@ -183,20 +183,20 @@ class ShardFiles:
         return key in self._open
 
     def close(self, key: tuple[int, int]) -> None:
-        """Close a shard as soon as nobody reads from it; the next read opens it again."""
+        """Close a shard after its current reads; the next read opens it again."""
         with self._lock:
             if key in self._open:
                 self._discard(key)
 
     def close_deleted(self, tokens: Collection[int]) -> None:
-        """Close the shards of readers whose files were deleted: as long as they are open they take room on the disk."""
+        """Close shards of these readers whose files were deleted: open files still take disk space."""
         with self._lock:
             for key in [key for key in self._open if key[0] in tokens]:
                 if not os.fstat(self._open[key].fd).st_nlink:
                     self._discard(key)
 
     def drop(self, token: int) -> None:
-        """Close what a reader had open, now or soon: the garbage collector calls this, maybe with the lock held."""
+        """Close a reader's shards, now or soon: the garbage collector calls this, maybe while the lock is held."""
         self._dropped.append(token)
         if self._lock.acquire(blocking=False):
             try:
@@ -217,14 +217,14 @@ class ShardFiles:
             os.close(lease.fd)
 
     def after_fork(self) -> None:
-        """In a forked child: leave nothing open, and a lock that no thread of the parent holds."""
+        """Reset a forked child: no open shards, and a new lock that no thread of the parent holds."""
         for lease in self._open.values():
             os.close(lease.fd)
         self._forget()
 
 
 def _default_limit() -> int:
-    """A quarter of what the process may open: workers, sockets and the user's own files need theirs."""
+    """Return a quarter of the process's limit on open files: workers, sockets and the user need the rest."""
     limit = processes.max_open_files()
     return 128 if limit is None else max(4, min(512, limit // 4))
 
@@ -233,9 +233,9 @@ shard_files = ShardFiles(_default_limit())
 processes.at_fork(in_child=shard_files.after_fork)
 
 evictable: set[int] = set()
-"""Tokens of the readers of this process whose shards are in the cache, from where they may be removed."""
+"""Tokens of this process's readers whose shards are in the cache, and may be evicted."""
 
 
 def close_evicted() -> None:
-    """Close the shards that were removed from the cache. A read that is under way is finished first."""
+    """Close shards that were removed from the cache, after their current reads."""
     shard_files.close_deleted(evictable.copy())

@@ -1,4 +1,4 @@
-"""What a record set may be, and what its fields may be: the words of the format."""
+"""The kinds of record sets and of fields, in the words of the format."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,10 +7,10 @@ from recordzoo.base.types import JSON
 
 
 class SetKind(StrEnum):
-    """What a record set was made from; a variant has the kind of its source.
+    """The source of a record set; a variant has the kind of its source.
 
-    The records of ZOO and FOLDER are in the order of the class that reads them. Those of all other kinds were listed by
-    somebody: any names, absolute ones too, in any order, and any targets.
+    The records of ZOO and FOLDER are in the order of the class that reads them. All other kinds come from the user: any
+    names, also absolute ones, in any order, and any targets.
     """
 
     ZOO = "zoo"
@@ -24,14 +24,14 @@ class SetKind(StrEnum):
 
 
 class FieldKind(StrEnum):
-    """What the values of a field are."""
+    """The meaning of a field's values."""
 
     CLASS = "class"
-    """The number of a class, -1 for none; or as raw whole numbers [n] those of the n objects in an image."""
+    """A class number, -1 for none; or, as raw integers [n], the class numbers of an image's n objects."""
     INT = "int"
     FLOAT = "float"
     MULTILABEL = "multilabel"
-    """A number for each of several attributes."""
+    """One number for each of several attributes."""
     TEXT = "text"
     BOXES = "boxes"
     MASKS = "masks"
@@ -41,7 +41,7 @@ class FieldKind(StrEnum):
 
 
 class BoxFormat(StrEnum):
-    """What the four numbers of a box are: two corners, a corner and the size, or the centre and the size."""
+    """The meaning of a box's four numbers: two corners, a corner and the size, or the centre and the size."""
 
     XYXY = "XYXY"
     XYWH = "XYWH"
@@ -50,13 +50,13 @@ class BoxFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """What a field is.
+    """The meaning of a field.
 
     Attributes:
-        kind: What its values are.
-        names: Of CLASS and MULTILABEL, what the numbers are called, in their order; None if that is not known.
-        box_format: Of BOXES, what their numbers are; None if that is not known.
-        is_normalized: Of BOXES and JSON, whether coordinates are fractions of the image's width and height, not pixels.
+        kind: The meaning of its values.
+        names: For CLASS and MULTILABEL, the names of the numbers, in order; None if unknown.
+        box_format: For BOXES, the meaning of their numbers; None if unknown.
+        is_normalized: For BOXES and JSON, whether coordinates are fractions of the image's size, not pixels.
     """
 
     kind: FieldKind
@@ -65,7 +65,7 @@ class FieldSpec:
     is_normalized: bool = False
 
     def to_json(self) -> dict[str, JSON]:
-        """Return what the manifest says of the field; ``format`` and ``normalized`` only where they are known."""
+        """Return the field's entry for the manifest; ``format`` and ``normalized`` only if known."""
         said: dict[str, JSON] = {"kind": self.kind, "names": None if self.names is None else list(self.names)}
         if self.box_format is not None:
             said["format"] = self.box_format

@@ -1,8 +1,8 @@
-"""Where LMDB keeps each value: a walk over the pages of a finished file, without LMDB.
+"""Find the place of each value in an LMDB file, by walking its pages without LMDB.
 
-The file format of LMDB 0.9 (``mdb.c``, struct MDB_page, MDB_node, MDB_meta, MDB_db; 64-bit, little-endian). A page of
-16 bytes of header and an array of 2-byte offsets to nodes; a node has 8 bytes of header, its key, and its value or,
-for values over half a page (flag 1), the number of the first of the contiguous overflow pages that hold it.
+The file format of LMDB 0.9 (``mdb.c``, struct MDB_page, MDB_node, MDB_meta, MDB_db; 64-bit, little-endian): a page has
+a header of 16 bytes and an array of 2-byte offsets to nodes. A node has a header of 8 bytes, its key, and its value or,
+for values over half a page (flag 1), the number of the first of its contiguous overflow pages.
 """
 
 import mmap
@@ -54,7 +54,7 @@ def read_meta(head: bytes | mmap.mmap, where: str) -> Meta:
     """Read the newer meta page from the first two pages of a file.
 
     Raises:
-        CorruptRecordError: Neither is one of LMDB 0.9.
+        CorruptRecordError: Neither is a meta page of LMDB 0.9.
     """
     best: tuple[int, Meta] | None = None
     page_size = 0
@@ -85,7 +85,7 @@ def walk(data: bytes | mmap.mmap, where: str) -> tuple[Meta, Values]:
         where: Its path, for messages.
 
     Raises:
-        CorruptRecordError: A page is not what must stand there, or leads outside the file.
+        CorruptRecordError: A page is of the wrong kind, or leads outside the file.
     """
     meta = read_meta(data, where)
     pages: list[tuple[AnyArray, ...]] = []
@@ -119,7 +119,7 @@ def walk(data: bytes | mmap.mmap, where: str) -> tuple[Meta, Values]:
 
 
 def _page(data: bytes | mmap.mmap, meta: Meta, number: int, where: str) -> tuple[int, AnyArray, AnyArray]:
-    """Return a page's flags, where its nodes begin (in units of two bytes) and the page as two-byte numbers."""
+    """Return a page's flags, its nodes' offsets (in units of two bytes) and the page as two-byte numbers."""
     start = number * meta.page_size
     if number < 2 or start + meta.page_size > len(data):
         raise CorruptRecordError(f"{where}: page {number} does not exist.", path=where)
@@ -130,12 +130,12 @@ def _page(data: bytes | mmap.mmap, meta: Meta, number: int, where: str) -> tuple
     if not PAGE_HEADER <= lower <= meta.page_size:
         raise CorruptRecordError(f"{where}: page {number} has an impossible size.", path=where)
     nodes = page[8 : lower // 2].astype(np.int64) >> 1
-    # A leaf node's header, key and, if big, page number are read: 20 bytes; a branch's first key may be empty: 8.
+    # Bytes read of a node: 20 in a leaf (header, key, page number of a big value), 8 in a branch (empty first key).
     room = 10 if flags & _LEAF else 4
     if len(nodes) and not (nodes.min() >= 8 and nodes.max() + 4 <= len(page)):
         raise CorruptRecordError(f"{where}: page {number} has a node outside itself.", path=where)
     if flags & _LEAF and len(nodes):
-        # Room for the widest reading of a node; a short inline value at the page's end is padded instead.
+        # Nodes need 20 readable bytes; a short inline value at the page's end is padded instead.
         over = int(nodes.max()) + room - len(page)
         if over > 0:
             page = np.concatenate([page, np.zeros(over, page.dtype)])
@@ -145,7 +145,7 @@ def _page(data: bytes | mmap.mmap, meta: Meta, number: int, where: str) -> tuple
 
 
 def _leaf(page: AnyArray, nodes: AnyArray, number: int, meta: Meta) -> tuple[AnyArray, ...]:
-    """Return slots, offsets and lengths of a leaf's values."""
+    """Return the slots, offsets and lengths of a leaf's values."""
     lengths = page[nodes].astype(np.uint64) | page[nodes + 1].astype(np.uint64) << np.uint64(16)
     big = (page[nodes + 2] & _BIG).astype(bool)
     key = np.stack([page[nodes + 4], page[nodes + 5]], axis=1).astype("<u2").view(">u4")[:, 0].astype(np.uint32)
@@ -153,7 +153,7 @@ def _leaf(page: AnyArray, nodes: AnyArray, number: int, meta: Meta) -> tuple[Any
     first = np.zeros(len(nodes), np.uint64)
     for part in range(4):
         first |= page[nodes + 6 + part].astype(np.uint64) << np.uint64(16 * part)
-    # A wild page number would wrap around in 64 bits and land inside the file: park it outside instead.
+    # A forged page number could wrap around in 64 bits and land inside the file: replace it by one outside.
     first = np.minimum(first, np.uint64(1 << 40))
     overflow = first * np.uint64(meta.page_size) + np.uint64(PAGE_HEADER)
     return key, np.where(big, overflow, inline), lengths

@@ -1,8 +1,8 @@
-"""LMDB itself, asked for every value of a shard, in a child process.
+"""Read every value of a shard through LMDB, in a child process.
 
-A damaged tree page leads LMDB outside of its map: the process that walks it is then killed by SIGBUS or SIGSEGV. So
-`LmdbWalk` lets another process do it, and says of one that dies which shard it died of. Both sides stand here; they
-speak JSON, a line for each question and answer.
+A damaged tree page leads LMDB outside of its map, and SIGBUS or SIGSEGV kills the process. So `LmdbWalk` uses a child
+process and reports the shard on which it dies. This module has both sides; they exchange one line of JSON for each
+question and answer.
 """
 
 import contextlib
@@ -31,16 +31,16 @@ _TIMEOUT_S = 120.0
 _SLOWEST_BYTES_PER_S = 5e6
 _ADDRESS_SPACE_BYTES = 16 << 30  # besides the shard's own map
 
-# -I and -S: neither the current directory, which may be the stranger's, nor the environment adds to the path.
+# -I and -S: neither the current directory, which may be untrusted, nor the environment adds to the path.
 _CHILD = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from recordzoo.records.lmdb_walk import main; main()"
 
 
 class LmdbWalk:
-    """The parent's side: one child, started again if it dies. A context manager.
+    """The parent's side: one child, restarted if it dies. A context manager.
 
     Args:
         path: The record set.
-        digest: Which one it is.
+        digest: Its digest.
     """
 
     def __init__(self, path: Path, digest: str) -> None:
@@ -57,11 +57,11 @@ class LmdbWalk:
         self._stop()
 
     def ask(self, shard: int, size_bytes: int) -> list[str]:
-        """Walk a shard and return what is wrong with it, nothing if LMDB finds every value as the index says.
+        """Walk a shard and return its problems; none if LMDB finds every value as in the index.
 
         Args:
             shard: Its number.
-            size_bytes: Its size; from it follows how long the walk may take.
+            size_bytes: Its size, which determines the time limit.
         """
         if self._child is None:
             try:
@@ -77,7 +77,7 @@ class LmdbWalk:
         timer.daemon = True
         timer.start()
         try:
-            with contextlib.suppress(OSError):  # it may be dead already
+            with contextlib.suppress(OSError):  # the child may be dead already
                 child.stdin.write(f"{json.dumps([shard, size_bytes])}\n")
                 child.stdin.flush()
             answer = child.stdout.readline()
@@ -108,7 +108,7 @@ class LmdbWalk:
                 with contextlib.suppress(OSError):
                     pipe.close()
         try:
-            child.wait(5)  # the end of its input ends it
+            child.wait(5)  # it ends when its input ends
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
@@ -123,14 +123,14 @@ def _start(path: Path, digest: str) -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         encoding="utf-8",
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},  # its threads take address space
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},  # threads take address space
     )
 
 
 def main() -> None:
-    """Be the child: answer until the parent closes the pipe."""
+    """Run the child: answer questions until the parent closes the pipe."""
     path, digest = Path(sys.argv[2]), sys.argv[3]
-    # Whatever a library writes goes elsewhere: the pipe carries answers only.
+    # Output of libraries goes elsewhere: the pipe carries only answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     reader = RecordReader(path, digest=digest)
@@ -146,12 +146,12 @@ def main() -> None:
 
 
 def _limit(size_bytes: int) -> None:
-    """Bound what a forged tree can make this process take."""
+    """Limit the memory and files that a forged tree can cause."""
     processes.limit(RLIMIT_CORE=0, RLIMIT_FSIZE=0, RLIMIT_AS=_ADDRESS_SPACE_BYTES + 4 * size_bytes)
 
 
 def _walk(reader: RecordReader, directory: Directory, shard: int) -> list[str]:
-    """Compare what LMDB returns for each key with the index, in ascending order of the keys."""
+    """Compare LMDB's value for each key with the index, in ascending order of the keys."""
     spec = reader.manifest.shards[shard]
     expected = _expected(reader, shard)
     problems: list[str] = []
@@ -171,7 +171,7 @@ def _walk(reader: RecordReader, directory: Directory, shard: int) -> list[str]:
         ):
             slot = -1
             for slot, (key, value) in enumerate(txn.cursor()):
-                if bytes(key) != slot.to_bytes(4, "big"):  # also the end of a circle
+                if bytes(key) != slot.to_bytes(4, "big"):  # also ends a cycle
                     return [*problems, f"LMDB finds key {bytes(key).hex()} where {slot:08x} must be"]
                 for field, length, crc in expected.get(slot, ()):
                     if len(value) != length or crc32(value) != crc:
@@ -186,10 +186,10 @@ def _walk(reader: RecordReader, directory: Directory, shard: int) -> list[str]:
 
 
 def _expected(reader: RecordReader, shard: int) -> dict[int, list[tuple[str, int, int]]]:
-    """Return for each slot that an index points to (field, length, CRC-32)."""
+    """Return slot -> (field, length, CRC-32) of the index rows that point to it."""
     found: dict[int, list[tuple[str, int, int]]] = {}
     for field in reader.manifest.blobs:
-        with contextlib.suppress(RecordError):  # a damaged index is the parent's to report
+        with contextlib.suppress(RecordError):  # the parent reports a damaged index
             index = reader.array(f"{field}.index")
             for _, slot, length, crc, _ in index[np.flatnonzero(index["shard"] == shard)].tolist():
                 found.setdefault(slot, []).append((field, length, crc))

@@ -1,7 +1,7 @@
-"""`made-from.bin` beside a manifest: the files that a record set was made from, with their sizes and times.
+"""`made-from.bin` beside a manifest: the raw files of a record set, with their sizes and times.
 
-The manifest does not name it: it contains times, and a record set must be the same bytes each time it is built. It has
-a header, a row for each file, and the names, so that a few rows can be read without the others.
+The manifest does not name it, because it contains times, and every build of a record set must give the same bytes. It
+has a header, a row for each file, and the names, so that single rows can be read.
 """
 
 import os
@@ -24,16 +24,16 @@ MADE_FROM_FILE = "made-from.bin"
 
 _MAGIC = b"rzfiles1"
 _HEADER = struct.Struct("<8sQQQ")  # magic, number of files, bytes of the base, bytes of the names
-_ROW = np.dtype([("size", "<i8"), ("mtime", "<i8"), ("end", "<u8")])  # end: of its name, within the names
+_ROW = np.dtype([("size", "<i8"), ("mtime", "<i8"), ("end", "<u8")])  # end: end of its name in the names
 _MAX_BASE_BYTES = 1 << 16
 
 
 def encode_files(table: FileTable, root: Path) -> bytes:
-    """Write a table of files, with names relative to `root`.
+    """Encode a table of files, with names relative to `root`.
 
     Args:
         table: The files.
-        root: Where the raw data was looked for: a directory, or the list.
+        root: The root of the raw data: a directory, or the list.
     """
     base = directory_of(root)
     rows = np.zeros(len(table), _ROW)
@@ -48,15 +48,15 @@ def encode_files(table: FileTable, root: Path) -> bytes:
 
 
 def directory_of(root: Path) -> str:
-    """Return the directory, without links, that names of raw files are relative to."""
+    """Return the directory, links resolved, that names of raw files are relative to."""
     return os.path.realpath(root if root.is_dir() else root.parent)
 
 
 def relative_names(table: FileTable, root: Path) -> Iterator[str]:
-    """Yield the names of a table's files, relative to `root`; absolute ones stay."""
+    """Yield the names of a table's files, relative to `root`; absolute names stay."""
     top = root if root.is_dir() else root.parent
     folder = os.path.relpath(os.path.abspath(table.base), os.path.abspath(top))
-    if folder.startswith(os.pardir):  # by a link
+    if folder.startswith(os.pardir):  # reached by a link
         folder = os.path.relpath(os.path.realpath(table.base), os.path.realpath(top))
     prefix = "" if folder == "." else f"{folder.replace(os.sep, '/')}/"
     for name in table.names:
@@ -72,10 +72,10 @@ def _text(data: bytes) -> str:
 
 
 class MadeFrom(Sequence[str]):
-    """The files that a record set was made from: a sequence of their names, in the order of reading.
+    """The raw files of a record set: a sequence of their names, in the order of reading.
 
     Attributes:
-        base: The directory that the names are relative to, when the records were made.
+        base: The directory that the names are relative to, at the time of the build.
     """
 
     def __init__(self, fd: int, base: str, count: int, rows_at: int, names_bytes: int) -> None:
@@ -86,7 +86,7 @@ class MadeFrom(Sequence[str]):
 
     @staticmethod
     def of(reader: RecordReader) -> "MadeFrom | None":
-        """Open the file beside a record set; None if there is none, or it is not what was written."""
+        """Open the file beside a record set; None if it is missing or damaged."""
         try:
             fd = reader.open_extra(MADE_FROM_FILE)
         except RecordError:
@@ -118,9 +118,9 @@ class MadeFrom(Sequence[str]):
         return next(self.files(index, index + 1))[0]
 
     def files(self, start: int, stop: int) -> Iterator[tuple[str, int, int]]:
-        """Yield name, size and time of the contents in ns of some consecutive files.
+        """Yield name, size in bytes and modification time in ns of consecutive files.
 
-        Files whose names are not where they should be are left out: the file beside the set only helps.
+        Files with damaged names are skipped: the file is optional.
         """
         first = max(start - 1, 0)
         rows = self._rows(first, stop)

@@ -1,4 +1,4 @@
-"""What a record set is: `Manifest`, and how it is written."""
+"""`Manifest`, the description of a record set, and its encoding."""
 
 import hashlib
 import json
@@ -17,10 +17,10 @@ from recordzoo.system.names import is_device
 FORMAT = "recordzoo"
 VERSION = 1
 ORIGINAL = "original"
-"""The variant of a record set whose images are stored untouched."""
+"""The variant of a record set that stores images untouched."""
 MANIFEST_NAME = "manifest.json"
 ENDING = ".records"
-"""What the name of a record set's directory ends in."""
+"""Suffix of a record set's directory."""
 
 MAX_MANIFEST_BYTES = 64 << 20
 MAX_RECORDS = 1 << 40
@@ -30,29 +30,29 @@ MAX_DIMENSIONS = 8
 
 INDEX_DTYPE = np.dtype([("shard", "<u4"), ("slot", "<u4"), ("length", "<u4"), ("crc32", "<u4"), ("offset", "<u8")])
 NO_SHARD = 0xFFFFFFFF
-"""In an index: this position has no value in this field."""
+"""In an index: the position has no value in this field."""
 
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,63}")
-"""What the name of a field may be."""
+"""Pattern of field names."""
 RESERVED_FIELDS = ("name", "names", "names_offsets", "split")
-"""Names that no field may have: record sets keep the records' names and splits there."""
+"""Reserved field names: record sets store names and splits there."""
 SPLIT_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-"""What the name of a split may be."""
+"""Pattern of split names."""
 OWN_HASH = re.compile(rb'\n "hash": "(sha256:[0-9a-f]{64})"')
-"""The manifest's own hash; one space: a key of the document itself."""
+"""The line of the manifest's own hash; one space: only a top-level key matches."""
 _NAMES = ("names", "names_offsets")
 _UNHASHED = f"sha256:{'0' * 64}"
 
 
 @dataclass(frozen=True, slots=True)
 class BlobSpec:
-    """A blob field: how its values are encoded.
+    """The encoding of a blob field.
 
     Attributes:
         encoding: "image" (an encoded image file), "raw" (numbers in C order), "json" or "bytes".
-        shape: For "raw" the shape of every value, [H, W, C] for pixels; None if each has its own, in the array
-            ``<field>.shape``.
-        dtype: For "raw" the numbers' type; "" otherwise.
+        shape: For "raw", the shape of every value, [H, W, C] for pixels; None if they differ: then the array
+            ``<field>.shape`` has them.
+        dtype: For "raw", the numbers' type; else "".
     """
 
     encoding: str
@@ -62,7 +62,7 @@ class BlobSpec:
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
-    """An array file: dtype (little-endian), shape, and what proves that it is the one that was written."""
+    """An array file: dtype (little-endian), shape and checksums."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -85,7 +85,7 @@ class ShardSpec:
 
 @dataclass(frozen=True, slots=True)
 class RawFile:
-    """A raw file that the set was made from; `hash` is ``md5:...`` or ``sha256:...`` where it was checked."""
+    """A raw file of the set; `hash` is ``md5:...`` or ``sha256:...`` if it was checked."""
 
     name: str
     size_bytes: int
@@ -94,26 +94,26 @@ class RawFile:
 
 @dataclass(frozen=True)
 class Manifest:
-    """All that is known of a record set without opening its shards.
+    """The description of a record set, without its shards.
 
     Attributes:
-        kind: What the set was made from.
-        dataset: Of ZOO, its name in the catalogue; of IMPORTED, the format; of others, the kind.
+        kind: The source of the set.
+        dataset: For ZOO, its name in the catalogue; for IMPORTED, the format; else the kind.
         part: Part of the raw data, or "".
-        variant: How images are stored; "original" means untouched.
+        variant: The form of the stored images; "original" means untouched.
         num_records: Number of positions.
-        blobs: Blob fields by name; the index of each is the array ``<name>.index``.
-        arrays: Array files by name (without ".npy"), indices, names and splits among them.
-        splits: Number of positions of each split; the positions are the array ``split-<name>``.
+        blobs: Blob fields by name; the array ``<name>.index`` is the index of each.
+        arrays: Array files by name (without ".npy"), including indices, names and splits.
+        splits: Number of positions of each split; the array ``split-<name>`` has the positions.
         shards: Shards by number.
-        fields: What each blob field and each array field is.
-        default_target: The field that a sample's target is by default, or None.
-        source: What the set was made from: "archive", "tree", "list", "lmdb", "samples", "records", or a
-            foreign format: "tfrecord".
-        raw_files: The archives it was made from.
-        bad: Names of images that no decoder recognised when they were stored, each with the reason.
-        skipped: Names of members that were left out on request, each with the reason.
-        metadata: What the dataset wants to know when it is opened; JSON.
+        fields: The meaning of each blob field and each array field.
+        default_target: The field of a sample's default target, or None.
+        source: The form of the raw data: "archive", "tree", "list", "lmdb", "samples", "records", or a foreign
+            format: "tfrecord".
+        raw_files: The archives of the raw data.
+        bad: Names of images that no decoder recognised when they were stored, with the reasons.
+        skipped: Names of members that were skipped on request, with the reasons.
+        metadata: Further values that the dataset reads when it is opened; JSON.
     """
 
     kind: SetKind
@@ -135,7 +135,7 @@ class Manifest:
 
     @property
     def is_listed(self) -> bool:
-        """Whether somebody listed the records: any names, absolute ones too, in any order, and any targets.
+        """Whether the records come from the user: any names, also absolute ones, in any order, and any targets.
 
         Records of a dataset or of class folders are in the order of the class that reads them.
         """
@@ -149,17 +149,17 @@ class Manifest:
 
     @property
     def label_field(self) -> str | None:
-        """The default target, if it is one whole number for each record."""
+        """The default target, if it is one integer per record."""
         spec = self.arrays.get(self.default_target or "")
         return self.default_target if spec is not None and is_label(spec.dtype, spec.shape) else None
 
     @property
     def columns(self) -> list[str]:
-        """The names of the array fields: not of those arrays that the format itself needs."""
+        """The names of the array fields, without the format's own arrays."""
         return [name for name in self.arrays if NAME_PATTERN.fullmatch(name) and name not in _NAMES]
 
     def to_bytes(self) -> bytes:
-        """Write the manifest: the same manifest gives the same bytes, ASCII, keys sorted."""
+        """Encode the manifest as ASCII with sorted keys: equal manifests give equal bytes."""
         document = {
             "format": FORMAT,
             "version": VERSION,
@@ -213,9 +213,9 @@ class Manifest:
 
 
 def own_hash(data: bytes) -> str:
-    """Return the SHA-256 of a manifest's bytes with zeros in the place where they name it themselves.
+    """Return the SHA-256 of a manifest's bytes, with zeros in place of this hash.
 
-    All else has a hash in the manifest; without this one a flipped bit in it would make a class another class.
+    The manifest has hashes of all other files. Without its own, a flipped bit could turn one class into another.
     """
     return hash_text(hashlib.sha256(_with_hash(data, _UNHASHED)))
 
@@ -225,7 +225,7 @@ def _with_hash(data: bytes, text: str) -> bytes:
 
 
 def manifest_digest(data: bytes) -> str:
-    """Return the identity of a record set: the SHA-256 of its manifest, which holds the hashes of all else."""
+    """Return the identity of a record set: the SHA-256 of its manifest, which contains all other hashes."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -235,15 +235,15 @@ def shard_name(number: int) -> str:
 
 
 def is_field_name(name: str) -> bool:
-    """Whether a new field may have this name; on Windows no device's."""
+    """Whether a new field may have this name; on Windows, device names are refused."""
     return NAME_PATTERN.fullmatch(name) is not None and name not in RESERVED_FIELDS and not is_device(name)
 
 
 def is_label(dtype: str, shape: tuple[int, ...]) -> bool:
-    """Whether an array has one whole number for each record that int64 holds."""
+    """Whether an array has one integer per record, of a type that fits int64."""
     return len(shape) == 1 and dtype[1:2] in ("i", "u") and dtype != "<u8"
 
 
 def array_dtype(text: str) -> np.dtype[Any]:
-    """Return the dtype that a manifest's text stands for; "" is the index row."""
+    """Return the dtype for a manifest's text; "" means an index row."""
     return np.dtype(text) if text else INDEX_DTYPE

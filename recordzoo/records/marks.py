@@ -1,7 +1,7 @@
-"""Read and write marks: one byte for each value of a blob field (is this image a plain JPEG?), in a file of their own.
+"""Read and write marks: one byte per value of a blob field (is this image a plain JPEG?), in a separate file.
 
-Marks follow from the values: if the file is missing or damaged, readers determine them again. So the manifest does not
-name it.
+Marks follow from the values: readers recompute them if the file is missing or damaged. So the manifest does not name
+it.
 """
 
 import os
@@ -17,18 +17,18 @@ _CHECKSUM_BYTES = 4
 
 
 def marks_name(field: str) -> str:
-    """Return the file of a field's marks."""
+    """Return the file name of a field's marks."""
     return f"{field}.marks"
 
 
 def pack_marks(marks: NDArray[np.uint8], index: ArraySpec) -> bytes:
-    """Return what the file holds: the marks, and their CRC-32 continued from that of the index that they belong to."""
+    """Return the file's content: the marks, and their CRC-32 continued from that of their index."""
     data = marks.astype(np.uint8).tobytes()
     return data + crc32(data, index.crc32).to_bytes(_CHECKSUM_BYTES, "little")
 
 
 def read_marks(directory: AnyDirectory, field: str, index: ArraySpec) -> bytearray | None:
-    """Return a field's marks; None if there is no file, or it is damaged or belongs to another index."""
+    """Return a field's marks; None if the file is missing, damaged or of another index."""
     size = index.shape[0] + _CHECKSUM_BYTES
     try:
         fd = directory.open(marks_name(field), size)
@@ -36,7 +36,7 @@ def read_marks(directory: AnyDirectory, field: str, index: ArraySpec) -> bytearr
             data = pread(fd, size, 0)
         finally:
             os.close(fd)
-    except OSError:  # RecordErrors among them
+    except OSError:  # includes RecordError
         return None
     if len(data) != size:
         return None

@@ -1,7 +1,7 @@
-"""The strict reading of ``manifest.json``.
+"""Parse ``manifest.json`` strictly.
 
-A manifest may come from a stranger. Everything in it has a type, a range and a pattern; names are matched, never joined
-from free text; nothing is allocated for a number before it was compared with a file's size.
+A manifest may be untrusted. Every value has a type, a range and a pattern; names must match patterns; memory for a
+number is allocated only after it was compared with a file's size.
 """
 
 import math
@@ -42,15 +42,15 @@ _ENCODINGS = ("image", "raw", "json", "bytes")
 
 
 def parse_manifest(data: bytes, where: str) -> Manifest:
-    """Read a manifest, believing nothing.
+    """Parse an untrusted manifest.
 
     Args:
         data: The file's bytes.
         where: The file's path, for the messages.
 
     Raises:
-        FormatVersionError: Written in a later format, or needs a feature that is not known here.
-        ManifestError: Anything in it is not as the format says; the message names it.
+        FormatVersionError: It has a later format, or needs an unknown feature.
+        ManifestError: A value breaks the format; the message names it.
     """
     if len(data) > MAX_MANIFEST_BYTES:
         raise ManifestError(f"{where}: the manifest has more than {MAX_MANIFEST_BYTES:,} bytes.", path=where)
@@ -113,7 +113,7 @@ def _build(top: Node) -> Manifest:
 
 
 def _check_arrays(top: Node, manifest: Manifest) -> None:
-    """Check that the arrays that the format itself needs are there, with the shapes that it needs."""
+    """Check that the format's own arrays exist and have the right shapes."""
     needed: dict[str, tuple[str, tuple[int, ...]]] = {"names_offsets": ("<u8", (manifest.num_records + 1,))}
     for name, blob in manifest.blobs.items():
         needed[f"{name}.index"] = ("", (manifest.num_records,))
@@ -139,7 +139,7 @@ def _check_arrays(top: Node, manifest: Manifest) -> None:
 
 
 def _check_fields(top: Node, manifest: Manifest) -> None:
-    """Check that all fields are named, and that their values are stored as such values are."""
+    """Check that every field has an entry that fits the encoding of its values."""
     stored = {*manifest.blobs, *manifest.columns}
     if manifest.fields.keys() != stored:
         top.fail("fields", f"has {', '.join(sorted(manifest.fields))}; stored are {', '.join(sorted(stored))}")
@@ -159,7 +159,7 @@ def _check_fields(top: Node, manifest: Manifest) -> None:
 
 
 def _is_of_classes(blob: BlobSpec | None, array: ArraySpec | None) -> bool:
-    """Whether a field stores a class of each record, or a row of classes."""
+    """Whether a field stores one class, or a row of classes, per record."""
     if blob is not None:
         return blob.encoding == "raw" and len(blob.shape or (0,)) == 1 and is_label(blob.dtype, (0,))
     return array is not None and is_label(array.dtype, array.shape)
@@ -198,7 +198,7 @@ def _array(node: Node) -> ArraySpec:
     shape = tuple(node.list_of("shape", lambda item: item.as_integer(0, MAX_RECORDS + 1), MAX_DIMENSIONS))
     size_bytes = node.integer("bytes", 0, MAX_FILE_BYTES)
     num_bytes = array_dtype(dtype).itemsize * math.prod(shape)
-    # NumPy refuses (0, 2**40, 2**40) too.
+    # NumPy also refuses (0, 2**40, 2**40).
     if not shape or num_bytes > size_bytes or math.prod(max(1, dimension) for dimension in shape) > MAX_FILE_BYTES:
         node.fail("shape", f"is {shape}, which does not fit the file's {size_bytes:,} bytes")
     return ArraySpec(dtype, shape, size_bytes, node.integer("crc32", 0, 0xFFFFFFFF), node.matching("hash", _HASH))

@@ -1,4 +1,4 @@
-"""Position → bytes, or values: `RecordReader`, the only way in which datasets see a record set."""
+"""`RecordReader`: read bytes or values by position. Datasets use no other access to a record set."""
 
 import operator
 import os
@@ -33,23 +33,23 @@ from recordzoo.records.values import decode_value
 if TYPE_CHECKING:
     from recordzoo.records.remote_shards import RemoteShards
 
-_ROW = struct.Struct("<IIIIQ")  # INDEX_DTYPE; reads a row in a quarter of the time that NumPy takes
-_NAMES_NAME = file_name("names_offsets")  # of the array that every record set has, also one without records
+_ROW = struct.Struct("<IIIIQ")  # INDEX_DTYPE; four times as fast as NumPy for one row
+_NAMES_NAME = file_name("names_offsets")  # every record set has this array, even without records
 
 
 def is_record_set(path: Path) -> bool:
     """Whether a directory is a (published) record set: it has a manifest and names.
 
-    The manifest alone says little: users and other programs have a ``manifest.json`` too.
+    The manifest alone proves little: other programs also write a ``manifest.json``.
     """
     return (path / MANIFEST_NAME).is_file() and (path / _NAMES_NAME).is_file()
 
 
 class RecordReader:
-    """Reads a record set. Threads and forked processes may share one; it pickles to its path and digest.
+    """Reads a record set. Threads and forked processes may share a reader; it pickles to its path and digest.
 
-    Opening reads the manifest and nothing else; arrays are mapped when they are first used. It is a sequence of
-    records: ``reader[position]`` is a dict with "name" and all fields of a position.
+    Opening reads only the manifest; arrays are mapped on first use. A reader is a sequence of records:
+    ``reader[position]`` is a dict with "name" and all fields of a position.
 
     Examples:
         >>> reader = recordzoo.RecordReader("my.records")
@@ -57,15 +57,15 @@ class RecordReader:
         ...     print(record["name"], record["target"], len(record["image"]))
 
     Args:
-        path: The record set's directory, or its URL: then its files come through the node's cache.
-        digest: Refuse any other record set than this one (`RecordReader.digest`).
-        cache_bytes: Of a URL: what the cache may take. Default: ``RECORDZOO_CACHE_BYTES``.
+        path: The record set's directory, or its URL; files at a URL are read through this machine's cache.
+        digest: Refuse a record set with another `RecordReader.digest`.
+        cache_bytes: For a URL, maximum size of the cache in bytes. Default: ``RECORDZOO_CACHE_BYTES``.
 
     Raises:
         ManifestError: It is not a record set, or a damaged one.
-        FormatVersionError: It was written in a later format.
+        FormatVersionError: It has a later format.
         RemoteError: The URL cannot be read.
-        RecordError: It is another record set than the one that `digest` names.
+        RecordError: It has another digest than `digest`.
     """
 
     path: Path | Url
@@ -76,9 +76,9 @@ class RecordReader:
     ) -> None:
         self._cache_bytes = cache_bytes
         self._directory: AnyDirectory
-        self.remote: RemoteShards | None = None  # the shards at a URL
+        self.remote: RemoteShards | None = None  # shards at a URL
         if is_url(path):
-            from recordzoo.records import remote_shards  # what it stands on is slow to import
+            from recordzoo.records import remote_shards  # its imports are slow
             from recordzoo.records.remote_directory import RemoteDirectory
 
             self.path = Url.parse(path)
@@ -101,7 +101,7 @@ class RecordReader:
         else:
             self._shards = Shards(self._directory, self.manifest.shards)
         self._arrays: dict[str, AnyArray] = {}
-        self._rows: dict[str, memoryview] = {}  # the indices' rows by field
+        self._rows: dict[str, memoryview] = {}  # index rows by field
         self._marks: dict[str, bytearray] = {}
         self._names: Names | None = None
 
@@ -120,21 +120,21 @@ class RecordReader:
         )
 
     def extra(self, name: str, max_bytes: int = MAX_MANIFEST_BYTES) -> bytes | None:
-        """Return a file beside the set that the manifest does not name; None if there is none that can be read.
+        """Return a file beside the manifest that it does not name; None if it is missing or unreadable.
 
-        It may be anything, so it may neither be a link nor a FIFO that waits for ever, nor be larger than `max_bytes`.
+        The file is untrusted: links, FIFOs and files larger than `max_bytes` are refused.
         """
         try:
             data = _read_whole(self._directory, name, max_bytes)
-        except OSError:  # RecordErrors among them
+        except OSError:  # includes RecordError
             return None
         return data if len(data) <= max_bytes else None
 
     def open_extra(self, name: str) -> int:
-        """Open a regular file beside the set that the manifest does not name; the caller closes the descriptor.
+        """Open a regular file beside the manifest that it does not name; the caller closes the descriptor.
 
         Raises:
-            RecordError: There is none that can be read.
+            RecordError: The file is missing or unreadable.
         """
         return self._directory.open(name)
 
@@ -142,7 +142,7 @@ class RecordReader:
         """Open a shard's file; the caller closes the descriptor.
 
         Raises:
-            RecordError: There is none of its size.
+            RecordError: The file is missing or has another size.
         """
         spec = self.manifest.shards[number]
         return self._directory.open(spec.name, spec.size_bytes)
@@ -151,11 +151,11 @@ class RecordReader:
         return self.manifest.num_records
 
     def __getitem__(self, position: SupportsIndex) -> dict[str, Any]:
-        """Return a record: its name and the value of each field, as `value` gives them.
+        """Return a record: its name and the `value` of each field.
 
         Raises:
             IndexError: There is no such position.
-            CorruptRecordError: What is stored is not what was written.
+            CorruptRecordError: The stored bytes are not the ones that were written.
         """
         number = operator.index(position)
         if not -len(self) <= number < len(self):
@@ -169,7 +169,7 @@ class RecordReader:
 
     @property
     def columns(self) -> list[str]:
-        """The names of the array fields: not of those arrays that the format itself needs."""
+        """The names of the array fields, without the format's own arrays."""
         return self.manifest.columns
 
     def __repr__(self) -> str:
@@ -179,7 +179,7 @@ class RecordReader:
         return _reopen, (str(self.path), self.digest, *([] if self._cache_bytes is None else [self._cache_bytes]))
 
     def read(self, field: str, position: int) -> bytes:
-        """Return the value of a blob field at a position, its CRC-32 compared.
+        """Return the stored bytes of a blob field at a position; the CRC-32 is checked.
 
         Raises:
             KeyError: There is no such field.
@@ -216,7 +216,7 @@ class RecordReader:
             rows = self._rows[field] = self._index(field).data
         if not 0 <= position < len(rows):
             raise IndexError(f"position {position} is out of range: {self.path} has {len(rows):,} records.")
-        # index(): 24 times a NumPy uint8 of 200 is not 4800.
+        # index(): 24 * np.uint8(200) would overflow.
         row: tuple[int, int, int, int, int] = _ROW.unpack_from(rows, _ROW.size * operator.index(position))
         return row
 
@@ -234,10 +234,10 @@ class RecordReader:
         )
 
     def value(self, field: str, position: int) -> Any:
-        """Return what a field holds at a position.
+        """Return the value of a field at a position.
 
-        Of a blob field: the bytes of an encoded image (the file as it was), a read-only array for raw numbers, the
-        object for JSON; None if the position has no value. Of an array field: its row. A single number is Python's.
+        Blob fields: the bytes of an encoded image (the unchanged file), a read-only array for raw numbers, the object
+        for JSON; None if the position has no value. Array fields: the row; a single number is a Python number.
 
         Raises:
             KeyError, IndexError, CorruptRecordError: As `read`.
@@ -249,7 +249,7 @@ class RecordReader:
 
     # Any: as above.
     def decoded(self, field: str, position: int) -> Any:
-        """Return what a blob field holds at a position, as `value`.
+        """Return the value of a blob field at a position, as `value` does.
 
         Raises:
             KeyError, IndexError, LookupError, CorruptRecordError: As `read`.
@@ -272,15 +272,14 @@ class RecordReader:
         return self._row(field, position)[0] != NO_SHARD
 
     def lengths(self, field: str) -> NDArray[np.uint32]:
-        """Return the length in bytes of each position's value, uint32 [N]; 0 where there is none."""
+        """Return the length in bytes of each position's value, uint32 [N]; 0 for no value."""
         lengths: NDArray[np.uint32] = self._index(field)["length"]
         return lengths
 
     def marks(self, field: str) -> bytearray:
         """Return the marks of a blob field: one byte for each position, 0 for unknown.
 
-        The array starts with the stored marks. A caller that determines a mark writes it into the array, which the
-        reader keeps.
+        The array starts with the stored marks. Callers write newly determined marks into it; the reader keeps it.
         """
         found = self._marks.get(field)
         if found is None:
@@ -290,25 +289,25 @@ class RecordReader:
         return found
 
     def hint(self, field: str, positions: Sequence[int]) -> None:
-        """Say which values this process will read soon, so that all of them are fetched at once.
+        """Prefetch values that this process will read soon, all at once.
 
-        The kernel reads them from the disk; those at a URL, or their shards, are fetched in the background. Positions
-        without a value, or that do not exist, are left out; a shard that cannot be opened is left to `read`.
+        The kernel reads them from disk; values at a URL, or their shards, are fetched in the background. Positions
+        without a value or out of range are skipped; `read` reports a shard that cannot be opened.
         """
         self._shards.hint(self._stored_rows(field, positions))
 
     def will_need(self, field: str, positions: Sequence[int]) -> None:
-        """Say which values the processes of this machine will read soon, in their order.
+        """Prefetch values that processes of this machine will read soon, in this order.
 
-        As `hint`, but of values at a URL only whole shards are fetched, if the cache can hold all of them.
+        Like `hint`, but at a URL only whole shards are fetched, and only if the cache can hold all of them.
         """
         self._shards.will_need(self._stored_rows(field, positions))
 
     def forget(self, field: str, positions: Sequence[int]) -> None:
-        """Tell the kernel that values will not be read again soon, so that its cache has room for others.
+        """Drop values that will not be read again soon from the kernel's page cache.
 
-        Values that lie side by side are forgotten as one, with the pages that they share. Of others the first and the
-        last page, which may hold parts of their neighbours, are kept. What is left out is as in `hint`.
+        Adjacent values are dropped together, with the pages that they share. Otherwise the first and the last page,
+        which may contain parts of neighbours, are kept. Positions are skipped as in `hint`.
         """
         self._shards.forget(self._stored_rows(field, positions))
 
@@ -327,7 +326,7 @@ class RecordReader:
         return self.array(f"{field}.index")
 
     def array(self, name: str) -> AnyArray:
-        """Return an array field, mapped read-only; its first dimension is the position.
+        """Return an array, mapped read-only; in array fields the first dimension is the position.
 
         Raises:
             KeyError: There is no such array.
@@ -338,8 +337,8 @@ class RecordReader:
             raise KeyError(f"{self.path} has no array {name!r}; {there}")
         found = self._arrays.get(name)
         if found is None:
-            # No lock: a thread that held it while another forks would leave the child waiting for ever. Two threads
-            # may map the same file, which costs a moment.
+            # No lock: after a fork during another thread's hold, the child would wait without end. Two threads may map
+            # the same file, which is cheap.
             found = self._arrays.setdefault(name, self._mapped(name))
         return found
 
@@ -359,7 +358,7 @@ class RecordReader:
         return self._names
 
     def split(self, name: str = "") -> NDArray[np.int64]:
-        """Return the positions of a split, int64; all of them, in order, for "".
+        """Return the positions of a split, int64 [n]; for "", all positions in order.
 
         Raises:
             KeyError: There is no such split.
@@ -389,7 +388,7 @@ def _open_directory(path: Path) -> Directory:
 
 
 def _read_whole(directory: AnyDirectory, name: str, max_bytes: int = MAX_MANIFEST_BYTES) -> bytes:
-    """Return a file of at most `max_bytes`; of a larger one, one byte more."""
+    """Return the content of a file, at most `max_bytes` + 1 bytes."""
     fd = directory.open(name)
     try:
         return pread(fd, max_bytes + 1, 0)

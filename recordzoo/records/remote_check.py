@@ -1,4 +1,4 @@
-"""Is the record set at a URL whole? Its server is asked, not the node's cache, and nothing is kept."""
+"""Check the record set at a URL, at its server: the cache is neither read nor filled."""
 
 import hashlib
 import os
@@ -20,15 +20,15 @@ from recordzoo.records.checking import Check, Report
 from recordzoo.records.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, ShardSpec
 
 _DAMAGE = (NOT_FOUND, RANGE_NOT_SATISFIABLE)
-"""What a server answers where a file is missing or too short; all else says nothing of the record set."""
+"""Statuses for a missing or too short file; all others say nothing about the record set."""
 
 
 def verify_at_url(url: Url, full: bool, progress: Progress, max_problems: int | None) -> Report:
-    """Do what `recordzoo.verify` does for a URL.
+    """Implement `recordzoo.verify` for a URL.
 
     Raises:
         ManifestError: There is no manifest: it is not a record set.
-        FormatVersionError: It was written in a later format.
+        FormatVersionError: It has a later format.
         RemoteError: The server cannot be reached, or refuses access.
     """
     directory = _Streamed(url)
@@ -45,7 +45,7 @@ def verify_at_url(url: Url, full: bool, progress: Progress, max_problems: int | 
 
 
 class _Streamed:
-    """The files at a URL as `Check` opens them: each is fetched once, into a file without a name."""
+    """The files at a URL for `Check`: each is fetched once, into an unnamed temporary file."""
 
     def __init__(self, url: Url) -> None:
         self.path, self.store = url, Store(url)
@@ -53,7 +53,7 @@ class _Streamed:
         self._fetched: dict[str, IO[bytes]] = {}
 
     def listed(self) -> dict[str, int]:
-        """Return the sizes of the files there; empty where the server does not list them."""
+        """Return the sizes of the files at the URL; empty if the server cannot list them."""
         if self._sizes is None:
             try:
                 self._sizes = self.store.list()
@@ -62,7 +62,7 @@ class _Streamed:
         return self._sizes
 
     def size(self, name: str) -> int | None:
-        """Return the size of a file; None if there is none, or the server does not say."""
+        """Return the size of a file; None if it is missing, or the server does not say."""
         return self.listed().get(name) or self.store.size(name)
 
     def open(self, name: str, size_bytes: int | None = None) -> int:
@@ -88,7 +88,7 @@ class _Streamed:
             raise CorruptRecordError(f"{self.path / name} {what}.", path=str(self.path / name))
 
     def drop(self, name: str) -> bool:
-        """Return False: there is no copy."""
+        """Return False: there are no cached copies."""
         return False
 
 
@@ -101,7 +101,7 @@ class _RemoteCheck(Check):
 
     @override
     def error(self, where: str, err: OSError | MemoryError) -> None:
-        """Report a file that is missing or cut; a server that does not answer says nothing of the record set."""
+        """Report a file that is missing or cut; raise other errors of the server."""
         if isinstance(err, RemoteError) and err.status not in _DAMAGE:
             raise err
         super().error(where, err)
@@ -132,4 +132,4 @@ class _RemoteCheck(Check):
                 self.problem(spec.name, "its hash is not the one in the manifest; it was damaged or replaced")
                 continue
             values = sum(int(np.count_nonzero(index["shard"] == number)) for index in self.indices.values())
-            self.count(0, 0, values)  # their bytes are those that were written
+            self.count(0, 0, values)  # the shard's hash proves their bytes

@@ -1,4 +1,4 @@
-"""`RemoteDirectory`: a record set's files at a URL, through the node's cache, each compared with the manifest."""
+"""`RemoteDirectory`: a record set's files at a URL, read through this machine's cache, each verified."""
 
 import contextlib
 import hashlib
@@ -25,16 +25,16 @@ from recordzoo.records.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, Manife
 
 logger = logging.getLogger("recordzoo")
 
-_OPENED = "opened"  # in the cache: which record set was last at a URL, for a machine that is offline and for `cache`
+_OPENED = "opened"  # in the cache: the last known record set of a URL, for offline machines and for `cache`
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class RemoteDirectory:
-    """The files of one generation of the record set at a URL: what is fetched later has the hashes of its manifest.
+    """The files of one generation of the record set at a URL: later fetches must have the hashes of its manifest.
 
     Args:
         url: The record set.
-        cache_bytes: What the node's cache may take; None for the setting.
+        cache_bytes: Maximum size of the cache; None for the setting.
     """
 
     def __init__(self, url: Url, cache_bytes: int | None = None) -> None:
@@ -44,10 +44,10 @@ class RemoteDirectory:
         self._shards: dict[str, HashedFile] = {}
 
     def read_manifest(self, digest: str | None = None) -> bytes:
-        """Return the manifest: that of a digest from the cache without asking the server, otherwise the present one.
+        """Return the manifest: of a known digest from the cache if possible, else the present one from the server.
 
         Raises:
-            ManifestError: There is none at the URL.
+            ManifestError: The URL has no manifest.
             RemoteError: It cannot be read.
         """
         known = digest
@@ -73,7 +73,7 @@ class RemoteDirectory:
         return data
 
     def describe(self, digest: str, manifest: Manifest) -> None:
-        """Set which files there are, and their hashes."""
+        """Set the files and their hashes."""
         self.digest = digest
         for name, spec in manifest.arrays.items():
             self._arrays[file_name(name)] = HashedFile(file_name(name), spec.size_bytes, spec.hash)
@@ -84,11 +84,11 @@ class RemoteDirectory:
         """Open a file of the record set; fetch it if it is not in the cache.
 
         Raises:
-            ManifestError: There is no such file.
-            CorruptRecordError: Its bytes are not those of the manifest.
+            ManifestError: The manifest has no such file.
+            CorruptRecordError: Its bytes do not have the hash in the manifest.
             RecordError: The record set was replaced by another one since it was opened.
             RemoteError: It cannot be fetched.
-            NoRoomError: It is a shard that the cache cannot take.
+            NoRoomError: It is a shard for which the cache has no room.
         """
         if name in self._shards:
             return self._fetch(self._shards[name], is_bounded=True)
@@ -101,7 +101,7 @@ class RemoteDirectory:
             return _in_memory(self._array(self._arrays[name]))
 
     def is_here(self, name: str) -> bool:
-        """Whether a shard is in the cache; notes its use."""
+        """Whether a shard is in the cache; records its use."""
         return self.cache.touch(self.digest, name)
 
     def is_coming(self, name: str) -> bool:
@@ -120,16 +120,16 @@ class RemoteDirectory:
             raise self.explained(name, err) from None
 
     def drop(self, name: str) -> bool:
-        """Remove a damaged file from the cache; it is fetched again."""
+        """Remove a damaged file from the cache, so that it is fetched again."""
         self.cache.drop(self.digest, name)
         return True
 
     def explained(self, name: str, err: RemoteError | None) -> RecordError:
-        """Return what to raise for a file that has other bytes, or cannot be read: was the record set replaced?
+        """Return the error for a damaged or unreadable file; it tells whether the record set was replaced.
 
         Args:
             name: The file.
-            err: Why it cannot be read; None if its bytes are wrong.
+            err: The failed read; None if the bytes are wrong.
         """
         if err is not None and err.status not in (NOT_FOUND, RANGE_NOT_SATISFIABLE):
             return err
@@ -165,7 +165,7 @@ class RemoteDirectory:
         return data
 
     def _extra(self, name: str) -> bytes:
-        """Return a file that the manifest does not name: it is believed as little as one on the disk."""
+        """Return a file that the manifest does not name; it is untrusted, as on disk."""
         absent = f"{name}.absent"
         if (data := self._cached(self.digest, name)) is not None:
             return data
@@ -200,13 +200,13 @@ class RemoteDirectory:
 
 
 def cached_addresses(cache: Cache) -> dict[str, str]:
-    """Return the addresses whose record sets are in a cache, without logins, and each one's digest."""
+    """Return address, without login -> digest, for the record sets in a cache."""
     found = {address: digest for _, address, digest in _all_opened(cache)}
     return {address: digest for address, digest in found.items() if digest and (cache.folder / digest).is_dir()}
 
 
 def remove_cached(cache: Cache, digest: str) -> bool:
-    """Remove a record set from a cache; whether all of it is gone: what is being fetched stays."""
+    """Remove a record set from a cache; return whether all is gone: files that are being fetched stay."""
     is_gone = cache.remove_set(digest)
     for name, _, opened in _all_opened(cache):
         if is_gone and opened == digest:
@@ -215,14 +215,14 @@ def remove_cached(cache: Cache, digest: str) -> bool:
 
 
 def _all_opened(cache: Cache) -> Iterator[tuple[str, str, str]]:
-    """Yield the name of each file that says what was opened, its address and digest."""
+    """Yield the name, address and digest of each record of an opened URL."""
     for path in sorted((cache.folder / _OPENED).glob("*.json")):
-        with contextlib.suppress(OSError):  # it was removed to make room
+        with contextlib.suppress(OSError):  # removed to make room
             yield (path.name, *_read_opened(path.read_bytes()))
 
 
 def _read_opened(data: bytes) -> tuple[str, str]:
-    """Return an address, and the digest of the record set that was last there; "" if the file is damaged."""
+    """Return an address and the digest of its last known record set; "" if the file is damaged."""
     try:
         found = json.loads(data)
         address, digest = str(found["address"]), str(found["digest"])
@@ -232,7 +232,7 @@ def _read_opened(data: bytes) -> tuple[str, str]:
 
 
 def _in_memory(data: bytes) -> int:
-    """Return the descriptor of a file without a name that holds these bytes."""
+    """Return the descriptor of an unnamed file with these bytes."""
     with tempfile.TemporaryFile() as file:
         file.write(data)
         file.flush()

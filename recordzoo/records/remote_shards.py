@@ -1,4 +1,4 @@
-"""`RemoteShards`: shards at a URL, read whole through the cache, or value by value where the cache cannot hold them."""
+"""`RemoteShards`: shards at a URL, fetched whole into the cache, or value by value if the cache is too small."""
 
 import contextlib
 import functools
@@ -25,33 +25,33 @@ from recordzoo.records.spans import Ahead, Span, near
 logger = logging.getLogger("recordzoo")
 
 IN_A_ROW = 16
-"""After so many values in a row from one shard the whole shard is fetched: it is read in storage order."""
+"""After this many values in a row from one shard, the whole shard is fetched: it is read in storage order."""
 
 _SHARDS_AT_ONCE = 2
 _SPANS_AT_ONCE = 32
 
 
 class ReadPlan(Protocol):
-    """Says which shards are read next."""
+    """A plan of the shards to read next."""
 
     is_alone: bool
-    """Whether it has given up: values are fetched alone."""
+    """Whether it has given up: values are fetched one by one."""
 
 
 class RemoteShards(Shards):
     """The shards of a record set at a URL.
 
-    If the cache can hold all of them, each is fetched whole when it is first needed. If it can hold some, a shard is
-    fetched whole when a plan says so (`bring`) or it is read in storage order; other values are fetched alone. If it
-    can hold hardly any, all values are. Values that `hint` names are fetched together, those that lie near each other
-    by one request.
+    If the cache can hold all shards, each is fetched whole on first use. If it can hold some, a shard is fetched whole
+    when a plan says so (`bring`) or when it is read in storage order; other values are fetched one by one. If it can
+    hold fewer than two, all values are fetched one by one. Values named by `hint` are fetched together, near ones by
+    one request.
 
     Args:
-        directory: Where they are.
-        specs: What the manifest says of them.
+        directory: The record set's files.
+        specs: The shards' entries in the manifest.
 
     Attributes:
-        is_planned_elsewhere: Whether another process fetches whole shards ahead for this one, which waits for them.
+        is_planned_elsewhere: Whether another process prefetches whole shards for this one, which waits for them.
     """
 
     def __init__(self, directory: RemoteDirectory, specs: Sequence[ShardSpec]) -> None:
@@ -71,7 +71,7 @@ class RemoteShards(Shards):
 
     @property
     def holds(self) -> Literal["all", "some", "none"]:
-        """How many of the shards the cache can hold; "none" if less than two."""
+        """Whether the cache can hold all, some or none of the shards; "none" if fewer than two."""
         if not self._holds:
             self._limit = self._directory.cache.limit()
             is_small = 2 * max(self._sizes, default=0) > self._limit
@@ -80,12 +80,12 @@ class RemoteShards(Shards):
 
     @property
     def limit_bytes(self) -> int:
-        """What the cache may take."""
+        """Maximum size of the cache in bytes."""
         return self._limit if self.holds else 0
 
     @property
     def ahead_bytes(self) -> int:
-        """How much of shards may be fetched before it is needed: half of the cache, shared by the ranks here."""
+        """Bytes of shards that may be prefetched: half of the cache, divided by the ranks on this machine."""
         return self._limit // 2 // settings.ranks_here() if self.holds == "some" else sum(self._sizes)
 
     @override
@@ -115,7 +115,7 @@ class RemoteShards(Shards):
 
     @contextlib.contextmanager
     def keeping_values(self) -> Iterator[None]:
-        """Keep in memory, until the block ends, each value that is fetched alone; reading it again fetches nothing."""
+        """Keep values that are fetched one by one in memory until the block ends, so that rereading is free."""
         self._kept = {}
         try:
             yield
@@ -124,10 +124,10 @@ class RemoteShards(Shards):
 
     @override
     def read_again(self, number: int, length: int, offset: int) -> bytes:
-        """Return bytes from the server, and remove the shard from the cache.
+        """Remove the shard from the cache and return the bytes from the server.
 
         Raises:
-            RecordError: They cannot be read there.
+            RecordError: The server cannot be read.
         """
         name = self.specs[number].name
         shard_files.close((self._token, number))
@@ -135,12 +135,12 @@ class RemoteShards(Shards):
         return self._directory.read_range(name, offset, offset + length)
 
     def changed(self, number: int) -> RecordError:
-        """Return what to raise for a value that is damaged at the server too."""
+        """Return the error for a value that is damaged at the server too."""
         return self._directory.explained(self.specs[number].name, None)
 
     @override
     def hint(self, rows: AnyArray) -> None:
-        """Fetch what values are in: their shards, or the values themselves."""
+        """Fetch values or their shards in the background."""
         self.will_need(rows)
         if self.holds == "all" or self.is_planned:
             return
@@ -150,7 +150,7 @@ class RemoteShards(Shards):
 
     @override
     def will_need(self, rows: AnyArray) -> None:
-        """Fetch the shards of values in the order in which they are first needed, if the cache can hold all."""
+        """Fetch the shards of values in the order of first use, if the cache can hold all shards."""
         here = [number for number in np.unique(rows["shard"]).tolist() if self._is_here(number)]
         self._advise_values(rows[np.isin(rows["shard"], here)])
         if self.holds == "all":
@@ -158,7 +158,7 @@ class RemoteShards(Shards):
 
     @override
     def forget(self, rows: AnyArray) -> None:
-        """As `Shards.forget`; of shards that are here."""
+        """Do as `Shards.forget`, for shards in the cache."""
         here = [number for number in np.unique(rows["shard"]).tolist() if self._is_here(number)]
         super().forget(rows[np.isin(rows["shard"], here)])
 
@@ -180,7 +180,7 @@ class RemoteShards(Shards):
         return self._directory.is_here(self.specs[number].name)
 
     def _is_whole(self, number: int, *, is_read: bool = True) -> bool:
-        """Whether a shard is read whole, through the cache."""
+        """Whether a shard is read whole through the cache."""
         if self.holds == "all" or shard_files.has((self._token, number)):
             return True
         if self._is_here(number):
@@ -198,22 +198,22 @@ class RemoteShards(Shards):
         return ahead.last[0] == number and ahead.last[1] >= IN_A_ROW
 
     def plan(self, plan: ReadPlan) -> None:
-        """Let shards be read whole as long as something lives that names each of them with `bring` in time."""
+        """Read shards whole while `plan` lives: it calls `bring` for each shard in time."""
         self._plan = weakref.ref(plan)
 
     @property
     def is_planned(self) -> bool:
-        """Whether there is such a plan: in this process, or in the one that gives work to this one."""
+        """Whether there is a plan, in this process or in the process that gives it work."""
         plan = self._plan()
         return self.is_planned_elsewhere or (plan is not None and not plan.is_alone)
 
     def touch(self, numbers: Iterable[int]) -> None:
-        """Note the use of shards, so that they are not removed from the cache soon."""
+        """Record the use of shards, so that the cache keeps them longer."""
         for number in numbers:
             self._is_here(number)
 
     def bring(self, numbers: Sequence[int]) -> None:
-        """Let threads fetch shards, in this order, that are not here and not being fetched."""
+        """Fetch shards in the background, in this order, unless they are cached or being fetched."""
         ahead = self._own()
         for number in numbers:
             if self._is_here(number):
@@ -235,7 +235,7 @@ class RemoteShards(Shards):
             ahead.coming.discard(number)
 
     def _fetch_values(self, rows: AnyArray) -> None:
-        """Let threads fetch values, near ones by one request."""
+        """Fetch values in the background, near ones by one request."""
         ahead = self._own()
         rows = np.sort(np.unique(rows), order=("shard", "offset"))
         keys = [
@@ -257,7 +257,7 @@ class RemoteShards(Shards):
 
 
 def _in_order(numbers: AnyArray) -> list[int]:
-    """Return each number once, in the order in which they come first."""
+    """Return each number once, in the order of first occurrence."""
     found, first = np.unique(numbers, return_index=True)
     ordered: list[int] = found[np.argsort(first)].tolist()
     return ordered

@@ -1,4 +1,4 @@
-"""One LMDB file: `ShardWriter` fills it, `seal` reads it back and says what it is."""
+"""One LMDB file: `ShardWriter` fills it, `seal` reads it back and describes it."""
 
 import contextlib
 import errno
@@ -24,28 +24,28 @@ from recordzoo.records.crc import crc32
 from recordzoo.system.files import MAPS_ARE_FILES, cut, drop_pages
 
 MAX_VALUE_BYTES = (1 << 31) - (1 << 20)
-"""LMDB's own limit is 4 GiB; py-lmdb has had trouble from 2 GiB on."""
+"""LMDB's own limit is 4 GiB; py-lmdb had bugs from 2 GiB on."""
 
 _COMMIT_BYTES = 32 << 20
 _CHUNK_BYTES = 32 << 20
 _PROBE_BYTES = 1 << 20
-_HEAD_BYTES = 2 << 16  # both meta pages, if pages are as large as they can be
+_HEAD_BYTES = 2 << 16  # both meta pages, at the largest page size
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PAGE = 4096
-# Of LMDB's mdb.c: a node's header and our key; what two of a page may have at most (me_nodemax). `stored_bytes` alone
-# needs them; where the system's pages are larger it is an estimate.
+# From LMDB's mdb.c: the size of a node's header with a key, and the largest node in a page (me_nodemax). Only
+# `stored_bytes` uses them; on systems with larger pages it is an estimate.
 _NODE = 8 + 4
 _NODE_MAX = (_PAGE - layout.PAGE_HEADER) // 2 - 2
 
 
 def lmdb_options() -> dict[str, Any]:
-    """Options that every opening of a shard shares, whether written or read."""
-    # LMDB 1.0 files are unreadable to 0.9; the binding writes them since 3.0 if an environment variable asks it to.
+    """Return the LMDB options for opening a shard, to write or to read."""
+    # LMDB 0.9 cannot read files of 1.0; the binding writes those since 3.0 if an environment variable says so.
     return {"lib_version": 0} if int(lmdb.__version__.split(".")[0]) >= 3 else {}
 
 
 def stored_bytes(length: int) -> int:
-    """About how many bytes of a shard a value of `length` bytes takes."""
+    """Estimate the bytes that a value of `length` bytes takes in a shard."""
     node = _NODE + length
     if node <= _NODE_MAX:  # whole nodes of an even length, each with a pointer of 2 bytes, share a page
         return -(-_PAGE // ((_PAGE - layout.PAGE_HEADER) // (node + node % 2 + 2)))
@@ -53,9 +53,9 @@ def stored_bytes(length: int) -> int:
 
 
 def capacity_for(num_bytes: int) -> int:
-    """Return how large the file of values that take `num_bytes` may become.
+    """Return the maximum file size for values that take `num_bytes`.
 
-    There is room for LMDB's own pages, and for pages half full where values of two lengths alternate.
+    It includes LMDB's own pages, and half-full pages if values of two lengths alternate.
     """
     return num_bytes * 2 + (16 << 20)
 
@@ -63,12 +63,12 @@ def capacity_for(num_bytes: int) -> int:
 class ShardWriter:
     """Appends values to a new LMDB file, keys 0, 1, 2, ... as 4 bytes big-endian.
 
-    As a context manager it finishes the file (all committed and synced) only if no exception passes.
+    As a context manager it finishes the file (commits and syncs all) only if the block does not raise.
 
     Args:
         path: The file; must not exist.
-        capacity_bytes: How large the file may become at first; it is doubled when that is not enough. It is stored in
-            the file, so it must follow from the data.
+        capacity_bytes: Initial maximum size of the file; doubled when needed. The file stores it, so it must depend
+            only on the data.
     """
 
     def __init__(self, path: Path, capacity_bytes: int) -> None:
@@ -88,10 +88,10 @@ class ShardWriter:
 
     def _open(self, capacity_bytes: int) -> Any:
         return lmdb.open(
-            os.fsencode(self.path),  # py-lmdb refuses a text that is no UTF-8
+            os.fsencode(self.path),  # py-lmdb refuses text that is not UTF-8
             subdir=False,
-            lock=False,  # one writer, and readers do not take part; no lock file beside the shard
-            meminit=True,  # otherwise heap contents reach a file that is shared
+            lock=False,  # one writer, and readers need no lock; no lock file beside the shard
+            meminit=True,  # otherwise heap contents leak into the file
             sync=False,  # one sync at the end; until then nothing refers to the file
             metasync=False,
             writemap=False,
@@ -131,7 +131,7 @@ class ShardWriter:
         crash_point("shard.committed")
 
     def _grow(self) -> None:
-        """Make room for more than was foreseen; LMDB allows it between transactions."""
+        """Double the capacity; LMDB allows it between transactions."""
         self._txn.commit()
         while capacity_for(self._stored) > self._capacity:
             self._capacity *= 2
@@ -140,7 +140,7 @@ class ShardWriter:
         self._uncommitted = 0
 
     def _disk_error(self, err: lmdb.Error) -> OSError:
-        """Say what the system would: LMDB calls a write that was cut short, by a full disk say, an I/O error."""
+        """Return the system's error: LMDB reports a short write, for example on a full disk, as an I/O error."""
         if isinstance(err, lmdb.MemoryError):
             number = errno.ENOMEM
         else:
@@ -173,17 +173,17 @@ class ShardWriter:
 
 
 def _used_bytes(path: Path) -> int:
-    """Return where the last page of a finished file ends."""
+    """Return the end of the last page of a finished file."""
     with open(path, "rb") as file:
         meta = layout.read_meta(file.read(_HEAD_BYTES), os.fspath(path))
     return (meta.last_page + 1) * meta.page_size
 
 
 def _refusal(path: Path) -> int:
-    """Write on behind the end of a file that is thrown away, and return why the system refuses; EIO if it does not."""
+    """Append to a discarded file and return the system's error number; EIO if it succeeds."""
     try:
         with open(path, "ab", buffering=0) as file:
-            for _ in range(2):  # the first may be cut short as well
+            for _ in range(2):  # the first write may be short as well
                 file.write(bytes(_PROBE_BYTES))
     except OSError as err:
         return err.errno or errno.EIO
@@ -192,7 +192,7 @@ def _refusal(path: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A finished shard: what the manifest says of it, and uint64 [n] offsets of its values by slot."""
+    """A finished shard: its entry for the manifest, and the offsets of its values by slot, uint64 [n]."""
 
     size_bytes: int
     page_size: int
@@ -202,10 +202,10 @@ class Sealed:
 
 
 def seal(path: Path, lengths: Sequence[int], crcs: Sequence[int]) -> Sealed:
-    """Read a written shard back, prove that it holds what was put into it, and hash it.
+    """Read a written shard back, verify every value, and hash it.
 
-    Each value's place is found in LMDB's pages; its bytes there must have the CRC-32 that they had when they were put,
-    and LMDB itself, asked for the key, must give that same place.
+    Each value's place is found in LMDB's pages. Its bytes must have the CRC-32 from `put`, and LMDB must return the
+    same place for the key.
 
     Args:
         path: The shard.
@@ -213,7 +213,7 @@ def seal(path: Path, lengths: Sequence[int], crcs: Sequence[int]) -> Sealed:
         crcs: CRC-32 of each value, by slot.
 
     Raises:
-        CorruptRecordError: The file does not hold what was put into it (a bad disk, a bad memory).
+        CorruptRecordError: A value is not the one that was put (bad disk or memory).
     """
     with _mapped(path) as data, memoryview(data) as view:
         return _sealed(path, data, view, lengths, crcs)
@@ -221,13 +221,13 @@ def seal(path: Path, lengths: Sequence[int], crcs: Sequence[int]) -> Sealed:
 
 @contextlib.contextmanager
 def _mapped(path: Path) -> Iterator[mmap.mmap]:
-    """Map a file; at the end of the block the map is closed, because Windows renames no file that is mapped."""
+    """Map a file for the block; then close the map, because Windows cannot rename mapped files."""
     with open(path, "rb") as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     try:
         yield data
     finally:
-        with contextlib.suppress(BufferError):  # after an error, whose traceback holds parts of it
+        with contextlib.suppress(BufferError):  # after an error: its traceback still refers to the map
             data.close()
 
 
@@ -260,7 +260,7 @@ def _sealed(path: Path, data: mmap.mmap, view: memoryview, lengths: Sequence[int
 
 
 def _crc32_of(data: mmap.mmap, view: memoryview, offset: int, length: int) -> int:
-    """Return the CRC-32 of a value, without ever having all of a large one in memory."""
+    """Return the CRC-32 of a value; large values are read in pieces."""
     crc = 0
     for start in range(offset, offset + length, _CHUNK_BYTES):
         stop = min(start + _CHUNK_BYTES, offset + length)
@@ -271,7 +271,7 @@ def _crc32_of(data: mmap.mmap, view: memoryview, offset: int, length: int) -> in
 
 
 def _unmap(data: mmap.mmap, end: int) -> int:
-    """Let go of the map's pages up to `end`: a worker would otherwise seem to hold its whole shard in memory."""
+    """Release the map's pages up to `end`: otherwise a worker's memory would appear to include its whole shard."""
     end -= end % mmap.PAGESIZE
     if end:
         drop_pages(data, end)
@@ -279,7 +279,7 @@ def _unmap(data: mmap.mmap, end: int) -> int:
 
 
 def _compare_with_lmdb(path: Path, offsets: Sequence[int], lengths: Sequence[int]) -> None:
-    """Ask LMDB for every key: its answers point into its own map of the file, so addresses differ by one constant."""
+    """Compare with LMDB's answer for every key: it points into LMDB's map, so addresses differ by one constant."""
     try:
         slot: int | None = 0
         while slot is not None:
@@ -291,8 +291,8 @@ def _compare_with_lmdb(path: Path, offsets: Sequence[int], lengths: Sequence[int
 def _compare_some(path: Path, offsets: Sequence[int], lengths: Sequence[int], first: int) -> int | None:
     """Compare the values from `first` on; return the slot to continue with, None after the last.
 
-    The environment is opened anew for each piece: LMDB touches a page of each value, and its map would grow to the size
-    of the shard.
+    Each piece opens the environment again: LMDB touches a page of each value, and its map would grow to the size of
+    the shard.
     """
     with (
         lmdb.open(os.fsencode(path), subdir=False, readonly=True, lock=False, create=False, **lmdb_options()) as env,

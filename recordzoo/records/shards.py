@@ -1,4 +1,4 @@
-"""`Shards`: the shard files of a record set, opened when they are first read; on this machine."""
+"""`Shards`: the shard files of a local record set, opened on first use."""
 
 import itertools
 import weakref
@@ -21,7 +21,7 @@ class Shards:
 
     Args:
         directory: Opens them.
-        specs: What the manifest says of them.
+        specs: The shards' entries in the manifest.
     """
 
     def __init__(self, directory: AnyDirectory, specs: Sequence[ShardSpec]) -> None:
@@ -43,23 +43,23 @@ class Shards:
             shard_files.release(lease)
 
     def read_again(self, number: int, length: int, offset: int) -> bytes | None:
-        """Return bytes that were damaged from where they came from; None if there is no such place.
+        """Return damaged bytes from their original source; None if there is no source.
 
         Raises:
-            RecordError: They cannot be read there.
+            RecordError: The source cannot be read.
         """
         return None
 
     def hint(self, rows: AnyArray) -> None:
-        """Tell the kernel that values will be read soon; a shard that cannot be opened is left to `read`."""
+        """Prefetch values with the kernel; `read` reports a shard that cannot be opened."""
         self._advise_values(rows)
 
     def will_need(self, rows: AnyArray) -> None:
-        """Do what `hint` does, for values that another process of this machine may read."""
+        """Do as `hint`, for values that another process of this machine may read."""
         self._advise_values(rows)
 
     def forget(self, rows: AnyArray) -> None:
-        """Tell the kernel that values will not be read again soon; pages that they share with others are kept."""
+        """Drop values from the kernel's page cache; pages shared with other values are kept."""
         if advise is None:
             return
         for number in np.unique(rows["shard"]).tolist():
@@ -77,7 +77,7 @@ class Shards:
             self._advise(number, here["offset"], here["offset"] + here["length"], WILL_NEED)
 
     def _advise(self, number: int, begins: NDArray[np.uint64], ends: NDArray[np.uint64], advice: int) -> None:
-        """Say one thing of ranges of a shard; one that cannot be opened is left to `read`."""
+        """Advise the kernel on ranges of a shard; `read` reports a shard that cannot be opened."""
         try:
             lease = self._lease(number)
         except RecordError:
@@ -86,7 +86,7 @@ class Shards:
         assert advise is not None
         try:
             for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-                if begin <= end <= size:  # a forged offset may have wrapped the end around
+                if begin <= end <= size:  # a forged offset may overflow
                     advise(lease.fd, begin, end - begin, advice)
         finally:
             shard_files.release(lease)

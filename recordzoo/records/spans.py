@@ -1,4 +1,4 @@
-"""Values that were fetched ahead, many by one request, and wait in memory until they are read."""
+"""Prefetched values, many per request, kept in memory until they are read."""
 
 import logging
 import os
@@ -13,20 +13,20 @@ from recordzoo.errors import RecordError
 logger = logging.getLogger("recordzoo")
 
 AHEAD_BYTES = 1 << 30
-"""Values that were fetched because they were hinted, and not read yet; more are fetched when they are read."""
+"""Maximum bytes of hinted, unread values; further values are fetched when they are read."""
 
 MAX_GAP_BYTES = 16 << 10
-"""Two values are fetched by one request if no more lies between them; requests run in parallel, so bytes cost more."""
+"""Maximum gap between two values of one request; requests run in parallel, so extra bytes cost more."""
 
 MAX_SPAN_BYTES = 8 << 20
-"""No request is for more than this, or than one value."""
+"""Maximum size of a request, unless one value is larger."""
 
 Key = tuple[int, int, int]  # shard, offset, length
 
 
 @dataclass(eq=False, slots=True)
 class Span:
-    """A range of a shard that is being fetched, or was: the keys of its values that were not taken yet."""
+    """A fetched or pending range of a shard, with the keys of its values that were not taken yet."""
 
     begin: int
     end: int
@@ -34,7 +34,7 @@ class Span:
     keys: set[Key] = field(default_factory=set)
 
     def value(self, offset: int, length: int) -> bytes | None:
-        """Return a value; None if it could not be fetched: then it is asked for once more, alone."""
+        """Return a value; None if the fetch failed: the caller then fetches the value alone."""
         try:
             return self.data.result()[offset - self.begin :][:length]
         except RecordError as err:
@@ -43,7 +43,7 @@ class Span:
 
 
 class Ahead:
-    """What this process has fetched ahead; a forked child begins with nothing."""
+    """The values that this process has prefetched; a forked child starts empty."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -51,10 +51,10 @@ class Ahead:
         self.spans: OrderedDict[Key, Span] = OrderedDict()
         self.num_bytes = 0
         self.coming: set[int] = set()
-        self.last = (-1, 0)  # a shard, and how many values in a row were read from it
+        self.last = (-1, 0)  # a shard, and the number of values read from it in a row
 
     def put(self, span: Span) -> None:
-        """Keep a span until its values are taken; the oldest are forgotten if there are too many bytes."""
+        """Keep a span until its values are taken; drop the oldest spans if there are too many bytes."""
         with self.lock:
             for key in span.keys:
                 self.spans[key] = span
@@ -63,7 +63,7 @@ class Ahead:
                 self._taken(*self.spans.popitem(last=False))
 
     def take(self, key: Key) -> Span | None:
-        """Return the span that holds a value, and forget the value."""
+        """Return the span that contains a value, and drop the value's key."""
         with self.lock:
             span = self.spans.pop(key, None)
             if span is not None:
@@ -77,7 +77,7 @@ class Ahead:
 
 
 def near(keys: Sequence[Key]) -> list[list[Key]]:
-    """Group values, sorted by shard and offset, that one request fetches."""
+    """Group values, sorted by shard and offset, into requests."""
     groups: list[list[Key]] = []
     end = 0
     for key in keys:

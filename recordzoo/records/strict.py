@@ -1,4 +1,4 @@
-"""Strict reading of a stranger's JSON: every value has a type and a range, every complaint names its place."""
+"""Parse untrusted JSON: every value has a type and a range, every error names its place."""
 
 import json
 import math
@@ -22,7 +22,7 @@ def load_document(data: bytes, where: str) -> "Node":
         where: Its path, for messages.
 
     Raises:
-        ManifestError: It is not JSON, a key stands twice in one object, or it holds a number that JSON does not have.
+        ManifestError: It is not JSON, an object has a key twice, or a number is not valid JSON.
     """
     try:
         document = json.loads(
@@ -53,13 +53,13 @@ def _no_constant(text: str) -> NoReturn:
 
 
 class Node:
-    """A value of the document that knows where it stands, so that every complaint names the place."""
+    """A value of the document with its place, for error messages."""
 
     def __init__(self, value: JSON, where: str, path: str) -> None:
         self.value, self.where, self.path = value, where, path
 
     def fail(self, key: str, problem: str) -> NoReturn:
-        """Say what is wrong here."""
+        """Raise an error that names the place."""
         raise ManifestError(
             f"{self.where}: {self.path}: {key!r} {problem}. The record set is damaged or not one; "
             "prepare the dataset again.",
@@ -72,7 +72,7 @@ class Node:
         return self.value
 
     def get(self, key: str) -> "Node":
-        """Return what stands under a key."""
+        """Return the value of a key."""
         document = self._is(dict)
         if key not in document:
             self.fail(key, "is missing")
@@ -104,33 +104,33 @@ class Node:
         return [item(Node(value, self.where, f"{self.path}[{i}]")) for i, value in enumerate(values)]
 
     def text(self, key: str, limit: int = 200) -> str:
-        """Return the text under a key."""
+        """Return the text of a key."""
         return self.get(key).as_text(limit)
 
     def integer(self, key: str, low: int, high: int) -> int:
-        """Return the integer under a key."""
+        """Return the integer of a key."""
         return self.get(key).as_integer(low, high)
 
     def matching(self, key: str, pattern: re.Pattern[str]) -> str:
-        """Return the text under a key, all of which matches a pattern."""
+        """Return the text of a key, which must match a pattern completely."""
         text = self.text(key)
         if not pattern.fullmatch(text):
             self.fail(key, f"is {text!r}, which does not match {pattern.pattern}")
         return text
 
     def one_of(self, key: str, words: type[E]) -> E:
-        """Return the text under a key, which is one of some words."""
+        """Return the text of a key, which must be a member of an enumeration."""
         text = self.text(key)
         if text not in set(words):
             self.fail(key, f"is {text!r}, not one of {', '.join(words)}")
         return words(text)
 
     def list_of(self, key: str, item: Callable[["Node"], T], limit: int = 10_000_000) -> list[T]:
-        """Return the list under a key."""
+        """Return the list of a key."""
         return self.get(key).as_list(item, limit)
 
     def map_of(self, key: str, names: re.Pattern[str] | None, item: Callable[["Node"], T]) -> dict[str, T]:
-        """Return the object under a key; its own keys match `names`, its values are read by `item`."""
+        """Return the object of a key; its own keys must match `names`, `item` reads its values."""
         node = self.get(key)
         result = {}
         for name in node._is(dict):
@@ -140,6 +140,6 @@ class Node:
         return result
 
     def optional(self, key: str, item: Callable[["Node"], T]) -> T | None:
-        """Return what stands under a key, read by `item`, or None for null."""
+        """Return the value of a key, read by `item`, or None for null."""
         node = self.get(key)
         return None if node.value is None else item(node)

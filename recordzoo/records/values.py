@@ -1,4 +1,4 @@
-"""A blob's bytes → what they stand for."""
+"""Decode the bytes of a blob."""
 
 import json
 import math
@@ -15,11 +15,11 @@ def decode_value(spec: BlobSpec, data: bytes, shape: Sequence[int]) -> Any:
 
     Args:
         spec: The blob field.
-        data: The value as it is stored.
-        shape: Of a "raw" value.
+        data: The stored value.
+        shape: The shape of a "raw" value.
 
     Raises:
-        ValueError: The bytes are not such a value.
+        ValueError: The bytes do not fit the field.
     """
     if spec.encoding == "raw":
         dtype = np.dtype(spec.dtype)

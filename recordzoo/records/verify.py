@@ -1,4 +1,4 @@
-"""Is this record set whole? `verify` reports what is wrong with it; nothing in it can harm the process that asks."""
+"""`verify`: check a record set and report its problems; even a hostile set cannot harm the calling process."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -29,26 +29,26 @@ def verify(
 ) -> Report:
     """Check a record set.
 
-    Always: the manifest; that each file it names is there, a regular file of the right size; the hash of each array;
+    Always checked: the manifest; that each of its files is a regular file of the right size; the hash of each array;
     that indices, splits and names fit; the head of each shard. `full` reads everything: the hash of each shard, the
     CRC-32 of each record, and each shard's tree through LMDB, in a child process.
 
-    A damaged set is reported, not raised, a damaged manifest too.
+    Damage, also of the manifest, is reported, not raised.
 
     Args:
-        path: The record set's directory; or its URL: then nothing goes through the cache, and shards are compared
-            with their hashes only, which the manifest has.
+        path: The record set's directory, or its URL: then the cache is not used, and shards are only compared with
+            their hashes in the manifest.
         full: Whether to read the shards.
-        progress: Told how far it is; logs by default.
-        max_problems: Stop after so many problems (`Report.stopped`); None: find all.
+        progress: Shows the work. Default: log lines.
+        max_problems: Stop after this many problems (`Report.stopped`); None: find all.
 
     Raises:
         ManifestError: There is no manifest: it is not a record set.
-        FormatVersionError: It was written in a later format.
+        FormatVersionError: It has a later format.
         RemoteError: The server of a URL cannot be reached, or refuses access.
     """
     if is_url(path):
-        from recordzoo.records.remote_check import verify_at_url  # what it stands on is slow to import
+        from recordzoo.records.remote_check import verify_at_url  # its imports are slow
 
         return verify_at_url(Url.parse(path), full, progress or LogProgress(), max_problems)
     place = Path(path).absolute()
@@ -89,7 +89,7 @@ class _LocalCheck(Check):
                 self._shard(number, self.manifest.shards[number], walk, pool)
 
     def _shard(self, number: int, spec: ShardSpec, walk: LmdbWalk, pool: ThreadPoolExecutor) -> None:
-        """Read a shard in three ways at once: LMDB in the child, the records in a thread, the whole file here."""
+        """Read a shard in three ways in parallel: LMDB in the child, records in a thread, the whole file here."""
         try:
             fd = self.directory.open(spec.name, spec.size_bytes)
         except OSError as err:
@@ -115,7 +115,7 @@ class _LocalCheck(Check):
             self.problem(spec.name, problem)
 
     def _damaged(self, fd: int, shard: int) -> Iterator[tuple[str, int, list[int]]]:
-        """Yield for each blob field its name, how many records of it the shard has, and the damaged ones' positions."""
+        """Yield each blob field's name, its number of records in the shard, and the damaged positions."""
         size_bytes = self.manifest.shards[shard].size_bytes
         for name, index in self.indices.items():
             positions = np.flatnonzero(index["shard"] == shard)

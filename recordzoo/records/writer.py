@@ -1,4 +1,4 @@
-"""Records → a record set: `write_set` puts arrays and manifest beside finished shards."""
+"""`write_set`: complete a record set by writing arrays and manifest beside finished shards."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -34,19 +34,19 @@ _TARGETS = ("target", "label")
 
 @dataclass(frozen=True)
 class SetContents:
-    """All of a record set but the shards' own bytes; see `Manifest` for the fields that stand there too.
+    """The contents of a record set without the shards' bytes; see `Manifest` for the other attributes.
 
     Attributes:
-        indices: For each blob field the index rows (`INDEX_DTYPE`), one a position.
+        indices: The index rows (`INDEX_DTYPE`) of each blob field, one per position.
         names: The records' names in canonical order.
-        arrays: Array fields, first dimension the position.
-        splits: int64 positions of each split.
-        fields: What fields are, where their storage does not show it.
-        default_target: The default target. Default: "target" or "label"; one that holds a whole number each first.
+        arrays: Array fields; the first dimension is the position.
+        splits: Positions of each split, int64.
+        fields: The meaning of fields whose storage does not show it.
+        default_target: The default target. Default: "target" or "label", preferably with one integer per record.
         classes: The names of the default target's classes.
-        shards: The shards that lie in the folder, by number.
-        marks: What is known of each value of a blob field, uint8 [N], for `RecordReader.marks`; 0: nothing. They
-            follow from the values, so they are no part of the set's identity.
+        shards: The shards in the folder, by number.
+        marks: Marks of each blob field's values, uint8 [N], for `RecordReader.marks`; 0: unknown. They follow from the
+            values, so they are not part of the set's identity.
         extras: Files that are not part of the set's identity, by name.
     """
 
@@ -73,15 +73,15 @@ class SetContents:
 
 
 def write_set(folder: Path, contents: SetContents) -> str:
-    """Write arrays, then the manifest, into the folder that holds the shards; sync all of it.
+    """Write arrays, then the manifest, into the folder of the shards; sync all.
 
-    Files of the folder that do not belong to the set (left by an interrupted run) are removed.
+    Other files in the folder (left by an interrupted run) are removed.
 
     Returns:
         The set's digest.
 
     Raises:
-        ManifestError: The contents break the format, so that the set could not be read.
+        ManifestError: The contents break the format.
     """
     specs = _write_arrays(folder, contents)
     marks = {marks_name(name): pack_marks(found, specs[f"{name}.index"]) for name, found in contents.marks.items()}
@@ -109,7 +109,7 @@ def write_set(folder: Path, contents: SetContents) -> str:
         metadata=contents.metadata,
     )
     data = manifest.to_bytes()
-    parse_manifest(data, os.fspath(folder / MANIFEST_NAME))  # what cannot be read is not published
+    parse_manifest(data, os.fspath(folder / MANIFEST_NAME))  # publish only what can be read
     own = {MANIFEST_NAME, *extras, *(shard.name for shard in contents.shards), *map(file_name, specs)}
     for entry in list(os.scandir(folder)):
         if entry.name not in own:
@@ -121,7 +121,7 @@ def write_set(folder: Path, contents: SetContents) -> str:
 
 
 def _fields(contents: SetContents) -> tuple[str | None, dict[str, FieldSpec]]:
-    """Return the default target, and what each field is."""
+    """Return the default target and the meaning of each field."""
     fields = {name: FieldSpec(_kind_of_blob(spec)) for name, spec in contents.blobs.items()}
     for name, values in contents.arrays.items():
         if NAME_PATTERN.fullmatch(name):
