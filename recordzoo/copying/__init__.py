@@ -1,1 +1,1 @@
-"""A record set → another place, which it leaves or reaches complete: `push` and `pull`."""
+"""Copy a record set to another place, where it appears complete: `copy`, `push` and `pull`."""

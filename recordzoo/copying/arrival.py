@@ -1,4 +1,4 @@
-"""A record set arrives on this machine: a build, filled by several threads, published by one rename."""
+"""Copy a record set to this machine: several threads fill a build, which one rename publishes."""
 
 import json
 import os
@@ -30,16 +30,16 @@ from recordzoo.records.reader import is_record_set
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """What was done, or would be done.
+    """The result of a copy to this machine, or of its plan.
 
     Attributes:
-        path: Where the record set is.
-        source: Where it came from: a path, or a URL without a login.
-        digest: Its digest.
-        num_files: Of how many files it consists, without the manifest.
-        num_bytes: How large they are.
-        fetched_bytes: How much was fetched.
-        was_ready: Whether it was there already.
+        path: The record set's directory.
+        source: The origin: a path, or a URL without a login.
+        digest: The set's digest.
+        num_files: Number of files, without the manifest.
+        num_bytes: Size of these files.
+        fetched_bytes: Bytes fetched.
+        was_ready: Whether the set already existed.
     """
 
     path: Path
@@ -53,16 +53,16 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A record set that is fetched.
+    """A record set to fetch.
 
     Attributes:
-        address: What it is called in messages: its path or URL.
+        address: Its path or URL, for messages.
         name: The name of its directory.
         data: The bytes of its manifest.
         manifest: The manifest.
         digest: The set's digest.
         supply: Gives its files.
-        files: All of them, without the manifest.
+        files: All files, without the manifest.
     """
 
     address: str
@@ -76,17 +76,17 @@ class Origin:
 
 @dataclass
 class Arrival(ABC):
-    """One copy to this machine; `plan` only looks at what is there.
+    """One copy to this machine; `plan` changes nothing.
 
     Attributes:
         text: The record set, as the user names it.
-        place: Where it goes: a directory whose name ends in ``.records``, or one in which it keeps its name.
-        replace: Replace another record set that is there.
-        workers: How many files are fetched at a time.
-        progress: Told how it goes on.
-        verify: Read back each file from the disk, and compare its hash once more.
-        whole: The undamaged files of a damaged copy, which is at `place`, and is replaced: these files are kept.
-        fetched_bytes: How much was fetched.
+        place: The destination: a directory whose name ends in ``.records``, or its parent directory.
+        replace: Replace another record set at the destination.
+        workers: Number of files fetched in parallel.
+        progress: Receives the progress.
+        verify: Read each file back from the disk and compare its hash again.
+        whole: Undamaged files, to keep, of a damaged copy at `place` that is to be replaced.
+        fetched_bytes: Bytes fetched.
     """
 
     verb: ClassVar[str]
@@ -109,18 +109,17 @@ class Arrival(ABC):
 
     @abstractmethod
     def find(self) -> Origin:
-        """Find the record set that is meant."""
+        """Find the record set to fetch."""
 
-    @abstractmethod
-    def find_target(self) -> Path:
-        """Return the directory in which it will be."""
+    @abstractmethod    def find_target(self) -> Path:
+        """Return the set's future directory."""
 
     @abstractmethod
     def damaged(self, name: str) -> CorruptRecordError:
-        """Make the error of a file that has another hash at its origin than the manifest says."""
+        """Return the error for a file whose hash at the origin differs from the manifest."""
 
     def finish(self, folder: Path) -> set[str]:
-        """Add files that no hash is known of; return their names."""
+        """Add files without a known hash; return their names."""
         return set()
 
     @property
@@ -129,14 +128,14 @@ class Arrival(ABC):
         return sum(file.size_bytes for file in self.files)
 
     def plan(self) -> Arrived:
-        """Return what would be done: `fetched_bytes` is what is still to be fetched."""
+        """Return the expected result: `fetched_bytes` is the number of bytes still to fetch."""
         if self._is_ready():
             return self._result(was_ready=True)
         self.fetched_bytes = self.num_bytes - self._kept_bytes()
         return self._result()
 
     def run(self) -> Arrived:
-        """Do it.
+        """Copy the record set.
 
         Raises:
             RecordZooError: As `pull` and `copy`.
@@ -155,7 +154,7 @@ class Arrival(ABC):
         return self.replace and (is_record_set(path) if self.whole is None else os.path.lexists(path))
 
     def _is_ready(self) -> bool:
-        """Whether the record set is there."""
+        """Whether the record set is complete at its destination."""
         if self.whole is not None or not os.path.lexists(self.target):
             return False
         there = digest_at(self.target)
@@ -172,16 +171,16 @@ class Arrival(ABC):
         raise OtherSourceError(f"{self.target} {what}.", path=str(self.target))
 
     def _is_whole(self, file: HashedFile) -> bool:
-        """Whether a file is there, by its size; to `verify`, by its hash."""
+        """Whether a file exists, by its size; with `verify`, by its hash."""
         path = self.target / file.name
         return has_size(path, file.size_bytes) and (not self.verify or hash_of(path) == file.hash)
 
     def _fetched_files(self) -> list[HashedFile]:
-        """Return the files that are fetched: all, or the damaged ones of a damaged copy."""
+        """Return the files to fetch: all, or only the damaged ones of a damaged copy."""
         return [file for file in self.files if file.name not in (self.whole or ())]
 
     def _kept_bytes(self) -> int:
-        """Return how much of it is there: undamaged, or left by an interrupted run."""
+        """Return the number of bytes already present: undamaged, or from an interrupted run."""
         names = {file.name for file in self._fetched_files()}
         whole, found = sum(file.size_bytes for file in self.files if file.name not in names), 0
         for build in dead_builds(self.target):
@@ -206,7 +205,7 @@ class Arrival(ABC):
         crash_point("set.manifest_written")
 
     def _keep(self, file: HashedFile, folder: Path, crew: Crew) -> bool:
-        """Take over an undamaged file of the damaged copy: by a second name, or as a copy."""
+        """Keep an undamaged file of the damaged copy: hard-link or copy it."""
         old = self.target / file.name
         if self.whole is None or file.name not in self.whole or not has_size(old, file.size_bytes):
             return False

@@ -1,4 +1,4 @@
-"""`Claim`: the file that says which record set is being pushed to an address."""
+"""`Claim`: the file that reserves an address for the record set being pushed to it."""
 
 import contextlib
 import re
@@ -13,14 +13,14 @@ _MAX_BYTES = 200
 
 
 class Claim:
-    """The right to write to an address until a manifest is there. Pushes of the same record set share one claim.
+    """The right to write to an address until its manifest exists. Pushes of the same record set share one claim.
 
-    A store that creates a file only if there is none (S3, a disk) gives the claim to exactly one of several record
-    sets. Elsewhere the last one that wrote it has it, and `is_ours` tells the others.
+    A store with exclusive creation of files (S3, a disk) gives the claim to exactly one of several record sets.
+    Elsewhere the last writer has the claim, and `is_ours` is False for the others.
 
     Args:
         store: The address.
-        digest: Of the record set that is pushed.
+        digest: Digest of the record set being pushed.
 
     Attributes:
         is_held: Whether `take` succeeded.
@@ -31,7 +31,7 @@ class Claim:
         self.is_held = False
 
     def take(self, *, replace: bool) -> None:
-        """Create the file.
+        """Create the claim file.
 
         Args:
             replace: Take the claim from another record set.
@@ -51,7 +51,7 @@ class Claim:
         self.is_held = True
 
     def is_ours(self) -> bool:
-        """Whether this record set has the claim now.
+        """Whether this record set still has the claim.
 
         Raises:
             RemoteError: The store cannot be reached, or refuses access.
@@ -59,7 +59,7 @@ class Claim:
         return self._holder() == self._digest
 
     def other(self) -> OtherSourceError:
-        """Return the error to raise where another record set has it.
+        """Return the error for an address claimed by another record set.
 
         Raises:
             RemoteError: The store cannot be reached, or refuses access.
@@ -73,7 +73,7 @@ class Claim:
         )
 
     def release(self) -> None:
-        """Remove the file, if this push holds it; a failure is ignored: beside a manifest a claim means nothing."""
+        """Remove the claim file, if this push holds it. Failures are ignored: beside a manifest, a claim has no effect."""
         with contextlib.suppress(RemoteError):
             if self.is_held and self.is_ours():
                 self._store.remove(CLAIM_NAME)

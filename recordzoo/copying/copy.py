@@ -1,4 +1,4 @@
-"""A record set → another place: of this machine, or by `push` and `pull` from and to a URL."""
+"""Copy a record set to another place: on this machine, or with `push` and `pull` to and from a URL."""
 
 import os
 from pathlib import Path
@@ -32,27 +32,26 @@ def copy(
 ) -> Path | str:
     """Copy a record set to another place, several files at a time; it appears in one step, complete.
 
-    Each file is compared with the hash in the manifest while it is copied. What was copied before an interruption is
-    kept, and the same call goes on from there. From a URL this is `pull`, to a URL `push`.
+    Each file is compared with the manifest's hash while it is copied. After an interruption, the same call continues
+    with the files already copied. From a URL this is `pull`, to a URL `push`.
 
     Args:
         path: The record set: its directory, or its URL.
-        destination: Where it goes: a path or an address that ends in ``.records``, or a folder, in which it keeps its
-            name.
-        replace: Replace another record set that is there.
-        verify: Read back each file, and compare its hash once more.
-        workers: How many files are copied at a time.
-        progress: Told how it goes on.
+        destination: A path or URL that ends in ``.records``, or a folder, in which the set keeps its name.
+        replace: Replace another record set at the destination.
+        verify: Read each file back and compare its hash again.
+        workers: Number of files copied in parallel.
+        progress: Receives the progress.
 
     Returns:
-        The copy: a directory, or the address at a URL.
+        The copy's directory or URL.
 
     Raises:
         ManifestError: There is no record set at `path`.
         OtherSourceError: Another record set, or something else, is at `destination`.
         CorruptRecordError: A file of the set is damaged; nothing is published.
         DiskSpaceError: There is too little room on the disk.
-        PrepareError: With `verify`: the disk gives back other bytes than were written.
+        PrepareError: With `verify`: the bytes read back differ from the written ones.
         RemoteError: A server cannot be reached, or refuses access.
         ArgumentError: Both are URLs, or both are the same directory.
 
@@ -85,7 +84,7 @@ def refuse_two_urls(path: object, destination: object) -> None:
 
 
 class CopyJob(Arrival):
-    """One copy within this machine; `plan` only looks at what is there. The arguments are those of `copy`."""
+    """One copy within this machine; `plan` changes nothing. The arguments are those of `copy`."""
 
     verb = "copy"
 
@@ -102,10 +101,10 @@ class CopyJob(Arrival):
 
     @override
     def find_target(self) -> Path:
-        """Return the directory in which it will be.
+        """Return the copy's directory.
 
         Raises:
-            ArgumentError: It is the record set itself.
+            ArgumentError: The directory is the record set itself.
         """
         target = local_target(self.place, self.origin.name)
         if target.exists() and target.samefile(self.reader.folder):

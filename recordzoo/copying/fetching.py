@@ -1,4 +1,4 @@
-"""The files of a record set → a folder of this machine: each complete, and compared with its hash."""
+"""Fetch the files of a record set into a local folder; compare each with its hash."""
 
 import os
 import secrets
@@ -18,7 +18,7 @@ from recordzoo.records.files import Directory, pread
 from recordzoo.system.files import DONT_NEED, advise
 
 PART = ".part-"
-"""Stands between a file's name and a random word, as long as it is not complete."""
+"""Separates a file's name from a random suffix while the file is incomplete."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Folder:
         """See `Supply`.
 
         Raises:
-            CorruptRecordError: It is not there, or has another size.
-            RecordError: It cannot be read.
+            CorruptRecordError: The file is missing or has another size.
+            RecordError: The file cannot be read.
         """
         fd = self.directory.open(name, size_bytes)
         try:
             while start < size_bytes:
                 data = pread(fd, min(PIECE_BYTES, size_bytes - start), start)
-                if not data:  # cut while it is read
+                if not data:  # truncated while it is read
                     return
                 yield data
                 start += len(data)
@@ -55,13 +55,13 @@ class Fetch:
     """Fetches files into a folder.
 
     Attributes:
-        supply: Where they are.
-        folder: Where they go.
-        crew: Told of the bytes.
-        check: Called now and then; what it raises ends the work.
-        count: Told how many bytes were fetched.
-        damaged: Makes the error of a file that has another hash than it should have, by its name.
-        reads_back: Read each file back from the disk and compare its hash once more.
+        supply: Gives the files.
+        folder: The destination.
+        crew: Counts the bytes.
+        check: Called from time to time; an exception from it ends the work.
+        count: Receives the numbers of bytes fetched.
+        damaged: Returns the error for a file with a wrong hash, from its name.
+        reads_back: Read each file back from the disk and compare its hash again.
     """
 
     supply: Supply
@@ -73,15 +73,15 @@ class Fetch:
     reads_back: bool = False
 
     def file(self, file: HashedFile) -> None:
-        """Bring a file here under its name, complete and checked.
+        """Fetch a file, check it, and give it its name.
 
         Raises:
-            CorruptRecordError: The one in the supply is not the one that the manifest names.
-            RecordError: It cannot be fetched.
-            PrepareError: The disk gives back other bytes than were written.
+            CorruptRecordError: The supply's file differs from the manifest.
+            RecordError: The file cannot be fetched.
+            PrepareError: The bytes read back differ from the written ones.
         """
         path = self.folder / file.name
-        if path.is_file():  # of an interrupted run
+        if path.is_file():  # from an interrupted run
             if has_size(path, file.size_bytes) and hash_of(path) == file.hash:
                 self.crew.advance(file.size_bytes)
                 return
@@ -98,7 +98,7 @@ class Fetch:
         crash_point("pull.fetched")
 
     def _read_back(self, path: Path, expected: str) -> None:
-        """Compare a new file as the disk has it, if that is wished: its pages are dropped from the cache first."""
+        """If `reads_back`, drop a new file's page cache and hash the file again from disk."""
         if not self.reads_back:
             return
         with open(path, "rb") as file:
@@ -110,7 +110,7 @@ class Fetch:
             )
 
     def _new_part(self, file: HashedFile) -> Path:
-        """Return a new file that has what an interrupted run fetched.
+        """Return a new part file with the bytes that an interrupted run fetched.
 
         The bytes are copied: a process that only looked dead may still write to the old part.
         """
@@ -130,7 +130,7 @@ class Fetch:
 
 
 def has_size(path: Path, size_bytes: int) -> bool:
-    """Whether there is a file of this size."""
+    """Whether a file of this size exists."""
     try:
         return path.stat().st_size == size_bytes
     except OSError:

@@ -1,4 +1,4 @@
-"""The files of a record set when it is copied, and whether a stored one is the same as a local one."""
+"""List the files of a record set to copy, and compare local files with stored ones."""
 
 import hashlib
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from recordzoo.records.marks import marks_name, read_marks
 from recordzoo.records.reader import RecordReader
 
 PIECE_BYTES = 4 << 20
-"""How much of a local file is read at a time."""
+"""Bytes of a local file read at a time."""
 
 
 def named_files(manifest: Manifest) -> list[HashedFile]:
@@ -28,7 +28,7 @@ def named_files(manifest: Manifest) -> list[HashedFile]:
 
 
 def local_extras(reader: RecordReader) -> list[HashedFile]:
-    """List the files beside a manifest that say where the set's raw data is, on this machine, and how it was cut."""
+    """List the files beside a manifest that describe the set's raw data on this machine and its shard layout."""
     found = []
     for name in sorted({*BESIDE} - {COPIED_FILE}):
         data = reader.extra(name, MAX_EXTRA_BYTES)
@@ -38,7 +38,7 @@ def local_extras(reader: RecordReader) -> list[HashedFile]:
 
 
 def local_marks(path: Path, manifest: Manifest) -> list[HashedFile]:
-    """List the undamaged files of marks in a directory, which a manifest does not name."""
+    """List the undamaged mark files in a directory; the manifest does not name them."""
     directory, found = Directory(path), []
     for field in manifest.blobs:
         marks = read_marks(directory, field, manifest.arrays[f"{field}.index"])
@@ -53,12 +53,12 @@ _MD5_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Checksums:
-    """Of a local file.
+    """Checksums of a local file.
 
     Attributes:
-        hash: SHA-256, as the manifest has it.
-        etag: The ETag that S3 gives it when `Store.put` sends it: an MD5, or the MD5 of its parts' MD5s. S3 gives
-            another one to what it encrypts with keys of KMS.
+        hash: SHA-256, in the manifest's format.
+        etag: The ETag that S3 computes for `Store.put`: an MD5, or the MD5 of the parts' MD5s. It differs for objects
+            encrypted with KMS keys.
     """
 
     hash: str
@@ -69,8 +69,8 @@ def checksums(path: Path, crew: Crew) -> Checksums:
     """Read a local file once.
 
     Raises:
-        OSError: It cannot be read.
-        StoppedError: The crew is to end.
+        OSError: The file cannot be read.
+        StoppedError: The crew was stopped.
     """
     size_bytes = path.stat().st_size
     part = part_bytes(size_bytes)
@@ -92,11 +92,11 @@ def checksums(path: Path, crew: Crew) -> Checksums:
 
 
 def stored_hash(store: Store, name: str, size_bytes: int, crew: Crew) -> str:
-    """Read a file in a store, and return its SHA-256 as the manifest has it.
+    """Read a file in a store and return its SHA-256 in the manifest's format.
 
     Raises:
-        RemoteError: It cannot be read.
-        StoppedError: The crew is to end.
+        RemoteError: The file cannot be read.
+        StoppedError: The crew was stopped.
     """
     state = hashlib.sha256()
     for data in store.pieces(name, size_bytes):

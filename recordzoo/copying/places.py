@@ -1,4 +1,4 @@
-"""Where a record set goes, and what is there: names of sets, and manifests at URLs."""
+"""Resolve copy destinations: set names, directories, and manifests at URLs."""
 
 from pathlib import Path
 
@@ -20,14 +20,14 @@ _WITHOUT_HOST = ("file", "local", "memory")
 
 
 def destination(text: str, name: str) -> Url:
-    """Return the address at which a set is stored: the given one if it ends in ``.records``, else one below it.
+    """Return a set's URL: the given one if it ends in ``.records``, else one below it.
 
     Args:
         text: The address.
         name: The set's name.
 
     Raises:
-        ArgumentError: It is no URL, or one that cannot be written to.
+        ArgumentError: The address is not a writable URL.
     """
     url = _parsed(text)
     if url.scheme in ("http", "https"):
@@ -38,7 +38,7 @@ def destination(text: str, name: str) -> Url:
 
 
 def local_target(folder: Path, name: str) -> Path:
-    """Return the directory in which a set is stored: the given one if it ends in ``.records``, else one in it."""
+    """Return a set's directory: the given one if it ends in ``.records``, else one inside it."""
     folder = folder.expanduser().absolute()
     return folder if folder.name.endswith(ENDING) else folder / with_ending(name)
 
@@ -52,7 +52,7 @@ def read_manifest(store: Store) -> bytes | None:
     """Return the bytes of a manifest at a URL; None if there is none.
 
     Raises:
-        RemoteError: It cannot be read.
+        RemoteError: The manifest cannot be read.
     """
     try:
         return store.read(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
@@ -66,14 +66,14 @@ def parsed(data: bytes, url: Url) -> tuple[Manifest, str]:
     """Return a manifest and the set's digest.
 
     Raises:
-        ManifestError: It is damaged.
-        FormatVersionError: It was written in a later format.
+        ManifestError: The manifest is damaged.
+        FormatVersionError: The manifest has a later format.
     """
     return parse_manifest(data, str(url / MANIFEST_NAME)), manifest_digest(data)
 
 
 def digest_at(path: Path) -> str | None:
-    """Return the digest of the record set in a directory; None if it has no manifest that can be read."""
+    """Return the digest of the record set in a directory; None without a readable manifest."""
     from recordzoo.records.reader import RecordReader
 
     try:
@@ -83,12 +83,12 @@ def digest_at(path: Path) -> str | None:
 
 
 def find_set(text: str) -> tuple[Url, bytes]:
-    """Find the record set that an address means: its own, or the only one below it; return the manifest, too.
+    """Find the record set at an address, or the only one below it; return its URL and manifest.
 
     Raises:
-        ArgumentError: It is no URL, or there are several.
-        NotPreparedError: There is none.
-        RemoteError: The server cannot be asked.
+        ArgumentError: The address is not a URL, or there are several record sets.
+        NotPreparedError: There is no record set.
+        RemoteError: The server cannot be reached.
     """
     url = _parsed(text)
     data = read_manifest(Store(url))
@@ -116,7 +116,7 @@ def _parsed(text: str) -> Url:
 
 
 def _sets_below(url: Url) -> list[str]:
-    """Name the folders below an address that are called like record sets; none where that cannot be listed."""
+    """List the folders named ``*.records`` below an address; empty if the server cannot list."""
     try:
         return sorted(name for name in Store(url).folders() if name.endswith(ENDING))
     except RemoteError:

@@ -1,4 +1,4 @@
-"""A record set in object storage → this machine: `pull`."""
+"""`pull`: copy a record set from object storage to this machine."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ from recordzoo.records.files import Directory
 from recordzoo.records.marks import marks_name, read_marks
 
 _MARKS_EXTRA_BYTES = 4  # their checksum
-_NO_MARKS = (403, NOT_FOUND, RANGE_NOT_SATISFIABLE)  # 403: S3's for an absent file, to those who may not list
+_NO_MARKS = (403, NOT_FOUND, RANGE_NOT_SATISFIABLE)  # S3 answers 403 for an absent file without the right to list
 
 
 def pull(
@@ -32,15 +32,15 @@ def pull(
 ) -> Path:
     """Copy a record set from a URL to this machine, several files at a time; it appears in one step, complete.
 
-    Each file is compared with the hash in the manifest. What was fetched before an interruption is kept, and the same
-    call goes on from there.
+    Each file is compared with the manifest's hash. After an interruption, the same call continues with the bytes
+    already fetched.
 
     Args:
-        url: The record set's address, or that of the folder that it is in.
-        path: Where it goes: a directory whose name ends in ``.records``, or one in which it keeps its name.
-        replace: Replace another record set that is there, by one exchange.
-        workers: How many files are fetched at a time.
-        progress: Told how it goes on.
+        url: The record set's URL, or the URL of its parent folder.
+        path: A directory whose name ends in ``.records``, or a folder, in which the set keeps its name.
+        replace: Replace another record set at `path` atomically.
+        workers: Number of files fetched in parallel.
+        progress: Receives the progress.
 
     Returns:
         The record set's directory.
@@ -48,7 +48,7 @@ def pull(
     Raises:
         NotPreparedError: There is no record set at `url`.
         OtherSourceError: Another record set, or something else, is at `path`.
-        CorruptRecordError: A file at the URL is not the one that the manifest names, also when it is fetched again.
+        CorruptRecordError: A file at the URL differs from the manifest, also when fetched again.
         RemoteError: The server cannot be reached, or refuses access.
         DiskSpaceError: There is too little room on the disk.
         ArgumentError: `url` is no URL, or there are several record sets in that folder.
@@ -64,7 +64,7 @@ def pull(
 
 
 class PullJob(Arrival):
-    """One pull; `plan` only looks at what is there. The arguments are those of `pull`."""
+    """One pull; `plan` changes nothing. The arguments are those of `pull`."""
 
     verb = "pull"
 
@@ -93,10 +93,10 @@ class PullJob(Arrival):
         return {marks_name(name) for name in self.origin.manifest.blobs}
 
     def _fetch_marks(self, folder: Path) -> None:
-        """Fetch marks that are there and fit; without them, readers determine them again."""
+        """Fetch existing marks that fit the set; readers determine missing ones again."""
         for name in self.origin.manifest.blobs:
             path, index = folder / marks_name(name), self.origin.manifest.arrays[f"{name}.index"]
-            durable.remove(path)  # it may be a second name of a file of the published set
+            durable.remove(path)  # it may be hard-linked to a file of the published set
             if self.whole is not None and path.name in self.whole:
                 durable.link_or_copy(self.target / path.name, path)
                 continue

@@ -1,4 +1,4 @@
-"""A record set on this machine → object storage: `push`."""
+"""`push`: copy a record set from this machine to object storage."""
 
 import os
 import threading
@@ -22,22 +22,22 @@ from recordzoo.records.files import Directory
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import RecordReader
 
-_ROUNDS = 3  # send, look, send again what is not right, look
+_ROUNDS = 3  # send, check, send wrong files again, check
 _OUR_ENDINGS = (".lmdb", ".npy", ".marks")
 
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What `push` did, or would do.
+    """The result of `push`, or of its plan.
 
     Attributes:
-        url: Where the record set is.
-        digest: Its digest.
-        num_files: Of how many files it consists, without the manifest.
-        num_bytes: How large they are.
-        sent_files: How many of them were sent.
-        sent_bytes: How large these are.
-        is_compared: Whether what was there already was compared by checksum or byte; else by size.
+        url: The record set's URL.
+        digest: The set's digest.
+        num_files: Number of files, without the manifest.
+        num_bytes: Size of these files.
+        sent_files: Number of files sent.
+        sent_bytes: Bytes sent.
+        is_compared: Whether files already there were compared by checksum or content, not only by size.
     """
 
     url: str
@@ -60,28 +60,29 @@ def push(
 ) -> str:
     """Copy a record set to object storage, several files at a time; the manifest last.
 
-    Each file is compared with the manifest before it is sent. Files that are there already are not sent again, so the
-    same call goes on where an earlier one was interrupted. Of several record sets that are pushed to one address at the
-    same time, one arrives; the other calls end with an `OtherSourceError`.
+    Each file is compared with the manifest before it is sent. Files that the store already has are not sent again, so
+    the same call resumes after an interruption. If several record sets are pushed to one address at the same time, one
+    arrives; the other calls raise `OtherSourceError`.
 
     Args:
         path: The record set's directory.
-        url: Where it goes: an address that ends in ``.records``, or a folder, in which it keeps its name.
-        replace: Replace another record set that is there, or whose push was killed. Its manifest is removed first.
-        verify: Read back each file and compare its hash. Default: the checksum that the store has is compared; in a
-            store without checksums only the size, if the file was just sent or the manifest is there.
-        workers: How many files are sent at a time.
-        progress: Told how it goes on.
+        url: A URL that ends in ``.records``, or of a folder, in which the set keeps its name.
+        replace: Replace another record set, or the remains of a killed push, at `url`. The old manifest is removed
+            first.
+        verify: Read each file back and compare its hash. Default: compare the store's checksum; in a store without
+            checksums only the size, if the file was just sent or the manifest exists.
+        workers: Number of files sent in parallel.
+        progress: Receives the progress.
 
     Returns:
         The record set's address, without a login.
 
     Raises:
         ManifestError: There is no record set at `path`.
-        CorruptRecordError: A file of it is damaged; or one is not what was sent, each time it is sent.
+        CorruptRecordError: A file of the set is damaged, or the store repeatedly returns other bytes than were sent.
         OtherSourceError: Another record set is there already, or is being pushed there.
         RemoteError: The store cannot be reached, or refuses access.
-        ArgumentError: `url` is no address that can be written to.
+        ArgumentError: `url` is not a writable URL.
 
     Examples:
         >>> import recordzoo
@@ -98,7 +99,7 @@ def push(
 
 @dataclass
 class PushJob:
-    """One push; `plan` only looks at what is there. The arguments are those of `push`."""
+    """One push; `plan` changes nothing. The arguments are those of `push`."""
 
     path: Path
     text: str
@@ -125,7 +126,7 @@ class PushJob:
         self._wrong: list[HashedFile] = []
 
     def plan(self) -> Pushed:
-        """Return what would be done, as far as sizes tell."""
+        """Return the expected result, judged by file sizes."""
         self._find_manifest()
         there = self.store.entries()
         missing = [file for file in self.files if there.get(file.name, StoredFile(-1)).size_bytes != file.size_bytes]
@@ -133,7 +134,7 @@ class PushJob:
         return self._result({file.name: file.size_bytes for file in missing})
 
     def run(self) -> Pushed:
-        """Do it.
+        """Push the record set.
 
         Raises:
             RecordError: As `push`.
@@ -146,16 +147,16 @@ class PushJob:
             crash_point("push.complete")
             if not self._is_published:
                 self._put_manifest()
-            if self.replace:  # also if the manifest is there: an interrupted call may have left old files
+            if self.replace:  # even if the manifest exists: an interrupted call may have left old files
                 self._remove_others()
         finally:
             self._claim.release()
         return self._result(self._sent)
 
     def _begin(self) -> None:
-        """Claim the address before the first change, and look again: another process may have published meanwhile.
+        """Claim the address before the first change, then check again: another process may have published.
 
-        Before each further change, see that nobody took the claim.
+        Before each further change, check that the claim is still ours.
         """
         with self._claiming:
             if not self._claim.is_held:
@@ -169,7 +170,7 @@ class PushJob:
             raise self._claim.other()
 
     def _find_manifest(self) -> bytes | None:
-        """Return the manifest that is there, ours or one that is to be replaced."""
+        """Return the store's manifest, ours or one to be replaced."""
         data = read_manifest(self.store)
         self._replaces = data not in (None, self._data)
         if data is None or data == self._data or self.replace:
@@ -185,7 +186,7 @@ class PushJob:
         )
 
     def _send_all(self, files: Sequence[HashedFile]) -> None:
-        """Send what is not there, and see that it is."""
+        """Send missing files and verify them."""
         progress = self.progress or default_progress()
         progress.begin(f"pushing {self.path.name}", sum(file.size_bytes for file in files))
         for number in range(_ROUNDS):
@@ -201,7 +202,7 @@ class PushJob:
         )
 
     def _round(self, files: Sequence[HashedFile], crew: Crew, *, is_first: bool) -> list[HashedFile]:
-        """Look at what is there, send what is not; return what was sent."""
+        """Check the store's files, send the missing ones; return the files sent."""
         there = self.store.entries()
 
         def work(file: HashedFile) -> bool:
@@ -231,16 +232,16 @@ class PushJob:
                 return True
             was_sent = file.name in self._sent
             if not entry.etag and was_sent:
-                return True  # the store has no checksum, and said that it took the file
+                return True  # the store has no checksum, but confirmed the upload
             if not entry.etag and self._is_published:
                 self._is_compared = False
                 return True
             if entry.etag and self._replaces and not was_sent:
-                return False  # of the set that is replaced
+                return False  # from the set to be replaced
         return stored_hash(self.store, file.name, file.size_bytes, crew) == file.hash
 
     def _checksums_of(self, file: HashedFile, crew: Crew) -> Checksums:
-        """Read a local file, once."""
+        """Return a local file's checksums, reading it once."""
         found = self._checksums.get(file.name)
         if found is None:
             path = self.path / file.name
@@ -258,7 +259,7 @@ class PushJob:
         return found
 
     def _put_manifest(self) -> None:
-        """Make it a record set, and see that it is."""
+        """Publish the record set by storing its manifest, and verify it."""
         there = read_manifest(self.store)
         if there is None:
             self._begin()
@@ -272,7 +273,7 @@ class PushJob:
             )
 
     def _remove_others(self) -> None:
-        """Remove the files of the set that was there before."""
+        """Remove the files of the previous set."""
         ours = {file.name for file in self.files}
         for name in self.store.entries():
             if name.endswith(_OUR_ENDINGS) and name not in ours:
