@@ -1,4 +1,4 @@
-"""`add_field`: a set → the same records with one more field."""
+"""`add_field`: add a field to the records of a set."""
 
 import csv
 import hashlib
@@ -32,12 +32,12 @@ _SHOWN = 10
 
 @dataclass(frozen=True, eq=False)
 class NewField:
-    """A field that a set gets; a `Change`.
+    """A new field; a `Change`.
 
     Attributes:
-        name: Its name.
-        values: Its values, [n, ...].
-        spec: What it is.
+        name: The field's name.
+        values: The field's values, [n, ...].
+        spec: The field's type.
     """
 
     name: str
@@ -45,7 +45,7 @@ class NewField:
     spec: FieldSpec
 
     def to_json(self) -> dict[str, JSON]:
-        """What the new set's manifest says of it."""
+        """The entry in the new set's manifest."""
         data = np.ascontiguousarray(self.values)
         return {"field": {"name": self.name, "digest": hashlib.sha256(data.tobytes()).hexdigest()}}
 
@@ -67,27 +67,27 @@ def add_field(
     """Give each record of a set a value of a new field. Only arrays are written; shards are shared by hard links.
 
     Whole numbers become an int field, numbers with a fraction a float field, texts a class field: the classes are the
-    texts, sorted. In a table numbers with zeros before them, such as postcodes, are texts. Without `output` the set is
-    exchanged in one step.
+    texts, sorted. Numbers with leading zeros in a table, such as postcodes, are texts. Without `output` the set is
+    replaced atomically.
 
     Args:
         records: The record set's directory.
-        values: A table with a header (``.csv``, ``.tsv``): if it has a column "name", its rows are joined with the
-            records by name, else by position; the values are in the column called as the field, or the only other
-            one. A ``.npy`` file, an array or a list: by position. A dict: by name.
+        values: A table with a header (``.csv``, ``.tsv``): rows match records by the column "name" if there is one,
+            else by position; the values are in the column with the field's name, or in the only other one. A ``.npy``
+            file, an array or a list: by position. A dict: by name.
         name: The field's name.
         output: The new set's directory; `records` stays as it is. Default: `records` is replaced.
         refresh: With `output`: as in `OwnOptions`.
-        progress: Receives the progress; told which names no record has.
+        progress: Receives the progress and the names without a record.
 
     Returns:
         The directory of the set with the field.
 
     Raises:
-        ArgumentError: The field is there already, or its name is not valid; records are without a value: they are
-            listed; or the set is at a URL.
-        SourceError: The file cannot be read as such a table.
-        OtherSourceError: `output` holds something else; or another process changed the set meanwhile.
+        ArgumentError: The field already exists, or its name is invalid; records without a value, which are listed; or
+            the set is at a URL.
+        SourceError: The file cannot be read as a table of values.
+        OtherSourceError: `output` holds something else, or another process changed the set during the call.
         ManifestError: There is no record set at `records`.
 
     Examples:
@@ -139,7 +139,7 @@ def _read(path: Path, field: str) -> Mapping[str, Any] | Sequence[Any] | AnyArra
 
 
 def _numbers(texts: Sequence[str]) -> list[Any]:
-    """Turn texts into numbers, if all but the empty ones are numbers in a list file; None for an empty one."""
+    """Parse texts as numbers if all non-empty ones are numbers; None for an empty text."""
     numbers = Cells("", "", [text for text in texts if text], [], is_text=False).numbers()
     kind: type = str if numbers is None else int if numbers.dtype.kind == "i" else np.float32
     return [kind(text) if text else None for text in texts]
@@ -159,7 +159,7 @@ def _joined(reader: RecordReader, given: Mapping[str, Any], progress: Progress) 
 
 
 def _typed(column: Sequence[Any] | AnyArray) -> tuple[AnyArray, FieldSpec]:
-    """Return the values as an array, and what they are."""
+    """Return the values as an array, and their type."""
     if not isinstance(column, np.ndarray) and (empty := [n for n, value in enumerate(column) if value is None]):
         raise ArgumentError(
             f"{len(empty):,} records have no value: position {name_first(list(map(str, empty)), _SHOWN)}."

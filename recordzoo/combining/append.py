@@ -1,4 +1,4 @@
-"""`append`: more records for a set."""
+"""`append`: add records to a set."""
 
 import os
 from pathlib import Path
@@ -27,26 +27,26 @@ def append(
 ) -> Path:
     """Add records to a record set. Its records stay first, with their names and class numbers.
 
-    Shards are shared by hard links, so only arrays are written, and new records that were no record set yet. Without
-    `output` the set is exchanged in one step: a reader sees the old set or the new one. `append` of the same `more` a
-    second time changes nothing.
+    Shards are shared by hard links: only arrays are written, and new records that are not a record set yet. Without
+    `output` the set is replaced atomically: a reader sees the old set or the new one. Appending the same `more` again
+    changes nothing.
 
     Args:
         records: The record set's directory.
         more: The new records: a record set's directory, or anything that `recordzoo.prepare` takes; it is prepared
-            first, and its own record set stays. The fields must be the same, stored alike. Classes that the set does
-            not have come behind its own. A name that both have gets the name of `more` in front.
+            first, and its own record set stays. The fields and their encodings must be the same. New classes follow the
+            existing ones. A name that both have is prefixed with the name of `more`.
         output: The new set's directory; `records` stays as it is. Default: `records` is replaced.
-        split: The new records are this split. Default: they keep their splits; splits of one name are put together.
+        split: The split of the new records. Default: they keep their splits; splits of the same name are concatenated.
         refresh: With `output`: as in `OwnOptions`.
         progress: Receives the progress.
 
     Returns:
-        The grown set's directory.
+        The directory of the larger set.
 
     Raises:
         ArgumentError: The sets do not fit together: the message names the field, or the classes; or one is at a URL.
-        OtherSourceError: `output` holds something else; or another process changed the set meanwhile.
+        OtherSourceError: `output` holds something else, or another process changed the set during the call.
         ManifestError: There is no record set at `records`.
         RecordZooError: As `prepare`, of `more`.
 
@@ -79,7 +79,7 @@ def _prepared(more: str | os.PathLike[str], progress: Progress | None) -> str | 
 
 
 def _has(reader: RecordReader, digest: str) -> bool:
-    """Whether a set with this digest was the last that was appended."""
+    """Whether a set with this digest was the last one appended."""
     made_of = reader.manifest.metadata.get("made_of")
     sets = made_of.get("sets") if isinstance(made_of, dict) and made_of.get("names") == "kept" else None
     return isinstance(sets, list) and bool(sets) and isinstance(sets[-1], dict) and sets[-1].get("digest") == digest

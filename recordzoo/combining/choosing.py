@@ -1,4 +1,4 @@
-"""Indices and classes as a user gives them → numbers."""
+"""Convert indices and classes given by a user to numbers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ def checked_indices(indices: Sequence[int] | NDArray[np.integer[Any]]) -> NDArra
     """Return indices as int64 [n].
 
     Raises:
-        ArgumentError: They are no row of whole numbers.
+        ArgumentError: The indices are not a sequence of integers.
     """
     found = np.asarray(indices)
     if not found.size:
@@ -26,10 +26,10 @@ def checked_indices(indices: Sequence[int] | NDArray[np.integer[Any]]) -> NDArra
 
 
 def class_numbers(reader: RecordReader, classes: Sequence[str | int]) -> tuple[int, ...]:
-    """Return the numbers of classes that are given by name, or by number. An int is a number first.
+    """Return the numbers of classes given by name or number. An int is tried as a number first.
 
     Raises:
-        ArgumentError: There is no such class, or several have one name.
+        ArgumentError: There is no such class, or several have the same name.
     """
     labels = load_labels(reader)
     if labels is None:

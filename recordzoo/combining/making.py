@@ -1,4 +1,4 @@
-"""What all functions of this room share: a combined set is made, is there already, or grows where it is."""
+"""Build a combined set, reuse an existing one, or extend a set in place; shared by all functions of this room."""
 
 import os
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from recordzoo.records.reader import RecordReader
 
 
 class How(TypedDict, total=False):
-    """How the parts become one set, as `CombinedRecipe` takes it."""
+    """The options of `CombinedRecipe`."""
 
     unite: bool
     keeps_names: bool
@@ -30,7 +30,7 @@ class How(TypedDict, total=False):
 def make_combined(
     parts: Sequence[SetPart], output: str | os.PathLike[str], options: Options, **how: Unpack[How]
 ) -> Path:
-    """Make a set of the parts, unless it is there.
+    """Combine the parts into a set, unless it exists.
 
     Raises:
         ArgumentError: The parts do not fit together; or `output` is one of the sets, or a URL.
@@ -46,18 +46,18 @@ def make_combined(
             LinkJob(recipe, progress, replace=to_make.refresh is True).run()
         else:
             ensure(recipe, place.parent, to_make)
-        _check_same(place, recipe)  # another process may have been faster, with something else
+        _check_same(place, recipe)  # another process may have published something else first
     return place
 
 
 def make_linked(
     parts: Sequence[SetPart], output: str | os.PathLike[str] | None, options: Options, **how: Unpack[How]
 ) -> Path:
-    """Make a set that shares the shards of the parts; without `output` in the place of the first one.
+    """Build a set that shares the shards of the parts; without `output`, replace the first part.
 
     Raises:
         ArgumentError: A set is at a URL; or as `make_combined`.
-        OtherSourceError: `output` holds something else; or another process changed the set meanwhile.
+        OtherSourceError: `output` holds something else, or another process changed the set during the call.
     """
     for part in parts:
         if not isinstance(part.reader.path, Path):
@@ -79,7 +79,7 @@ def make_linked(
 
 
 def _may_link(parts: Sequence[SetPart], options: Options) -> bool:
-    """Whether the new set can share the shards of the parts, as they are.
+    """Whether the new set can share the unmodified shards of the parts.
 
     Not if records were left out: their values would stay in the shards, and `push` would publish them.
     """
@@ -102,7 +102,7 @@ def _place(parts: Sequence[SetPart], output: str | os.PathLike[str]) -> Path:
 
 
 def _check_same(place: Path, recipe: CombinedRecipe) -> None:
-    """Compare what is there with what is asked for."""
+    """Compare the existing set with the requested one."""
     if not recipe.is_of(RecordReader(place).manifest, place):
         sets = ", ".join(part.name for part in recipe.parts)
         raise OtherSourceError(

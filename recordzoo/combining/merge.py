@@ -1,4 +1,4 @@
-"""`merge`: the records of several sets, one after another, as one set."""
+"""`merge`: concatenate the records of several sets."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -23,35 +23,35 @@ def merge(
     splits: Mapping[str, str] | None = None,
     **options: Unpack[OwnOptions],
 ) -> Path:
-    """Store the records of several sets, one after another, as one record set; `recordzoo.open` opens it.
+    """Concatenate the records of several sets in a new record set; `recordzoo.open` opens it.
 
-    The sets must have the same fields, stored alike, and the same variant. Splits of one name are put together. A name
-    that several sets have gets its set's name in front: ``a/0001.jpg``.
+    The sets must have the same fields, encodings and variant. Splits of the same name are concatenated. A name that
+    several sets have is prefixed with its set's name: ``a/0001.jpg``.
 
     The new set shares the shards of the sets by hard links; on another file system they are cloned or copied. Values
-    are copied, in parallel and their CRC-32s compared, if a set is at a URL, or one of the options `executor`,
-    `shard_bytes`, `num_shards`, `on_error` and `check_images` is given. The same sets and options give the same bytes
-    each time. What is there already is left alone if it was made of these sets.
+    are copied in parallel, with their CRC-32s compared, if a set is at a URL or if one of the options `executor`,
+    `shard_bytes`, `num_shards`, `on_error` and `check_images` is given. The same sets and options always give the same
+    bytes. An existing set made from these sets is left unchanged.
 
     Args:
         sets: The record sets: directories or URLs.
         output: The new set's directory: ``all.records``.
-        classes: "equal": the sets must have the same classes. "union": classes are united by name, in the order in
-            which they come, and labels get their new numbers.
-        splits: All records of a set are this split of the new one; its own splits are left out. By set, as given in
-            `sets`: ``{"a.records": "train", "b.records": "val"}``.
+        classes: "equal": the sets must have the same classes. "union": classes are united by name, in order of first
+            appearance, and labels are renumbered.
+        splits: For sets as given in `sets`, the one split of all their records; their own splits are dropped:
+            ``{"a.records": "train", "b.records": "val"}``.
         **options: See `OwnOptions`.
 
     Returns:
         The new set's directory.
 
     Raises:
-        ArgumentError: The sets do not fit together: the message names the field, or the classes; or an argument has no
-            valid value.
+        ArgumentError: The sets do not fit together: the message names the field, or the classes; or an argument is
+            invalid.
         CorruptRecordError: A value is damaged; nothing is published.
         OtherSourceError: `output` holds something else.
         ManifestError: There is no record set at a path.
-        PrepareError: The disk is full, or a process was killed; what is finished is kept.
+        PrepareError: The disk is full, or a process was killed; finished work is kept.
 
     Examples:
         >>> import recordzoo

@@ -1,4 +1,4 @@
-"""`split`: a set → the same records with the splits train and val."""
+"""`split`: divide the records of a set into the splits train and val."""
 
 import os
 from pathlib import Path
@@ -26,9 +26,8 @@ def split(
 ) -> Path:
     """Divide the records of a set into the splits train and val, in a new set that shares its shards.
 
-    Each class has the same share of val, as far as its number allows. The same set, share and seed give the same
-    division. If the set has a split train, that is divided, and its other splits stay; otherwise all records that are
-    in no split.
+    Each class has the same share of val, up to rounding. The same set, share and seed give the same division. If the
+    set has a split train, that split is divided and the others stay; otherwise all records without a split are divided.
 
     Args:
         records: The record set's directory; it stays as it is.
@@ -60,7 +59,7 @@ def split(
 
 
 def split_place(records: str | os.PathLike[str]) -> Path:
-    """Return where the divided set of a set goes by default: beside it."""
+    """Return the default path of the divided set: beside the original."""
     path = Path(records).expanduser().absolute()
     return path.with_name(f"{path.name.removesuffix(ENDING)}-split{ENDING}")
 

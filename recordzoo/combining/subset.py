@@ -1,4 +1,4 @@
-"""`subset`: some records of a set as a new set; or some samples of an open dataset, without copying."""
+"""`subset`: select records of a set into a new set, or samples of an open dataset without copying."""
 
 import os
 from collections.abc import Sequence
@@ -44,14 +44,14 @@ def subset(
     output: str | os.PathLike[str] | None = None,
     **options: Unpack[OwnOptions],
 ) -> Any:
-    """Take some records of a set: all that fit `split`, `indices` and `classes`, of which at least one is given.
+    """Select the records that match `split`, `indices` and `classes`; at least one of them is required.
 
     Without `output` nothing is copied: the result is a dataset that shows only these samples, with the transforms of
     the given one. `RecordLoader` reads it as fast as the given one. With `output` a new record set is stored: values
-    are copied as they are, in parallel, and their CRC-32s compared; an interrupted call goes on where it was.
+    are copied unchanged, in parallel, and their CRC-32s compared; an interrupted call can be resumed.
 
-    With `classes`, the result has these classes only, numbered from 0 in the order in which they are given; otherwise
-    the classes and their numbers stay. With `output`, splits keep those records that are left.
+    With `classes`, the result has only these classes, numbered from 0 in the given order; otherwise the classes and
+    their numbers stay. With `output`, splits keep their selected records.
 
     Args:
         records: A record set's directory or URL. Without `output` also a dataset of this package.
@@ -62,15 +62,15 @@ def subset(
         **options: See `OwnOptions`; only with `output`.
 
     Returns:
-        With `output` its path. Without: a dataset of the same class; of datasets other than class folders, where
-        `classes` must not be given, a ``torch.utils.data.Subset``.
+        With `output`, its path. Without: a dataset of the same class; for datasets other than class folders, which do
+        not take `classes`, a ``torch.utils.data.Subset``.
 
     Raises:
-        ArgumentError: There is no such class, index or split; no record is left; or nothing is given.
+        ArgumentError: There is no such class, index or split; no record is selected; or no criterion is given.
         CorruptRecordError: A value is damaged; nothing is published.
         OtherSourceError: `output` holds something else.
         ManifestError: There is no record set at `records`.
-        PrepareError: The disk is full, or a process was killed; what is finished is kept.
+        PrepareError: The disk is full, or a process was killed; finished work is kept.
 
     Examples:
         >>> import recordzoo

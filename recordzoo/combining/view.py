@@ -29,7 +29,7 @@ def view(
     """Return the chosen samples of a dataset, or of a record set; the arguments are those of `recordzoo.subset`.
 
     Raises:
-        ArgumentError: There is no such class, index or split; no sample is left; or the dataset is none of
+        ArgumentError: There is no such class, index or split; no sample is selected; or the dataset does not belong to
             this package, or its samples were changed.
     """
     dataset = zoo.open(records) if isinstance(records, str | os.PathLike) else records
@@ -41,7 +41,7 @@ def view(
     items = dataset._ITEMS
     if hasattr(type(dataset), items) and not dataset._is_as_opened(items):
         raise ArgumentError("The samples of the dataset were changed. Choose from a new one, then change those.")
-    # Others than class folders, and a user's own with a __getitem__, may make samples of more than the selection.
+    # Datasets other than class folders, or with a __getitem__ of their own, may use more than the selection.
     is_plain = isinstance(dataset, ClassFolderDataset) and not dataset._label_problem(ClassFolderDataset, items)
     if classes is not None and not (is_plain and dataset._selection.has_labels):
         raise ArgumentError(
@@ -68,7 +68,7 @@ def view(
 
 
 def _numbers(dataset: Any, classes: Sequence[str | int]) -> tuple[int, ...]:
-    """Return the numbers of classes: of a view, in which some have new ones, and of another target, those it shows."""
+    """Return the numbers of classes as the dataset shows them: a view or another target may renumber them."""
     selection = dataset._selection
     if "classes" not in vars(dataset) and selection.column == selection.reader.manifest.label_field:
         return Choice(labels=class_numbers(dataset._selection.reader, classes)).labels or ()
@@ -83,7 +83,7 @@ def _numbers(dataset: Any, classes: Sequence[str | int]) -> tuple[int, ...]:
 
 
 def _in_split(selection: Selection, split: str | None) -> NDArray[np.int64]:
-    """Return the indices of a dataset that are in a split: in the split's order if the dataset shows all records."""
+    """Return a dataset's indices in a split, in the split's order if the dataset shows all records."""
     everything = selection.all_positions()
     if split is None:
         return np.arange(len(everything), dtype=np.int64)
@@ -97,7 +97,7 @@ def _in_split(selection: Selection, split: str | None) -> NDArray[np.int64]:
 
 
 def _shown(dataset: Any, chosen: NDArray[np.int64], labels: tuple[int, ...] | None) -> Any:
-    """Return a copy of a dataset that shows other samples; its lists are made anew when they are asked for."""
+    """Return a copy of a dataset that shows other samples; its derived lists are rebuilt on access."""
     twin: Any = copy.copy(dataset)
     selection = dataset._selection
     positions = selection.positions(chosen)
