@@ -1,1 +1,1 @@
-"""A record set → files that other programs read: a folder, WebDataset, TFRecord, parquet, a zip."""
+"""Export a record set to files that other programs read: a folder, WebDataset, TFRecord, parquet, a zip."""

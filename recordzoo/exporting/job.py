@@ -1,4 +1,4 @@
-"""`export`: the whole sentence. The output is put together beside its place, and appears there by one rename."""
+"""`export`: write the output to a temporary directory beside its destination; publish it with one rename."""
 
 import contextlib
 import json
@@ -30,23 +30,23 @@ from recordzoo.publish.publishing import never, publish
 from recordzoo.records.reader import RecordReader
 
 NOTE_NAME = ".recordzoo-export.json"
-"""In the output: which record set it was made of, and how."""
+"""File in the output that names its record set and options."""
 
-_LAYOUT = 1  # raised when another recordzoo writes the same set otherwise
+_LAYOUT = 1  # raise it when the same set gives other files
 _ONE_PROCESS_BYTES = 256 << 20  # two processes took 1.8 s of CPU time more than one, for 27 MB (2026-11-23)
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What an export did.
+    """The result of an export.
 
     Attributes:
         path: The output.
         to: Its format.
         splits: The number of samples of each split; one split "" if the set has none.
-        num_files: How many files were written for the samples.
-        num_bytes: Their size.
-        was_ready: Whether it was there already; then nothing was counted.
+        num_files: Number of sample files written.
+        num_bytes: Size of these files.
+        was_ready: Whether the output already existed; the numbers are then not counted.
     """
 
     path: Path
@@ -73,33 +73,33 @@ def export(
     * "folder": a tree of class folders, as torchvision's ``ImageFolder`` reads it.
     * "webdataset": tar files with ``.jpg``, ``.cls`` and ``.json`` for each sample.
     * "tfrecord": files of ``tf.train.Example`` with ImageNet's keys.
-    * "parquet": what ``datasets.load_dataset`` reads, with the features ``Image`` and ``ClassLabel``.
+    * "parquet": files for ``datasets.load_dataset``, with the features ``Image`` and ``ClassLabel``.
     * "zip": the tree of class folders in a zip.
 
-    The output appears when it is complete. What is finished before an interruption is kept, and the same call goes on
-    from there; a zip is written from its start again. The same record set gives the same samples in the same files,
-    with any number of workers. Images that are stored as pixels become PNG files.
+    The output appears when it is complete. After an interruption, the same call continues with the finished files; a
+    zip is restarted. The same record set gives the same samples in the same files, with any number of workers. Images
+    stored as pixels become PNG files.
 
     Args:
         source: The record set's directory, or its URL.
-        output: The directory that is made; of a zip the file.
+        output: The directory to create; for a zip, the file.
         to: The format.
-        split: The split, or several. Default: all, which must not share samples; samples of no split are then the
-            split "rest".
+        split: The split, or several. Default: all, which must not share samples; samples without a split form the split
+            "rest".
         shard_bytes: Target size of a file in bytes. Default: 256 MiB.
-        workers: Processes that write. Default: the cores that this process may use, 8 at most; one for less than
-            256 MiB.
-        refresh: Replace another export at `output`. Default: that is an error.
+        workers: Number of processes. Default: the cores available to this process, at most 8; one for less than 256
+            MiB.
+        refresh: Replace another export at `output`. Default: raise.
         progress: Receives the progress. Default: as in `PrepareOptions`.
 
     Returns:
         The output.
 
     Raises:
-        ArgumentError: An argument has no valid value, or splits share samples.
+        ArgumentError: An argument is invalid, or splits share samples.
         OtherSourceError: Something else is at `output`, or the record set has no images.
         CorruptRecordError: A stored value is damaged.
-        PrepareError: The disk is full, a process was killed, or a package is missing; what is finished is kept.
+        PrepareError: The disk is full, a process was killed, or a package is missing; finished files are kept.
 
     Examples:
         >>> import recordzoo
@@ -148,7 +148,7 @@ class ExportJob:
         self._progress = progress
 
     def run(self, *, workers: int | None = None, refresh: bool = False) -> Exported:
-        """Do it.
+        """Run the export.
 
         Raises:
             RecordZooError: As `export`.
@@ -181,7 +181,7 @@ class ExportJob:
         return _read_note(path) is not None
 
     def _is_ready(self, refresh: bool) -> bool:
-        """Whether this export is there."""
+        """Whether this export already exists."""
         if not os.path.lexists(self.path):
             return False
         there = _read_note(self.path)

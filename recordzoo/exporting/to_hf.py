@@ -1,4 +1,4 @@
-"""`to_hf`: a record set → a `datasets.Dataset`, or a `DatasetDict` of its splits."""
+"""`to_hf`: convert a record set to a `datasets.Dataset`, or to a `DatasetDict` of its splits."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -18,36 +18,36 @@ from recordzoo.records.reader import RecordReader
 if TYPE_CHECKING:
     import datasets
 
-_DEFAULT_SPLIT = "train"  # what `datasets` calls data without splits
+_DEFAULT_SPLIT = "train"  # the name in `datasets` for data without splits
 
 
 def to_hf(
     dataset: Any, split: str | None = None, *, cache_dir: str | os.PathLike[str] | None = None
 ) -> Union["datasets.Dataset", "datasets.DatasetDict"]:
-    """Return a record set as a Hugging Face dataset: stored images untouched, labels, names of classes, other fields.
+    """Convert a record set to a Hugging Face dataset: unchanged stored images, labels, class names, other fields.
 
     The columns are "image" (`Image`), "label" (`ClassLabel` if the classes have names), "name" and the other fields.
     Pixels that are stored raw become PNG. Numbers keep their dtype. JSON becomes text, numbers, structs or lists if all
-    records are alike, otherwise `Json`.
+    records have the same structure, otherwise `Json`.
 
-    `datasets` writes the rows into Arrow files in its cache, 100 at a time, and maps these: they take as much room as
-    the record set, and little memory. The same record set is not written twice.
+    `datasets` writes the rows into Arrow files in its cache, 100 at a time, and maps them: they take as much disk space
+    as the record set, and little memory. The same record set is not written twice.
 
     Args:
-        dataset: A record set's path or URL, a `RecordReader`, a dataset of this package, or a `Subset` of one: then its
-            samples in its order, with its labels, without its transforms.
-        split: A split of the record set. Default: all splits, as a `DatasetDict`, with a split "rest" for records that
-            are in none; without splits, or for a dataset, a `Dataset`.
-        cache_dir: Where `datasets` writes. Default: its own cache.
+        dataset: A record set's path or URL, a `RecordReader`, a dataset of this package, or a `Subset` of one. A
+            dataset gives its samples, order and labels, without its transforms.
+        split: A split of the record set. Default: all splits, as a `DatasetDict`, with a split "rest" for records
+            without a split; without splits, or for a dataset, a `Dataset`.
+        cache_dir: Cache directory of `datasets`. Default: its own.
 
     Returns:
-        A `datasets.Dataset`; a `datasets.DatasetDict` of the splits if there are any and none is asked for.
+        A `datasets.Dataset`; a `datasets.DatasetDict` if there are splits and `split` is not given.
 
     Raises:
-        ArgumentError: There is no such split, or the dataset is none of this package or was changed.
+        ArgumentError: There is no such split, or the dataset does not belong to this package or was changed.
         OtherSourceError: There are no images.
         PrepareError: datasets is not installed.
-        CorruptRecordError: What is stored is not what was written.
+        CorruptRecordError: A stored value is damaged.
 
     Examples:
         >>> rows = recordzoo.to_hf("my.records", split="train")
@@ -81,9 +81,9 @@ class _Chosen:
 
     Attributes:
         positions: Their positions, int64 [n].
-        labels: Their labels, int64 [n]; None for those of the record set.
-        classes: The names of the labels.
-        is_whole: Whether a record set was given, and not a dataset.
+        labels: Their labels, int64 [n]; None: the record set's labels.
+        classes: The class names.
+        is_whole: Whether a record set was given, not a dataset.
     """
 
     reader: RecordReader
@@ -97,7 +97,7 @@ class _Chosen:
 
 
 def _chosen(dataset: Any) -> _Chosen:
-    """Find which records are meant."""
+    """Find the chosen records."""
     if isinstance(dataset, str | os.PathLike | Url):
         place = dataset if is_url(dataset) else os.path.expanduser(os.fspath(dataset))
         dataset = RecordReader(place)
@@ -126,7 +126,7 @@ def _has_labels(selection: Any) -> bool:
 
 
 def _splits(reader: RecordReader) -> dict[str, NDArray[np.int64]]:
-    """Return the positions of each split; of those that share samples, too."""
+    """Return the positions of each split; splits may share samples."""
     try:
         return chosen_splits(reader, None)
     except ArgumentError:
@@ -139,7 +139,7 @@ def _split_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class _Rows:
-    """What rows are made of. It pickles, and its pickle is what `datasets` knows the rows by."""
+    """Generates the rows. `datasets` identifies the rows by this object's pickle."""
 
     content: Content
     columns: Sequence[HFColumn]

@@ -1,4 +1,4 @@
-"""Shards → files: in this process, or in several, because PNG, CRC-32C and Parquet take CPU time; what is finished."""
+"""Write shards to files, in one or several processes (PNG, CRC-32C and Parquet take CPU time); track finished ones."""
 
 import functools
 import json
@@ -21,15 +21,15 @@ from recordzoo.base.workers import killed, serve
 from recordzoo.formats.writing import Shard, Writer, Written
 from recordzoo.publish.build import Build
 
-_FOLDER = ".finished"  # a file for each finished shard, written when the shard is on the disk
+_FOLDER = ".finished"  # one file per finished shard, written after the shard is synced
 
 
 class Finished:
-    """The finished shards. What no finished shard counts is removed.
+    """The finished shards. Files that belong to no finished shard are removed.
 
     Args:
-        folder: Where the output is put together.
-        shards: All of its shards.
+        folder: The build directory of the output.
+        shards: All shards.
     """
 
     def __init__(self, folder: Path, shards: Sequence[Shard]) -> None:
@@ -47,7 +47,7 @@ class Finished:
 
     @property
     def num_files(self) -> int:
-        """How many files they have."""
+        """The number of their files."""
         return sum(len(written.files) for written in self._found.values())
 
     @property
@@ -56,7 +56,7 @@ class Finished:
         return sum(sum(written.files.values()) for written in self._found.values())
 
     def add(self, name: str, written: Written) -> None:
-        """Count a shard, whose files are synced."""
+        """Record a shard whose files are synced."""
         crash_point("export.written")
         for folder in {(self._output / file).parent for file in written.files}:
             durable.sync_directory(folder)
@@ -65,15 +65,15 @@ class Finished:
         crash_point("export.counted")
 
     def in_order(self, shards: Sequence[Shard]) -> list[Written]:
-        """Return all shards' files, in the order of the shards."""
+        """Return the files of all shards, in shard order."""
         return [self._found[shard.name] for shard in shards]
 
     def forget(self) -> None:
-        """Remove what only an interrupted export needs."""
+        """Remove the files needed only to resume."""
         shutil.rmtree(self._folder)
 
     def _read(self, name: str) -> Written | None:
-        """Return a finished shard, all of whose files are there."""
+        """Return a finished shard, or None if any of its files is missing."""
         try:
             written = Written(**json.loads((self._folder / f"{name}.json").read_bytes()))
             complete = all((self._output / file).stat().st_size == size for file, size in written.files.items())
@@ -82,7 +82,7 @@ class Finished:
         return written if complete else None
 
     def _sweep(self) -> None:
-        """Remove files that are not counted: unlinked, so that a process that only looked dead writes nowhere."""
+        """Unlink unrecorded files; a process that only looked dead then writes to nothing visible."""
         counted = {os.path.normpath(name) for written in self._found.values() for name in written.files}
         for parent, folders, names in os.walk(self._output):
             if _FOLDER in folders:
@@ -96,7 +96,7 @@ class Finished:
 def write(
     writer: Writer, shards: Sequence[Shard], finished: Finished, build: Build, workers: int, progress: Progress
 ) -> None:
-    """Write all shards that are not finished.
+    """Write all unfinished shards.
 
     Raises:
         PrepareError: A process was killed.
@@ -133,7 +133,7 @@ def _collect(
     places: int,
     progress: Progress,
 ) -> None:
-    """Hand out shards, a few ahead, and count those that come back."""
+    """Submit shards, a few ahead, and record the finished ones."""
     waiting, running = list(reversed(todo)), dict[Future[tuple[Written, int]], Shard]()
     while waiting or running:
         build.check()
@@ -151,11 +151,11 @@ _writers: list[Writer] = []
 
 
 def _bring(writer: Writer) -> None:
-    """In a worker process: keep how samples are written."""
+    """Keep the writer, in a worker process."""
     _writers[:] = [writer]
 
 
 def _write(shard: Shard, folder: Path) -> tuple[Written, int]:
-    """In a worker process: write a shard; also return its stored bytes."""
+    """Write a shard in a worker process; return its files and its stored bytes."""
     sizes: list[int] = []
     return _writers[0].write(shard, folder, sizes.append), sum(sizes)
