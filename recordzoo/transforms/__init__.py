@@ -1,1 +1,1 @@
-"""A list of transforms → a plan of what happens to each image."""
+"""Read a list of transforms into a plan for each image."""

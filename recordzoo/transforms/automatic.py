@@ -29,8 +29,8 @@ class AutomaticStep(Step):
 
     Attributes:
         magnitudes: The operations.
-        num_operations: How many are drawn.
-        magnitude: The index of each operation's magnitude; None: drawn too.
+        num_operations: Number of operations drawn.
+        magnitude: The index of each operation's magnitude; None: drawn at random.
         fill: The color outside of a moved image.
     """
 
@@ -44,7 +44,7 @@ class AutomaticStep(Step):
 
     @property
     def num_draws(self) -> int:  # type: ignore[override]  # it depends on the transform
-        """Operation, magnitude and sign of each."""
+        """Draws for operation, magnitude and sign of each."""
         return 3 * self.num_operations
 
     @override
@@ -100,11 +100,11 @@ class PolicyStep(Step):
 
 
 def named_changes(name: str, magnitude: float, fill: Any) -> list[PixelOp]:
-    """Return what an operation of torchvision's automatic augmentations does.
+    """Return the changes made by an operation of torchvision's automatic augmentations.
 
     Args:
         name: torchvision's name.
-        magnitude: With its sign. Of "Solarize" a threshold of 0 to 255.
+        magnitude: The signed magnitude; for "Solarize" a threshold of 0 to 255.
         fill: The color outside of a moved image.
 
     Raises:
@@ -188,7 +188,7 @@ def _magnitudes(transform: Any, num_bins: int) -> Magnitudes:
     try:
         for name, (magnitudes, _) in found((224, 224)).items():
             named_changes(name, magnitudes[0] if magnitudes else 0.0, None)
-    except (AttributeError, KeyError, TypeError, ValueError) as err:  # of torchvision's private table
+    except (AttributeError, KeyError, TypeError, ValueError) as err:  # the table is private to torchvision
         raise UnknownTransformError("this torchvision has another table of its magnitudes") from err
     return found
 

@@ -1,4 +1,4 @@
-"""Transforms that change the pixels of PIL images where they are, and `RandomErasing`; each step beside its reader."""
+"""Transforms that change colors of PIL images, and `RandomErasing`; each step beside its reader."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -32,12 +32,12 @@ class ColorJitterStep(Step):
     """`ColorJitter`: brightness, contrast, saturation and hue in a random order.
 
     Attributes:
-        ranges: From where to where each factor is drawn, by the name of the operation; None leaves it out.
+        ranges: The range of each factor, by the operation's name; None: the operation is skipped.
     """
 
     ranges: Mapping[str, tuple[float, float] | None]
 
-    num_draws = 5  # of each operation the factor, then their order
+    num_draws = 5  # a factor per operation, then their order
     keeps_size = True
 
     @override
@@ -59,7 +59,7 @@ class BlurStep(Step):
 
     Attributes:
         window: Width and height of the window, both odd.
-        sigma: From where to where its sigma is drawn.
+        sigma: The range of sigma.
     """
 
     window: tuple[int, int]
@@ -84,7 +84,7 @@ class RandomErasingStep(Step):
     ratio: tuple[float, float]
     values: tuple[float, float, float]
 
-    num_draws = 3 + 2 * ATTEMPTS  # whether, top, left; then area and aspect ratio of each attempt
+    num_draws = 3 + 2 * ATTEMPTS  # decision, top, left; then area and aspect ratio of each attempt
     keeps_size = True
 
     @override
@@ -104,7 +104,7 @@ class RandomErasingStep(Step):
 
 
 def of_pictures(read: Callable[[Any], Step]) -> StepReader:
-    """Make a reader that takes PIL images only: of tensors torchvision computes other bytes."""
+    """Restrict a reader to PIL images: torchvision computes other bytes for tensors."""
 
     def reader(plan: Plan, transform: Any) -> Plan:
         if plan.is_tensor:
@@ -115,7 +115,7 @@ def of_pictures(read: Callable[[Any], Step]) -> StepReader:
 
 
 def sometimes(name: str, *attributes: str) -> StepReader:
-    """Read a transform that does one operation with probability `p`; the attributes are the operation's arguments."""
+    """Read a transform that applies one operation with probability `p`; the attributes are the operation's arguments."""
 
     def read(transform: Any) -> Step:
         arguments = tuple(getattr(transform, attribute) for attribute in attributes)

@@ -18,8 +18,8 @@ class SomeOfStep(Step):
 
     Attributes:
         steps: The steps of each transform.
-        choose: Random numbers -> the numbers of the transforms that happen, in their order.
-        num_choosing: How many random numbers that needs.
+        choose: Random numbers -> the indices of the chosen transforms, in order.
+        num_choosing: Random numbers needed by `choose`.
     """
 
     steps: Sequence[Sequence[Step]]
@@ -31,12 +31,12 @@ class SomeOfStep(Step):
 
     @functools.cached_property
     def num_draws(self) -> int:  # type: ignore[override]  # computed once
-        """Those for choosing, then those of all steps."""
+        """The draws for choosing, then those of all steps."""
         return self.num_choosing + sum(step.num_draws for steps in self.steps for step in steps)
 
     @property
     def is_exact(self) -> bool:  # type: ignore[override]  # read-only
-        """Whether all are."""
+        """Whether all steps are exact."""
         return all(step.is_exact for steps in self.steps for step in steps)
 
     @override

@@ -16,7 +16,7 @@ from recordzoo.transforms.plan import Plan, UnknownTransformError, is_v2, with_s
 from recordzoo.transforms.steps import Action, Arithmetic, Crop, Draws, Flip, Resampling, Resize, Size, Step, between
 
 ATTEMPTS = 10
-"""How often torchvision tries to find a box of a random area and aspect ratio."""
+"""torchvision's attempts to find a box of a random area and aspect ratio."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class RandomResizedCropStep(Step):
     """`RandomResizedCrop`.
 
     Attributes:
-        resamplings: How to resample; timm draws one of several for each image.
+        resamplings: The resampling methods; timm draws one for each image.
     """
 
     size: Size
@@ -36,7 +36,7 @@ class RandomResizedCropStep(Step):
 
     @cached_property
     def num_draws(self) -> int:  # type: ignore[override]  # computed once
-        """Which resampling if there are several, area and aspect ratio of each attempt, top and left."""
+        """The resampling if there are several, area and aspect ratio of each attempt, top and left."""
         return (len(self.resamplings) > 1) + 2 * ATTEMPTS + 2
 
     @override
@@ -169,7 +169,7 @@ class RandomFlipStep(Step):
 
 
 def _centered(have: int, want: int) -> tuple[int, int]:
-    """Return where a centered crop starts, as torchvision rounds it, and its length."""
+    """Return start and length of a centered crop, rounded as in torchvision."""
     if want > have:
         return -((want - have) // 2), want
     return round((have - want) / 2.0), want
@@ -192,7 +192,7 @@ def resize(plan: Plan, transform: Any) -> Plan:
     if not isinstance(size, Sequence) or not all(isinstance(side, int) and side > 0 for side in size):
         raise UnknownTransformError("it has no size of whole numbers")
     if transform.max_size is not None and (len(size) == 2 or transform.max_size <= size[0]):
-        raise UnknownTransformError("size and max_size contradict each other")  # torchvision says so when it is called
+        raise UnknownTransformError("size and max_size contradict each other")  # torchvision raises when called
     resampling = _resampling(plan, transform, transform.interpolation)
     return _before_float(plan, ResizeStep(tuple(size), transform.max_size, resampling))
 
@@ -213,7 +213,7 @@ def random_crop(plan: Plan, transform: Any) -> Plan:
 
 
 def flip(plan: Plan, transform: Any) -> Plan:
-    """Read `RandomHorizontalFlip`; it changes places only, so it is known for float images too."""
+    """Read `RandomHorizontalFlip`; it only moves values, so float images are supported too."""
     return with_step(plan, RandomFlipStep(float(transform.p)))
 
 
@@ -241,14 +241,14 @@ def _padding(padding: Any, kind: type) -> tuple[int, int, int, int]:
 
 
 def _resampling(plan: Plan, transform: Any, interpolation: Any) -> Resampling:
-    """Read how a transform resamples, and keep torchvision's own function of its version, v1 or v2: they differ."""
+    """Read a transform's resampling; keep torchvision's function of the same version: v1 and v2 differ."""
     functional = v2_functional if is_v2(transform) else v1_functional
     antialias = transform.antialias
 
     def resized(image: Any, size: list[int]) -> Any:
         return functional.resize(image, size, interpolation=interpolation, antialias=antialias)
 
-    # Of PIL images, v2 warns that it antialiases anyway, and v1 raises at names of modes: both must be called.
+    # For PIL images, v2 warns that it antialiases anyway, and v1 rejects names of modes: both must be called.
     is_antialiased = antialias is True if plan.is_tensor else antialias is not False
     is_known = is_antialiased and (plan.is_tensor or is_v2(transform) or type(interpolation) is not str)
     arithmetic: Arithmetic = "Pillow" if not plan.is_tensor else "torch" if is_v2(transform) else "float"
@@ -261,5 +261,5 @@ _FILTERS: dict[Any, str] = {
         (InterpolationMode.BILINEAR, Image.Resampling.BILINEAR),
         (InterpolationMode.BICUBIC, Image.Resampling.BICUBIC),
     )
-    for name in (mode, mode.value, number)  # v2 keeps whichever it was given
+    for name in (mode, mode.value, number)  # v2 keeps the form that was given
 }

@@ -1,7 +1,7 @@
-"""Transforms of v2 that act on an image together with its boxes and masks → a plan.
+"""Build a plan for v2 transforms that act on an image together with its boxes and masks.
 
-`read` reads what happens to the image. Each crop, resize and flip is decided once; v2's own functions do it to boxes
-and masks.
+`read` reads the image's part. Each crop, resize and flip is decided once; v2's own functions apply it to boxes and
+masks.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from recordzoo.transforms.steps import Action, Crop, Draws, Flip, Resize, Step, 
 
 try:
     from torchvision.tv_tensors._dataset_wrapper import VisionDatasetTVTensorWrapper as _Wrapper
-except ImportError:  # another torchvision has it elsewhere
+except ImportError:  # moved in other versions of torchvision
     _Wrapper = None
 
 
@@ -33,7 +33,7 @@ _OF_TARGETS = (v2.SanitizeBoundingBoxes, v2.ClampBoundingBoxes, v2.ConvertBoundi
 """Transforms of boxes only."""
 
 _IMAGES = (Image.Image, tv_tensors.Image, np.ndarray)
-"""What v2's transforms treat as images."""
+"""Types that v2's transforms treat as images."""
 
 _MOVED = tuple(
     getattr(tv_tensors, name) for name in ("BoundingBoxes", "Mask", "KeyPoints") if hasattr(tv_tensors, name)
@@ -42,12 +42,12 @@ _MOVED = tuple(
 
 @dataclass(frozen=True)
 class JointPlan:
-    """What a loader does itself of transforms of images and targets.
+    """The part of joint transforms of images and targets that a loader runs itself.
 
     Attributes:
-        transforms: All of them, as they were written.
-        image: What happens to the image.
-        of_target: What happens to the target, in order: the index of a step of `image`, or a transform.
+        transforms: All transforms, as written.
+        image: The plan for the image.
+        of_target: The operations on the target, in order: the index of a step of `image`, or a transform.
         rest: The first unknown transform and those after it; each takes and returns image and target.
         is_joint: Whether a transform takes image and target together. Otherwise `of_target` is the `target_transform`.
     """
@@ -60,7 +60,7 @@ class JointPlan:
 
     @property
     def is_fused(self) -> bool:
-        """Whether no transform of both and no `target_transform` is left to run as it was written."""
+        """Whether no joint transform and no `target_transform` runs as written."""
         return not self.rest and (self.is_joint or not self.of_target)
 
     def takes(self, target: Any) -> bool:
@@ -68,12 +68,12 @@ class JointPlan:
         return not self.is_joint or not any(isinstance(leaf, _IMAGES) for leaf in pytree.tree_leaves(target))
 
     def decide(self, frame: Frame, target: Any, draws: Draws) -> tuple[list[Action], Any]:
-        """Decide what happens to an image, and transform its target.
+        """Decide the actions on an image, and transform its target.
 
         Args:
             frame: The image.
             target: Its target.
-            draws: As many numbers as `image` needs.
+            draws: The random numbers for `image`.
 
         Returns:
             The image's actions, and the transformed target.
@@ -88,7 +88,7 @@ class JointPlan:
 
 
 def read_joint(transforms: Any) -> JointPlan | None:
-    """Read the transforms of images and targets; None if the first is not known."""
+    """Read joint transforms of images and targets; None if the first is unknown."""
     if type(transforms) is StandardTransform:
         of_image, of_target = transforms.transform, transforms.target_transform
         plan = read_plan(of_image)
@@ -119,7 +119,7 @@ def _read_all(parts: list[Any]) -> JointPlan:
 
 
 class _OfTarget:
-    """A `target_transform` as a transform of image and target."""
+    """Adapts a `target_transform` to take image and target."""
 
     def __init__(self, transform: Callable[[Any], Any]) -> None:
         self._transform = transform
@@ -142,12 +142,12 @@ def _read(plan: Plan, transform: Any) -> Plan:
 
 
 def _moved(target: Any, step: Step, actions: list[Action]) -> Any:
-    """Move the boxes and masks of a target as its image is moved."""
+    """Move the boxes and masks of a target like its image."""
 
     def move(leaf: Any) -> Any:
         if not isinstance(leaf, _MOVED):
             return leaf
-        if isinstance(step, CenterCropStep):  # it rounds differently for boxes
+        if isinstance(step, CenterCropStep):  # rounds differently for boxes
             return functional.center_crop(leaf, list(step.size))
         left = top = 0
         if isinstance(step, RandomCropStep) and any(step.padding):  # float boxes are rounded after either step
@@ -166,12 +166,12 @@ def _moved(target: Any, step: Step, actions: list[Action]) -> Any:
 
 
 def is_wrapped(dataset: Any) -> bool:
-    """Whether a dataset is what torchvision's `wrap_dataset_for_transforms_v2` returns."""
+    """Whether a dataset was returned by torchvision's `wrap_dataset_for_transforms_v2`."""
     return _Wrapper is not None and isinstance(dataset, _Wrapper)
 
 
 def frame_of(image: Any) -> Frame | None:
-    """Return the frame of a dataset's image, decoded or not; None if it is no RGB image."""
+    """Return the frame of a dataset's image, decoded or not; None for an image that is not RGB."""
     if isinstance(image, Deferred) and not image.is_loaded:
         return image.frame
     is_rgb = isinstance(image, Image.Image) and image.mode == "RGB"

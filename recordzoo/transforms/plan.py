@@ -1,4 +1,4 @@
-"""What a loader does of a dataset's transforms."""
+"""Plans: the transforms of a dataset that a loader runs itself."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -14,19 +14,19 @@ Transform = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """What a loader does itself, and what it leaves to the transforms.
+    """The transforms that a loader runs itself, and those that run as written.
 
     Attributes:
-        steps: What happens to the pixels, as bytes; then which boxes are erased.
-        is_tensor: Whether a transform makes a tensor of the image; otherwise `rest` gets a PIL image.
+        steps: Operations on the pixels, as bytes; then boxes to erase.
+        is_tensor: Whether a transform converts the image to a tensor; otherwise `rest` gets a PIL image.
         is_image: Whether that tensor is a `tv_tensors.Image`.
-        pointwise: What happens to its values after the steps.
+        pointwise: Operations on the values after the steps.
         size: Height and width of the result; None if images differ in size.
-        rest: The first unknown transform and those after it: they run as they were written.
-        ending: A plan for the last transforms, if these are known again.
+        rest: The first unknown transform and those after it; they run as written.
+        ending: A plan for a suffix of known transforms, if there is one.
         erases: Whether boxes of the finished values are erased.
         fused: The transforms that the steps were read from.
-        reason: Why the first of `rest` is not known.
+        reason: Why the first transform of `rest` is unknown.
     """
 
     steps: tuple[Step, ...] = ()
@@ -42,7 +42,7 @@ class Plan:
 
     @property
     def num_draws(self) -> int:
-        """How many random numbers an image needs, those of the ending last."""
+        """Random numbers per image; those of the ending come last."""
         return num_draws(self.steps) + (self.ending.num_draws if self.ending else 0)
 
     @property
@@ -57,25 +57,25 @@ class Plan:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it makes tensors, with nothing left to do."""
+        """Whether the plan produces tensors and leaves no transforms."""
         return self.is_tensor and not self.rest
 
 
 StepReader = Callable[[Plan, Any], Plan]
-"""Returns a plan with what a transform does after it.
+"""Returns a plan extended by a transform.
 
 Raises:
-    UnknownTransformError: The transform, or one of its options, is not known there.
+    UnknownTransformError: The transform, or one of its options, is not supported at this point.
 """
 
 
 @dataclass(frozen=True)
 class Views:
-    """What a loader makes of an image: a view by each plan.
+    """The views of an image, one per plan.
 
     Attributes:
-        plans: One, or several.
-        is_list: Whether a sample has a list of views; otherwise it has the only one.
+        plans: One plan or more.
+        is_list: Whether a sample has a list of views; otherwise it has the single view.
     """
 
     plans: tuple[Plan, ...]
@@ -83,12 +83,12 @@ class Views:
 
     @property
     def num_draws(self) -> int:
-        """How many random numbers an image needs."""
+        """Random numbers per image."""
         return sum(plan.num_draws for plan in self.plans)
 
     @property
     def is_whole(self) -> bool:
-        """Whether all views are tensors, with nothing left to do."""
+        """Whether all views are tensors and no transforms are left."""
         return all(plan.is_whole for plan in self.plans)
 
 
@@ -100,7 +100,7 @@ def with_step(plan: Plan, step: Step, *, erases: bool = False) -> Plan:
     """Return a plan with one more step.
 
     Raises:
-        UnknownTransformError: Boxes of the image are erased before it.
+        UnknownTransformError: An earlier transform erases boxes.
     """
     if plan.erases:
         raise UnknownTransformError("boxes of the image are erased by then")

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 
 Operation = tuple[Literal["div", "mul", "sub"], float | tuple[float, ...]]
-"""An operation, and its number or a number for each channel."""
+"""An operation, with one number or one per channel."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Pointwise:
         return torch.uint8 if self.operations is None else torch.float32
 
     def then(self, *operations: Operation) -> "Pointwise":
-        """Return the same with more operations, float from then on."""
+        """Return a copy with more operations; its results are float."""
         return Pointwise((*(self.operations or ()), *operations))
 
     def apply_(self, images: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,7 @@
-"""Transforms → a plan: those known at the beginning, those known at the end, and those between them.
+"""Split transforms into a compiled prefix, a compiled suffix, and the rest in between, called as usual.
 
-Only a transform's exact class counts: a subclass may do something else. The transforms between are left as they are,
-known or not, so that nothing is dropped and nothing changes places.
+Only a transform's exact class counts: a subclass may do something else. The transforms in between stay as they are,
+known or not, so that none is dropped or reordered.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _COMPOSES = (v1.Compose, v2.Compose)
 
 
 def read_views(transform: Transform | None) -> Views:
-    """Read a dataset's transform; None is one that does nothing."""
+    """Read a dataset's transform; None does nothing."""
     transforms = flattened(transform)
     parts = views_of(transforms[0]) if len(transforms) == 1 else None
     if parts is None:
@@ -32,11 +32,11 @@ def read_views(transform: Transform | None) -> Views:
 
 
 def read_plan(transform: Transform | None) -> Plan:
-    """Read a transform that makes one view of an image."""
+    """Read a transform that returns one view of an image."""
     transforms = flattened(transform)
     plan = _begun(Plan(), transforms)
     left = transforms[len(plan.fused) :]
-    # An ending begins with the kind of image that the plan leaves; float tensors have no known ending.
+    # A suffix starts with the image type that the prefix leaves; float tensors have no known suffix.
     begin = Plan(is_tensor=plan.is_tensor and plan.pointwise.operations is None, is_image=plan.is_image)
     for start in range(1, len(left)):
         ending = _begun(begin, left[start:])
@@ -46,7 +46,7 @@ def read_plan(transform: Transform | None) -> Plan:
 
 
 def _begun(plan: Plan, transforms: Sequence[Transform]) -> Plan:
-    """Read transforms up to the first that is not known, and say why it is not."""
+    """Read transforms up to the first unknown one; record why it is unknown."""
     for each in transforms:
         try:
             plan = replace(read_one(plan, each), fused=(*plan.fused, each))
@@ -56,7 +56,7 @@ def _begun(plan: Plan, transforms: Sequence[Transform]) -> Plan:
 
 
 def flattened(transform: Transform | None) -> list[Transform]:
-    """Return the transforms in a `Compose`, and in those within it; of any other transform itself, and none of None."""
+    """Flatten nested `Compose` transforms into a list; [] for None."""
     if transform is None:
         return []
     if type(transform) in _COMPOSES and not customized(transform):
@@ -66,10 +66,10 @@ def flattened(transform: Transform | None) -> list[Transform]:
 
 
 def read_one(plan: Plan, transform: Any) -> Plan:
-    """Return a plan with what a transform does after the rest.
+    """Return a plan extended by a transform.
 
     Raises:
-        UnknownTransformError: It is not known there.
+        UnknownTransformError: The transform is not supported at this point.
     """
     for each in as_torchvision(transform, is_tensor=plan.is_tensor):
         kind = type(each)
@@ -89,7 +89,7 @@ def read_one(plan: Plan, transform: Any) -> Plan:
 
 
 def customized(transform: Any) -> str:
-    """Say what a user changed in this one object, which then does not do what its class does; "" if nothing."""
+    """Name the method that a user replaced on this object, which may change its behaviour; "" if none."""
     if replaced := [name for name in vars(transform) if callable(getattr(type(transform), name, None))]:
         return f"its {replaced[0]} was replaced"
     has_hooks = any(getattr(transform, name, None) for name in ("_forward_hooks", "_forward_pre_hooks"))
@@ -97,7 +97,7 @@ def customized(transform: Any) -> str:
 
 
 def _inner_steps(plan: Plan, transform: Any) -> list[tuple[Step, ...]]:
-    """Read each transform in a container; they must change pixels and not the size."""
+    """Read each transform in a container; the transforms may change pixels but not the size."""
     if plan.is_tensor:
         raise UnknownTransformError("the image is a tensor by then")
     found = []
@@ -110,5 +110,5 @@ def _inner_steps(plan: Plan, transform: Any) -> list[tuple[Step, ...]]:
 
 
 def as_given(plan: Plan, image: torch.Tensor) -> torch.Tensor:
-    """Return a tensor as the first transform of the rest would get it."""
+    """Convert a tensor to the input type of the first transform in `rest`."""
     return tv_tensors.Image(image) if plan.is_image else image

@@ -1,7 +1,7 @@
-"""What happens to one image (actions), and what decides it (steps).
+"""Steps decide the actions on an image.
 
-A step is read from a transform. It gets the size of an image and some random numbers, and answers with actions: crop
-this box, resize to that size, flip. Steps and actions touch no pixels: `pixels` carries actions out.
+A step is read from a transform. From the size of an image and random numbers it returns actions: crop this box, resize
+to that size, flip. Steps and actions touch no pixels: `pixels` executes actions.
 """
 
 from abc import ABC, abstractmethod
@@ -35,15 +35,15 @@ class Crop:
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """How torchvision was told to resample.
+    """The resampling method set in a torchvision transform.
 
     Attributes:
         resize: torchvision's function: (PIL image or tensor, [height, width]) -> the resized image.
         mode: "bilinear" or "bicubic" for the antialiased filter of that name; otherwise "".
-        arithmetic: Whose bytes result; "Pillow" if the image is a PIL image at this point.
+        arithmetic: The library that defines the bytes; "Pillow" if the image is a PIL image at this point.
     """
 
-    resize: Callable[[Any, list[int]], Any]  # Any: a PIL image or a tensor, whichever is given
+    resize: Callable[[Any, list[int]], Any]  # Any: a PIL image or a tensor, as given
     mode: str
     arithmetic: Arithmetic
 
@@ -68,7 +68,7 @@ class PixelOp:
 
     Attributes:
         name: The name of a pixel operation in `table.PIXEL_OPS`.
-        arguments: Those of torchvision's function, after the image.
+        arguments: The arguments of torchvision's function, after the image.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Step(ABC):
     """A transform of an image, read from torchvision's.
 
     Attributes:
-        num_draws: How many random numbers it needs.
+        num_draws: Random numbers per image.
         keeps_size: Whether the size of every image stays the same.
         moves: Whether its actions are all `Geometry`: True, False, or None if that depends on the random numbers.
         is_exact: Whether compiled code gives the bytes of Pillow and torchvision.
@@ -109,7 +109,7 @@ class Step(ABC):
 
     @abstractmethod
     def actions(self, size: Size, draws: Draws) -> list[Action]:
-        """Decide what happens to an image of a size.
+        """Decide the actions on an image of a size.
 
         Raises:
             ValueError: The image is too small, in torchvision's words.
@@ -121,12 +121,12 @@ class Step(ABC):
 
 
 def decide(steps: Sequence[Step], size: Size, draws: Draws) -> list[Action]:
-    """Return all that happens to an image of a size.
+    """Return all actions on an image of a size.
 
     Args:
         steps: The transforms.
         size: Height and width of the image.
-        draws: As many numbers as the steps need together.
+        draws: The random numbers for all steps.
     """
     actions: list[Action] = []
     for decided in decide_each(steps, size, draws):
@@ -135,7 +135,7 @@ def decide(steps: Sequence[Step], size: Size, draws: Draws) -> list[Action]:
 
 
 def decide_each(steps: Sequence[Step], size: Size, draws: Draws) -> list[list[Action]]:
-    """Return what happens to an image of a size, by step; the arguments are those of `decide`."""
+    """Return the actions on an image of a size, by step; the arguments are those of `decide`."""
     found: list[list[Action]] = []
     start = 0
     for step in steps:
@@ -154,10 +154,10 @@ def size_after(actions: Sequence[Action], size: Size) -> Size:
 
 
 def num_draws(steps: Sequence[Step]) -> int:
-    """Return how many random numbers steps need together."""
+    """Return the number of random numbers for all steps."""
     return sum(step.num_draws for step in steps)
 
 
 def between(low: float, high: float, draw: float) -> float:
-    """Return the number at this part of the way from `low` to `high`."""
+    """Interpolate linearly from `low` to `high`."""
     return low + (high - low) * draw

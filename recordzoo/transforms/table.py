@@ -1,4 +1,4 @@
-"""The table of all transforms that a loader knows, and of the operations on pixels that they come to.
+"""The table of all transforms that a loader knows, and of their pixel operations.
 
 To add a transform, write a `Step` and its reader (in `geometry`, `colors`, `automatic`, `values` or `containers`), and
 a row here. If it changes pixels in a new way, the row also says how Pillow and the compiled code (`pixels`) do that.
@@ -30,14 +30,13 @@ class Op:
 
     Attributes:
         name: The operation.
-        transforms: What reads the transforms that are this operation, by their class: "Resize" is that of v1 and of v2,
-            "v2.ToImage" one of them.
-        containers: What reads transforms of transforms, likewise.
-        pillow: What it does to pixels: torchvision's function of a PIL image and some arguments.
+        transforms: Readers of this operation's transforms, by class: "Resize" means v1 and v2, "v2.ToImage" only v2.
+        containers: Readers of transforms of transforms, likewise.
+        pillow: torchvision's function of a PIL image and arguments.
         numbers: Returns the compiled operation and its numbers, from the image's height and width and the arguments;
             None where torchvision raises an error. By default the arguments are the numbers.
-        probe: Arguments with which both are compared before the compiled operation is used.
-        tolerance: How far its bytes may be from torchvision's.
+        probe: Arguments to compare both functions with, before the compiled operation is used.
+        tolerance: Allowed difference of the bytes from torchvision's.
     """
 
     name: str
@@ -49,7 +48,7 @@ class Op:
     tolerance: int = 0
 
     def on_picture(self, picture: Image.Image, arguments: tuple[Any, ...]) -> Image.Image:
-        """Do it with torchvision's function."""
+        """Apply torchvision's function."""
         assert self.pillow is not None
         changed: Image.Image = self.pillow(picture, *arguments)
         return changed
@@ -67,7 +66,7 @@ def _affine(picture: Image.Image, translate: list[int], shear: list[float], is_c
 def _affine_numbers(
     size: Size, translate: Sequence[int], shear: Sequence[float], is_central: bool, fill: Any
 ) -> Compiled:
-    """Return the matrix from a place in the result to a place in the image, rounded as torchvision's."""
+    """Return the matrix from output to input coordinates, rounded as in torchvision."""
     height, width = size
     center_x, center_y = (width * 0.5, height * 0.5) if is_central else (0.0, 0.0)
     across, down = (math.radians(angle) for angle in shear)
@@ -88,7 +87,7 @@ def _rotate_numbers(size: Size, angle: float, fill: Any) -> Compiled:
 
 
 def _pixel(fill: Any) -> int:
-    """Return the pixel of a fill: None, a number, or one for each channel."""
+    """Return the pixel of a fill: None, one number, or one per channel."""
     if fill is None:
         return 0
     channels = [fill] * 3 if isinstance(fill, int | float) else list(fill) * (3 if len(fill) == 1 else 1)
@@ -160,7 +159,7 @@ OPS = (
         pillow=lambda picture, w, h, across, down: functional.gaussian_blur(picture, [w, h], [across, down]),
         numbers=_blur_numbers,
         probe=(5, 7, 0.8, 1.3),
-        tolerance=1,  # its sums of float32 have another order than torch's
+        tolerance=1,  # sums float32 in another order than torch
     ),
     Op("trivial_augment", {"TrivialAugmentWide": automatic.trivial_augment}),
     Op("rand_augment", {"RandAugment": automatic.rand_augment}),
@@ -197,7 +196,7 @@ def _classes(name: str) -> list[type]:
 
 
 READERS = {kind: reader for op in OPS for name, reader in op.transforms.items() for kind in _classes(name)}
-"""What reads each class."""
+"""The reader of each class."""
 
 CONTAINERS = {kind: reader for op in OPS for name, reader in op.containers.items() for kind in _classes(name)}
-"""What reads each class of transforms of transforms."""
+"""The reader of each container class."""

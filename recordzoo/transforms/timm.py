@@ -1,4 +1,4 @@
-"""timm's transforms → torchvision's that do the same; timm itself is never imported."""
+"""Translate timm's transforms to equivalent ones of torchvision; timm itself is never imported."""
 
 import math
 from collections.abc import Callable
@@ -11,17 +11,18 @@ from recordzoo.transforms.plan import UnknownTransformError
 
 
 def as_torchvision(transform: Any, *, is_tensor: bool) -> list[Any]:
-    """Return what does the same as a transform of timm: torchvision's transforms; any other one as it is.
+    """Translate a transform of timm to torchvision's; return any other one unchanged.
 
     Args:
-        transform: Recognised by its exact class, as torchvision's are.
-        is_tensor: Whether the image is a tensor by then.
+        transform: The transform, recognised by its exact class.
+        is_tensor: Whether the image is a tensor at this point.
 
     Returns:
-        The `interpolation` of a `RandomResizedCrop` may be a tuple, one of which is drawn for each image.
+        torchvision's transforms. The `interpolation` of a `RandomResizedCrop` may be a tuple, to draw from for each
+        image.
 
     Raises:
-        UnknownTransformError: It is one of timm's, with options that no transform of torchvision has.
+        UnknownTransformError: The transform is timm's and has options that torchvision lacks.
     """
     kind = type(transform)
     reader = _READERS.get(f"{kind.__module__}.{kind.__qualname__}")
@@ -70,4 +71,4 @@ _READERS: dict[str, Callable[[Any, bool], list[Any]]] = {
     "timm.data.transforms.ToTensor": _to_tensor,
     "timm.data.random_erasing.RandomErasing": _erasing,
 }
-"""What reads each class, by module and name."""
+"""The reader of each class, by module and name."""

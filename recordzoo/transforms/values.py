@@ -1,4 +1,4 @@
-"""Transforms that make a tensor of an image, and compute with its values."""
+"""Transforms that convert an image to a tensor, and operations on its values."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Several views of one image, as DINO and SimCLR train with: the image is decoded once for all of them."""
+"""Several views of one image, as in DINO and SimCLR; the image is decoded once for all of them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -12,28 +12,28 @@ View = Callable[[Any], Any]
 
 @runtime_checkable
 class HasViews(Protocol):
-    """A transform that makes several views of an image and tells a loader so, which then decodes the image once.
+    """A transform that returns several views of an image; a loader decodes the image once for all of them.
 
-    Calling it with an image must return a list: the result of each view, in the order of `image_views`.
+    Calling it with an image must return a list with the result of each view, in the order of `image_views`.
     """
 
     def __call__(self, image: Any) -> list[Any]:
         """Return the views of an image."""
 
     def image_views(self) -> Sequence[View]:
-        """Return the transforms that make them."""
+        """Return the transform of each view."""
 
 
 class MultiView:
-    """A transform that makes several views of an image, each by a transform of its own.
+    """Apply several transforms to one image; return the list of views.
 
-    A `RecordLoader` decodes the image once for all views. A batch then has a list of tensors, one for each view.
+    A `RecordLoader` decodes the image once for all views. A batch then has a list of tensors, one per view.
 
     Args:
         views: The transforms.
 
     Raises:
-        ArgumentError: It is no list of transforms.
+        ArgumentError: `views` is not a list of transforms.
 
     Examples:
         >>> double = MultiView([lambda x: x + 1, lambda x: x * 10])
@@ -51,7 +51,7 @@ class MultiView:
         return [view(image) for view in self.views]
 
     def image_views(self) -> Sequence[View]:
-        """Return the transforms, as `HasViews` has it."""
+        """Return the transforms; see `HasViews`."""
         return self.views
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class MultiView:
 
 
 def views_of(transform: Any) -> Sequence[View] | None:
-    """Return the transforms of a transform that makes several views; None if it makes one."""
+    """Return the transforms of a transform with several views; None if it has one."""
     if not isinstance(transform, HasViews):
         return None
     # A subclass that overrides __call__ may do something else than call its views.
@@ -73,11 +73,11 @@ def _owner(kind: type, name: str) -> int:
 
 
 def decoded_once(frame: Frame, views: Sequence[list[Action]]) -> Frame:
-    """Decode the part of an image that its views need, and move their first crops to their places in that part.
+    """Decode the part of an image that its views need, and shift their first crops into that part.
 
     Args:
         frame: The image.
-        views: What happens in each view.
+        views: The actions of each view.
 
     Returns:
         The pixels of the smallest box with the first crops of all views, or of the whole image if a view needs it.
