@@ -111,7 +111,8 @@ class Arrival(ABC):
     def find(self) -> Origin:
         """Find the record set to fetch."""
 
-    @abstractmethod    def find_target(self) -> Path:
+    @abstractmethod
+    def find_target(self) -> Path:
         """Return the set's future directory."""
 
     @abstractmethod

@@ -73,7 +73,7 @@ class Claim:
         )
 
     def release(self) -> None:
-        """Remove the claim file, if this push holds it. Failures are ignored: beside a manifest, a claim has no effect."""
+        """Remove the claim file if this push holds it; ignore failures: beside a manifest, a claim has no effect."""
         with contextlib.suppress(RemoteError):
             if self.is_held and self.is_ours():
                 self._store.remove(CLAIM_NAME)

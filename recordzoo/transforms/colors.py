@@ -115,7 +115,7 @@ def of_pictures(read: Callable[[Any], Step]) -> StepReader:
 
 
 def sometimes(name: str, *attributes: str) -> StepReader:
-    """Read a transform that applies one operation with probability `p`; the attributes are the operation's arguments."""
+    """Read a transform that applies one operation with probability `p`; `attributes` are the operation's arguments."""
 
     def read(transform: Any) -> Step:
         arguments = tuple(getattr(transform, attribute) for attribute in attributes)
