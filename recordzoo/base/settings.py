@@ -38,7 +38,7 @@ def min_bytes_per_s() -> float:
 
 
 def stale_s() -> float:
-    """Seconds after which a silent build is taken over (``RECORDZOO_STALE_S``, 120); for a download, at least 600."""
+    """Seconds of silence after which a build (a download: at least 600) is taken over (``RECORDZOO_STALE_S``, 120)."""
     return _number("RECORDZOO_STALE_S", 120.0)
 
 
