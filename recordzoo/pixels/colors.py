@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-# What follows is Python for numba, which infers its types itself.
+# Python for numba, which infers its types itself.
 """Operations that compute each pixel from that pixel alone, or look its bytes up in a table.
 
-A pixel is a uint32: red in the lowest byte, then green and blue; the highest byte has no meaning. An operation takes
+A pixel is a uint32: red in the lowest byte, then green and blue; the highest byte is unused. An operation takes
 ``(source, target, numbers)``: two images, uint32 [H, W], and up to eight numbers, float64; it writes all of the target.
 Values are float32 wherever Pillow's are.
 """
@@ -36,7 +36,7 @@ def lightness(pixel):
 
 @compiled
 def blend(first, second, factor):
-    """Interpolate between two bytes (factor 0 to 1), or extrapolate beyond the second."""
+    """Interpolate between two bytes (factor 0 to 1), or extrapolate (above 1)."""
     found = first + factor * (second - first)
     found = found if found > _ZERO else _ZERO
     return np.int32(found if found < _MOST else _MOST)

@@ -1,4 +1,4 @@
-"""The compiled code: which of its results are those of Pillow, torch and torchvision to the bit, and how to call it."""
+"""Call the compiled code; test which results equal those of Pillow, torch and torchvision bit for bit."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -28,13 +28,13 @@ _PROBES = (
     (300, 3, 50, 5),
     (301, 3, 50, 5),
 )
-"""Height and width before and after: both sides of each limit at which a version of Pillow swaps its passes."""
+"""Height and width before and after resizing, on both sides of each limit where a Pillow version swaps its passes."""
 
 _CHANGES_PROBE = 37, 41
 
 
 class PixelSource(NamedTuple):
-    """The pixels that an image is made of: the first fields of `resample.JOB`."""
+    """The source pixels of an image: the first fields of `resample.JOB`."""
 
     decoder: int
     data: int
@@ -48,12 +48,12 @@ class PixelSource(NamedTuple):
 
 
 class Span(NamedTuple):
-    """One dimension of an image: its sizes before and after, and the part that is wanted; further fields of a job."""
+    """One dimension of an image: sizes before and after resizing, and the requested part; further fields of a job."""
 
     size_in: int
     size_out: int
-    first: int = 0  # the first output pixel that is wanted
-    source: int = 0  # the first input pixel that it needs
+    first: int = 0  # the first requested output pixel
+    source: int = 0  # the first input pixel needed for it
 
 
 def job_of(
@@ -64,12 +64,13 @@ def job_of(
 
 
 class Compiled:
-    """Compiled code that makes images. Creating it compiles all but the changes of pixels, or loads it from the cache.
+    """Compiled code that renders images. The constructor compiles (or loads from the cache) all but color changes.
 
-    Changes take as long again, and plans that only move pixels do not need them: `exact_changes` loads them.
+    Color changes take as long to compile again, and plans that only move pixels do not need them: `exact_changes` loads
+    them.
 
     Attributes:
-        exact: The libraries whose resampling it reproduces to the bit, on this machine and in the installed versions.
+        exact: The libraries whose resampling is reproduced bit for bit, on this machine and in the installed versions.
     """
 
     def __init__(self) -> None:
@@ -88,9 +89,9 @@ class Compiled:
         self.render([], 0, (1, 1), BYTES.astype(np.float32), np.empty((0, 3), np.float32), is_last=False)
 
     def exact_changes(self) -> frozenset[str] | None:
-        """Compile the changes of pixels; return those that torchvision's bytes come out of.
+        """Compile the color changes; return those that reproduce torchvision's bytes.
 
-        None in a process that was forked while another thread compiled them: it cannot use them.
+        None in a process forked while another thread compiled them: the child cannot use them.
         """
         return self._changes()
 
@@ -104,7 +105,7 @@ class Compiled:
         *,
         is_last: bool,
     ) -> list[int]:
-        """Make images.
+        """Render images.
 
         Args:
             jobs: Rows of `job_of`.
@@ -132,7 +133,7 @@ class Compiled:
             height: Height of the result.
             width: Width of the result.
             mode: "bilinear" or "bicubic".
-            like: The library whose bytes come out, if it is in `exact`.
+            like: The library whose bytes to reproduce, if it is in `exact`.
 
         Returns:
             uint8 [height, width, 3].
@@ -148,7 +149,7 @@ class Compiled:
         return made.reshape(height, width, 3)
 
     def numbers_of(self, mode: str, like: Arithmetic) -> tuple[int, int]:
-        """Return the numbers in a job of "bilinear" or "bicubic" (its support, less one pixel) and of the weights."""
+        """Return a job's numbers for `mode` ("bilinear" or "bicubic": support minus one pixel) and for the weights."""
         return self._code.FILTERS[mode], self._code.WEIGHTS[like]
 
     def change(

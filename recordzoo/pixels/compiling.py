@@ -1,6 +1,6 @@
-"""Getting the compiled code: compiled once for a machine, then loaded from numba's cache.
+"""Get the compiled code: compiled once per machine, then loaded from numba's cache.
 
-A loader begins with Pillow where that gives the same bits, while a spare process compiles. Other loaders wait.
+A loader starts with Pillow if that gives the same bits, while a spare process compiles. Other loaders wait.
 """
 
 import contextlib
@@ -28,21 +28,21 @@ DISABLED = "NUMBA_DISABLE_JIT is set"
 OFF = "RECORDZOO_COMPILE is off"
 
 _LOOK_S = 0.5
-"""Between two looks for what the spare process has compiled."""
+"""Interval between checks of the spare process."""
 
 _NOTICE_S = 2.0
 
 
 def compiled_code(*, changes: bool = False, waits: bool = True) -> Compiled | None:
-    """Return the compiled code, where a loader begins.
+    """Return the compiled code at the start of a loader.
 
     Args:
-        changes: Whether changes of pixels are needed, too.
-        waits: Whether to wait until it is compiled. Otherwise it is compiled in the background, unless
+        changes: Whether color changes are needed, too.
+        waits: Whether to wait for the compilation. Otherwise it runs in the background, unless
             ``RECORDZOO_COMPILE=wait``.
 
     Returns:
-        None if there is no numba, or it is not compiled yet.
+        None without numba, or if the code is not compiled yet.
     """
     if why_not_compiled():
         return None
@@ -58,9 +58,9 @@ def compiled_code(*, changes: bool = False, waits: bool = True) -> Compiled | No
 
 
 def compiled_now(*, changes: bool = False) -> Compiled | None:
-    """Return the compiled code if it is loaded, within an epoch; None otherwise.
+    """Return the compiled code during an epoch, or None if it is not loaded.
 
-    Looks for it every half second, and loads it in a thread.
+    Checks every half second and loads in a thread.
     """
     global _next_look
     parts = _parts(changes=changes)
@@ -76,7 +76,7 @@ def compiled_now(*, changes: bool = False) -> Compiled | None:
 
 
 def why_not_compiled() -> str:
-    """Say why there is no compiled code, and will be none; "" otherwise."""
+    """Return the reason why compiled code is unavailable for good; "" otherwise."""
     return OFF if settings.compile_mode() == "off" else _why_not()
 
 
@@ -130,7 +130,7 @@ def _begin(parts: dict[str, Once[Any]]) -> None:
 
 
 def _compile_beside(parts: dict[str, Once[Any]]) -> None:
-    """Start the spare process; where it cannot store what it compiles, a thread. Worker processes start nothing."""
+    """Start the spare process, or a thread if the cache is not writable. Worker processes start nothing."""
     if get_worker_info() is not None:
         return
     stamps = _stamps()
@@ -146,13 +146,13 @@ def _in_turn(part: str, work: Callable[[], T]) -> T:
     if stamps is None or stamps.has(part):
         return work()
     made = stamps.compiled_in_turn(part, work)
-    if _stamps() is not None:  # otherwise the cache failed meanwhile
+    if _stamps() is not None:  # otherwise the cache failed during the work
         stamps.add(part)
     return made
 
 
 def _stamps() -> Stamps | None:
-    """Return the stamps beside numba's cache; None if it has no folder that can be written."""
+    """Return the stamps beside numba's cache; None without a writable folder."""
     from recordzoo.pixels.jit import cache_folder
 
     folder = cache_folder()  # type: ignore[no-untyped-call]  # numba has no types
@@ -170,7 +170,7 @@ def _stamps_in(folder: str) -> Stamps:
 
 @contextlib.contextmanager
 def _notice() -> Iterator[None]:
-    """Say on stderr why nothing happens, if the block takes long."""
+    """Report the compilation on stderr if the block takes long."""
     if settings.quiet() or os.environ.get("LOCAL_RANK", "0") != "0":
         yield
         return

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# numba has no types for what follows.
+# numba has no types for this code.
 """Compiling Python with numba: without the GIL, cached on the disk; and machine instructions that numba lacks."""
 
 import os
@@ -22,14 +22,14 @@ def compiled(function):
     """Compile a function at its first call; numba infers its types."""
     try:
         made = numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # no folder for numba's cache can be written
+    except RuntimeError:  # no writable folder for numba's cache
         return numba.njit(nogil=True)(function)
     _CACHED.append(made)
     return made
 
 
 def stop_caching():
-    """From now on, compile for this process alone: numba's cache cannot be written, or not read."""
+    """Compile only for this process from now on: numba's cache cannot be written or read."""
     while _CACHED:
         _CACHED.pop()._cache.disable()
 
@@ -40,7 +40,7 @@ def cache_folder():
 
 
 def versions():
-    """Return what cached code depends on, besides its source."""
+    """Return the versions that cached code depends on, besides its source."""
     options = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("NUMBA_"))
     features = binding.get_host_cpu_features().flatten()
     return [sys.version, numba.__version__, llvmlite.__version__, binding.get_host_cpu_name(), features, *options]
@@ -122,7 +122,7 @@ def weighted_sum(typing_context, rows, pitch, weights, count, bits, out):
 
 
 def copy_lanes(chosen):
-    """Make a compiled function that copies chosen bytes of `LANES` from one address to another."""
+    """Return a compiled function that copies chosen bytes of `LANES` from one address to another."""
 
     @intrinsic
     def choose(typing_context, source, target):

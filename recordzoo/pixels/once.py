@@ -1,4 +1,4 @@
-"""Work that is done once in a process, and that Ctrl-C does not stop half way."""
+"""Run work once per process, uninterrupted by Ctrl-C."""
 
 import os
 import threading
@@ -11,12 +11,12 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """Runs a function at the first call, in a thread of its own, and returns its result at every call.
+    """Runs a function in its own thread at the first call; returns its result at every call.
 
     Python raises KeyboardInterrupt in the main thread only. So Ctrl-C ends the waiting, the work goes on, and the next
     call waits for it again. numba does not survive an interrupted import or compilation: later uses of it fail.
 
-    The thread is no daemon: the process ends after the work does, because LLVM may crash if it is cut off.
+    The thread is not a daemon: the process ends after the work, because LLVM may crash if interrupted.
 
     Args:
         work: The function. If it raises, so does the call, and the next call runs it again.
@@ -28,14 +28,14 @@ class Once(Generic[T]):
         self._work, self._forked = work, forked
         self._lock = threading.Lock()
         self._run: _Run[T] | None = None
-        # A fork waits for the lock: in the child nobody would release it.
+        # A fork waits for the lock: no thread of the child would release it.
         at_fork(before=self._lock.acquire, in_parent=self._lock.release, in_child=self._lock.release)
 
     def __call__(self) -> T:
         """Wait for the result and return it.
 
         Raises:
-            Exception: Whatever the work raised.
+            Exception: The error of the work.
         """
         run = self.begin(again=True)
         if not run.ended.is_set() and run.pid != os.getpid():
@@ -46,13 +46,13 @@ class Once(Generic[T]):
         return run.results[0]
 
     def begin(self, *, again: bool = False) -> "_Run[T]":
-        """Start the work unless it was started (`again`: or failed), and do not wait for it."""
+        """Start the work unless it was started before (with `again`: or has failed), without waiting."""
         with self._lock:
             run = self._run
             if run is None or (again and run.failure is not None):
                 run = _Run(self._work)
                 run.start()
-                self._run = run  # only now: if Ctrl-C comes before the start, the next call starts another run
+                self._run = run  # set last: if Ctrl-C comes before the start, the next call starts another run
             return run
 
     @property

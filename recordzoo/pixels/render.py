@@ -1,4 +1,4 @@
-"""A frame and the actions decided for it → pixels, exactly or fast."""
+"""Render the pixels of a frame after its actions, exactly or fast."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -19,11 +19,11 @@ PRECISIONS = ("exact", "fast")
 
 
 def render(frame: Frame, actions: Sequence[Action], precision: Precision) -> torch.Tensor:
-    """Do the actions on an image.
+    """Apply the actions to an image.
 
     Args:
         frame: The image. If it is cropped first, only that part is decoded.
-        actions: The actions, in this order, but `Erase`: see `erase_`.
+        actions: The actions, in this order, except `Erase`: see `erase_`.
         precision: "exact": torchvision's own results. "fast": an image that shrinks to half (a quarter, an eighth) or
             less is decoded at that size, and without numba torch resamples instead of Pillow.
 
@@ -53,7 +53,7 @@ def erase_(values: torch.Tensor, actions: Sequence[Action]) -> torch.Tensor:
 
 
 def _decoded(frame: Frame, actions: Sequence[Action], precision: Precision) -> tuple[torch.Tensor, int]:
-    """Decode the part that the first crop keeps, if it is inside; return it, and the number of actions done."""
+    """Decode the part that the first crop keeps, if it lies inside; return the part and the number of actions done."""
     first = actions[0] if actions else None
     box, done, size = None, 0, (frame.height, frame.width)
     if isinstance(first, Crop) and first.is_inside(size):
@@ -64,7 +64,7 @@ def _decoded(frame: Frame, actions: Sequence[Action], precision: Precision) -> t
 
 
 def denominator_of(size: Size, action: Action | None) -> int:
-    """Return the denominator of the size at which fast precision decodes an image that is then resized."""
+    """Return the denominator of the reduced size for decoding in fast precision before a resize."""
     if not isinstance(action, Resize) or not action.resampling.mode:
         return 1
     ratio = min(size[0] / action.height, size[1] / action.width)
@@ -111,7 +111,7 @@ def _compiled(precision: Precision) -> Compiled | None:
 def resample(image: torch.Tensor, height: int, width: int, mode: str) -> torch.Tensor:
     """Resize uint8 [3, H, W] with Pillow's antialiased filter in 16-bit weights: results differ by a step or so.
 
-    At 1.3 times the target size torch's takes 0.2 ms, OpenCV's area average 0.45 ms, Pillow's own 0.63 ms.
+    At 1.3 times the target size, torch takes 0.2 ms, OpenCV's area average 0.45 ms, Pillow 0.63 ms.
     """
     _, rows, columns = image.shape
     # A batch of one, whose strides say "channels last": that layout has vectorised code for uint8, on the CPU.
@@ -125,18 +125,18 @@ def resample(image: torch.Tensor, height: int, width: int, mode: str) -> torch.T
 def resamples(found: Compiled, resize: Resize, precision: Precision) -> bool:
     """Whether compiled code does a resize: always in fast precision, in exact if the results are torchvision's."""
     like = resize.resampling.arithmetic
-    # Without AVX2, torch itself gives other bytes where a tensor becomes one pixel wide.
+    # Without AVX2, torch itself gives other bytes for results of one pixel width.
     is_exact = like in found.exact and (like == "Pillow" or resize.width > 1)
     return bool(resize.resampling.mode) and (precision == "fast" or is_exact)
 
 
 def whose(found: Compiled, resampling: Resampling) -> Arithmetic:
-    """Return the library whose weights compiled code uses: torchvision's if they are exact here, else Pillow's."""
+    """Return the library whose weights compiled code uses: that of torchvision if exact here, else Pillow."""
     return resampling.arithmetic if resampling.arithmetic in found.exact else "Pillow"
 
 
 def to_picture(image: torch.Tensor) -> Image.Image:
-    """Return a PIL image, RGB, of uint8 [3, H, W]."""
+    """Convert uint8 [3, H, W] to a PIL image, RGB."""
     _, height, width = image.shape
     if image.stride()[::2] != (1, 3):
         return Image.fromarray(np.ascontiguousarray(image.permute(1, 2, 0).numpy()))

@@ -1,11 +1,11 @@
 # mypy: ignore-errors
-# What follows is Python for numba, which infers its types itself and gives the functions others than mypy sees.
+# Python for numba, which infers its types itself; mypy would see other ones.
 """Decode, resample, flip and write many images in one call, without the GIL.
 
-The resampling is that of Pillow, or of torch for uint8 tensors, to the bit: with integer `weights`, rounded after the
-horizontal and after the vertical pass. It takes a quarter of Pillow's time: both passes are one loop over neighbouring
-bytes, of vector instructions. For the horizontal pass, blocks of rows are transposed: the pixels of a column, of four
-bytes each, are neighbours then.
+The resampling equals Pillow's, or torch's for uint8 tensors, bit for bit: integer `weights`, rounded after the
+horizontal and after the vertical pass. It takes a quarter of Pillow's time: both passes are one loop of vector
+instructions over neighbouring bytes. For the horizontal pass, blocks of rows are transposed: the pixels of a column, of
+four bytes each, are neighbours then.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ FILTERS = {"bilinear": 0, "bicubic": 1}
 """torchvision's names."""
 
 WEIGHTS = {"Pillow": PILLOW, "torch": TORCH}
-"""Whose weights."""
+"""The library of the weights."""
 
 NEVER, TALL, SHRINKING = range(3)
 """When the vertical pass comes first: until Pillow 12.1, in 12.2 and 12.3, since 13."""
@@ -29,13 +29,13 @@ JOB = np.dtype(
         ("size", np.uint64),  # bytes of the file
         ("decoded_height", np.int64),  # rows that the decompressor writes
         ("pitch", np.int64),  # bytes from one row of pixels to the next
-        ("top", np.int64),  # the first row and column of these pixels that are resampled
+        ("top", np.int64),  # the first row and column of these pixels to resample
         ("left", np.int64),
-        ("height", np.int64),  # rows and columns that are resampled
+        ("height", np.int64),  # rows and columns to resample
         ("width", np.int64),
         ("rows_in", np.int64),  # height of the whole image before ...
         ("rows_out", np.int64),  # ... and after resampling
-        ("row_first", np.int64),  # the first output row that is wanted
+        ("row_first", np.int64),  # the first requested output row
         ("row_source", np.int64),  # the first of the `height` rows, counted in the whole image
         ("columns_in", np.int64),
         ("columns_out", np.int64),
@@ -49,19 +49,19 @@ JOB = np.dtype(
     ],
     align=True,
 )
-"""An image to make: a row of numbers for `render`."""
+"""An image to render: a row of numbers for `render`."""
 
-_BLOCK = 32  # rows that are transposed at once
+_BLOCK = 32  # rows transposed at once
 _RGB = 0  # TJPF_RGB
 
 
 @compiled
 def _turn(pixels, pitch, height, width, block):
-    """Transpose a block of rows: uint32 [width, rows], a pixel each."""
+    """Transpose a block of rows to uint32 [width, rows], one pixel per number."""
     for x in range(width - 1):
         for j in range(height):
             block[x, j] = load_pixel(np.uint64(pixels + j * pitch + 3 * x))
-    for j in range(height):  # the last of a row may be the last that there is
+    for j in range(height):  # the last pixel of a row may be the last one in memory
         at = np.uint64(pixels + j * pitch + 3 * (width - 1))
         red, green, blue = load_byte(at), load_byte(at + np.uint64(1)), load_byte(at + np.uint64(2))
         block[width - 1, j] = np.uint32(red) | np.uint32(green) << np.uint32(8) | np.uint32(blue) << np.uint32(16)
@@ -73,13 +73,13 @@ def _narrow(pixels, owner, pitch, height, width, firsts, weights, bits, flip, ou
 
     Args:
         pixels: Address of the first.
-        owner: The array of the pixels, which must not be freed: numba does not know that its address is in use.
+        owner: The array of the pixels: keeps the memory alive, because numba does not know that the address is in use.
         pitch: Bytes from one row to the next.
-        height: How many rows.
-        width: Pixels in each.
-        firsts: What `compute_weights` wrote.
+        height: Number of rows.
+        width: Pixels per row.
+        firsts: Written by `compute_weights`.
         weights: Likewise.
-        bits: What it returned.
+        bits: The result of `compute_weights`.
         flip: Whether the last pixel is written first.
         out: uint32 [height or more, columns or more]: pixels of four bytes.
     """
@@ -103,7 +103,7 @@ def _narrow(pixels, owner, pitch, height, width, firsts, weights, bits, flip, ou
 
 @compiled
 def _copied(pixels, pitch, height, width, flip, out):
-    """Copy rows that are not resampled across."""
+    """Copy rows without a horizontal pass."""
     for y in range(height):
         for x in range(width):
             at = np.uint64(pixels + y * pitch + 3 * x)
@@ -154,7 +154,7 @@ def _shortened(pixels, pitch, width, firsts, weights, bits):
     for y in range(len(firsts)):
         source = pixels + firsts[y, 0] * pitch
         factors = np.int64(weights.ctypes.data) + y * 4 * weights.shape[1]
-        if length < LANES:  # so narrow that what is read would go beyond the last pixel
+        if length < LANES:  # so narrow that a vector read would go beyond the last pixel
             for j in range(length):
                 total = np.int64(1) << (bits - 1)
                 for tap in range(firsts[y, 1]):
@@ -170,7 +170,7 @@ def _shortened(pixels, pitch, width, firsts, weights, bits):
 
 @compiled
 def _is_vertical_first(order, job):
-    """Whether the vertical pass comes first, which the sizes of the whole image decide."""
+    """Whether the vertical pass comes first; depends on the sizes of the whole image."""
     less = job.rows_in - job.rows_out
     if less <= 0 or order == NEVER or job.weights == TORCH:
         return False
@@ -221,14 +221,14 @@ def _make(job, pixels, height, width, values, out, is_last, order):
 
 @compiled
 def render(jobs, function, height, width, values, out, is_last, order):
-    """Make images.
+    """Render images.
 
     Args:
         jobs: Of dtype `JOB`, [n].
         function: Address of `tj3Decompress8`.
-        height: Of each.
-        width: Of each.
-        values: What to write for each byte of each channel, [3, 256]: uint8 for pixels as they are, or float32.
+        height: Height of each image.
+        width: Width of each image.
+        values: The value to write for each byte of each channel, [3, 256]: uint8 for unchanged pixels, or float32.
         out: Of the dtype of `values`, [N, 3 * height * width]: rows `place` of it are written.
         is_last: Whether an image is [height, width, 3]; otherwise [3, height, width].
         order: When the vertical pass comes first: `NEVER`; `TALL`, for images more than 100 times as high as wide whose

@@ -1,7 +1,7 @@
-"""Opened images and the actions decided for each → rows of a batch, many in one call of compiled code.
+"""Render opened images, with their actions, to rows of a batch: many in one call of compiled code.
 
-It does crop, resize, crop, flip, in this order; then changes of the pixels, in a second call; then it erases boxes, in
-a third. `render` does any other sequence.
+The first call does crop, resize, crop, flip, in this order; a second one changes colors; a third one erases boxes.
+`render` handles any other sequence.
 """
 
 import ctypes
@@ -30,12 +30,12 @@ class Shape(NamedTuple):
 
     crop: Crop | None
     resize: Resize | None
-    window: Crop | None  # of the resized image
+    window: Crop | None  # a crop of the resized image
     flip: bool
 
 
 def shape_of(actions: Sequence[Geometry], size: Size, resamples: Callable[[Resize], bool]) -> Shape | None:
-    """Return the actions on an image of a size as a `Shape`; None if they are not one.
+    """Convert the actions on an image of a size to a `Shape`; None if they do not fit.
 
     Args:
         actions: The actions.
@@ -71,7 +71,7 @@ class Parts(NamedTuple):
 
 
 def divide(actions: Sequence[Action]) -> Parts | None:
-    """Divide the actions on an image; None if pixels move after a change, other than by a flip."""
+    """Divide the actions on an image; None if pixels move after a color change, except by a flip."""
     parts = Parts([], [], [])
     for action in actions:
         if isinstance(action, Erase):
@@ -119,10 +119,10 @@ class RowRenderer:
     Args:
         height: Height of each image.
         width: Width of each.
-        pointwise: Operations on their values; None to leave them bytes.
+        pointwise: Operations on the values; None: keep bytes.
         precision: How images are made.
         found: The compiled code.
-        exact_changes: What `Compiled.exact_changes` returned; None if the plan only moves pixels.
+        exact_changes: The result of `Compiled.exact_changes`; None if the plan only moves pixels.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class RowRenderer:
         self._decompress = decompress_address()
 
     def make(self, images: Sequence[tuple[Frame, list[Action]]], rows: torch.Tensor) -> list[int]:
-        """Make images into rows; return the numbers of the images that `render` must make.
+        """Render images to rows; return the numbers of the images left to `render`.
 
         Args:
             images: At most `frames.OPENED_AT_ONCE`, the last ones that this thread opened.
@@ -166,7 +166,7 @@ class RowRenderer:
             return left
         try:
             failed = self._render(work, rows)
-        except MemoryError:  # one by one they may have enough, and the one that has not is named
+        except MemoryError:  # single images may fit; an image that does not is named
             return list(range(len(images)))
         for number in failed:
             frame = images[number][0]
@@ -200,7 +200,7 @@ class RowRenderer:
         return failed
 
     def _scratch(self, count: int, num_bytes: int) -> NDArray[np.uint8]:
-        """Return this thread's memory for images: fresh memory would cost a page fault for every 4 KB."""
+        """Return this thread's image memory, reused: fresh memory costs a page fault per 4 KB."""
         found: NDArray[np.uint8] | None = getattr(self._memory, "images", None)
         if found is None or found.shape[0] < count or found.shape[1] != num_bytes:
             found = self._memory.images = np.empty((count, num_bytes), np.uint8)
@@ -221,7 +221,7 @@ class RowRenderer:
         scale = 1
         if self._precision == "fast" and isinstance(frame, JpegFrame):
             scale = denominator_of((height, width), shape.resize)
-        # The image that is resampled: the stored one, cropped and decoded at a fraction of its size.
+        # The image to resample: the stored one, cropped and decoded at a fraction of its size.
         origin_x, origin_y = x // scale, y // scale
         width, height = -(-(x + width) // scale) - origin_x, -(-(y + height) // scale) - origin_y
         numbers = 0, 0

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# What follows is Python for numba, which infers its types itself.
+# Python for numba, which infers its types itself.
 """Change the pixels of many images, each by its own operations, in one call without the GIL."""
 
 import numpy as np
@@ -40,7 +40,7 @@ ERASURE = np.dtype(
 
 @compiled
 def _change(number, source, target, numbers):
-    """Do the operation of a number. It counts from 0 without gaps: `NAMES` is read off it."""
+    """Apply the operation with a number. The numbers have no gaps: `NAMES` is derived from this function."""
     if number == 0:
         brightness(source, target, numbers)
     elif number == 1:
@@ -90,9 +90,9 @@ def change(images, places, height, width, operations, values, out, is_last):
     Args:
         images: uint8 [N, height * width * 3].
         places: The row of each image, in `images` and in `out`, int64 [n].
-        height: Height of each.
-        width: Width of each.
-        operations: Of dtype `OPERATION`: those of the first image in their order, then those of the next.
+        height: Height of each image.
+        width: Width of each image.
+        operations: Array of dtype `OPERATION`: the first image's operations in order, then the next image's.
         values: The value to write for each byte of each channel, [3, 256], uint8 or float32.
         out: Of the dtype of `values`, [N, 3 * height * width].
         is_last: Whether an image is written as [height, width, 3]; otherwise as [3, height, width].

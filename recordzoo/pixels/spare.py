@@ -1,6 +1,6 @@
-"""One process of a machine compiles at a time: its lock, the stamps of what is compiled, and the spare process.
+"""Let one process per machine compile at a time: lock, stamps of compiled parts, and the spare process.
 
-Locks and stamps lie beside numba's cache. Importing this module imports neither numba nor torch.
+Locks and stamps are files beside numba's cache. Importing this module imports neither numba nor torch.
 """
 
 import atexit
@@ -29,7 +29,7 @@ with spare.only_one(sys.argv[1], timeout_s=1.0) as is_only:
         from recordzoo.pixels.compiling import compiled_code
         sys.exit(compiled_code(changes=True) is None)
 """
-"""Other processes only look whether the lock is taken: it waits for them."""
+"""Wait for the lock: other processes hold it only for a moment, to check it."""
 
 _PATIENCE_S = 300.0
 """Longest wait for another process that compiles; after that this process compiles too."""
@@ -38,11 +38,11 @@ _has_lock = False
 
 
 class Stamps:
-    """What is compiled on this machine.
+    """The parts compiled on this machine.
 
     Args:
         folder: The folder of numba's cache.
-        key: Names all that compiled code depends on: stamps of other versions are not seen.
+        key: Identifies the versions that compiled code depends on: stamps of other versions are ignored.
     """
 
     def __init__(self, folder: Path, key: str) -> None:
@@ -50,16 +50,16 @@ class Stamps:
         self.lock = folder / "recordzoo.lock"
 
     def has(self, part: str) -> bool:
-        """Whether a part is compiled. If its files are gone all the same, it is compiled again where it is loaded."""
+        """Whether a part is compiled. If its files were deleted, loading compiles it again."""
         return self._path(part).exists()
 
     def add(self, part: str) -> None:
-        """Record that a part is compiled; where that cannot be written, the next process waits for numba's cache."""
+        """Record that a part is compiled. If the stamp cannot be written, the next process waits for numba's cache."""
         with contextlib.suppress(OSError):
             self._path(part).touch()
 
     def compiled_in_turn(self, part: str, work: Callable[[], T]) -> T:
-        """Do work that compiles a part: no other process of this machine compiles meanwhile."""
+        """Compile a part, while no other process of this machine compiles."""
         lock = filelock.FileLock(self.lock, mode=0o666)
         until = time.monotonic() + _PATIENCE_S
         while not (_has_lock or self.has(part)) and time.monotonic() < until:
@@ -80,10 +80,10 @@ class Stamps:
 
 
 class Spare:
-    """The process that compiles beside this one.
+    """The process that compiles in parallel to this one.
 
-    It goes on when this process ends: scripts that end within seconds would otherwise compile in vain, again and again.
-    It ends by itself, within a minute or so. Ctrl-C and the terminal do not reach it.
+    It outlives this process: otherwise scripts that end within seconds would never finish compiling. It ends by itself
+    within about a minute. Ctrl-C and the terminal do not reach it.
     """
 
     def __init__(self) -> None:
@@ -92,11 +92,11 @@ class Spare:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it cannot be started, or ended with an error; not if it was killed: then it may be started again."""
+        """Whether the process cannot be started or failed. False if it was killed: it may be started again."""
         return self._is_impossible or (self._process is not None and (self._process.poll() or 0) > 0)
 
     def start(self, lock: Path) -> None:
-        """Start it, unless it runs, or another process of this machine compiles."""
+        """Start the process, unless it runs or another process of this machine compiles."""
         if self._process is not None and self._process.poll() is None:
             return
         try:
@@ -126,12 +126,12 @@ def _started(lock: Path) -> "subprocess.Popen[bytes]":
 
 
 def _leave(process: "subprocess.Popen[bytes]") -> None:
-    """Let it go on when this process ends: Popen would warn of a process that nobody waits for."""
+    """Detach the process, so that it outlives this one: Popen would warn of a child without `wait`."""
     process.returncode = 0
 
 
 def be_spare() -> None:
-    """Make this process the one that compiles, for all others: it has the lock, and low priority."""
+    """Compile for all processes of this machine, with the lock and low priority."""
     global _has_lock
     _has_lock = True
     lower_priority()
@@ -139,7 +139,7 @@ def be_spare() -> None:
 
 @contextlib.contextmanager
 def only_one(lock: str | Path, timeout_s: float = 0.0) -> Iterator[bool]:
-    """Take the lock for the block, if nobody has it; yield whether."""
+    """Take the lock for the block if it is free; yield whether it was."""
     held = filelock.FileLock(lock, timeout=timeout_s, mode=0o666)
     try:
         held.acquire()

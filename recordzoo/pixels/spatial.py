@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# What follows is Python for numba, which infers its types itself.
+# Python for numba, which infers its types itself.
 """Operations whose pixels depend on other pixels of the image: filters and affine maps."""
 
 import numpy as np
@@ -95,7 +95,7 @@ def _whole(number):
 def affine(source, target, numbers):
     """Map pixels by a matrix of 2 rows and 3 columns, nearest neighbour; the last number is the pixel outside.
 
-    Coordinates are computed as in Pillow: fixed point with 16 bits, or sums of float64 where rows stay rows.
+    Coordinates are computed as in Pillow: fixed point with 16 bits, or sums of float64 if rows stay rows.
     """
     a, b, c, d, e, f = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]
     outside = np.uint32(numbers[6])

@@ -1,9 +1,9 @@
 # mypy: ignore-errors
-# What follows is Python for numba, which infers its types itself.
+# Python for numba, which infers its types itself.
 """The integer weights of resampling: the source pixels of each output pixel, and their weights.
 
 Pillow (`Resample.c`) and torch (`UpSampleKernel.cpp`, for uint8 tensors) compute the same floats. Pillow's weights have
-22 bits after the point. torch's have 16 bits in all, so how many are after the point depends on the largest weight.
+22 fractional bits. torch's have 16 bits in total: the largest weight determines the number of fractional bits.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from recordzoo.pixels.jit import compiled
 
 PILLOW, TORCH = range(2)
-"""Whose weights."""
+"""The library of the weights."""
 
 _PILLOW_BITS = 22
 _TORCH_LIMIT = 1 << 15
@@ -53,7 +53,7 @@ def _floats(kind, size_in, size_out, number, values):
 
 @compiled
 def _torch_bits(largest):
-    """Return the bits after the point of torch's weights, from the largest weight of the image."""
+    """Return the number of fractional bits of torch's weights, from the image's largest weight."""
     bits = 0
     while bits < _PILLOW_BITS and int(0.5 + largest * (1 << (bits + 1))) < _TORCH_LIMIT:
         bits += 1
@@ -62,15 +62,15 @@ def _torch_bits(largest):
 
 @compiled
 def compute_weights(kind, whose, size_in, size_out, first, source, firsts, weights):
-    """Compute the source pixels and weights of output pixels; return the weights' bits after the point.
+    """Compute the source pixels and weights of output pixels; return the weights' number of fractional bits.
 
     Args:
         kind: The filter's number.
         whose: `PILLOW` or `TORCH`.
         size_in: Pixels of the whole source.
         size_out: Pixels of the whole output.
-        first: The first output pixel to compute; `firsts` has one row for each.
-        source: The first source pixel that is present.
+        first: The first output pixel to compute; `firsts` has one row per output pixel.
+        source: The first source pixel present.
         firsts: Written: each output pixel's first source pixel, relative to `source`, and their number; int64 [n, 2].
         weights: Written: int32 [n, taps].
     """
