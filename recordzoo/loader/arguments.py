@@ -27,7 +27,7 @@ def check_choice(name: str, value: object, valid: tuple[object, ...]) -> None:
         raise ArgumentError(f"{name}={value!r} is not one of {', '.join(map(repr, valid))}.")
 
 
-# Any: whatever a user gave.
+# Any: a user's value.
 def check_sizes(**values: Any) -> None:
     """Accept None and numbers of 0 or more, whole ones except for `timeout`."""
     for name, value in values.items():
@@ -82,8 +82,8 @@ def check_order(
 ) -> None:
     """Accept one way to set the order.
 
-    Lightning exchanges the sampler of a loader that is made in a hook: it adds the sampler and shuffle=False to the
-    arguments that it has noted.
+    Lightning replaces the sampler of a loader made in a hook: it adds the sampler and shuffle=False to the recorded
+    arguments.
     """
     is_exchanged = shuffle is False
     if (given := names_given(draws)) and not is_exchanged and (sampler is not None or batch_sampler is not None):
@@ -99,13 +99,13 @@ def check_order(
 
 
 def batch_size_of(batch_size: int | None, sampler: object, draws: Draws) -> int | None:
-    """Return the batch size: with `classes_per_batch`, of the loader or its sampler, the number of samples that says.
+    """Return the batch size, given or implied by `classes_per_batch` of the loader or its sampler.
 
     Raises:
-        ArgumentError: Another one was given.
+        ArgumentError: The given batch size differs from the implied one.
     """
     size = sampler.unit if isinstance(sampler, RecordSampler) else 1
-    if size == 1:  # also where Lightning has exchanged the sampler
+    if size == 1:  # also if Lightning replaced the sampler
         size = (draws.get("classes_per_batch") or 1) * (draws.get("samples_per_class") or 1)
     if size > 1 and batch_size not in (1, size):
         raise ArgumentError(
@@ -118,7 +118,7 @@ def checked_device(device: torch.device | str | int | None) -> torch.device:
     """Return the device for batches.
 
     Raises:
-        ArgumentError: torch does not know the device, or this process does not see it.
+        ArgumentError: torch does not know the device, or it is not visible to this process.
     """
     try:
         found = torch.device("cpu" if device is None else device)

@@ -1,6 +1,6 @@
 """Memory of batches, reused when nothing refers to the batch any more.
 
-A batch of 64 images of 224 by 224 takes 38 MB in float32: fresh memory is 9,400 page faults for every one of them.
+A batch of 64 images of 224 by 224 takes 38 MB in float32: fresh memory costs 9,400 page faults per batch.
 """
 
 import threading
@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import get_worker_info
 
 Allocator = Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
-"""Makes an uninitialised tensor of a shape and dtype."""
+"""Allocates an uninitialised tensor of a shape and dtype."""
 
 
 class Buffers:
@@ -22,7 +22,7 @@ class Buffers:
         dtype: Its dtype.
         memory_format: Its layout.
         pinned: Use page-locked memory, for copies to a CUDA device. torch manages and reuses it.
-        limit: How many free tensors of each length are kept.
+        limit: Maximum number of free tensors kept per length.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Buffers:
 def allocate(
     shape: tuple[int, ...], dtype: torch.dtype, memory_format: torch.memory_format, *, pinned: bool = False
 ) -> torch.Tensor:
-    """Return an uninitialised tensor [N, 3, H, W]; in a worker process in memory that is shared with its parent.
+    """Return an uninitialised tensor [N, 3, H, W]; in a worker process, in memory shared with the parent.
 
     Args:
         pinned: Use page-locked memory, except in a worker process.
@@ -75,6 +75,6 @@ def allocate(
     if get_worker_info() is None:
         return torch.empty(shape, dtype=dtype, memory_format=memory_format, pin_memory=pinned)
     like = torch.empty(shape, dtype=dtype, memory_format=memory_format, device="meta")
-    # As default_collate does; otherwise the batch would be copied once more.
+    # As default_collate does; otherwise the batch would be copied again.
     storage = torch.UntypedStorage._new_shared(like.numel() * dtype.itemsize)  # type: ignore[no-untyped-call]
     return torch.empty(0, dtype=dtype).set_(storage, 0, like.shape, like.stride())

@@ -1,4 +1,4 @@
-"""Choose threads or worker processes, by measuring a few samples where it is not clear."""
+"""Choose threads or worker processes; measure a few samples in doubt."""
 
 import functools
 import multiprocessing
@@ -26,20 +26,20 @@ from recordzoo.system.processes import are_forked, cores
 Workers = Literal["threads", "processes"]
 
 _CALLS = 64
-"""The user's code makes at most this many samples before the first batch."""
+"""Maximum number of samples used to measure the user's code, before the first batch."""
 
 _PROBES = 8
 _MOST_THREADS = 16
 _BUDGET_S = 0.5
 
 _SLOWER = 1.25
-"""Processes are chosen if several threads at once take this many times as long as one. Below it, sending batches from
-process to process costs more."""
+"""Processes are chosen if parallel threads take this many times as long as one thread. Below it, sending batches
+between processes costs more."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What makes batches.
+    """The choice of workers for a loader.
 
     Attributes:
         workers: Threads of this process, or processes.
@@ -77,11 +77,11 @@ def choose(
 
 
 def seeded_code(making: Making, source: BatchSource) -> list[str]:
-    """List the user's code that `deterministic` runs with seeded generators, except on a device."""
+    """List the user's code that needs seeded generators with `deterministic`, except code on a device."""
     found = [] if source.leaves else [source.kind]
     for leaf in source.leaves:
         if isinstance(leaf, JointLeaf):
-            # Joint transforms run as written where a target has an image of its own: only the samples tell.
+            # Joint transforms run as written for targets that contain an image: only the samples show that.
             found.append(" ".join(repr(leaf.plan.transforms).split()))
             continue
         found += [" ".join(repr(transform).split()) for plan in leaf.views.plans for transform in plan.rest]
@@ -97,7 +97,7 @@ def seeded_code(making: Making, source: BatchSource) -> list[str]:
 def choose_seeded(code: str, workers: str, workplace: Any, context: Any) -> Choice:
     """Choose processes for code that needs seeded generators.
 
-    Threads share the process's generators with the user's own thread: each would change what the other draws.
+    Threads share the process's generators with the user's thread: each would change the other's random numbers.
 
     Args:
         code: The code, for the message.
@@ -106,7 +106,7 @@ def choose_seeded(code: str, workers: str, workplace: Any, context: Any) -> Choi
         context: How processes are started.
 
     Raises:
-        ArgumentError: The user asked for threads, or there can be no processes.
+        ArgumentError: The user requires threads, or processes are impossible.
     """
     why = ""
     if workers == "threads":
@@ -120,18 +120,17 @@ def choose_seeded(code: str, workers: str, workplace: Any, context: Any) -> Choi
     return Choice("processes", f"deterministic, and {code} is not compiled")
 
 
-# Any: whatever objects.
+# Any: objects of all types.
 def is_other(known: list[Any], now: list[Any]) -> bool:
     """Whether any object was replaced (compared by identity, not equality)."""
     return len(known) != len(now) or any(one is not other for one, other in zip(known, now, strict=True))
 
 
 def measured(maker: SampleMaker, source: BatchSource, length: int, num_threads: int) -> Choice:
-    """Make the first samples of a dataset of this length, and choose the faster way.
+    """Time the first samples of a dataset with threads, and choose the faster kind of workers.
 
-    Generators are put back afterwards, in the user's own thread, which waits meanwhile.
-
-    The first ones: samples from all over the dataset would make a record set at a URL fetch a shard for each.
+    The generators are restored afterwards in the user's thread, which waits. The first samples are used, because
+    samples from all over the dataset would fetch one shard each from a record set at a URL.
     """
     num_threads = min(max(2, num_threads), _MOST_THREADS)
     try:
@@ -143,7 +142,7 @@ def measured(maker: SampleMaker, source: BatchSource, length: int, num_threads: 
             a_sample_s = time.perf_counter() - start
             affordable = int(_BUDGET_S / (1 + num_threads) / max(a_sample_s, 1e-9))
             probes = list(range(max(1, min(_PROBES, length, affordable))))
-            _batch(maker, source, probes)  # a value at a URL is fetched once, and not by each thread
+            _batch(maker, source, probes)  # values at a URL are fetched once, not by each thread
             first = max(1, len(probes) // num_threads)
             calls = (_CALLS - 2 - len(probes) - first * num_threads) // (1 + num_threads)
             numbers = [number % len(probes) for number in range(max(1, min(calls, affordable)))]
@@ -168,14 +167,14 @@ def _batch(maker: Maker, source: BatchSource, numbers: list[int]) -> Any:
 
 
 def slowdown(work: Callable[[], object], num_threads: int = 2, warm_up: Callable[[], object] = bool) -> float:
-    """Return the time of several threads that do some work at once, divided by the time of one thread.
+    """Return the time of several threads working at once, divided by the time of one thread.
 
-    1 if they run in parallel, `num_threads` if they exclude each other. On a single core they always do.
+    1 if they run in parallel, `num_threads` if they exclude each other, as always on a single core.
 
     Args:
-        work: Done once by one thread, then once by each of several.
+        work: Run once by one thread, then once by each of several.
         num_threads: At least 2.
-        warm_up: Done once by each thread before that: its first sample takes longer.
+        warm_up: Run once by each thread before timing: the first sample takes longer.
     """
 
     def took(number: int, each: Callable[[], object]) -> float:
@@ -196,7 +195,7 @@ def slowdown(work: Callable[[], object], num_threads: int = 2, warm_up: Callable
         return max(1.0, took(num_threads, work) / alone)
 
 
-def _pickling_problem(sent: Any) -> str:  # Any: whatever is sent
+def _pickling_problem(sent: Any) -> str:  # Any: the object to send
     try:
         pickle.dumps(sent)
     except Exception as err:  # noqa: BLE001 - pickle calls methods of the user's classes

@@ -1,4 +1,4 @@
-"""Move batches to a device: the next one is copied and made float there while the user works on the current one."""
+"""Move batches to a device: the next batch is copied and converted there while the user works on the current one."""
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -29,12 +29,12 @@ class Taking(Protocol):
 
 
 class OnDevice(Iterator[Any]):
-    """Batches on a device, moved one ahead. All work here is done in the user's thread.
+    """Batches on a device, moved one ahead of the user, in the user's thread.
 
     Args:
         batches: The batches in host memory.
         device: The device.
-        finish: Does the rest of the work on a moved batch: values that are computed there, and `batch_transform`.
+        finish: Finishes a moved batch on the device: computes its values and calls `batch_transform`.
     """
 
     def __init__(self, batches: Taking, device: torch.device, finish: Callable[[Any, Wanted], Any]) -> None:
@@ -42,7 +42,7 @@ class OnDevice(Iterator[Any]):
         self._home = Home()
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
         self._next: tuple[Any, Wanted] | None = None
-        self._failure: Exception | None = None  # of the batch behind the next one
+        self._failure: Exception | None = None  # of the batch after the next one
 
     def __iter__(self) -> "OnDevice":
         return self

@@ -1,4 +1,4 @@
-"""What a loader does itself, what it leaves to the transforms, and why; and which packages would make it faster."""
+"""Explain which transforms a loader runs itself, which run as written, and why; name packages for more speed."""
 
 import logging
 import os
@@ -23,7 +23,7 @@ _said: list[str] = []
 
 
 def sample_lines(dataset: object, source: BatchSource, precision: str) -> list[str]:
-    """Return what happens to a sample, a line each."""
+    """Describe the processing of a sample, one line per step."""
     if not source.leaves:
         return [f"not fused: {source.problem}; each sample is taken from {type(dataset).__name__}, as it gives it"]
     lines = [f"decoded by {_decoder()}", f"PIL images are resampled by {_resampler(precision)}"]
@@ -48,7 +48,7 @@ def sample_lines(dataset: object, source: BatchSource, precision: str) -> list[s
 
 
 def batch_lines(making: Making, source: BatchSource) -> Iterator[str]:
-    """Say what else decides how batches are made, a line each."""
+    """Describe the other options of batches, one per line."""
     if making.skips:
         yield "on_error: samples that cannot be read or decoded are left out of their batches"
     if not making.collates_by_default:
@@ -63,10 +63,10 @@ def batch_lines(making: Making, source: BatchSource) -> Iterator[str]:
 
 
 def warn(source: BatchSource) -> None:
-    """Log what is missing: once in a process, and on the first rank of a machine only.
+    """Log missing packages, once per process and only on the first rank of a machine.
 
-    It is a log line and no Python warning: a test suite that turns warnings into errors must not fail for it. Python
-    prints log lines of this level to stderr where logging is not configured.
+    A log line, not a Python warning: test suites that turn warnings into errors must not fail. Without logging
+    configuration, Python prints it to stderr.
     """
     if not _said and os.environ.get("LOCAL_RANK", "0") == "0" and (text := missing(source)):
         _said.append(text)

@@ -1,4 +1,4 @@
-"""Random numbers: functions of seed, epoch and place; and the process's generators, seeded for one piece of work."""
+"""Random numbers as functions of seed, epoch and place; seeding of the process's generators for one piece of work."""
 
 import contextlib
 import random
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from recordzoo.sampling.permutation import hash_key, hash_keys
 
-_DRAWS = 0x64726177  # sets these apart from the numbers that the order of the epoch is made of
+_DRAWS = 0x64726177  # separates these from the random numbers of the epoch's order
 
 
 def uniforms(seed: int, epoch: int, places: NDArray[np.int64], count: int) -> NDArray[np.float64]:
@@ -21,15 +21,15 @@ def uniforms(seed: int, epoch: int, places: NDArray[np.int64], count: int) -> ND
 
 
 def local_seeds(seed: int, epoch: int, places: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return a 32-bit seed for each place, for generators of others."""
+    """Return a 32-bit seed for each place, for the generators of other libraries."""
     return hash_keys(hash_key(seed, epoch, _DRAWS + 1), places) >> np.uint64(32)
 
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed the process's generators for one piece of work, and leave them as they were.
+    """Seed the process's generators for one piece of work, then restore them.
 
-    For worker processes, and for the user's own thread: any other thread would change what the user's thread draws.
+    Only for worker processes and the user's thread: other threads would change the random numbers of the user's thread.
     """
     with restored():
         torch.default_generator.manual_seed(seed)
@@ -40,7 +40,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def restored() -> Iterator[None]:
-    """Leave the process's generators as they were."""
+    """Restore the process's generators after the block."""
     of_torch, of_python, of_numpy = torch.default_generator.get_state(), random.getstate(), np.random.get_state()
     try:
         yield

@@ -1,4 +1,4 @@
-"""The order of any other sampler than `RecordSampler`; a resume iterates it again and skips what was taken."""
+"""Orders of samplers other than `RecordSampler`; a resume iterates the sampler again and skips samples already taken."""
 
 import base64
 import json
@@ -25,15 +25,14 @@ _SKIPPED_AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class _SamplerPlace:
-    """Where the user is in an epoch.
+    """The user's position in an epoch.
 
     Attributes:
         epoch: Its number.
         samples: How many samples this rank has taken.
         checksum: CRC-32 of their keys.
         num_replicas, rank: Number of ranks, and this rank.
-        generator: State of the torch generator at the beginning of the epoch, in base64; None if the sampler draws from
-            none.
+        generator: State of the torch generator at the beginning of the epoch, in base64; None if the sampler has none.
     """
 
     epoch: int
@@ -62,7 +61,7 @@ class IteratedOrders:
         self._ranks = Ranks()
         self._told = self._epoch_of_sampler()
         self._place = _SamplerPlace(self._told or 0)
-        self._begun: object | None = None  # what stands for the epoch that has begun
+        self._begun: object | None = None  # identifies the current epoch
         self._is_over = False
 
     def __len__(self) -> int:
@@ -77,7 +76,7 @@ class IteratedOrders:
         """
         upcoming = self._place.epoch + 1 if self._begun else self._place.epoch
         found = self._epoch_of_sampler()
-        if found is not None and found != self._told:  # the user has told the sampler itself
+        if found is not None and found != self._told:  # the user called the sampler's set_epoch
             upcoming = found
         if self._begun or upcoming != self._place.epoch:
             self._set(upcoming)
@@ -90,13 +89,13 @@ class IteratedOrders:
         return EpochBatches(seed, place.epoch, self._wanted(self._begun, place))
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next epoch this one, and tell the sampler; an epoch that is resumed in its middle stays so."""
+        """Set the number of the next epoch, here and in the sampler; a resumed epoch keeps its position."""
         self._tell(whole_number("epoch", epoch))
         if self._begun or epoch != self._place.epoch:
             self._set(epoch)
 
     def state_dict(self) -> dict[str, JSON]:
-        """Return the seed and where the user is; at the end of an epoch, the beginning of the next one."""
+        """Return the seed and the user's position; at the end of an epoch, the start of the next one."""
         place = self._place
         if self._is_over:
             place = _SamplerPlace(place.epoch + 1)
@@ -109,10 +108,10 @@ class IteratedOrders:
         return {"seed": self._seed.among(self._num_ranks()), **asdict(place)}
 
     def load_state_dict(self, state: dict[str, JSON]) -> None:
-        """Go on where `state_dict` was called.
+        """Resume from a `state_dict`.
 
         Raises:
-            ArgumentError: It is another sampler's state.
+            ArgumentError: The state belongs to another sampler.
         """
         kind = "a RecordLoader with a sampler or batch_sampler of your own"
         names = ("epoch", "samples", "checksum", "num_replicas", "rank")
@@ -126,7 +125,7 @@ class IteratedOrders:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if self._begun and not self._is_over:  # a copy or pickle goes on with the epoch
+        if self._begun and not self._is_over:  # a copy or pickle continues the epoch
             self._begun = None
 
     def _set(self, epoch: int) -> None:
@@ -139,7 +138,7 @@ class IteratedOrders:
         self._told = self._epoch_of_sampler()
 
     def _epoch_of_sampler(self) -> int | None:
-        """Return the epoch that the sampler was told, by whomever; None if it has no epochs."""
+        """Return the sampler's own epoch number; None if it has none."""
         epochs = [getattr(part, "epoch", None) for part in self._parts if hasattr(part, "set_epoch")]
         return next((epoch for epoch in epochs if isinstance(epoch, int)), None)
 
@@ -148,7 +147,7 @@ class IteratedOrders:
         return next((each for each in found if isinstance(each, torch.Generator)), None)
 
     def _num_ranks(self) -> int:
-        """Return how many ranks must agree on a seed, also those that the sampler does not know of."""
+        """Return the number of ranks that must agree on a seed, including ranks unknown to the sampler."""
         return max(self._ranks.now()[0], self._replicas()[0])
 
     def _replicas(self) -> tuple[int, int]:
@@ -159,7 +158,7 @@ class IteratedOrders:
         return self._ranks.now()
 
     def _of_these_ranks(self) -> _SamplerPlace:
-        """Return where this rank begins, which is another place if the state is from another number of ranks."""
+        """Return this rank's starting position; it differs if the state has another number of ranks."""
         place, (num_replicas, rank) = self._place, self._replicas()
         if not place.samples or place.num_replicas == num_replicas:
             return replace(place, num_replicas=num_replicas, rank=rank, checksum=_known(place, rank))
@@ -175,7 +174,7 @@ class IteratedOrders:
     def _has_more(self, taken: int) -> bool:
         if self._batch_size is None or not isinstance(self._sampler, Sized):
             return True
-        left = len(self._sampler) - taken  # if it is negative, it is another sampler, which is refused later
+        left = len(self._sampler) - taken  # negative for another sampler, which is refused later
         return left < 0 or num_batches(left, self._batch_size, self._drop_last) > 0
 
     def _wanted(self, begun: object, place: _SamplerPlace) -> Iterator[Wanted]:
@@ -188,7 +187,7 @@ class IteratedOrders:
             batches, checksum = self._resumed(place)
         finally:
             if own is None and place.samples:
-                generator.set_state(start)  # it is the user's
+                generator.set_state(start)  # the user's generator
         count, is_resumed = place.samples, place.samples > 0
         for number, (chosen, is_last) in enumerate(_with_last(batches)):
             if number == 0 and not is_resumed and (own or not torch.equal(start, generator.get_state())):
@@ -204,7 +203,7 @@ class IteratedOrders:
         """Return the batches from a place on, and the checksum of the keys before it.
 
         Raises:
-            ArgumentError: The sampler does not give again what it gave then.
+            ArgumentError: The sampler does not repeat its earlier keys.
         """
         given, checksum, left = iter(self._sampler), 0, place.samples
         while left > 0:
@@ -237,7 +236,7 @@ class IteratedOrders:
 
 
 def _known(place: _SamplerPlace, rank: int) -> int:
-    """Return the checksum to compare with; -1 if it is that of another rank."""
+    """Return the checksum to compare; -1 if the state's checksum belongs to another rank."""
     return place.checksum if place.rank == rank else -1
 
 
@@ -251,7 +250,7 @@ def _checksum(keys: Keys, checksum: int) -> int:
     return checksum
 
 
-# Any: whatever a file had.
+# Any: a value from a file.
 def _check_generator(text: Any, device: torch.device) -> None:
     """Accept None, or the state of a generator of this device, in base64."""
     if text is None:
@@ -271,7 +270,7 @@ def _state(text: str) -> torch.Tensor:
 
 
 def _with_last(batches: Iterable[list[Any]]) -> Iterator[tuple[list[Any], bool]]:
-    """Iterate over batches, each with whether it is the last one: not every sampler has a length, or the right one."""
+    """Yield each batch with a flag for the last one: not every sampler has a length, or the right one."""
     upcoming = iter(batches)
     batch = next(upcoming, None)
     while batch is not None:

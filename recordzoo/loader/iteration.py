@@ -1,4 +1,4 @@
-"""An epoch in progress: threads make batches ahead of the user, and end with the epoch."""
+"""An epoch in progress: threads prepare batches ahead of the user, and end with the epoch."""
 
 import collections
 import functools
@@ -31,10 +31,10 @@ class Pace:
     """How far the threads work ahead.
 
     Attributes:
-        num_threads: Number of threads; small images are made by one.
-        ahead: Batches made before the user asks for them.
-        hinted: Further batches that are prefetched from the disk.
-        timeout_s: Longest wait of the user for a batch; None: no limit.
+        num_threads: Number of threads; one for small images.
+        ahead: Batches finished before the user asks for them.
+        hinted: Further batches to prefetch from the disk.
+        timeout_s: Longest wait for a batch; None: no limit.
     """
 
     num_threads: int
@@ -49,7 +49,7 @@ class _Pending:
     Args:
         wanted: The batch to make.
         num_pieces: Number of its pieces.
-        finish: Makes the batch from the results of the pieces.
+        finish: Builds the batch from the results of the pieces.
     """
 
     # Any, here and below: a batch is what the collate function makes.
@@ -89,7 +89,7 @@ class _Failure:
 
 
 class Batches(Protocol):
-    """The batches of an epoch that has begun."""
+    """The batches of a running epoch."""
 
     def __next__(self) -> Any:  # Any: a batch is what the collate function makes
         """Return the next batch."""
@@ -101,7 +101,7 @@ class Batches(Protocol):
 class Unbegun(Iterator[Any]):
     """The batches of an epoch that begins with the first `next`.
 
-    Lightning calls `iter` before `set_epoch`, so nothing may be read or decided in `iter`.
+    Lightning calls `iter` before `set_epoch`, so `iter` must not read or decide anything.
 
     Args:
         begin: Begins the epoch.
@@ -168,21 +168,21 @@ def late(timeout_s: float) -> TimeoutError:
 
 
 class Home:
-    """The process that made this object: a forked child inherits an iterator, but none of its threads."""
+    """The process that created this object: a forked child inherits an iterator, but not its threads."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
 
     @property
     def is_here(self) -> bool:
-        """Whether this is that process."""
+        """Whether this process created the object."""
         return self._pid == os.getpid()
 
     def check(self) -> None:
-        """Refuse to go on in another process.
+        """Raise in any other process.
 
         Raises:
-            ForkError: This process was forked from the one that made this object.
+            ForkError: This process was forked from the one that created this object.
         """
         if not self.is_here:
             raise ForkError(
@@ -192,7 +192,7 @@ class Home:
 
 
 class Iteration(BatchIterator):
-    """An epoch made by threads, which end when it is exhausted, closed or garbage-collected.
+    """An epoch prepared by threads, which end when it is exhausted, closed or garbage-collected.
 
     The threads refer to pieces and maker, never to this object: otherwise it would never be garbage-collected.
     """
@@ -202,7 +202,7 @@ class Iteration(BatchIterator):
         self._order, self._pace = order, pace
         self._pending: collections.deque[_Pending] = collections.deque()
         num_threads, self._num_pieces = pace.num_threads, _PIECES_PER_THREAD * pace.num_threads
-        if source.is_small:  # several threads would only wait for each other
+        if source.is_small:  # several threads would wait for each other
             num_threads = self._num_pieces = 1
         self._pool = pool = _threads(num_threads)
         self._home = Home()
@@ -272,10 +272,10 @@ class Iteration(BatchIterator):
 
 
 def _threads(number: int) -> ThreadPoolExecutor:
-    """Start threads in which torch uses one core each: a team for each thread would be many more threads than cores."""
+    """Start threads in which torch uses one core each; otherwise there would be far more threads than cores."""
     for_others = torch.get_num_threads()
     pool = ThreadPoolExecutor(number, "recordzoo", _work_alone)
-    all_there = threading.Barrier(number)  # an idle thread would take this work, and the next would not be started
+    all_there = threading.Barrier(number)  # otherwise an idle thread takes the work and the next one is not started
     try:
         for started in [pool.submit(all_there.wait) for _ in range(number)]:
             started.result()
@@ -283,10 +283,10 @@ def _threads(number: int) -> ThreadPoolExecutor:
         all_there.abort()
         pool.shutdown(wait=False)
         raise
-    torch.set_num_threads(for_others)  # it was set for all threads that start later
+    torch.set_num_threads(for_others)  # undo the setting for threads started later
     return pool
 
 
 def _work_alone() -> None:
-    torch.get_num_threads()  # the first call in a thread copies the process's number: do it before
+    torch.get_num_threads()  # the first call in a thread copies the process's number: call it before
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""Make samples whose transforms take image and target together."""
+"""Make samples with joint transforms of image and target."""
 
 import functools
 from typing import Any
@@ -9,11 +9,11 @@ from recordzoo.loader.work import BatchPiece, Opened
 from recordzoo.transforms.joint import frame_of
 from recordzoo.transforms.steps import num_draws
 
-# Any, here and below: images and targets are what the transforms make of them.
+# Any, here and below: images and targets have the types that the transforms return.
 
 
 class JointMaker(SampleMaker):
-    """A `SampleMaker` for datasets of which some transform image and target together."""
+    """A `SampleMaker` for datasets with joint transforms of image and target."""
 
     def made(self, piece: BatchPiece) -> Made:
         """Make the samples of a piece; images of one size share one tensor."""

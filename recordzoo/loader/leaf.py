@@ -1,4 +1,4 @@
-"""One dataset behind a loader: its store of images and targets, and the plan of its transforms."""
+"""A leaf: one dataset of a loader, with its store of images and targets and the plan of its transforms."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -21,8 +21,8 @@ class Leaf(ABC):
     """A dataset whose images a loader decodes.
 
     Args:
-        dataset: As the user has it.
-        store: Where its images are.
+        dataset: The user's dataset.
+        store: The store of its images.
         views: The plan of its transforms.
     """
 
@@ -39,7 +39,7 @@ class Leaf(ABC):
         """Read and decode the image of a sample.
 
         Raises:
-            Exception: It cannot be read or decoded.
+            Exception: The image cannot be read or decoded.
         """
 
     @property
@@ -67,13 +67,13 @@ class Leaf(ABC):
 
 
 class ImageLeaf(Leaf):
-    """A dataset whose images and targets the loader takes from their store.
+    """A dataset whose images and targets the loader reads from their store.
 
     Args:
-        dataset: As the user has it.
+        dataset: The user's dataset.
         store: Its images and targets.
-        transform: What happens to an image.
-        target_transform: What happens to a target.
+        transform: The transform of an image.
+        target_transform: The transform of a target.
     """
 
     def __init__(self, dataset: Any, store: SampleStore, transform: Any, target_transform: Any) -> None:
@@ -101,7 +101,7 @@ class ImageLeaf(Leaf):
             raise
 
     def target(self, index: int) -> Any:
-        """Return the target of a sample, as the dataset gives it."""
+        """Return the target of a sample, as the dataset returns it."""
         found = self.store.target(index)
         if self._new_numbers:
             return self._new_numbers(found)
@@ -111,7 +111,7 @@ class ImageLeaf(Leaf):
             return self.target_transform(found)
 
     def targets(self, indices: Indices) -> Any:
-        """Return the targets of samples: as `SampleStore.targets` without a transform, otherwise a list."""
+        """Return the targets of samples: like `SampleStore.targets` without a transform, otherwise a list."""
         if self._new_numbers:
             return self._new_numbers.of(self.store.targets(indices))
         if self.target_transform is None:
@@ -120,12 +120,12 @@ class ImageLeaf(Leaf):
 
 
 class JointLeaf(Leaf):
-    """A dataset whose transforms take image and target together. It makes its samples, but the loader decodes them.
+    """A dataset with joint transforms of image and target. The dataset makes its samples, but the loader decodes them.
 
     Args:
-        dataset: As the user has it, maybe in torchvision's wrapper for v2.
+        dataset: The user's dataset, maybe in torchvision's wrapper for v2.
         inner: The dataset of this package.
-        plan: What is known of its transforms.
+        plan: The plan of its transforms.
     """
 
     def __init__(self, dataset: Any, inner: Any, plan: JointPlan) -> None:

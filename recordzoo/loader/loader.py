@@ -1,4 +1,4 @@
-"""`RecordLoader`: batches for training, made by threads where that is faster than by processes."""
+"""`RecordLoader`: batches for training, from threads or from processes, whichever are faster."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
@@ -46,63 +46,64 @@ ON_ERROR = ("raise", "skip")
 WORKERS = ("auto", "threads", "processes")
 
 _HINTED = 4
-"""Batches that the kernel reads ahead of those that are being made."""
+"""Batches that the kernel prefetches ahead of those in progress."""
 
 
 class RecordLoader(DataLoader[Any]):
     """`torch.utils.data.DataLoader` for images: threads, the transforms fused with the decoding.
 
-    It takes `DataLoader`'s arguments and gives its batches. The dataset's own transforms say what is made; those that
-    are known (`print(loader)` says which) run in the loader: only the pixels that a crop keeps are decoded. The others
-    run as they are written, in threads or in worker processes.
+    It takes `DataLoader`'s arguments and returns the same batches. Known transforms of the dataset (`print(loader)`
+    lists them) run in the loader: only the pixels that a crop keeps are decoded. Other transforms run as written, in
+    threads or in worker processes.
 
     Random numbers of fused transforms are a function of seed, epoch and the sample's place in the epoch: the batches
     are the same with any number of workers, and after a resume. Transforms that are not fused draw from their process's
-    generators in whatever order the workers come, unless `deterministic`.
+    generators, in varying order between workers, unless `deterministic`.
 
     Args:
         dataset: A dataset of this package, one of torchvision's that lists image files (`ImageFolder`), one of your own
-            with `HasImageBytes`, or a `Subset` or `ConcatDataset` of them. Any other works, without the speed.
+            with `HasImageBytes`, or a `Subset` or `ConcatDataset` of them. Any other dataset works, but is slower.
         batch_size: Samples in a batch, of each rank. None gives single samples.
-        shuffle: True, False or "block", as `RecordSampler` has them. Default: False; True for a `mix`, and with
-            `weights` and the like.
+        shuffle: True, False or "block", as in `RecordSampler`. Default: False; True for a `mix`, and with `weights` or
+            `classes_per_batch`.
         sampler: Which samples, in which order, instead of `shuffle`; best a `RecordSampler`.
         batch_sampler: Gives lists of indices, instead of `batch_size`, `shuffle`, `sampler` and `drop_last`.
-        num_workers: Threads or processes, at least 1; by default the cores that this process may use, divided by
-            ``LOCAL_WORLD_SIZE``.
-        collate_fn: Makes a batch of a list of samples; by default as `DataLoader`.
-        pin_memory: Whether images lie in page-locked memory, if there is a CUDA device.
+        num_workers: Number of threads or processes, at least 1. Default: the cores available to this process, divided
+            by ``LOCAL_WORLD_SIZE``.
+        collate_fn: Converts a list of samples to a batch. Default: as in `DataLoader`.
+        pin_memory: Whether to use page-locked memory for images, if there is a CUDA device.
         drop_last: Leave out a last batch that is not full, and samples that do not divide by the number of ranks.
-        timeout: Seconds to wait for a batch; 0 for ever.
-        worker_init_fn: Called with its number in each worker process, if there are any.
-        generator: What the seed is drawn from, if none is given.
-        prefetch_factor: Batches that are made ahead, of worker processes by each; 2 by default.
-        precision: "exact": the pixels that the transforms give in the stock `DataLoader` for the same crop and flip.
-            "fast": what is to become half as large or smaller is decoded at half the size.
+        timeout: Seconds to wait for a batch; 0: no limit.
+        worker_init_fn: Called with the worker's number in each worker process, if there are any.
+        generator: The generator to draw the seed from, if `seed` is not given.
+        prefetch_factor: Batches prepared ahead; with worker processes, by each of them. Default: 2.
+        precision: "exact": the same pixels as in the stock `DataLoader` for the same crop and flip. "fast": a JPEG that
+            will be reduced to half or less is decoded at half size.
         memory_format: Layout of the images in memory; their shape is [N, 3, H, W] in any case.
-        device: Where batches go: images are moved as uint8 and become float there, beside the work on the last batch.
-        seed: Of order and random numbers. By default drawn from `generator` or torch's own; 0 if an epoch begins with
-            several ranks, which must agree.
-        num_replicas, rank: As `RecordSampler` has them.
-        drop_cache: With shuffle="block", let the kernel forget each block after its last use, so that data larger than
-            memory drives nothing else out of it.
+        device: The device of the batches: images are copied as uint8 and converted to float there, during the user's
+            work on the previous batch.
+        seed: Seed of order and random numbers. Default: drawn from `generator` or torch's own; 0 if an epoch begins
+            with several ranks, which must agree.
+        num_replicas, rank: As in `RecordSampler`.
+        drop_cache: With shuffle="block", drop each block from the page cache after its last use, so that data larger
+            than memory does not evict other files.
         deterministic: Run code that is not fused in worker processes, with generators seeded for each sample, and for
             `collate_fn` and `batch_transform` for each batch.
-        persistent_workers: Keep worker processes, or the memory of batches, from one epoch to the next.
-        multiprocessing_context: How worker processes are started.
-        pin_memory_device, in_order: Taken for `DataLoader`'s sake; they mean nothing here. As attributes they are there
-            for libraries that make a stock `DataLoader` of this one's.
-        workers: "threads", "processes", or "auto": threads if all is fused, otherwise what a few samples show to be
-            faster. `print(loader)` says which, and why.
-        batch_transform: Called with the parts of a batch, images and targets, where the batch is made; returns what the
-            user gets: v2's `MixUp` or `CutMix`, for example.
+        persistent_workers: Keep worker processes, or the memory of batches, between epochs.
+        multiprocessing_context: Start method of worker processes.
+        pin_memory_device, in_order: Accepted for compatibility with `DataLoader`, without effect. Libraries that build
+            a stock `DataLoader` from this one read them as attributes.
+        workers: "threads", "processes", or "auto": threads if all is fused, otherwise the faster ones, measured on a
+            few samples. `print(loader)` shows the choice and the reason.
+        batch_transform: Called in the worker with the parts of a batch, images and targets; returns the user's batch.
+            For example v2's `MixUp` or `CutMix`.
         on_error: "skip": leave out samples that cannot be read or decoded. Batches get smaller, never fewer. The number
-            of samples left out is logged at the end of an epoch, and is in `state_dict`.
-        weights, weights_by, num_samples, replacement, classes_per_batch, samples_per_class: As `RecordSampler` has
-            them. The product of the last two is the batch size.
+            of skipped samples is logged at the end of an epoch, and is in `state_dict`.
+        weights, weights_by, num_samples, replacement, classes_per_batch, samples_per_class: As in `RecordSampler`. The
+        product of the last two is the batch size.
 
     Raises:
-        ArgumentError: A value is not one of the valid ones, or contradicts another.
+        ArgumentError: A value is invalid or contradicts another one.
 
     Examples:
         >>> loader = RecordLoader(range(5), batch_size=2)
@@ -110,12 +111,12 @@ class RecordLoader(DataLoader[Any]):
         [[0, 1], [2, 3], [4]]
     """
 
-    dataset: Any  # as DataLoader's, whose type says nothing of a length
+    dataset: Any  # as in DataLoader, whose type has no length
 
     use_stateful_dataloader = True
-    """Where accelerate's `save_state` and `load_state` look whether a loader has a state."""
+    """accelerate's `save_state` and `load_state` check this attribute for a loader with a state."""
 
-    # Any: of whatever samples, as DataLoader.
+    # Any: samples of any type, as in DataLoader.
     def __init__(
         self,
         dataset: Any,
@@ -171,8 +172,8 @@ class RecordLoader(DataLoader[Any]):
         check_function("batch_transform", batch_transform)
         check_sizes(num_workers=num_workers, timeout=timeout, prefetch_factor=prefetch_factor)
         check_order(batch_size, shuffle, sampler, batch_sampler, drop_last, draws)
-        # Every argument is an attribute of its name: Lightning makes another loader of the attributes. What the sampler
-        # knows is none, or it would be given together with the sampler.
+        # Every argument is an attribute of the same name: Lightning builds another loader from the attributes. The
+        # sampler's arguments are not attributes: Lightning would pass them together with the sampler.
         self.precision, self.memory_format, self.deterministic = precision, memory_format, deterministic
         self.device = checked_device(device)
         self.seed, self.num_replicas, self.rank, self.drop_cache = seed, num_replicas, rank, drop_cache
@@ -217,8 +218,8 @@ class RecordLoader(DataLoader[Any]):
         if batch_sampler is not None:
             return IteratedOrders(batch_sampler, seed, None)
         if self.batch_sampler is not None and hasattr(self.sampler, "set_epoch"):
-            # Hugging Face's Trainer resumes with a stock DataLoader of these batches, and tells them the epoch. A
-            # subclass with such a method would not do: Lightning exchanges samplers of exactly this class.
+            # Hugging Face's Trainer resumes with a stock DataLoader of these batches, and sets their epoch. A subclass
+            # with this method would not work: Lightning replaces samplers of exactly this class.
             self.batch_sampler.set_epoch = self.sampler.set_epoch  # type: ignore[attr-defined]
         if isinstance(self.sampler, RecordSampler):
             size = self.batch_size or 1
@@ -227,44 +228,44 @@ class RecordLoader(DataLoader[Any]):
 
     @property
     def _is_accelerate_prepared(self) -> bool:
-        """Where accelerate looks whether to leave a loader alone: yes, if the sampler takes its rank's share itself.
+        """Whether accelerate leaves the loader alone: True if the sampler takes its rank's share itself.
 
-        Otherwise accelerate makes a stock `DataLoader` of it, and deals the batches to the ranks.
+        Otherwise accelerate builds a stock `DataLoader` from it and divides the batches among the ranks.
         """
         num_replicas, _ = Ranks().now()
         return num_replicas == 1 or getattr(self.sampler, "num_replicas", 1) > 1
 
     @_is_accelerate_prepared.setter
     def _is_accelerate_prepared(self, value: bool) -> None:
-        """Ignore it: accelerate also sets it, on what it has left alone."""
+        """Ignore the value: accelerate also sets it on loaders that it leaves alone."""
 
     def check_worker_number_rationality(self) -> None:
         """Do nothing: `DataLoader` warns of more worker processes than cores, and these are usually threads."""
 
     @property
     def worker_init_fn(self) -> Callable[[int], None] | None:
-        """Called in each worker process. Lightning sets a function that seeds them."""
+        """Function called in each worker process. Lightning sets one that seeds the workers."""
         return self._worker_init_fn
 
     @worker_init_fn.setter
     def worker_init_fn(self, function: Callable[[int], None] | None) -> None:
-        self._worker_init_fn = function  # private, so that it is no argument when another loader is made of this one's
+        self._worker_init_fn = function  # private, so that Lightning does not pass it to another loader
 
     def __len__(self) -> int:
         """Return the number of batches in a whole epoch."""
         return len(self._orders)
 
     # Any: a batch is what the collate function makes; as DataLoader's, a list of images and targets.
-    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # no worker processes to have another type for
-        """Iterate over an epoch: it begins with the first batch; its workers end with it, or when it is left.
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # DataLoader's type is for worker processes
+        """Iterate over an epoch. It begins with the first batch; its workers end with it or with the iterator.
 
         Raises:
-            RecordError: What is stored is damaged, or an image cannot be decoded; with record set and name.
+            RecordError: A stored value is damaged, or an image cannot be decoded; names record set and record.
             OSError: A file cannot be read, or its image cannot be decoded; as torchvision raises it, with the path.
             EmptyBatchError: All samples of a batch are left out.
             TimeoutError: A batch took longer than `timeout`.
-            ForkError: The process was forked within the epoch, and goes on in the child.
-            TypeError: The sampler gave a key that is no integer, and the samples are records.
+            ForkError: The process was forked during the epoch, and the child continues the iterator.
+            TypeError: The sampler returned a key that is not an integer, and the samples are records.
             ArgumentError: `on_error="skip"`, and the dataset makes its samples itself; `deterministic` needs worker
                 processes, and there can be none; the loaded state cannot be resumed; or a newer iterator took over the
                 persistent workers.
@@ -287,7 +288,7 @@ class RecordLoader(DataLoader[Any]):
             iteration: BatchIterator = self._in_processes(making, source, maker, order)
         else:
             self._processes = None
-            # Of single samples there are as many ahead as of worker processes' batches, or most threads would wait.
+            # Single samples: as many ahead as with worker processes, or most threads would wait.
             ahead = (self.prefetch_factor or 0) * (1 if self.batch_sampler is not None else self.num_workers)
             pace = Pace(self.num_workers, ahead, _HINTED, self.timeout or None)
             iteration = Iteration(making, source, maker, order, pace)
@@ -326,30 +327,30 @@ class RecordLoader(DataLoader[Any]):
         return ProcessIteration(kept[0], kept[1], order)
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next iteration that of an epoch; without this, each is another one."""
+        """Set the epoch of the next iteration. Default: each iteration is a new epoch."""
         self._orders.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, JSON]:
-        """Return where the user is, behind the batch that was given last.
+        """Return the user's position, after the last batch received.
 
-        With a `RecordSampler` (the default) a few numbers, the same on all ranks. With another sampler also its
-        checksum, and the state of the torch generator that it draws from. With `on_error="skip"`, "skipped" is the
-        number of samples that this rank has left out, in all epochs.
+        With a `RecordSampler` (the default), a few numbers, equal on all ranks. With another sampler also a checksum
+        and the state of its torch generator. With `on_error="skip"`, "skipped" is the number of samples that this rank
+        skipped in all epochs.
         """
         skipped: dict[str, JSON] = {"skipped": self._num_skipped} if self.on_error == "skip" else {}
         return self._orders.state_dict() | skipped
 
     def load_state_dict(self, state: dict[str, JSON]) -> None:
-        """Let the next iteration go on where `state_dict` was called, on however many ranks.
+        """Resume the next iteration from a `state_dict`, on any number of ranks.
 
-        With a `RecordSampler` (the default) that costs nothing. Any other sampler is iterated up to there when the
-        epoch begins, and must give again what it gave: otherwise the first batch is an `ArgumentError`. Only torch's
-        `DistributedSampler` may then have another number of ranks.
+        With a `RecordSampler` (the default) this costs nothing. Any other sampler is iterated up to that position when
+        the epoch begins, and must repeat its keys: otherwise the first batch raises `ArgumentError`. Of these, only
+        torch's `DistributedSampler` may have another number of ranks.
 
         Raises:
-            ArgumentError: It is the state of another order, or a number in it is wrong.
+            ArgumentError: The state belongs to another order, or a number in it is wrong.
         """
-        skipped: Any = 0  # Any: maybe a wrong one
+        skipped: Any = 0  # Any: may have a wrong type
         if isinstance(state, dict):
             skipped = state.get("skipped", 0)
             state = {name: value for name, value in state.items() if name != "skipped"}
@@ -358,9 +359,9 @@ class RecordLoader(DataLoader[Any]):
         self._num_skipped = num_skipped
 
     def explain(self) -> str:
-        """Say, line by line, what runs in the loader, what runs as it was written, and why; `print(loader)` does too.
+        """Describe which transforms run in the loader, which run as written, and why; like `print(loader)`.
 
-        If something is not fused, a few samples are made to measure whether threads or processes are faster.
+        If a transform is not fused, a few samples are made to measure whether threads or processes are faster.
         """
         source, making = BatchSource(self.dataset), self._making()
         maker = making.maker(source)
@@ -406,10 +407,10 @@ class RecordLoader(DataLoader[Any]):
         )
 
     def _chosen(self, making: Making, source: BatchSource, maker: Maker) -> Choice:
-        """Return what makes batches; what is measured is measured once for a transform, and again with compiled code.
+        """Return the choice of workers; measures once per transform, and again with compiled code.
 
         Raises:
-            ArgumentError: `deterministic` needs processes, and there can be none.
+            ArgumentError: `deterministic` needs processes, which are impossible here.
         """
         compiled = compiled_code(waits=self.precision == "fast") if source.leaves else None
         if self.deterministic and (code := seeded_code(making, source)):
@@ -427,12 +428,12 @@ class RecordLoader(DataLoader[Any]):
             self._choice = key, found
         return self._choice[1]
 
-    # Any: whatever the user gave.
+    # Any: the user's objects.
     def _key(self, source: BatchSource) -> list[Any]:
-        """Return the objects that decide what batches are."""
+        """Return the objects that determine the batches."""
         written = [each for leaf in source.leaves for each in leaf.written]
         return [self.dataset, self.collate_fn, self._worker_init_fn, *written]
 
     def _workers_seed(self, order: EpochBatches) -> int:
-        """Return the seed of worker processes, another one on each rank."""
+        """Return the seed of worker processes; it differs between ranks."""
         return int(hash_key(order.seed, order.epoch, getattr(self.sampler, "rank", 0))) >> 1

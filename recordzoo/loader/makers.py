@@ -21,14 +21,14 @@ from recordzoo.pixels.render import Precision
 # Any, here and below: targets and samples are what the dataset has, a batch is what the collate function makes.
 
 _OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
-"""Errors of a process or machine without enough files or memory; samples are not at fault."""
+"""Errors of a process or machine without enough files or memory, not of a sample."""
 
 
 class Memory:
-    """What a batch is made into: a tensor for each view, allocated when the first piece has read its first samples.
+    """The memory of a batch: a tensor per view, allocated when the first piece has read its first samples.
 
     Args:
-        take: Allocates them.
+        take: Allocates the tensors.
     """
 
     def __init__(self, take: Callable[[], list[torch.Tensor]]) -> None:
@@ -52,7 +52,7 @@ class Less(NamedTuple):
         failures: The error of each sample that was left out.
     """
 
-    batch: Any  # what the collate function makes
+    batch: Any  # the collate function's result
     failures: list[str]
 
 
@@ -68,7 +68,7 @@ class Maker(ABC):
     """Makes batches: `make` in several threads or in worker processes, then `batch`; `arrived` in the user's thread.
 
     Args:
-        source: What has the samples.
+        source: The source of the samples.
         skips: Leave out samples that cannot be read or decoded.
     """
 
@@ -94,7 +94,7 @@ class Maker(ABC):
         return _BatchPart(made, slice(piece.start, piece.start + len(piece)), failures)
 
     def batch(self, memory: Memory, parts: list[Any]) -> Any:
-        """Make a batch of its pieces, as `make` returned them; a `Less` if samples were left out.
+        """Build a batch from its pieces, as returned by `make`; a `Less` if samples were skipped.
 
         Raises:
             EmptyBatchError: All samples were left out.
@@ -140,12 +140,12 @@ class Maker(ABC):
 
 
 class RowMaker(Maker):
-    """Makes images into rows of one tensor for each view. All transforms are fused, and all images have one size.
+    """Renders images to rows of one tensor per view. All transforms are fused, and all images have the same size.
 
     Args:
-        source: What has the samples.
-        precision: How images are made.
-        buffers: Give the tensors, for each view.
+        source: The source of the samples.
+        precision: "exact" or "fast".
+        buffers: The memory for the tensors, per view.
         skips: As `Maker`'s.
     """
 
@@ -153,7 +153,7 @@ class RowMaker(Maker):
         super().__init__(source, skips=skips)
         self.buffers = buffers
         self._views = source.leaves[0].views
-        self._is_finished = []  # otherwise the values are left to the device
+        self._is_finished = []  # otherwise the device computes the values
         self._writers = []
         for plan, each in zip(self._views.plans, buffers, strict=True):
             is_finished = each.dtype is plan.pointwise.dtype
@@ -177,7 +177,7 @@ class RowMaker(Maker):
         return targets_of(self.source, piece)
 
     def _batch(self, memory: Memory, parts: list[Any]) -> Any:
-        """Return [images, targets]; of several views, images is a list of them."""
+        """Return [images, targets]; with several views, images is a list of tensors."""
         return [list(memory.tensors) if self._views.is_list else memory.tensors[0], collated_targets(parts)]
 
     def arrived(self, batch: Any) -> Any:
@@ -192,7 +192,7 @@ class RowMaker(Maker):
 
 
 def collated_targets(parts: list[Any]) -> Any:
-    """Collate the targets of pieces: arrays or lists; tuples and dicts of these are several targets."""
+    """Collate the targets of pieces: arrays or lists; tuples and dicts of these hold several targets."""
     if isinstance(parts[0], dict):
         return {key: collated_targets([part[key] for part in parts]) for key in parts[0]}
     if isinstance(parts[0], tuple):
@@ -201,7 +201,7 @@ def collated_targets(parts: list[Any]) -> Any:
         return torch.from_numpy(np.concatenate(parts))
     if any(isinstance(part, Uneven) for part in parts):
         return [torch.as_tensor(each) if isinstance(each, np.ndarray) else each for part in parts for each in part]
-    targets = tuple(target for part in parts for target in part)  # a tuple, of which some batches are made as it is
+    targets = tuple(target for part in parts for target in part)  # a tuple: some collated batches keep it
     return default_collate(targets)  # type: ignore[arg-type]  # it takes any sequence
 
 

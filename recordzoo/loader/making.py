@@ -1,4 +1,4 @@
-"""How a loader makes batches: everything a worker process needs to know, except their order."""
+"""How a loader makes batches: everything that a worker process needs, except the order."""
 
 import contextlib
 import functools
@@ -21,20 +21,20 @@ from recordzoo.pixels.render import Precision
 
 @dataclass(frozen=True)
 class Making:
-    """How batches are made of samples.
+    """The settings for making batches from samples.
 
     Attributes:
-        dataset: Whose samples.
-        precision, memory_format, device, deterministic: As the loader has them.
-        collate: Makes a batch of samples.
-        batch_transform: What then happens to the batch, if anything.
-        is_single: Whether a batch is one sample, alone.
-        is_pinned: Whether images lie in page-locked memory.
-        num_kept: How many batches' memory is kept for later.
-        skips: Whether samples that cannot be read or decoded are left out.
+        dataset: The dataset.
+        precision, memory_format, device, deterministic: As in `RecordLoader`.
+        collate: Converts a list of samples to a batch.
+        batch_transform: Called with the batch, if any.
+        is_single: Whether a batch is one single sample.
+        is_pinned: Whether images are in page-locked memory.
+        num_kept: Number of batches whose memory is kept for reuse.
+        skips: Whether samples that cannot be read or decoded are skipped.
     """
 
-    dataset: Any  # of whatever samples
+    dataset: Any  # samples of any type
     precision: Precision
     memory_format: torch.memory_format
     device: torch.device
@@ -48,7 +48,7 @@ class Making:
 
     @property
     def collates_by_default(self) -> bool:
-        """Whether batches are made by torch's own function."""
+        """Whether torch's own function collates batches."""
         return self.collate is (default_convert if self.is_single else default_collate)
 
     def transformed(self, batch: Any, seed: int) -> Any:
@@ -60,7 +60,7 @@ class Making:
             return self.batch_transform(*batch) if is_many else self.batch_transform(batch)
 
     def made_here(self, collated: Callable[[], Any], seed: int) -> Any:
-        """Collate a batch and call `batch_transform`, unless the batch goes to a device, and is transformed there."""
+        """Collate a batch and call `batch_transform`, unless the batch is transformed on its device later."""
         with contextlib.nullcontext() if self.collates_by_default else self._seeding(seed):
             batch = collated()
         if self.device.type != "cpu":
@@ -76,7 +76,7 @@ class Making:
         """Return the maker of the batches.
 
         Args:
-            source: What has the samples.
+            source: The source of the samples.
             kept: Memory of batches of an earlier epoch.
         """
         if not self._are_rows(source):
@@ -85,7 +85,7 @@ class Making:
         buffers = []
         for number, plan in enumerate(plans):
             assert plan.size is not None
-            is_here = self.device.type == "cpu" or plan.erases  # boxes are erased when the values are finished
+            is_here = self.device.type == "cpu" or plan.erases  # boxes are erased in the finished values
             shape, dtype = (3, *plan.size), plan.pointwise.dtype if is_here else torch.uint8
             if kept is not None and len(kept) > number and (kept[number].shape, kept[number].dtype) == (shape, dtype):
                 buffers.append(kept[number])

@@ -18,7 +18,7 @@ NONE = np.empty(0, np.int64)
 
 Indices = NDArray[np.int64]
 
-Keys = Indices | list[Any]  # Any: whatever `dataset[key]` takes
+Keys = Indices | list[Any]  # Any: a key for `dataset[key]`
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Wanted:
     Attributes:
         keys: The sampler's keys: int64 [n] if all are integers, otherwise a list.
         places: Their places in the epoch, counted over all ranks; int64 [n].
-        mark: Call it when the user has received the batch.
+        mark: Function to call when the user has received the batch.
         upcoming: Indices of the samples to prefetch now, int64 [n].
         finished: Indices of the samples to drop from the page cache after this batch, int64 [n].
     """
@@ -46,7 +46,7 @@ class EpochBatches:
 
     Attributes:
         seed, epoch: Random numbers are a function of these and of a sample's place.
-        batches: The batches to make, in their order.
+        batches: The batches to make, in order.
     """
 
     seed: int
@@ -55,7 +55,7 @@ class EpochBatches:
 
 
 class Orders(Protocol):
-    """The orders of all epochs, and how far the user is in the current one."""
+    """The orders of all epochs, and the user's position in the current one."""
 
     def __len__(self) -> int:
         """Return the number of batches in a whole epoch."""
@@ -67,10 +67,10 @@ class Orders(Protocol):
         """Choose the next epoch."""
 
     def state_dict(self) -> dict[str, JSON]:
-        """Return where the user is."""
+        """Return the user's position."""
 
     def load_state_dict(self, state: dict[str, JSON]) -> None:
-        """Go on where `state_dict` was called."""
+        """Resume from a `state_dict`."""
 
 
 class SampledOrders:
@@ -101,7 +101,7 @@ class SampledOrders:
     def _batches(self, epoch: Epoch) -> Iterator[Wanted]:
         size = self._batch_size
         ahead = ahead_of(self._sampler.dataset, epoch, self._sampler.shuffle)
-        step = size * max(1, CHUNK // size)  # the order of many samples is computed at once
+        step = size * max(1, CHUNK // size)  # compute the order of many samples at once
         for start in range(epoch.first, epoch.end, step):
             end = min(start + step, epoch.end)
             indices, places = epoch.indices(start, end), epoch.places(start, end)
@@ -125,25 +125,25 @@ class SampledOrders:
     # Any: attributes.
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if self._sampler.is_within_epoch:  # a copy or pickle goes on with the epoch
+        if self._sampler.is_within_epoch:  # a copy or pickle continues the epoch
             self.load_state_dict(self.state_dict())
 
     def _mark(self, epoch: Epoch, end: int) -> Callable[[], None]:
         if self._drop_last and epoch.end - end < self._batch_size:
-            end = epoch.end  # the samples left out count as taken: the epoch is over
+            end = epoch.end  # skipped samples count as taken: the epoch is over
         return lambda: self._sampler.mark(epoch, end)
 
 
 class Drawing:
-    """Draws batches from an order, some ahead of those that are made, so that their samples can be prefetched.
+    """Draws batches from an order, some ahead of those in progress, so that their samples can be prefetched.
 
     Args:
         batches: The order.
-        ahead: How many batches to draw ahead.
+        ahead: Number of batches to draw ahead.
         announce: Called with each batch when it is drawn.
 
     Attributes:
-        failure: The exception that the order raised, for the user behind the last batch.
+        failure: The order's exception, raised for the user after the last batch.
     """
 
     def __init__(self, batches: Iterator[Wanted], ahead: int, announce: Callable[[Wanted], object]) -> None:
@@ -172,7 +172,7 @@ class Drawing:
 
 
 def num_batches(num_samples: int, batch_size: int, drop_last: bool) -> int:
-    """Return how many batches so many samples make."""
+    """Return the number of batches for a number of samples."""
     return num_samples // batch_size if drop_last else -(-num_samples // batch_size)
 
 
@@ -196,7 +196,7 @@ def indices_of(keys: Iterable[Any], kind: str) -> Indices:
     """Return keys that must be integers.
 
     Raises:
-        TypeError: A key is no integer.
+        TypeError: A key is not an integer.
     """
     found = read_keys(keys)
     if isinstance(found, list):
@@ -206,7 +206,7 @@ def indices_of(keys: Iterable[Any], kind: str) -> Indices:
 
 
 def number_of(key: Any) -> int | None:
-    """Return a key as a 64-bit integer, or None if it is no such number."""
+    """Return a key as a 64-bit integer, or None if it is not one."""
     try:
         number = operator.index(key)
     except TypeError:

@@ -1,4 +1,4 @@
-"""torchvision's datasets that list paths and labels: a loader reads their files itself."""
+"""Read the files of torchvision's datasets that list paths and labels."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ Look = Callable[[int], tuple[Any, Any]]
 
 _WITH_LOADER = (
     datasets.CLEVRClassification,
-    datasets.DatasetFolder,  # and so ImageFolder, ImageNet, EuroSAT, Country211
+    datasets.DatasetFolder,  # includes ImageFolder, ImageNet, EuroSAT, Country211
     datasets.DTD,
     datasets.FGVCAircraft,
     datasets.Flickr30k,
@@ -31,20 +31,20 @@ _WITH_LOADER = (
     datasets.StanfordCars,
     datasets.SUN397,
 )
-"""Classes whose ``__getitem__`` calls ``self.loader`` with the path, then the transforms: nothing else happens."""
+"""Classes whose ``__getitem__`` calls ``self.loader`` with the path, then the transforms, and does nothing else."""
 
 _OPENING: dict[type, Callable[[Any, int], tuple[Any, Any]]] = {
     datasets.GTSRB: lambda dataset, index: dataset._samples[index],
     datasets.OxfordIIITPet: lambda dataset, index: (dataset._images[index], _pet(dataset, index)),
 }
-"""Classes that do the same with ``PIL.Image.open(path).convert("RGB")``, and how they find path and target."""
+"""Classes that do the same with ``PIL.Image.open(path).convert("RGB")``, with their functions for path and target."""
 
 _WITH_TRANSFORMS = (datasets.Places365, datasets.OxfordIIITPet)
 """Those of both that call ``self.transforms``, and not ``self.transform`` and ``self.target_transform``."""
 
 
 def read_plain(dataset: Any) -> tuple[Files, Any, Any] | str:
-    """Return a dataset's files, its transform and its target_transform; or why a loader cannot read them itself."""
+    """Return a dataset's files, transform and target_transform; or the reason why a loader cannot read the files."""
     kind: Any = type(dataset)
     known: Any = next((base for base in kind.__mro__ if base in _WITH_LOADER or base in _OPENING), None)
     if known is None or kind.__getitem__ is not known.__getitem__ or hasattr(kind, "__getitems__"):
@@ -68,7 +68,7 @@ def _look(dataset: Any, known: type) -> Look | str:
     loader = "_loader" if known is datasets.LFWPeople else "loader"
     if vars(dataset).get(loader) is not default_loader:
         return "its loader is not torchvision's default_loader"
-    # The class itself says which path and target an index has: its loader returns the path that it is called with.
+    # The class's own code gives path and target of an index: with a loader that returns its path.
     paths = object.__new__(type(dataset))
     vars(paths).update(vars(dataset) | {loader: _same, "transform": None, "target_transform": None, "transforms": None})
     look: Look = paths.__getitem__

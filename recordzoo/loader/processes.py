@@ -1,4 +1,4 @@
-"""An epoch in worker processes: those of torch's own `DataLoader`, each making whole batches."""
+"""An epoch in worker processes of torch's `DataLoader`, each making whole batches."""
 
 import collections
 import contextlib
@@ -42,7 +42,7 @@ class _Task:
 
     Attributes:
         piece: All samples of the batch.
-        seed: For `collate_fn` and `batch_transform`.
+        seed: Seed for `collate_fn` and `batch_transform`.
         upcoming: Indices of the samples at URLs that this worker will need, in this batch and later ones, int64 [n].
         planned: Digests of the record sets whose shards the parent process fetches ahead; None if none is at a URL.
     """
@@ -55,7 +55,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Failed:
-    """An exception of a worker process, and its notes: not every class pickles them."""
+    """An exception of a worker process, with its notes: not every class pickles them."""
 
     error: Exception
     notes: list[str]
@@ -72,12 +72,12 @@ class Tasks:
 
     Args:
         dataset: The user's dataset.
-        source: The same, as the loader reads it.
+        source: The dataset, as the loader reads it.
         num_workers: Number of processes.
-        num_hinted: Fewest batches to prefetch from the disk.
+        num_hinted: Minimum number of batches to prefetch from the disk.
     """
 
-    # Any: whatever dataset.
+    # Any: the user's dataset.
     def __init__(self, dataset: Any, source: BatchSource, num_workers: int, num_hinted: int) -> None:
         self._dataset, self._source, self._num_workers = dataset, source, num_workers
         # Workers take turns. With a multiple of their number, the batch drawn with a task is made by the same worker.
@@ -98,7 +98,7 @@ class Tasks:
         planned: collections.deque[set[str] | None] = collections.deque()  # of each batch that is drawn
 
         def announce(wanted: Wanted) -> None:
-            planned.append(planned_sets(self._dataset))  # the plan ends with the last batch that is drawn
+            planned.append(planned_sets(self._dataset))  # the plan ends with the last drawn batch
             _hints.submit(functools.partial(will_need, self._dataset, wanted.upcoming))
             upcoming[next(numbers)].append(_NONE if isinstance(wanted.keys, list) else wanted.keys)
 
@@ -118,7 +118,7 @@ class Tasks:
         self.failure = drawing.failure
 
     def taken(self) -> Wanted:
-        """Return the oldest batch that was given to a worker: the user receives it now."""
+        """Return the oldest batch given to a worker, which the user receives now."""
         wanted = self.given.popleft()
         if len(wanted.finished):
             _hints.submit(functools.partial(forget, self._dataset, wanted.finished))
@@ -130,7 +130,7 @@ class Workplace:
 
     Args:
         making: How batches are made.
-        maker: Makes them; a process that was not forked makes its own.
+        maker: Makes the batches; a process that was not forked creates its own maker.
     """
 
     def __init__(self, making: Making, maker: Maker) -> None:
@@ -141,7 +141,7 @@ class Workplace:
         return {"_making": self._making, "_maker": None}
 
     def __getitems__(self, task: _Task) -> Any:
-        """Return a batch, or the exception that it raised."""
+        """Return a batch, or its exception."""
         try:
             maker = self._there()
             if task.planned is not None:
@@ -176,11 +176,11 @@ def as_made(batch: Any) -> Any:
 
 
 class Workers(DataLoader[Any]):
-    """torch's `DataLoader` of a `Workplace`, with tasks in the place of indices.
+    """torch's `DataLoader` of a `Workplace`, with tasks instead of indices.
 
     Attributes:
-        is_broken: Whether its workers were ended in the middle of an epoch, and cannot be used again.
-        owner: The number of the epoch that has the workers; each epoch takes them from the one before it.
+        is_broken: Whether the workers were ended within an epoch and cannot be reused.
+        owner: The number of the epoch that uses the workers; each epoch takes them from the previous one.
     """
 
     is_broken = False
@@ -248,7 +248,7 @@ class ProcessIteration(BatchIterator):
             batches._shutdown_workers()
 
     def leave_to_parent(self) -> None:
-        """Forget the workers in a forked child: otherwise the end of the child would end its parent's workers."""
+        """Forget the workers in a forked child: otherwise the child's end would end its parent's workers."""
         for worker in getattr(self._batches, "_workers", ()):
             multiprocessing.process._children.discard(worker)  # type: ignore[attr-defined]  # those are ended at exit
         if self._batches is not None:

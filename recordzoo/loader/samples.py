@@ -1,4 +1,4 @@
-"""Make samples one by one, where some transforms run as written; those before and behind them are compiled."""
+"""Make samples one by one, if some transforms run as written between a compiled prefix and suffix."""
 
 import contextlib
 import functools
@@ -24,13 +24,13 @@ from recordzoo.transforms.read import as_given
 from recordzoo.transforms.steps import Size
 
 _PART = 0x9E3779B9
-"""Distance of the seeds of a sample's views and target."""
+"""Distance between the seeds of a sample's views and target."""
 
 Seeding = Callable[[], contextlib.AbstractContextManager[None]]
-"""Makes the context for the user's functions on one sample: generators seeded, or nothing."""
+"""Returns the context for the user's functions on one sample: seeded generators, or nothing."""
 
 _WRITERS = 16
-"""Row writers kept, one for each size of images."""
+"""Maximum number of cached row writers, one per image size."""
 
 # Any, here and below: targets and samples are what the dataset has, a batch is what the collate function makes.
 
@@ -39,10 +39,10 @@ class Made(NamedTuple):
     """A piece of a batch.
 
     Attributes:
-        images: Of each sample: a view, or a list of them.
-        targets: Of each sample.
-        rows: All images of each view in one tensor, [n, 3, H, W]; None if they are not in one.
-        piece: Which samples they are.
+        images: Each sample's view, or list of views.
+        targets: Each sample's target.
+        rows: All images of each view in one tensor, [n, 3, H, W]; None if they are not in one tensor.
+        piece: The samples.
     """
 
     images: list[Any]
@@ -55,15 +55,15 @@ class SampleMaker(Maker):
     """Makes samples as the dataset would, and collates them.
 
     Args:
-        dataset: What is asked for them if the source has no leaves.
-        source: What has them otherwise.
-        precision: How images are made.
-        collate: Makes a batch of them.
-        allocate: Makes memory for the images of a piece.
-        is_stacked: Whether `collate` is torch's own: a batch is made without it then, if all images lie in one tensor.
-        deterministic: Run what is not fused one sample at a time, the process's generators seeded for each.
+        dataset: Gives the samples if the source has no leaves.
+        source: Gives the samples otherwise.
+        precision: "exact" or "fast".
+        collate: Converts a list of samples to a batch.
+        allocate: Allocates memory for the images of a piece.
+        is_stacked: Whether `collate` is torch's own: it is not called if all images are in one tensor.
+        deterministic: Run code that is not fused one sample at a time, with seeded generators.
         skips: As `Maker`'s.
-        singly: A batch is one sample; `collate` gets it, and not a list of it.
+        singly: A batch is one sample; `collate` gets the sample, not a list.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class SampleMaker(Maker):
         return [self._taken(piece, number, key) for number, key in enumerate(keys)]
 
     def _batch(self, memory: Memory, parts: list[Any]) -> Any:
-        """Collate; without the collate function if the images are stacked already."""
+        """Collate; skip the collate function if the images are already stacked."""
         if self.source.leaves:
             if self._is_stacked and all(part.rows is not None for part in parts):
                 views = [_joined(rows) for rows in zip(*(part.rows for part in parts), strict=True)]
@@ -107,7 +107,7 @@ class SampleMaker(Maker):
     def _collated(self, samples: list[Any], made: list[Made]) -> Any:
         try:
             return self._collate(samples[0] if self._singly else samples)
-        except RuntimeError as err:  # torch's, which knows no names
+        except RuntimeError as err:  # torch's message has no names
             if self._is_stacked:
                 check_sizes(self.source, [(part.piece, part.images) for part in made], err)
             raise
@@ -160,8 +160,8 @@ class SampleMaker(Maker):
 
         Args:
             opened: The images.
-            seedings: Seed what runs as it was written, for each.
-            rows: Memory for those that end as tensors.
+            seedings: Seed the transforms that run as written, per image.
+            rows: Memory for images that end as tensors.
         """
         plan = opened[0].plan
         if plan.is_whole:
@@ -176,7 +176,7 @@ class SampleMaker(Maker):
         return samples if plan.ending is None else self._ended(opened, samples, seedings, rows)
 
     def _tensors(self, opened: list[Opened], rows: "Rows", *, is_ending: bool = False) -> list[torch.Tensor]:
-        """Make images of one plan; in one tensor if they have one size."""
+        """Render images of one plan; in one tensor if all have the same size."""
         plan, size = opened[0].plan, opened[0].size
         is_rare = plan.size is None and len(opened) == 1 and not is_ending
         if is_rare or min(size) < 1 or any(each.size != size for each in opened):
@@ -232,8 +232,8 @@ class Rows:
     """Memory for the images of one view of a piece: one tensor, as long as sizes and dtypes are equal.
 
     Args:
-        count: How many they are.
-        allocate: Makes the tensor.
+        count: Number of images.
+        allocate: Allocates the tensor.
     """
 
     def __init__(self, count: int, allocate: Allocator) -> None:

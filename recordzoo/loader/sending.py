@@ -1,4 +1,4 @@
-"""A batch on its way from a worker process: large tensors in shared memory, small ones as bytes.
+"""Send a batch from a worker process: large tensors in shared memory, small ones as bytes.
 
 torch shares the memory of every tensor with a file descriptor, for which the other process opens a connection: 1 to
 2 ms each, and a batch of images with boxes and labels has hundreds of small tensors.
@@ -21,14 +21,14 @@ _PROTOCOL = pickle.HIGHEST_PROTOCOL
 
 
 class Sent:
-    """Pickled and unpickled, by multiprocessing, it is the batch itself.
+    """Wraps a batch for multiprocessing; unpickling returns the batch itself.
 
     Args:
         batch: The batch.
 
     Raises:
-        Exception: The batch cannot be pickled; it is what pickle or a class in the batch raises. Multiprocessing would
-            pickle it in a thread of its own and only print the error, and the other process would wait for ever.
+        Exception: The batch cannot be pickled; the error of pickle or of a class in the batch. Multiprocessing would
+            pickle in a thread and only print the error, and the other process would never stop waiting.
     """
 
     def __init__(self, batch: Any) -> None:
@@ -45,14 +45,14 @@ def _received(data: bytes, storages: "list[torch.UntypedStorage | bytes]") -> An
 
 
 class _Pickler(ForkingPickler):
-    """Pickles all but the tensors' memory, which is gathered in `storages`, each once."""
+    """Pickles a batch without the tensors' memory, which is collected in `storages`, each once."""
 
     def __init__(self) -> None:
         self.file = io.BytesIO()
         super().__init__(self.file, _PROTOCOL)
         self.storages: list[torch.UntypedStorage | bytes] = []
         self._numbers: dict[int, int] = {}
-        self._kept: list[torch.UntypedStorage] = []  # so that no other gets the same address
+        self._kept: list[torch.UntypedStorage] = []  # keeps the addresses unique
 
     def reducer_override(self, value: Any) -> Any:
         """Take tensors apart as `torch.save` does, not as multiprocessing does; except sparse ones.
@@ -85,7 +85,7 @@ def _sparse(indices: torch.Tensor, values: torch.Tensor, shape: torch.Size, is_c
 
 
 class _Unpickler(pickle.Unpickler):
-    """Puts together what a `_Pickler` took apart."""
+    """Rebuilds a batch pickled by `_Pickler`."""
 
     def __init__(self, data: bytes, storages: "list[torch.UntypedStorage | bytes]") -> None:
         super().__init__(io.BytesIO(data))

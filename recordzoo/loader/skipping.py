@@ -1,4 +1,4 @@
-"""`on_error="skip"`: how many samples an epoch has left out. `Maker` leaves them out."""
+"""`on_error="skip"`: count the samples skipped in an epoch. `Maker` skips them."""
 
 import logging
 import weakref
@@ -15,7 +15,7 @@ logger = logging.getLogger("recordzoo")
 
 @dataclass
 class _Tally:
-    """The samples that were left out of an epoch: how many, and why the first one."""
+    """The samples skipped in an epoch: their number, and the first reason."""
 
     count: int = 0
     first: str = ""
@@ -30,11 +30,11 @@ class _Tally:
 
 
 class Counting(BatchIterator):
-    """Gives the batches of an epoch, counts the samples that they lack, and logs the number when the epoch ends.
+    """Yields the batches of an epoch, counts the skipped samples, and logs their number at the end of the epoch.
 
     Args:
         batches: The epoch.
-        count: Called with the number of samples that a batch lacks, when the user has got it.
+        count: Called with a batch's number of skipped samples, after the user has received the batch.
     """
 
     def __init__(self, batches: BatchIterator, count: Callable[[int], None]) -> None:
@@ -45,7 +45,7 @@ class Counting(BatchIterator):
         """See `BatchIterator`."""
         try:
             batch, wanted = self._batches.take()
-        except BaseException:  # the last batch, too
+        except BaseException:  # includes the end of the epoch
             self._log()
             raise
         if not isinstance(batch, Less):

@@ -32,11 +32,11 @@ class BatchSource:
 
     Attributes:
         leaves: The datasets that it consists of; none if there is a problem.
-        problem: Why samples can only be had from the dataset itself; "" if there is no reason.
+        problem: Why the loader must ask the dataset itself for samples; "" if it need not.
         kind: The dataset's class, for messages.
     """
 
-    # Any: of whatever samples.
+    # Any: samples of any type.
     def __init__(self, dataset: Any) -> None:
         self.leaves: list[Leaf] = []
         self.problem = ""
@@ -62,7 +62,7 @@ class BatchSource:
     def _read(self, dataset: Any) -> Callable[[Indices], tuple[NDArray[np.int64], Indices]]:
         if type(dataset) is Subset:
             inner = self._read(dataset.dataset)
-            if self.problem:  # it may have keys that are no numbers
+            if self.problem:  # its keys may not be numbers
                 return inner
             size: int = len(dataset.dataset)  # type: ignore[arg-type]  # it has a length if it is read here
             kind = type(dataset.dataset).__name__
@@ -98,9 +98,9 @@ class BatchSource:
         return route
 
 
-# Any: whatever a person calls a dataset.
+# Any: a dataset of any class.
 def leaf_of(dataset: Any) -> Leaf | str:
-    """Return a dataset as a loader reads it itself, or why it cannot."""
+    """Return the leaf of a dataset, or the reason why a loader cannot read it itself."""
     problem = problem_of(dataset)
     if problem and (joint := joint_leaf(dataset)) is not None:
         return joint
@@ -115,13 +115,13 @@ def leaf_of(dataset: Any) -> Leaf | str:
     return found if isinstance(found, str) else ImageLeaf(dataset, *found)
 
 
-# Any: whatever a person calls a dataset.
+# Any: a dataset of any class.
 def joint_leaf(dataset: Any) -> JointLeaf | None:
     """Return a leaf for a dataset of this package whose transforms act on image and target; None for any other."""
     inner = dataset._dataset if is_wrapped(dataset) else dataset
     if not isinstance(inner, ZooDataset) or not inner.transforms_pairs:
         return None
-    # A user's own may do something behind the transforms.
+    # A user's own __getitem__ may do something after the transforms.
     owner = next(kind for kind in type(inner).__mro__ if "__getitem__" in vars(kind))
     if owner.__module__.partition(".")[0] not in ("recordzoo", "torchvision"):
         return None
@@ -129,9 +129,9 @@ def joint_leaf(dataset: Any) -> JointLeaf | None:
     return None if plan is None else JointLeaf(dataset, inner, plan)
 
 
-# Any: whatever a person calls a dataset.
+# Any: a dataset of any class.
 def problem_of(dataset: Any) -> str:
-    """Say why images and targets cannot be taken from a record set itself; "" if they can."""
+    """Explain why images and targets cannot be read directly from a record set; "" if they can."""
     if not isinstance(dataset, ZooDataset):
         return f"{type(dataset).__name__} makes its samples itself"
     if problem := dataset.fusion_problem():

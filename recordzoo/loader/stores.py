@@ -29,8 +29,8 @@ class SampleStore(ABC):
 
     Attributes:
         is_raw: Whether images are stored as pixels.
-        is_small: Whether images are so small that Python's own work on each, under the GIL, takes most of the time.
-        title: The dataset in a list of datasets.
+        is_small: Whether images are so small that Python's work under the GIL takes most of the time.
+        title: The dataset's name in a list of datasets.
     """
 
     is_raw = False
@@ -43,25 +43,25 @@ class SampleStore(ABC):
 
     @abstractmethod
     def target(self, index: int) -> Any:
-        """Return a target, as the dataset gives it."""
+        """Return a target, as the dataset returns it."""
 
     def targets(self, indices: Indices) -> Any:
-        """Return targets: an array [n, ...] if they are stored as numbers, otherwise a list; of several a tuple."""
+        """Return targets: an array [n, ...] for stored numbers, otherwise a list; a tuple of these for several targets."""
         return list(map(self.target, indices.tolist()))
 
     @abstractmethod
     def name(self, index: int) -> str:
-        """Return what messages call a sample."""
+        """Return a sample's name for messages."""
 
     def name_in(self, err: Exception, index: int) -> None:
-        """Name the sample in what opening or decoding it raised; the caller raises it again. The type stays the same.
+        """Add the sample's name to an error of opening or decoding; the caller raises it again. The type stays.
 
         Raises:
-            ImageError: Instead of it, if it is a record's and says that the image cannot be decoded.
+            ImageError: Replaces the error, if a record's image cannot be decoded.
         """
         name = self.name(index)
         if isinstance(err, UnidentifiedImageError) and not isinstance(err, RecordError):
-            err.args = (f"cannot identify image file {name}",)  # Pillow names an object in memory
+            err.args = (f"cannot identify image file {name}",)  # Pillow's message names an object in memory
         elif type(err) in (OSError, Image.DecompressionBombError) and len(err.args) == 1:
             err.args = (f"{err}: {name}",)
         elif name not in str(err):  # errors of `open` name the file
@@ -101,7 +101,7 @@ class Records(SampleStore):
         if self.is_raw:
             return open_raw(self.reader.decoded("image", position))
         data = self.reader.read("image", position)
-        if self._marks[position] == UNKNOWN:  # in a record set of an earlier version
+        if self._marks[position] == UNKNOWN:  # record sets of earlier versions
             self._marks[position] = mark_of(data)
         return open_encoded(data, is_plain=self._marks[position] == PLAIN)
 
@@ -119,7 +119,7 @@ class Records(SampleStore):
 
     @override
     def name_in(self, err: Exception, index: int) -> None:
-        if not isinstance(err, RecordError):  # which names it
+        if not isinstance(err, RecordError):  # a RecordError names the record
             name_in(err, self.reader.path, self._short(index))
 
     def _short(self, index: int) -> str:
@@ -130,7 +130,7 @@ class Files(SampleStore):
     """Images in files of their own.
 
     Args:
-        dataset: Whose.
+        dataset: The dataset.
         look: Returns a sample's path and target.
     """
 
@@ -143,11 +143,11 @@ class Files(SampleStore):
         """Open an image.
 
         Raises:
-            OSError: The file cannot be read, or Pillow cannot read the image; of the stock loader's types.
+            OSError: The file or its image cannot be read; same types as in the stock loader.
         """
         with open(self._look(index)[0], "rb", buffering=0) as file:
             state, data = os.fstat(file.fileno()), file.read()
-        # A file may be replaced while the loader lives, and the dataset's list may be changed.
+        # A file may be replaced, and the dataset's list changed, while the loader lives.
         version = hash((state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)) & ~1
         known = int(self._known[index])
         if known & ~1 != version:
@@ -165,7 +165,7 @@ class Files(SampleStore):
 
 @runtime_checkable
 class HasImageBytes(Protocol):
-    """A dataset that gives encoded images: a `RecordLoader` decodes and transforms them as those of record sets.
+    """A dataset that returns encoded images: `RecordLoader` decodes and transforms them like those of record sets.
 
     Its attributes `transform` and `target_transform`, if it has them, are applied by the loader.
     """
@@ -174,14 +174,14 @@ class HasImageBytes(Protocol):
         """Return the number of samples."""
 
     def image_bytes(self, index: int) -> bytes:
-        """Return an image as it is in its file (JPEG, PNG, ...). Called in threads."""
+        """Return an encoded image (JPEG, PNG, ...). Called in threads."""
 
     def target(self, index: int) -> Any:
-        """Return its target, before `target_transform`."""
+        """Return a sample's target, before `target_transform`."""
 
 
 class Own(SampleStore):
-    """Images that a dataset gives as bytes."""
+    """Images that a dataset returns as bytes."""
 
     def __init__(self, dataset: HasImageBytes) -> None:
         self._dataset = dataset
@@ -203,9 +203,9 @@ _known: "weakref.WeakKeyDictionary[Any, NDArray[np.int64]]" = weakref.WeakKeyDic
 
 
 def _known_of(dataset: Any) -> NDArray[np.int64]:
-    """Return what is known of a dataset's files, int64 [n]: a hash of the file's version; its last bit: a plain JPEG.
+    """Return cached facts of a dataset's files, int64 [n]: a hash of the file's version; the last bit: a plain JPEG.
 
-    It is kept from one epoch to the next, and 0 where nothing is known.
+    The array is kept between epochs; 0: unknown.
     """
     found = _known.get(dataset) if isinstance(dataset, Hashable) else None
     if found is None or len(found) != len(dataset):

@@ -25,11 +25,11 @@ class BatchPiece:
 
     Attributes:
         start: The number of its first sample in the batch.
-        keys: Of its samples in the dataset.
-        leaves: The number of each sample's leaf, int64 [n]; without leaves empty.
-        inner: Its index in that leaf, int64 [n]; without leaves empty.
-        draws: Random numbers for the steps, a row each; float64 [n, draws].
-        seeds: For generators of others, 32 bits each; uint64 [n].
+        keys: The samples' keys in the dataset.
+        leaves: The number of each sample's leaf, int64 [n]; empty without leaves.
+        inner: Each sample's index in its leaf, int64 [n]; empty without leaves.
+        draws: Random numbers for the steps, one row per sample; float64 [n, draws].
+        seeds: Seeds for generators of other libraries, 32 bits each; uint64 [n].
     """
 
     start: int
@@ -53,7 +53,7 @@ def cut(wanted: Wanted, source: BatchSource, seed: int, epoch: int, size: int) -
 
     Raises:
         SampleIndexError: There is no such sample.
-        TypeError: A key is no index, and the samples are in record sets.
+        TypeError: A key is not an index, and the samples are in record sets.
     """
     leaves = inner = np.empty(0, np.int64)
     if source.leaves:
@@ -68,7 +68,7 @@ def cut(wanted: Wanted, source: BatchSource, seed: int, epoch: int, size: int) -
     return pieces
 
 
-_OF_BATCH = 0x62617463  # sets its seed apart from that of its first sample
+_OF_BATCH = 0x62617463  # separates a batch's seed from its first sample's
 
 
 def batch_seed(order: EpochBatches, wanted: Wanted) -> int:
@@ -82,11 +82,11 @@ class Opened:
     """An opened image and the actions chosen for one view of it.
 
     Attributes:
-        leaf: The dataset it is of.
-        index: Its index there.
-        plan: What makes the view.
+        leaf: The dataset.
+        index: The sample's index in `leaf`.
+        plan: The plan of the view.
         frame: The image.
-        actions: What was decided.
+        actions: The actions.
         draws: Random numbers for the plan's ending.
     """
 
@@ -127,7 +127,7 @@ class Opened:
 
 
 def opened_at_once(source: BatchSource) -> int:
-    """Return how many samples to open before making them: few with several views, which are decoded at once."""
+    """Return the number of samples to open at once: few with several views, which are decoded on opening."""
     is_single = all(len(leaf.views.plans) == 1 for leaf in source.leaves)
     return OPENED_AT_ONCE if is_single else 2
 
@@ -160,12 +160,12 @@ def open_views(source: BatchSource, piece: BatchPiece, number: int) -> list[Open
     return opened
 
 
-# Any: images as the transforms made them; a list of several views.
+# Any: the transforms' images; a list for several views.
 def check_sizes(source: BatchSource, made: list[tuple[BatchPiece, list[Any]]], cause: Exception) -> None:
     """Raise if the images of a batch differ in shape.
 
     Raises:
-        ArgumentError: They do; it names two samples.
+        ArgumentError: The shapes differ; names two samples.
     """
     first, name_of_first = "", ""
     for piece, images in made:

@@ -1,4 +1,4 @@
-"""Make opened images into rows of a tensor: with compiled code where possible, otherwise `render`."""
+"""Render opened images to rows of a tensor, with compiled code if possible, otherwise with `render`."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,19 +15,19 @@ from recordzoo.transforms.steps import Size
 
 
 class RowWriter:
-    """Makes images of one plan and one size.
+    """Renders images of one plan and one size.
 
     Args:
         plan: The plan.
-        size: Height and width of the images that it makes.
-        precision: How images are made.
-        pointwise: What happens to their values; None leaves them bytes, and erases nothing.
+        size: Height and width of the results.
+        precision: "exact" or "fast".
+        pointwise: Operations on the values; None: keep bytes and erase nothing.
     """
 
     def __init__(self, plan: Plan, size: Size, precision: Precision, pointwise: Pointwise | None) -> None:
         self._size, self._precision, self._pointwise = size, precision, pointwise
         self._changes = not plan.is_geometric
-        waits = precision == "fast" or not plan.is_exact  # otherwise Pillow's pixels are the same until then
+        waits = precision == "fast" or not plan.is_exact  # otherwise Pillow gives the same pixels until then
         self._renderer = self._renderer_of(compiled_code(changes=self._changes, waits=waits))
 
     def _renderer_of(self, found: Compiled | None) -> RowRenderer | None:
@@ -37,11 +37,11 @@ class RowWriter:
         return RowRenderer(*self._size, self._pointwise, self._precision, found, exact_changes)
 
     def fill(self, rows: torch.Tensor, images: Sequence[Opened]) -> None:
-        """Make images into rows.
+        """Render images to rows.
 
         Args:
             rows: [n, 3, height, width], contiguous or channels-last.
-            images: As many: of `OPENED_AT_ONCE` at most, opened in this thread, none since.
+            images: n images, at most `OPENED_AT_ONCE`: the last ones opened in this thread.
 
         Raises:
             ImageError: One cannot be decoded.
