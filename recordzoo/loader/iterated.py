@@ -1,4 +1,4 @@
-"""Orders of samplers other than `RecordSampler`; a resume iterates the sampler again and skips samples already taken."""
+"""Orders of samplers other than `RecordSampler`; a resume iterates the sampler again and skips taken samples."""
 
 import base64
 import json

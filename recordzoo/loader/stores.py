@@ -46,7 +46,7 @@ class SampleStore(ABC):
         """Return a target, as the dataset returns it."""
 
     def targets(self, indices: Indices) -> Any:
-        """Return targets: an array [n, ...] for stored numbers, otherwise a list; a tuple of these for several targets."""
+        """Return targets: an array [n, ...] for stored numbers, otherwise a list; a tuple for several targets."""
         return list(map(self.target, indices.tolist()))
 
     @abstractmethod
