@@ -1,1 +1,1 @@
-"""Record bytes → images, decoded as Pillow does; no torch."""
+"""Decode stored images as Pillow does; no torch."""

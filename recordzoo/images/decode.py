@@ -1,4 +1,4 @@
-"""Stored bytes → the image that torchvision's own loader makes of the file."""
+"""Decode stored bytes to the image that torchvision's own loader returns for the file."""
 
 import os
 import threading
@@ -12,7 +12,7 @@ from recordzoo.records.reader import RecordReader
 
 
 class _Instead(threading.local):
-    """A function that this thread calls instead of decoding an image; see `recordzoo.images.deferred`."""
+    """This thread's replacement for decoding an image; see `recordzoo.images.deferred`."""
 
     make: Callable[[bytes], Image.Image] | None = None
 
@@ -26,7 +26,7 @@ def decode_rgb(data: bytes) -> Image.Image:
 
 
 def decoded_rgb(data: bytes) -> Image.Image:
-    """Decode an encoded image to RGB now, also within `deferring`."""
+    """Decode an encoded image to RGB at once, also within `deferring`."""
     return open_image(data).convert("RGB")
 
 
@@ -38,7 +38,7 @@ def decode(data: bytes) -> Image.Image:
 
 
 class RecordName:
-    """A record's name for messages, looked up only if one needs it: the names of a large set are gigabytes.
+    """A record's name for messages, looked up on demand: the names of a large set take gigabytes.
 
     Args:
         reader: The record set.
@@ -55,16 +55,16 @@ class RecordName:
         return self._before + self._reader.names[self._position]
 
 
-class naming:  # a context manager, like `contextlib.suppress`; a generator would take four times as long
-    """Make what decoding raises name the record set and the file.
+class naming:  # a context manager, like `contextlib.suppress`; a generator is four times as slow
+    """Add the record set and the file to errors of decoding.
 
     Args:
         record_set: The record set's path.
-        name: The file's name; made a string only if it is needed.
+        name: The file's name; converted to a string only on an error.
 
     Raises:
-        ImageError: Pillow could not identify or read the image; an OSError, as it is from a file.
-        Exception: Anything else that the decoder raised, of its own type, with the name as a note.
+        ImageError: Pillow could not identify or read the image; an OSError, as for a file.
+        Exception: Any other error of the decoder, of its own type, with the name as a note.
     """
 
     __slots__ = ("_name", "_record_set")
@@ -81,7 +81,7 @@ class naming:  # a context manager, like `contextlib.suppress`; a generator woul
 
 
 def name_in(err: Exception, record_set: str | os.PathLike[str], name: object) -> None:
-    """Name the record set and the file in what decoding raised; the caller raises it again. As `naming`."""
+    """Add the record set and the file to an error of decoding, as `naming` does; the caller re-raises it."""
     if isinstance(err, RecordError):
         return
     where = os.fspath(record_set)
@@ -95,6 +95,6 @@ def name_in(err: Exception, record_set: str | os.PathLike[str], name: object) ->
 
 
 def reason(err: Exception) -> str:
-    """Say why Pillow could not decode an image, without a full stop."""
-    # Pillow's message has the address of the BytesIO, which helps no one.
+    """Return the reason why Pillow could not decode an image, without a full stop."""
+    # Pillow's message contains the useless address of the BytesIO.
     return "it is no image that Pillow knows" if isinstance(err, UnidentifiedImageError) else str(err).rstrip(".")

@@ -1,4 +1,4 @@
-"""A PIL image that is decoded only when its pixels are read, as a loader may need only a part of them."""
+"""A PIL image that is decoded on the first read of its pixels: a loader may need only a part."""
 
 import contextlib
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from recordzoo.images.frames import Frame, open_encoded
 
 
 class Deferred(Image.Image):
-    """An RGB image with a size and, so far, no pixels.
+    """An RGB image whose size is known and whose pixels are not decoded yet.
 
     Args:
         data: The encoded image.
@@ -29,18 +29,18 @@ class Deferred(Image.Image):
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the pixels were read, and may have been changed."""
+        """Whether the pixels were read, and so may have been changed."""
         return self._data is None
 
-    def load(self):  # type: ignore[no-untyped-def]  # as Pillow's
-        """Decode it, as Pillow does."""
+    def load(self):  # type: ignore[no-untyped-def]  # like Pillow's
+        """Decode the pixels, as Pillow does."""
         if self._data is not None:
             data, self._data = self._data, None
             self.im = decode.decoded_rgb(data).im
         return super().load()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle a plain image."""
+        """Pickle as a plain image."""
         return _same, (self.copy(),)
 
 
@@ -50,7 +50,7 @@ def _same(image: Image.Image) -> Image.Image:
 
 @contextlib.contextmanager
 def deferring() -> Iterator[None]:
-    """Make `decode_rgb` return `Deferred` images in this thread."""
+    """Let `decode_rgb` return `Deferred` images in this thread."""
     before, decode.instead.make = decode.instead.make, Deferred
     try:
         yield

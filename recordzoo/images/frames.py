@@ -1,4 +1,4 @@
-"""An image that is opened and not yet decoded: first its size is known, then the pixels of a part are decoded.
+"""An opened image that is not decoded yet: its size is known, and any part of it can be decoded.
 
 A random crop needs about half of a photograph's pixels; which half depends on the photograph's size.
 """
@@ -17,27 +17,27 @@ from recordzoo.recipes.jpeg import is_plain_jpeg
 
 try:
     import simplejpeg
-except ImportError:  # there is no wheel for this machine, or it was not wanted
+except ImportError:  # no wheel for this machine, or not installed
     simplejpeg = None
 
 
 class Frame(Protocol):
-    """An image in RGB, as torchvision's loader would give it."""
+    """An image in RGB, with the pixels of torchvision's loader."""
 
     width: int
     height: int
 
     def pixels(self, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
-        """Return uint8 [h, w, 3] of a box inside the image, or of all of it; maybe a view.
+        """Return the pixels of a box, or of the whole image, uint8 [h, w, 3]; maybe a view.
 
         Args:
-            box: In pixels of the image.
-            denominator: 1, 2, 4 or 8: decode at this fraction of the size, if the frame can; otherwise at full size.
+            box: A box inside the image, in its pixels.
+            denominator: 1, 2, 4 or 8: decode at 1 / denominator of the size if the frame can, else at full size.
         """
 
 
 class ArrayFrame:
-    """Pixels that need no decoding.
+    """Decoded pixels.
 
     Args:
         array: uint8 [H, W, 3].
@@ -48,7 +48,7 @@ class ArrayFrame:
         self.height, self.width = array.shape[:2]
 
     def pixels(self, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
-        """Return pixels, always at full size."""
+        """See `Frame`; always at full size."""
         if box is None:
             return self.array
         left, top, width, height = box
@@ -56,14 +56,14 @@ class ArrayFrame:
 
 
 class JpegFrame:
-    """A plain JPEG file, of which only the requested part is decoded; in any thread.
+    """A plain JPEG file; only the requested part is decoded, in any thread.
 
     Args:
-        data: The file. It must be plain (see `recordzoo.recipes.jpeg`); otherwise the pixels of a part may be wrong.
-        decompressor: One of this thread's. It stays ready for this file until it reads the header of another one.
+        data: The file. It must be plain (see `recordzoo.recipes.jpeg`), else the pixels of a part may be wrong.
+        decompressor: A decompressor of this thread. It stays ready for this file until it reads another header.
 
     Raises:
-        UnusualImage: This decoder does not take it.
+        UnusualImage: The decoder does not support it.
     """
 
     def __init__(self, data: bytes, decompressor: Decompressor) -> None:
@@ -72,20 +72,20 @@ class JpegFrame:
         self.width, self.height = self.header.width, self.header.height
 
     def pixels(self, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
-        """Return pixels, as `Frame` says."""
+        """See `Frame`."""
         try:
             ready = self.decompressor if self.decompressor.is_ready_for(self.data) else _decompressors.next()
             return ready.region(self.data, self.header, box, denominator)
-        except UnusualImage:  # the decoder warned of damage; Pillow decides whether that is an error
+        except UnusualImage:  # the decoder warned of damage; Pillow decides whether it is an error
             return ArrayFrame(np.asarray(decoded_rgb(self.data))).pixels(box)
 
 
 def open_encoded(data: bytes, *, is_plain: bool | None = None) -> Frame:
-    """Open an encoded image. It is decoded at once if it is no plain JPEG, or libjpeg-turbo 3 is missing.
+    """Open an encoded image. It is decoded at once unless it is a plain JPEG and libjpeg-turbo 3 is installed.
 
     Args:
         data: The file.
-        is_plain: Whether it is a plain JPEG; by default determined here, in less than a tenth of the decoding time.
+        is_plain: Whether it is a plain JPEG. Default: detected, in less than a tenth of the decoding time.
 
     Raises:
         OSError: Pillow cannot read it.
@@ -98,7 +98,7 @@ def open_encoded(data: bytes, *, is_plain: bool | None = None) -> Frame:
         except UnusualImage:
             pass
         else:
-            # Of larger images Pillow warns, or refuses them.
+            # Pillow warns of larger images or refuses them.
             if Image.MAX_IMAGE_PIXELS is None or frame.width * frame.height <= Image.MAX_IMAGE_PIXELS:
                 return frame
     return ArrayFrame(_decoded(data) if is_plain else np.asarray(decoded_rgb(data)))
@@ -116,7 +116,7 @@ def open_raw(pixels: NDArray[np.uint8]) -> Frame:
 
 
 def decoders() -> list[str]:
-    """Name the decoders of ordinary JPEGs, in the order in which they are tried."""
+    """List the decoders of ordinary JPEGs, in the order of preference."""
     found = library()
     return [
         *([f"libjpeg-turbo 3 ({found._name})"] if found else []),
@@ -126,7 +126,7 @@ def decoders() -> list[str]:
 
 
 OPENED_AT_ONCE = 16
-"""How many images can be open and ready to be decoded in one thread; each needs its own decompressor."""
+"""Number of images that one thread can hold open; each needs its own decompressor."""
 
 
 class _Decompressors(threading.local):
@@ -137,7 +137,7 @@ class _Decompressors(threading.local):
         self._turn = 0
 
     def next(self) -> Decompressor:
-        """Return the one that was not used for longest."""
+        """Return the least recently used one."""
         if len(self._made) < OPENED_AT_ONCE:
             self._made.append(Decompressor())
         self._turn = (self._turn + 1) % len(self._made)
@@ -152,7 +152,7 @@ def _decoded(data: bytes) -> NDArray[np.uint8]:
     if simplejpeg is not None and library() is None and _is_usual(data):
         try:
             pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(data, "RGB", fastdct=False, fastupsample=False)
-        except ValueError:  # an error or a warning; Pillow decides whether it is an error
+        except ValueError:  # an error or a warning; Pillow decides which
             pass
         else:
             return pixels

@@ -1,4 +1,4 @@
-"""Boxes, labels and masks of a record set's images as arrays, whatever the set was made from; no torch."""
+"""Boxes, labels and masks of a record set's images as arrays, for sets from any source; no torch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,22 +14,22 @@ from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 
 _OWN_BOXES = FieldSpec(FieldKind.BOXES, None, BoxFormat.XYXY)
-"""What boxes are in sets of `convert` and `RecordWriter`, whose fields have no box format."""
+"""The meaning of boxes in sets of `convert` and `RecordWriter`, whose fields have no box format."""
 
 _NUMBERS = (FieldKind.BOXES, FieldKind.INT, FieldKind.FLOAT, FieldKind.JSON)
 
 
 @dataclass(frozen=True)
 class Objects:
-    """The fields of a record set that say where things are in its images; "" for a field that the set lacks.
+    """The fields of a record set with the objects of its images; "" for a field that the set lacks.
 
     Attributes:
         reader: The record set.
         boxes: Boxes, [n, 4] per record.
-        box_spec: What their numbers are.
+        box_spec: The meaning of their numbers.
         labels: Class numbers, [n] per record.
         masks: A mask for each object, [n, H, W] per record.
-        annotations: Objects with polygons or run lengths, as COCO's JSON has them.
+        annotations: Objects with polygons or run lengths, as in COCO's JSON.
         mask: One mask for the whole image.
     """
 
@@ -46,19 +46,19 @@ class Objects:
 
     @property
     def names(self) -> Sequence[str]:
-        """The class names of the labels; empty if they are not known."""
+        """The class names of the labels; empty if unknown."""
         spec = self.reader.manifest.fields.get(self.labels)
         return (spec.names if spec is not None else None) or self.reader.manifest.classes or ()
 
     def boxes_of(self, position: int, size: tuple[int, int]) -> NDArray[np.float32]:
-        """Return the boxes of a record as torchvision computes them: float32 [n, 4], XYXY, in pixels.
+        """Return the boxes of a record as in torchvision: float32 [n, 4], XYXY, in pixels.
 
         Args:
             position: The record's position.
             size: Width and height of its image.
 
         Raises:
-            CorruptRecordError: What is stored are no boxes.
+            CorruptRecordError: The stored values are not boxes.
         """
         boxes = self._numbers(self.boxes, position, np.float32, 4)
         if self.box_spec.is_normalized:
@@ -73,14 +73,14 @@ class Objects:
         """Return the class numbers of a record's objects: int64 [n].
 
         Raises:
-            CorruptRecordError: What is stored are no numbers.
+            CorruptRecordError: The stored values are not numbers.
         """
         return self._numbers(self.labels, position, np.int64)
 
     def masks_of(self, position: int, size: tuple[int, int]) -> NDArray[np.uint8]:
         """Return a mask for each object of a record: uint8 [n, H, W].
 
-        Polygons and run lengths are drawn by pycocotools, as torchvision has them drawn.
+        Polygons and run lengths are drawn by pycocotools, as in torchvision.
 
         Args:
             position: The record's position.
@@ -88,7 +88,7 @@ class Objects:
 
         Raises:
             PrepareError: pycocotools is needed and not installed.
-            CorruptRecordError: What is stored are no masks.
+            CorruptRecordError: The stored values are not masks.
         """
         width, height = size
         if self.masks:
@@ -101,7 +101,7 @@ class Objects:
 
     # Any: COCO's JSON.
     def outlines_of(self, position: int, size: tuple[int, int]) -> list[Any]:
-        """Return the annotations of a record, polygons in pixels."""
+        """Return the annotations of a record, with polygons in pixels."""
         found = self._value(self.annotations, position)
         if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
             raise self._wrong(self.annotations, position)
@@ -122,7 +122,7 @@ class Objects:
         """
         return self._value(self.mask, position)
 
-    # Any: of either dtype.
+    # Any: either dtype.
     def _numbers(self, field: str, position: int, dtype: Any, columns: int = 0) -> NDArray[Any]:
         try:
             found = np.array(self._value(field, position), dtype)
@@ -130,7 +130,7 @@ class Objects:
         except (TypeError, ValueError):
             raise self._wrong(field, position) from None
 
-    # Any: values of all kinds.
+    # Any: values of any type.
     def _value(self, field: str, position: int) -> Any:
         blob = self.reader.manifest.blobs.get(field)
         if blob is not None and not self.reader.has(field, position):
@@ -145,7 +145,7 @@ class Objects:
 
 
 def find_objects(reader: RecordReader) -> Objects:
-    """Find the fields with boxes and masks: by what the record set says of them, otherwise by their names."""
+    """Find the fields with boxes and masks by their specs, otherwise by their names."""
     fields = reader.manifest.fields
     boxes = next((name for name, spec in fields.items() if spec.box_format is not None), "")
     spec = fields.get(boxes, _OWN_BOXES)
@@ -154,7 +154,7 @@ def find_objects(reader: RecordReader) -> Objects:
         return name if name in fields and fields[name].kind in kinds else ""
 
     blobs, arrays = reader.manifest.blobs, reader.manifest.arrays
-    is_column = "boxes" in arrays and len(arrays["boxes"].shape) < 2  # a number per record, maybe how many boxes
+    is_column = "boxes" in arrays and len(arrays["boxes"].shape) < 2  # one number per record, such as a count
     masks = [name for name, each in fields.items() if each.kind is FieldKind.MASKS]
     whole = next((name for name in masks if name in blobs and blobs[name].encoding == "image"), "")
     return Objects(

@@ -1,4 +1,4 @@
-"""The image at a position of a record set, whether it is stored as an image file or as raw pixels."""
+"""Open the image at a position of a record set, stored as an image file or as raw pixels."""
 
 import numpy as np
 from PIL import Image
@@ -11,11 +11,11 @@ _CHANNELS = ((), (1,), (3,), (4,))
 
 
 def open_picture(reader: RecordReader, position: int, field: str = "image") -> Image.Image:
-    """Return an image as it is stored, in its own mode. An encoded image is opened, not decoded.
+    """Return a stored image in its own mode. An encoded image is opened, not decoded.
 
     Raises:
         KeyError, IndexError, LookupError, CorruptRecordError: As `RecordReader.read`.
-        ImageError: Pillow cannot open it, or the field holds no images.
+        ImageError: Pillow cannot open it, or the field has no images.
     """
     with naming(reader.path, RecordName(reader, position)):
         if reader.manifest.blobs[field].encoding == "raw":
@@ -29,7 +29,7 @@ def is_pixels(dtype: str, shape: tuple[int, ...] | None) -> bool:
 
 
 def from_pixels(pixels: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]") -> Image.Image:
-    """Make an image of raw pixels.
+    """Return an image of raw pixels.
 
     Raises:
         OSError: The array has another type or shape.

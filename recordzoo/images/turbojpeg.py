@@ -1,6 +1,6 @@
-"""libjpeg-turbo 3 through ctypes: a region of a baseline JPEG, at full size or halved, decoded without the GIL.
+"""libjpeg-turbo 3 through ctypes: decode a region of a baseline JPEG without the GIL, also at reduced size.
 
-The functions are those of https://libjpeg-turbo.org/Documentation; an older library lacks them and is not used.
+The functions: https://libjpeg-turbo.org/Documentation. Older libraries lack them and are not used.
 """
 
 import ctypes
@@ -24,13 +24,13 @@ _SUBSAMPLING, _WIDTH, _HEIGHT, _PRECISION, _COLORSPACE = 4, 5, 6, 7, 8  # TJPARA
 _STOP_ON_WARNING, _PROGRESSIVE, _ARITHMETIC, _LOSSLESS = 0, 12, 14, 15
 _COLORS = (1, 2)  # TJCS_YCbCr, TJCS_GRAY
 _MCU = {0: (8, 8), 1: (16, 8), 2: (16, 16), 3: (8, 8), 4: (8, 16)}
-"""Pixels of a minimum coded unit, for 4:4:4, 4:2:2, 4:2:0, grayscale and 4:4:0."""
+"""Pixels of a minimum coded unit for 4:4:4, 4:2:2, 4:2:0, grayscale and 4:4:0."""
 
 _IN_WHEELS = ("turbojpeg.libs/*turbojpeg*", "turbojpeg.dylibs/*turbojpeg*", "turbojpeg-*.dll")
-"""Where the wheels of `turbojpeg` have the library: for Linux, for macOS, for Windows."""
+"""Paths of the library in the wheels of `turbojpeg`: Linux, macOS, Windows."""
 
 _MARGIN = 4
-"""Pixels decoded around a region: chroma is interpolated between neighbours, which the region's edge would lack.
+"""Pixels decoded around a region: its edge needs neighbours for the interpolation of chroma.
 Without the margin, 2 of 200 random crops of photographs differed from Pillow's by up to 11."""
 
 
@@ -48,7 +48,7 @@ class Header(NamedTuple):
 
 
 class Region(NamedTuple):
-    """The size of the region that is decoded, and the requested box in it; in pixels."""
+    """The size of the decoded region, and the requested box in it, in pixels."""
 
     decoded_width: int
     decoded_height: int
@@ -77,18 +77,18 @@ Box = tuple[int, int, int, int]
 class Decompressor:
     """Decodes plain JPEGs (`recordzoo.recipes.jpeg`), one at a time, in one thread at a time.
 
-    libjpeg keeps the tables of one image for the next: an image without tables would be decoded with these.
+    libjpeg keeps the tables of an image: it would decode a later image without tables with them.
 
     Attributes:
         handle: The first argument of the library's functions.
 
     Raises:
-        OSError: There is no libjpeg-turbo 3.
+        OSError: libjpeg-turbo 3 is missing.
     """
 
     handle: int | None
-    _data: bytes | None  # the file whose header was read last
-    _denominator: int  # what was set last
+    _data: bytes | None  # the file of the last header
+    _denominator: int  # last value set
     _region: tuple[int, int, int, int]  # as above
 
     def __init__(self) -> None:
@@ -120,13 +120,13 @@ class Decompressor:
         return Header(get(handle, _WIDTH), get(handle, _HEIGHT), *mcu)
 
     def prepare(self, data: bytes, header: Header, box: Box | None = None, denominator: int = 1) -> Region:
-        """Set the decoder to a box: the next call of `tj3Decompress8` decodes the returned region.
+        """Set the decoder to a box: the next `tj3Decompress8` decodes the returned region.
 
         Args:
             data: The file.
-            header: What `header` returned for the file, of this decompressor or another one.
-            box: In pixels of the stored image, inside it; by default the whole image.
-            denominator: 1, 2, 4 or 8: decode at a fraction of the size, from fewer coefficients. The box is then
+            header: The file's header, from this or another decompressor.
+            box: A box inside the stored image, in its pixels. Default: the whole image.
+            denominator: 1, 2, 4 or 8: decode at 1 / denominator of the size, from fewer coefficients. The box is then
                 rounded outwards.
 
         Raises:
@@ -149,10 +149,10 @@ class Decompressor:
         return Region(width, height, left - x, top - y, right - left, bottom - top)
 
     def region(self, data: bytes, header: Header, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
-        """Decode the pixels of a box; the arguments are those of `prepare`.
+        """Decode the pixels of a box; takes the arguments of `prepare`.
 
         Returns:
-            uint8 [height, width, 3], RGB; maybe a view.
+            RGB pixels, uint8 [height, width, 3]; maybe a view.
 
         Raises:
             UnusualImage: The decoder warned of something.
@@ -162,16 +162,16 @@ class Decompressor:
         return pixels[top : top + height, left : left + width]
 
     def is_ready_for(self, data: bytes) -> bool:
-        """Whether it read this file's header last, and was made in this thread."""
+        """Whether it read this file's header last, and was created in this thread."""
         return self._data is data and self._thread == threading.get_ident()
 
     def begin_again(self) -> None:
-        """Begin with a new handle: after some errors libjpeg-turbo rejects every further image."""
+        """Replace the handle: after some errors libjpeg-turbo rejects every further image."""
         self._library.tj3Destroy(self.handle)
         self._begin()
 
-    # The library keeps what is set. This code still sets everything but the defaults for each image: a library that
-    # fell back to the defaults would otherwise write outside of the pixels.
+    # The library keeps its settings. Non-default values are still set for each image: a library that fell back to the
+    # defaults would otherwise write outside of the pixels.
 
     def _scale(self, denominator: int) -> None:
         if denominator != 1 or self._denominator != 1:
@@ -185,12 +185,12 @@ class Decompressor:
 
     def _decompress(self, data: bytes, width: int, height: int) -> NDArray[np.uint8]:
         pixels = np.empty((height, width, 3), np.uint8)
-        memory = ctypes.byref(ctypes.c_char.from_buffer(pixels.data))  # less work than pixels.ctypes
+        memory = ctypes.byref(ctypes.c_char.from_buffer(pixels.data))  # faster than pixels.ctypes
         self._checked(self._library.tj3Decompress8(self.handle, data, len(data), memory, 3 * width, _RGB))
         return pixels
 
     def _checked(self, failed: int) -> None:
-        """Raise if a call failed: with the region of another image, the library would write outside of the pixels."""
+        """Raise if a call failed: with another image's region, the library would write outside of the pixels."""
         if failed:
             self.begin_again()
             raise UnusualImage
@@ -204,19 +204,19 @@ class Decompressor:
 
 
 def decompress_address() -> int:
-    """Return the address of `tj3Decompress8`, for compiled code; 0 without libjpeg-turbo 3."""
+    """Return the address of `tj3Decompress8` for compiled code; 0 without libjpeg-turbo 3."""
     found = library()
     return ctypes.cast(getattr(found, _LONG), ctypes.c_void_p).value or 0 if found else 0
 
 
 @functools.cache
 def library() -> ctypes.CDLL | None:
-    """Load libjpeg-turbo 3, from the wheel `turbojpeg` or the system; None if there is none."""
+    """Load libjpeg-turbo 3 from the wheel `turbojpeg` or the system; None if it is missing."""
     for path in _candidates():
         try:
             found = ctypes.CDLL(path)
             _declare(found)
-        except (OSError, AttributeError):  # it is not there, or older than 3
+        except (OSError, AttributeError):  # missing, or older than 3
             continue
         return found
     return None
@@ -224,7 +224,7 @@ def library() -> ctypes.CDLL | None:
 
 def how_to_install_library() -> str:
     """Return the command that installs libjpeg-turbo 3 here, or name the system's package."""
-    # Another module of this name, PyTurboJPEG, would be hidden by the wheel.
+    # The wheel would hide PyTurboJPEG, a module of the same name.
     has_module = importlib.util.find_spec("turbojpeg") is not None
     return "the system's package of libjpeg-turbo 3" if has_module else how_to_install("turbojpeg")
 
@@ -240,7 +240,7 @@ def _candidates() -> Iterator[str]:
 
 
 def _declare(found: ctypes.CDLL) -> None:
-    # Short calls keep the GIL: they take less time than another thread needs to wake up.
+    # Short calls keep the GIL: they are shorter than another thread's wake-up.
     short = ctypes.PyDLL(found._name)
     handle, number, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
     for name, arguments in {
