@@ -1,1 +1,1 @@
-"""Recipes: how the raw data of each dataset becomes records. No torch here, so that preparing starts at once."""
+"""Recipes: how to convert each dataset's raw data to records. No torch, so that preparing starts fast."""

@@ -1,7 +1,7 @@
-"""Datasets of one folder of images beside annotation files that the class reads whole: COCO, Flickr30k.
+"""Datasets of one folder of images and annotation files that the class reads whole: COCO, Flickr30k.
 
-An annotation file is a record of its own, with its own bytes, behind the images: it belongs to all of them, and reading
-an image never reads it.
+Each annotation file is a separate, unchanged record after the images: it belongs to all images, and reading an image
+never reads it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,14 +19,14 @@ from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.recipes.listed import is_apple_double, matching
 
 ANNOTATIONS = "annotations"
-"""The blob field of annotation files, and the folder that their records' names begin with."""
+"""The blob field of annotation files, and the first folder in their records' names."""
 
 
 class AnnotatedRecipe(DeclaredRecipe):
-    """A recipe of images and annotation files; the facts say where they are (`Layout`). A tree may lack the latter.
+    """A recipe of images and annotation files at the places in the facts (`Layout`). A tree may lack the latter.
 
-    The record set lies beside the folder of the images and is called like it (``set_name`` in the facts), so that it is
-    found by the root that torchvision's class is given. Names of images are relative to that folder.
+    The record set is beside the folder of the images and has its name (``set_name`` in the facts), so that the root of
+    torchvision's class finds it. Names of images are relative to that folder.
     """
 
     fields = {"image": BlobField("image"), ANNOTATIONS: BlobField("bytes")}  # noqa: RUF012 - never changed

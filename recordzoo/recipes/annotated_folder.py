@@ -1,4 +1,4 @@
-"""How images with COCO JSON, YOLO labels or masks become records: `<directory>.records`, one set with its splits."""
+"""Recipe for images with COCO JSON, YOLO labels or masks: one set `<directory>.records` with its splits."""
 
 import json
 import os
@@ -30,15 +30,15 @@ FORMATS: dict[str, tuple[Callable[[Path], object], Callable[[Path], Annotations]
     YOLO: (has_labels, read_yolo),
     MASKS: (has_masks, read_masks),
 }
-"""For each format whether a directory has it, and what reads it; the first that fits is taken."""
+"""Format -> (detector, reader); the first format that fits is used."""
 
-_NOTE = "\0"  # in the name of a member that is no file: <field> NUL <position>
+_NOTE = "\0"  # in the name of a member that is not a file: <field> NUL <position>
 _NUM_SHOWN = 20
 _ANNOTATION_ENDINGS = (".json", ".txt", ".yaml", ".yml")
 
 
 def format_of(root: Path) -> str | None:
-    """Return the format of a directory's annotations; None if it has none that is known."""
+    """Return the format of a directory's annotations; None if no known format fits."""
     return next((name for name, (is_there, _) in FORMATS.items() if is_there(root)), None)
 
 
@@ -56,11 +56,11 @@ class _FolderSource(ListSource):
 
 
 class AnnotatedFolder(Recipe):
-    """The images of a directory with their annotations. `find` keeps what it read; a pickled copy does not.
+    """The images of a directory with their annotations. `find` keeps its result; pickled copies do not.
 
     Args:
         format: "coco", "yolo" or "masks".
-        skips_missing: Leave out images that are not there.
+        skips_missing: Skip missing images.
     """
 
     kind = dataset = SetKind.ANNOTATED
@@ -70,7 +70,7 @@ class AnnotatedFolder(Recipe):
 
     def __init__(self, format: str, skips_missing: bool = False) -> None:
         self.format, self._skips_missing = format, skips_missing
-        self._found: Annotations | None = None  # without what is left out
+        self._found: Annotations | None = None  # without skipped images
         self._all: Annotations | None = None
         self._stamp = ""
         self._has_texts = False
@@ -78,7 +78,7 @@ class AnnotatedFolder(Recipe):
         self._root = Path()
 
     def __getstate__(self) -> dict[str, Any]:
-        # Worker processes get their part of it with their unit.
+        # Worker processes get their part with their unit.
         return {**self.__dict__, "_found": None, "_all": None, "_missing": {}}
 
     @property
@@ -136,10 +136,10 @@ class AnnotatedFolder(Recipe):
         return _FolderSource(self._root / "annotations", [*names, *found.files], self._notes(found))
 
     def _read(self) -> Annotations:
-        """Read the annotations; COCO's large files only if they were written to since."""
+        """Read the annotations; COCO's large files only if they were changed."""
         stamp = TreeSource(self._root, coco_files(self._root)).fingerprint() if self.format == COCO else ""
         if self._all is None or not stamp or stamp != self._stamp:
-            self._all = None  # before the next is read
+            self._all = None  # frees memory before the next read
             self._all, self._stamp = FORMATS[self.format][1](self._root), stamp
         return self._all
 
@@ -148,13 +148,13 @@ class AnnotatedFolder(Recipe):
             return found
         looked = {name: look(os.path.join(self._root, name)) for name in found.images}
         self._missing = {name: why for name, why in looked.items() if isinstance(why, str)}
-        if not self._missing or len(self._missing) == len(looked):  # without any file, the source says so
+        if not self._missing or len(self._missing) == len(looked):  # if all files are missing, the source reports it
             return found
         return found.kept(np.array([name not in self._missing for name in found.images]))
 
     @staticmethod
     def _notes(found: Annotations) -> dict[str, Sequence[Note]]:
-        """Return what is stored beside each image, by the image's name."""
+        """Return the notes to store with each image, by the image's name."""
         notes: dict[str, Sequence[Note]] = {}
         for position, name in enumerate(found.images):
             values = {field: each[position].tobytes() for field, each in found.arrays().items()}
@@ -164,14 +164,14 @@ class AnnotatedFolder(Recipe):
         return notes
 
     def choice(self) -> str:
-        """Say what `find` saw, and which images it left out; "" before that."""
+        """Describe the result of `find` and the skipped images; "" before `find`."""
         if self._found is None:
             return ""
         left_out = name_first([f"{name} ({why})" for name, why in self._missing.items()], _NUM_SHOWN)
         return self._found.shown + (f"; left out: {left_out}" if self._missing else "")
 
     def extras(self) -> Mapping[str, bytes]:
-        """See `Recipe`: `TREE_FILE`, but not of COCO, which need not list all images of a folder."""
+        """Return `TREE_FILE`, except for COCO, which need not list all images of a folder."""
         if self._found is None or self.format == COCO:
             return {}
         names = [*self._found.images, *(name for name in self._found.files if "/" in name)]

@@ -1,4 +1,4 @@
-"""What the annotation files of a directory say of its images: the same for all formats."""
+"""The annotations of a directory's images, in the same form for all formats."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,23 +21,23 @@ _NUM_SHOWN = 20
 
 @dataclass(frozen=True)
 class Annotations:
-    """The images of a directory, N of them, and what its annotation files say of each.
+    """The N images of a directory with their annotations.
 
     Attributes:
         format: "coco", "yolo" or "masks".
         files: The annotation files, relative to the directory.
         images: The images, relative to the directory with "/" between the parts, in the order of the records.
         splits: int64 positions of each split.
-        boxes: For each image float32 [n, 4]; empty for masks.
-        labels: For each image int64 [n], classes from 0; empty for masks.
-        texts: For each image its annotations as JSON; empty if boxes and labels say all.
-        masks: For each image its mask's file; empty for boxes.
-        image_ids: int64 [N], if the files give images numbers.
-        classes: What the classes are called, if that is known.
-        box_format: What the numbers of a box are.
+        boxes: Boxes of each image, float32 [n, 4]; empty for masks.
+        labels: Classes of each image's objects, int64 [n], from 0; empty for masks.
+        texts: Annotations of each image as JSON; empty if boxes and labels contain everything.
+        masks: Mask file of each image; empty for boxes.
+        image_ids: int64 [N], if the files number the images.
+        classes: The class names, if known.
+        box_format: The meaning of a box's numbers.
         is_normalized: Whether coordinates are fractions of the image's width and height.
-        metadata: What else the manifest says.
-        remarks: What the user should know.
+        metadata: Further values for the manifest.
+        remarks: Remarks for the user.
     """
 
     format: str
@@ -56,9 +56,9 @@ class Annotations:
     remarks: Sequence[str] = ()
 
     def kept(self, keep: NDArray[np.bool_]) -> "Annotations":
-        """Return what is said of some of the images."""
+        """Return the annotations of some of the images."""
         chosen, new_position = np.flatnonzero(keep).tolist(), np.cumsum(keep) - 1
-        columns: dict[str, Any] = {}  # Any: of several types
+        columns: dict[str, Any] = {}  # Any: several types
         for name in ("images", "boxes", "labels", "texts", "masks"):
             values = getattr(self, name)
             columns[name] = [values[number] for number in chosen] if len(values) else values
@@ -66,14 +66,14 @@ class Annotations:
         splits = {name: new_position[found[keep[found]]] for name, found in self.splits.items()}
         return replace(self, **columns, image_ids=ids, splits=splits)
 
-    # Any: of either dtype.
+    # Any: either dtype.
     def arrays(self) -> dict[str, Sequence[NDArray[Any]]]:
-        """Return boxes and labels, if there are any."""
+        """Return boxes and labels, if any."""
         return {"boxes": self.boxes, "labels": self.labels} if len(self.boxes) else {}
 
     @property
     def shown(self) -> str:
-        """What was seen, for the user to check."""
+        """A summary for the user to check."""
         what = [f"{self.format} annotations", f"{len(self.images):,} images"]
         if self.boxes:
             what.append(f"{sum(map(len, self.boxes)):,} boxes ({self.box_format})")
@@ -88,18 +88,18 @@ class Annotations:
 
 
 class Problems:
-    """Collects what is wrong with the annotation files of a directory."""
+    """Collects the problems of a directory's annotation files."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._found: list[str] = []
 
     def add(self, text: str) -> None:
-        """Note a problem."""
+        """Add a problem."""
         self._found.append(text)
 
     def raise_if_any(self) -> None:
-        """Name the first problems, and say how many more there are.
+        """Raise an error with the first problems and the number of further ones.
 
         Raises:
             SourceError: There is a problem.
@@ -116,7 +116,7 @@ class Problems:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a path of an annotation file, with "/" between its parts, names a file in the directory."""
+    """Whether a path in an annotation file, with "/" between its parts, stays inside the directory."""
     try:
         name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -125,16 +125,16 @@ def is_file_name(name: str) -> bool:
 
 
 def is_split(folder: str) -> bool:
-    """Whether a folder is called like a split, with a year maybe: "train2017"."""
+    """Whether a folder has the name of a split, maybe with a year: "train2017"."""
     return folder.lower().rstrip("0123456789") in SPLIT_NAMES
 
 
 def slug(text: str) -> str:
-    """Return a text as the name of a split may be: small letters, digits and "-"."""
+    """Convert a text to the characters of a split's name: lower-case letters, digits and "-"."""
     return re.sub("[^a-z0-9]+", "-", text.lower()).strip("-")[:64]
 
 
 def split_name(text: str) -> str:
-    """Return the name of a split for a text; without the year of "train2017"."""
+    """Convert a text to a split's name; the year of "train2017" is dropped."""
     name = slug(text)
     return name.rstrip("0123456789") if is_split(name) else name

@@ -1,7 +1,7 @@
-"""COCO's JSON files of instances beside their images: found, and read without holding their objects in memory.
+"""Find COCO's instance files beside their images, and read them without keeping their objects in memory.
 
-The format: https://cocodataset.org/#format-data. An object's text is kept as it stands in the file, so that polygons,
-run lengths, areas and further keys are not lost. Memory: the file's size twice.
+The format: https://cocodataset.org/#format-data. An object's JSON text is kept unchanged, so that polygons, run
+lengths, areas and further keys are not lost. Memory: twice the file's size.
 """
 
 import os
@@ -30,10 +30,10 @@ _MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 def coco_files(root: Path) -> list[str]:
-    """List the instance files of a directory, relative to it, sorted; by their names, first and last bytes.
+    """List the instance files of a directory, relative to it, sorted; detected by names, first and last bytes.
 
-    They lie in the directory, in `annotations/`, or in folders that are called like splits. Files that are called
-    instances_* are preferred; COCO's own files of captions, keypoints and the like are left out.
+    They are in the directory, in `annotations/`, or in folders named like splits. Files named instances_* are
+    preferred; COCO's own files of captions, keypoints and so on are skipped.
     """
     with os.scandir(root) as entries:
         names = [entry.name for entry in entries if entry.is_dir()]
@@ -60,8 +60,8 @@ def _looks_like_coco(path: Path) -> bool:
 def read_coco(root: Path) -> Annotations:
     """Read the instance files of a directory.
 
-    Records are in the order of the files, those of a file in the order of the images' ids, as torchvision's
-    `CocoDetection`. Classes are numbered from 0 in the order of the categories' ids, which the metadata has.
+    Records are in the order of the files and, within a file, of the images' ids, as in torchvision's `CocoDetection`.
+    Classes are numbered from 0 in the order of the categories' ids; the metadata keeps the ids.
 
     Raises:
         SourceError: The files contradict themselves, or one is damaged; the message names up to 20 problems.
@@ -126,7 +126,7 @@ class _Objects:
 
 
 class _CocoFile:
-    """One file, and what is wrong with it.
+    """One file and its problems.
 
     Attributes:
         images: File names by the images' ids.
@@ -143,7 +143,7 @@ class _CocoFile:
         self._lists: set[str] = set()
 
     def read(self) -> None:
-        """Read the file; what is wrong with it is noted."""
+        """Read the file and collect its problems."""
         readers: dict[str, Callable[[Any, str], None]] = {
             "images": self._image,
             "categories": self._category,
@@ -173,9 +173,9 @@ class _CocoFile:
             self._note(f"annotations with categories that it does not list: {_shown(unknown)}")
 
     def image_folder(self) -> str:
-        """Return the folder that file names are relative to: the first of the usual ones that has any of the images.
+        """Return the folder that file names are relative to: the first usual folder that has any of the images.
 
-        If none has, the first that exists: then each image is reported as missing there.
+        If no folder has any, return the first that exists: each image is then reported as missing there.
         """
         part = _part(self.name)
         beside = self.name.rpartition("/")[0]
@@ -186,7 +186,7 @@ class _CocoFile:
         counts = [sum((self._root / folder / name).is_file() for name in some) for folder in folders]
         return folders[counts.index(max(counts))]
 
-    # Any, here and below: values of a file of JSON.
+    # Any, here and below: JSON values.
     def _image(self, image: Any, text: str) -> None:
         number, name = image.get("id"), image.get("file_name")
         if not _is_int64(number) or not isinstance(name, str) or not name:
@@ -234,9 +234,9 @@ def _shown(numbers: Sequence[int]) -> str:
 
 
 def _splits(names: Sequence[str]) -> list[str]:
-    """Return the split that each file stands for, by its own name or its folder's; "" for none.
+    """Return the split of each file, by its own or its folder's name; "" for no split.
 
-    Files that would be one split are called as they are: "train2014" and "train2017".
+    Files that would share a split keep their full names: "train2014" and "train2017".
     """
     found = [_split_of(name) for name in names]
     return found if len(set(found)) == len(found) else [slug(_part(name)) for name in names]
@@ -249,7 +249,7 @@ def _split_of(name: str) -> str:
 
 
 def _part(name: str) -> str:
-    """Return what a file is called after: "train2017" of annotations/instances_train2017.json."""
+    """Return the part that a file names: "train2017" for annotations/instances_train2017.json."""
     return name.rpartition("/")[2].removesuffix(".json").removeprefix("instances_")
 
 

@@ -1,4 +1,4 @@
-"""Files of `images/` and those of a folder beside it that belong to them: equal paths but for folder and ending."""
+"""Match files of `images/` with files of a parallel folder: equal paths except for folder and extension."""
 
 import os
 from collections.abc import Sequence
@@ -12,17 +12,17 @@ from recordzoo.recipes.annotations import Annotations, Problems, is_split, split
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order, files_under
 
 MASKS = "masks"
-"""The format's name, and the folder's."""
+"""The name of the format and of its folder."""
 _NUM_SHOWN = 5
 
 
 class Pairs:
-    """The files of `images/` and of another folder beside it, in a directory or in its folders called like splits.
+    """The files of `images/` and of a parallel folder, in a directory or in its folders named like splits.
 
     Args:
         root: The directory.
         folder: The other folder.
-        endings: What the names of its files end with.
+        endings: Extensions of its files.
 
     Attributes:
         images: The images, relative to the directory, in ImageFolder's order.
@@ -42,16 +42,16 @@ class Pairs:
 
     @property
     def are_equal(self) -> bool:
-        """Whether each image has one file of the other folder, and each of those has one image."""
+        """Whether images and files of the other folder match one to one."""
         pairs = [*self._stems.values(), *self.others.values()]
         return bool(pairs) and self._stems.keys() == self.others.keys() and all(len(each) == 1 for each in pairs)
 
     def of(self, image: str) -> str | None:
-        """Return the other folder's file of an image; None if there is none."""
+        """Return the other folder's file for an image; None if there is none."""
         return self.others.get(_stem(image, "images"), [None])[0]
 
     def check(self, problems: Problems, *, is_optional: bool = False) -> None:
-        """Note which files have no image, which share a stem, and unless it is optional which images have no file."""
+        """Report files without image, files that share a stem and, unless `is_optional`, images without file."""
         if not self.images:
             problems.add(f"it has no images in images/ beside {self._folder}/")
         alone = {"image": [file for stem, files in self.others.items() if stem not in self._stems for file in files]}
@@ -65,7 +65,7 @@ class Pairs:
                 problems.add(f"{' and '.join(files)} have one stem")
 
     def splits(self) -> dict[str, NDArray[np.int64]]:
-        """Split by the folder above `images`, or the first one below it, if all are called like splits."""
+        """Return the splits by the folder above `images`, or the first one below it, if all are named like splits."""
         found: dict[str, list[int]] = {}
         for position, name in enumerate(self.images):
             first, second, *rest = name.split("/")
@@ -78,7 +78,7 @@ class Pairs:
 
 def _stem(name: str, folder: str) -> str:
     parts = list(PurePosixPath(name).with_suffix("").parts)
-    parts.remove(folder)  # the first one: it is the first or second part
+    parts.remove(folder)  # only the first match: it is the first or second part
     return "/".join(parts)
 
 
@@ -98,7 +98,7 @@ def read_masks(root: Path) -> Annotations:
     """Read `images/` and `masks/`.
 
     Raises:
-        SourceError: An image has no mask, or a mask no image, or two files have one stem.
+        SourceError: An image has no mask, a mask has no image, or two files share a stem.
     """
     problems, pairs = Problems(root), Pairs(root, MASKS)
     pairs.check(problems)

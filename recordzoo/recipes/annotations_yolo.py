@@ -23,11 +23,11 @@ YOLO = "yolo"
 """The format's name."""
 
 _NAMES_FILE = "classes.txt"
-_LEAST, _MOST = -0.01, 1.01  # of a coordinate; ultralytics allows as much for rounding
+_LEAST, _MOST = -0.01, 1.01  # range of a coordinate; ultralytics allows the same for rounding
 _NUM_SHOWN = 5
 
 _Row = tuple[int, Sequence[float], Sequence[float]]
-"""An object: its class, its box, and the corners of its polygon if it has one."""
+"""An object: its class, its box, and the corners of its polygon, if any."""
 
 
 def _pairs(root: Path) -> Pairs:
@@ -42,7 +42,7 @@ def has_labels(root: Path) -> bool:
 
 
 def read_yolo(root: Path) -> Annotations:
-    """Read `images/` and `labels/`: boxes, or the boxes around polygons, and those as the annotations.
+    """Read `images/` and `labels/`: boxes, or polygons as annotations with the boxes around them.
 
     An image without a label file has no objects.
 
@@ -75,17 +75,17 @@ def read_yolo(root: Path) -> Annotations:
 
 
 def _texts(rows: Sequence[_Row]) -> bytes:
-    """Write objects as COCO does; a polygon's coordinates stay fractions of width and height."""
+    """Encode objects as in COCO; a polygon's coordinates stay fractions of width and height."""
     objects = [{"category_id": label, "segmentation": [points] if points else []} for label, _, points in rows]
     return json.dumps(objects, separators=(",", ":")).encode()
 
 
 class _Facts:
-    """What `data.yaml` says, or `classes.txt`, and how the rows of label files are read.
+    """The facts in `data.yaml` or `classes.txt`, and the reader of label files.
 
     Attributes:
-        files: Those that are there, and the lists of images that they name.
-        names: The classes; None if no file names them.
+        files: The existing ones, and the lists of images that they name.
+        names: The class names; None if no file has them.
     """
 
     def __init__(self, root: Path, problems: Problems) -> None:
@@ -103,14 +103,14 @@ class _Facts:
             lines = (root / names).read_text("utf-8", "replace").splitlines()
             self.names = tuple(line.strip() for line in lines if line.strip())
 
-    def _read(self) -> dict[str, Any]:  # Any: what YAML holds, every scalar a text
+    def _read(self) -> dict[str, Any]:  # Any: YAML values, every scalar a text
         need("yaml", "yolo", f"{self._yaml} is read")
         import yaml
 
         self.files.append(self._yaml)
         self.remarks.append(f"read {self._yaml}")
         try:
-            # BaseLoader makes texts of all scalars: a class called "no" or "1" keeps its name.
+            # BaseLoader reads all scalars as texts: a class named "no" or "1" keeps its name.
             said = yaml.load((self._root / self._yaml).read_text("utf-8-sig"), yaml.BaseLoader)
         except (OSError, ValueError, RecursionError, yaml.YAMLError) as err:
             self._note(f"it cannot be read as YAML ({err})")
@@ -138,7 +138,7 @@ class _Facts:
         return tuple(names)
 
     def splits(self, pairs: Pairs) -> dict[str, NDArray[np.int64]]:
-        """Return the splits: those of `data.yaml`; without it, the folders that are called like splits."""
+        """Return the splits of `data.yaml`; without it, of the folders named like splits."""
         if not any(self._said.get(key) for key in ("train", "val", "test")):
             return pairs.splits()
         found, images = {}, pairs.images
@@ -160,9 +160,10 @@ class _Facts:
         return found
 
     def _inside(self, place: str) -> str | None:
-        """Return a path of `data.yaml` relative to the directory; None if it is not there.
+        """Return a path in `data.yaml` relative to the directory; None if it does not exist.
 
-        The base that it names is where its author had the directory. Like ultralytics, "../" at the start is dropped.
+        Its base path may be the author's directory: the path is also tried without it. Like in ultralytics, a leading
+        "../" may be dropped.
         """
         base = self._said.get("path")
         bases = [base, ""] if isinstance(base, str) else [""]
@@ -173,7 +174,7 @@ class _Facts:
         return None
 
     def _listed(self, path: str, images: Sequence[str]) -> list[str]:
-        """Return the images below a folder, or those that a list names."""
+        """Return the images below a folder or in a list."""
         if not (self._root / path).is_file():
             return [name for name in images if path == "." or name.startswith(f"{path}/")]
         self.files.append(path)
@@ -209,10 +210,10 @@ class _Facts:
 
 
 def _row(cells: Sequence[str], names: Sequence[str] | None) -> _Row:
-    """Read a class and four numbers, or a class and the corners of a polygon.
+    """Parse a class and four numbers, or a class and the corners of a polygon.
 
     Raises:
-        ValueError: The cells are something else.
+        ValueError: The cells are neither.
     """
     numbers = [float(cell) for cell in cells]
     count = len(numbers)

@@ -1,4 +1,4 @@
-"""Datasets that keep many images as arrays in a few files: IDX, pickles, .mat, raw bytes, text, HDF5."""
+"""Datasets with many images as arrays in a few files: IDX, pickles, .mat, raw bytes, text, HDF5."""
 
 import hashlib
 import io
@@ -27,14 +27,14 @@ Chunk = Mapping[str, NDArray[Any]]
 
 Splits = Mapping[str, Sequence[str | tuple[str, ...]]]
 
-_COLUMN = "\0"  # between the names of a file and of a field, in the name of a sidecar
+_COLUMN = "\0"  # in the name of a sidecar, between file and field
 
 
 class ArraysRecipe(DeclaredRecipe):
-    """A recipe that is told which files make which split, and how to decode a file.
+    """A recipe for which subclasses define the files of each split and how to decode a file.
 
     Attributes:
-        unpacked: The folder of the files within the archive and the tree, with a "/" at its end; "" for none.
+        unpacked: The folder of the files in the archive and the tree, with a final "/"; "" for none.
         texts: Small files that `build_table` reads: class names, folds. A tree may lack them.
         image_shape: Shape of every image, [H, W] or [H, W, C].
     """
@@ -46,30 +46,30 @@ class ArraysRecipe(DeclaredRecipe):
     @property
     @abstractmethod
     def splits(self) -> Splits:
-        """For each split its files, in order. Files in a tuple hold different fields of the same samples."""
+        """The files of each split, in order. Files in a tuple have different fields of the same samples."""
 
     md5s: Mapping[str, str] = {}
 
     @abstractmethod
     def decode(self, name: str, file: BinaryIO) -> Iterable[Chunk]:
-        """Decode a file, in chunks where it is large.
+        """Decode a file; a large one in chunks.
 
         Args:
             name: One of `splits`.
-            file: Its bytes, front to back; it may not be seekable.
+            file: Its bytes, in order; possibly not seekable.
 
         Raises:
-            SourceError, ValueError, KeyError: It is not what it should be.
+            SourceError, ValueError, KeyError: It is damaged or another file.
         """
 
     def classes(self, texts: Mapping[str, bytes]) -> Sequence[str] | None:
-        """Return the names of the classes; those of the catalogue by default.
+        """Return the class names. Default: those in the catalogue.
 
         Args:
-            texts: The contents of `texts`, those that are there.
+            texts: The contents of the existing files of `texts`.
 
         Raises:
-            SourceError, ValueError, KeyError: They are not what they should be.
+            SourceError, ValueError, KeyError: They are damaged or other files.
         """
         return self.entry.classes
 
@@ -111,7 +111,7 @@ class ArraysRecipe(DeclaredRecipe):
         try:
             with member.open() as file:
                 hashed = _Hashed(file)
-                for chunk in self.decode(name, hashed):  # type: ignore[arg-type]  # reads as a file does
+                for chunk in self.decode(name, hashed):  # type: ignore[arg-type]  # can be read like a file
                     for field, values in chunk.items():
                         if field != "image":
                             columns.setdefault(field, []).append(values)
@@ -125,7 +125,7 @@ class ArraysRecipe(DeclaredRecipe):
         for field, parts in columns.items():
             yield Sidecar(f"{name}{_COLUMN}{field}", _to_bytes(np.concatenate(parts)))
 
-    # Any: whatever a file holds.
+    # Any: values from a file.
     def _images(self, images: NDArray[Any]) -> NDArray[np.uint8]:
         if images.dtype != np.uint8 or images.shape[1:] != self.image_shape:
             raise ValueError(f"its images are {images.dtype} {images.shape[1:]}, not uint8 {self.image_shape}")
@@ -147,7 +147,7 @@ class ArraysRecipe(DeclaredRecipe):
                 names += [f"{file}/{index:05d}" for file in group for index in range(lengths[file])]
                 for field, values in self._columns(group, sidecars):
                     columns.setdefault(field, []).append(values)
-            if len(names) > start:  # a split whose files are missing is none
+            if len(names) > start:  # skip a split without files
                 positions[split] = np.arange(start, len(names), dtype=np.int64)
         arrays = {field: np.concatenate(parts) for field, parts in columns.items()}
         if wrong := [field for field, values in arrays.items() if len(values) != len(names)]:
@@ -166,9 +166,9 @@ class ArraysRecipe(DeclaredRecipe):
 
 @contextmanager
 def seekable(file: BinaryIO) -> Iterator[IO[bytes]]:
-    """Give a file that can be read anywhere, for formats that are not read front to back.
+    """Yield a seekable file, for formats that cannot be read in order.
 
-    What is compressed or in an archive is copied to where temporary files are (``TMPDIR``).
+    Compressed files and members of archives are copied to a temporary file (``TMPDIR``).
     """
     whole = file.whole() if isinstance(file, _Hashed) else None
     if whole is not None:
@@ -185,7 +185,7 @@ def _group(files: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 class _Hashed(io.RawIOBase):
-    """A file that is hashed while it is read."""
+    """Hashes a file while it is read."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -209,7 +209,7 @@ class _Hashed(io.RawIOBase):
         return len(data)
 
     def whole(self) -> BinaryIO | None:
-        """Hash the rest, and return the file itself, at its start; None if it can only be read front to back."""
+        """Hash the rest and return the file itself, at its start; None if it is not seekable."""
         if not self._file.seekable():
             return None
         self.rest()

@@ -1,8 +1,8 @@
-"""What a recipe is: the part of a preparation that differs between datasets.
+"""`Recipe`: the part of a preparation that differs between datasets.
 
-A recipe is small, immutable and pickles (worker processes get a copy). It is asked three things: where its raw data
-is (`find`), what each member of it becomes (`extract`), and, when everything is stored, in which order and with which
-targets (`build_table`).
+A recipe is small, immutable and pickles (worker processes get a copy). It answers three questions: where its raw data
+is (`find`), what to store of each member (`extract`) and, at the end, the order and the targets of the records
+(`build_table`).
 """
 
 import dataclasses
@@ -24,26 +24,26 @@ from recordzoo.records.kinds import FieldSpec, SetKind
 from recordzoo.records.manifest import ORIGINAL, Manifest, RawFile
 
 ABSENT = -1
-"""In a table: this position has no blob in this field."""
+"""In a table: the position has no blob in this field."""
 
 INCOMPLETE = "The data is not complete: extract or download it again."
-"""What helps where something is missing in the raw data."""
+"""Advice if something is missing in the raw data."""
 
 NO_TARGET = -1
-"""The target of an image that has no label."""
+"""The target of an image without label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Bytes to be stored as one record of a blob field.
+    """Bytes to store as one value of a blob field.
 
     Attributes:
         field: The field's name: "image", "mask", "annotation".
-        key: Its name within the field, unique; `Recipe.build_table` refers to blobs by it.
-        data: What is stored, untouched.
-        checked: Whether an image's header is looked at: not if nobody says that it is an image.
-        problem: Why this image is not what it should be, if the recipe has found that out.
-        name: What messages call it, if not by its key.
+        key: Its unique name in the field; `Recipe.build_table` refers to blobs by it.
+        data: The bytes, stored unchanged.
+        checked: Whether to check that it has an image's header; False if it need not be an image.
+        problem: Why this image is bad, if the recipe has found out.
+        name: Its name in messages, if not the key.
     """
 
     field: str
@@ -56,7 +56,7 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """A small file that is not a record but needed to arrange the records: a list of labels, of splits."""
+    """A small file that is needed to arrange the records, but is not a record: a list of labels or splits."""
 
     name: str
     data: bytes
@@ -64,12 +64,12 @@ class Sidecar:
 
 @dataclass(frozen=True, slots=True)
 class BlobField:
-    """What a blob field holds.
+    """The encoding of a blob field.
 
     Attributes:
         encoding: "image" (an encoded image file), "raw" (numbers in C order), "json" or "bytes".
-        shape: For "raw": the shape of every value, [H, W, C] for pixels; None if the table has their shapes.
-        dtype: For "raw": the numbers' type, as NumPy writes it, little-endian.
+        shape: For "raw", the shape of every value, [H, W, C] for pixels; None if the table has the shapes.
+        dtype: For "raw", the numbers' type in NumPy's notation, little-endian.
     """
 
     encoding: str
@@ -79,12 +79,12 @@ class BlobField:
 
 @dataclass(frozen=True)
 class Stored:
-    """What has been stored.
+    """The stored values.
 
     Attributes:
-        keys: For each blob field the keys, in the order of writing, each once; behind them those of images that were
-            left out because the person asked to skip broken ones, for `Recipe.main_field`.
-        skipped: For each blob field the keys of the latter. Positions whose image was left out, are left out, too.
+        keys: The keys of each blob field in the order of writing, each once. For `Recipe.main_field`, followed by the
+            keys of broken images that were skipped on request.
+        skipped: The keys of skipped images, by blob field. Their positions are skipped too.
     """
 
     keys: Mapping[str, Sequence[str]]
@@ -93,25 +93,24 @@ class Stored:
 
 @dataclass(frozen=True)
 class Table:
-    """What the records are: N positions, of which `recordzoo.preparing.resolve` makes a record set.
+    """The description of N records, which `recordzoo.preparing.resolve` turns into a record set.
 
     Attributes:
-        names: N names in canonical order, unique; what `samples` shows, relative to the dataset's folder.
-        keys: For each blob field the keys of N blobs, None where there is none. Those of `Recipe.main_field` are the
-            names unless they are given.
-        arrays: For each array field an array whose first dimension is N.
-        splits: For each split its names or int64 positions, in the split's own order. Empty: there are no splits.
+        names: N unique names in canonical order, as in `samples`, relative to the dataset's folder.
+        keys: The keys of each blob field's N blobs, None for no blob. Default for `Recipe.main_field`: the names.
+        arrays: Array fields; the first dimension is N.
+        splits: Names or int64 positions of each split, in the split's own order. Empty: no splits.
         classes: Class names in label order, if the dataset has classes.
-        fields: What fields are, where their storage does not show it: boxes, masks, names of other classes.
-        default_target: The field that is the target by default. Default: "target" or "label".
-        metadata: Anything else that opening needs; JSON, small.
-        shapes: For each raw blob field whose shape the recipe does not know: uint32 [N, dimensions].
-        skipped: What was left out earlier, with the reasons: in the record set that this one is made from.
+        fields: The meaning of fields whose storage does not show it: boxes, masks, names of other classes.
+        default_target: The field of the default target. Default: "target" or "label".
+        metadata: Further small values that opening needs; JSON.
+        shapes: Shapes of raw blob fields for which the recipe has none: uint32 [N, dimensions].
+        skipped: Earlier skipped members with the reasons, from the source record set.
     """
 
     names: Sequence[str]
     keys: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
-    # Any: arrays of any numeric dtype.
+    # Any: any numeric dtype.
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     splits: Mapping[str, Sequence[str] | NDArray[np.int64]] = field(default_factory=dict)
     classes: Sequence[str] | None = None
@@ -127,26 +126,26 @@ class Table:
 
 
 def present(keys: Iterable[str], stored: Iterable[str]) -> list[str | None]:
-    """Return the keys, with None instead of those that are not stored: a blob field of a `Table`."""
+    """Return the keys for a `Table`, with None in place of keys that are not stored."""
     there = set(stored)
     return [key if key in there else None for key in keys]
 
 
 class Recipe(ABC):
-    """How one record set is made.
+    """The instructions to build one record set.
 
     Attributes:
-        kind: What the record set is made from.
+        kind: The source of the record set.
         dataset: The dataset's name in the catalogue, "cub200"; the format of imported data; else the kind.
-        part: Which separately obtained part of its raw data, or "" if there is only one: "train", "segmentations".
+        part: The separately obtained part of the raw data: "train", "segmentations"; "" if there is only one.
         fields: The blob fields.
-        raw_files: The archives, with where to get them; the order is that of reading.
-        variant: What the manifest calls the way in which images are stored.
-        origin: What the manifest calls the raw data; by default "archive" or "tree".
-        made_from: The archives of a record set that stands for its raw data.
-        expansion: Estimated size of the records divided by that of the raw files. The default is that of photographs
-            of 110 KB on average, which no archive makes smaller (benchmarks/size.py).
-        counts: Numbers of samples of splits, in the authors' raw files.
+        raw_files: The archives with their addresses, in the order of reading.
+        variant: The manifest's name for the form of the stored images.
+        origin: The manifest's name for the raw data. Default: "archive" or "tree".
+        made_from: The archives of a record set that replaces its raw data.
+        expansion: Estimated size of the records / size of the raw files. Default: that of photographs of 110 KB on
+            average, which archives do not compress (benchmarks/size.py).
+        counts: Number of samples of each split in the authors' raw files.
     """
 
     kind: SetKind = SetKind.ZOO
@@ -162,21 +161,21 @@ class Recipe(ABC):
 
     @property
     def main_field(self) -> str:
-        """The blob field for whose values positions stand: "image", or the first; "" if there are no blob fields."""
+        """The blob field that defines the positions: "image", or the first; "" without blob fields."""
         return "image" if "image" in self.fields else next(iter(self.fields), "")
 
     @property
     def set_name(self) -> str:
-        """The record set's directory name without its ending: "cub200", "imagenet.train"."""
+        """The record set's directory name without suffix: "cub200", "imagenet.train"."""
         return f"{self.dataset}.{self.part}" if self.part else self.dataset
 
     def title(self, root: Path) -> str:
-        """Return what people call this data: a dataset's name, that of their directory or list."""
+        """Return the data's name for messages: the name of the dataset, directory or list."""
         return self.set_name
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What besides the raw data decides the result (JSON); part of the plan, so that a resume never mixes."""
+        """Settings that influence the result (JSON); part of the plan, so that a resume never mixes settings."""
         return {}
 
     def stored_bytes(self, size_bytes: int) -> int:
@@ -184,42 +183,42 @@ class Recipe(ABC):
         return size_bytes
 
     def is_of(self, manifest: Manifest, root: Path) -> bool:
-        """Whether a record set is what this recipe would make of the raw data, as far as can be told at once."""
+        """Whether a record set is this recipe's result for the raw data, by a quick check."""
         return (manifest.kind, manifest.dataset, manifest.part) == (self.kind, self.dataset, self.part)
 
     def target(self, root: Path) -> Path:
-        """Return where the record set of the raw data under `root` lies."""
+        """Return the path of the record set for the raw data under `root`."""
         return root / f"{self.set_name}.records"
 
     def command(self, root: Path) -> str:
         """Return the command line that prepares it."""
-        label = f"{self.dataset}.{self.part}" if self.part else self.dataset  # as in `recordzoo.cli.targets`
+        label = f"{self.dataset}.{self.part}" if self.part else self.dataset  # like `recordzoo.cli.targets`
         return command("prepare", label, "--root", root)
 
     @abstractmethod
     def find(self, root: Path) -> Source | None:
-        """Find raw data under `root`: an extracted tree first, then the archives; None if there is none."""
+        """Find the raw data under `root`: an extracted tree, else the archives, else None."""
 
     @abstractmethod
     def looked_for(self, root: Path) -> list[str]:
-        """Say what `find` looks for, for the error that says it was not there."""
+        """List what `find` looks for, for the error if nothing is found."""
 
     def worker_setup(self) -> Callable[[], None] | None:
-        """Return what a worker process calls before its first unit (it is pickled); None for nothing."""
+        """Return a function, which is pickled, that each worker process calls before its first unit; None for none."""
         return None
 
     def extras(self) -> Mapping[str, bytes]:
-        """Small files to lay beside the manifest, by name: what may differ between two runs over the same raw data."""
+        """Small files beside the manifest, by name: they may differ between two runs over the same raw data."""
         return {}
 
     @abstractmethod
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
-        """Turn one member into what is stored; yield nothing for a member that is not wanted (do not read it)."""
+        """Yield the values to store of one member; nothing, without reading it, for an unwanted member."""
 
     @abstractmethod
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
-        """Put what was stored in canonical order, with targets, names and splits.
+        """Put the stored values in canonical order, with targets, names and splits.
 
         Raises:
-            SourceError: Something that must be there is missing (said by name).
+            SourceError: Required data is missing; the message names it.
         """

@@ -1,4 +1,4 @@
-"""Datasets with one folder for each class: which members are images, and torchvision's order of them."""
+"""Datasets with one folder per class: their images, in torchvision's order."""
 
 import bisect
 import itertools
@@ -16,16 +16,16 @@ from recordzoo.recipes.base import INCOMPLETE, Blob, Sidecar, Stored, Table
 from recordzoo.recipes.declared import DeclaredRecipe
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-"""torchvision.datasets.folder.IMG_EXTENSIONS, which cannot be imported here without torch (a test compares them)."""
+"""A copy of torchvision.datasets.folder.IMG_EXTENSIONS, whose import needs torch; a test compares them."""
 
 SPLIT_NAMES = frozenset(
     ("train", "training", "trainval", "val", "valid", "validation", "dev", "test", "testing", "eval", "evaluation")
 )
-"""Folders with these names, in any case, hold splits and are no classes."""
+"""Folders with these names, in any case, are splits, not classes."""
 
 
 def is_image(name: str) -> bool:
-    """Whether a file's name ends as that of an image."""
+    """Whether a file has an image's extension."""
     return name.lower().endswith(IMAGE_ENDINGS)
 
 
@@ -35,34 +35,34 @@ def is_class_image(name: str) -> bool:
 
 
 def are_splits(folders: Sequence[str]) -> bool:
-    """Whether all folders of a tree are called like splits; hidden ones do not count."""
+    """Whether all folders of a tree are named like splits; hidden folders are ignored."""
     visible = [name for name in folders if not name.startswith(".")]
     return bool(visible) and all(name.lower() in SPLIT_NAMES for name in visible)
 
 
 def class_folder_order(names: Sequence[str]) -> NDArray[np.int64]:
-    """Find torchvision's order of names ``class/[folders/]file``: indices into `names`."""
-    # Most names come in this order; to sort them would take 100 bytes a name.
+    """Return torchvision's order of names ``class/[folders/]file`` as indices into `names`."""
+    # Most names are already in this order; sorting would take 100 bytes per name.
     if all(first <= second for first, second in itertools.pairwise(map(name_key, names))):
         return np.arange(len(names))
     return np.array(sorted(range(len(names)), key=lambda index: name_key(names[index])), dtype=np.int64)
 
 
 def name_key(name: str) -> str:
-    """Return what ImageFolder's order sorts by: the class, the whole folder as one string, the file."""
+    """Return the sort key of ImageFolder's order: the class, the whole folder as one string, the file."""
     folder, _, file = name.rpartition("/")
-    # One string and not a tuple of three: half the memory at 1.28 million names. No name contains a NUL.
+    # One string, not a tuple of three: half the memory at 1.28 million names. Names contain no NUL.
     return f"{folder.partition('/')[0]}\0{folder}\0{file}"
 
 
 def find_name(names: Sequence[str], name: str) -> int | None:
-    """Find the position of a name among names in ImageFolder's order; None if it is not there."""
+    """Return the position of a name among names in ImageFolder's order; None if it is missing."""
     position = bisect.bisect_left(names, name_key(name), key=name_key)
     return position if position < len(names) and names[position] == name else None
 
 
 def class_labels(names: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the sorted first folders of `names`, and for each name the position of its own among them."""
+    """Return the sorted first folders of `names`, and each name's position among them."""
     classes = sorted({name.partition("/")[0] for name in names})
     label_of = {name: label for label, name in enumerate(classes)}
     labels = (label_of[name.partition("/")[0]] for name in names)
@@ -70,7 +70,7 @@ def class_labels(names: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
 
 
 def files_under(base: Path, folder: str, endings: tuple[str, ...]) -> list[str]:
-    """List the files below a folder with one of the endings, relative to `base`, as ``sorted(os.walk(...))`` does."""
+    """List the files below a folder with one of the extensions, relative to `base`, like ``sorted(os.walk(...))``."""
     found = []
     for path, _, names in sorted(os.walk(base / folder, followlinks=True)):
         start = Path(path).relative_to(base).as_posix()
@@ -79,21 +79,21 @@ def files_under(base: Path, folder: str, endings: tuple[str, ...]) -> list[str]:
 
 
 class ClassFolderRecipe(DeclaredRecipe):
-    """A recipe of class folders; where they are, is said by the facts (`Layout`), or by a subclass."""
+    """A recipe of class folders at the places in the facts (`Layout`) or in a subclass."""
 
     @property
     def top(self) -> str:
-        """The folder above all class folders, with a "/" at its end; names are relative to it."""
+        """The folder above all class folders, with a final "/"; names are relative to it."""
         return self.layout.top
 
     @property
     def folders(self) -> Mapping[str, str]:
-        """For each split its folder below `top`; empty if the class folders are right there."""
+        """The folder of each split below `top`; empty if the class folders are directly in `top`."""
         return self.layout.folders
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """What images end with, in lower case."""
+        """The extensions of images, in lower case."""
         return self.layout.endings or IMAGE_ENDINGS
 
     @override
