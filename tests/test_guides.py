@@ -3,7 +3,10 @@
 import inspect
 import json
 import re
+import shlex
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import mkdocs.config
 import pytest
@@ -11,11 +14,13 @@ import torch
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
+from recordzoo.cli.app import app
 from recordzoo.pixels.rows import shape_of
 from recordzoo.transforms.plan import Plan
 from recordzoo.transforms.read import read_plan
 from recordzoo.transforms.steps import decide
 from recordzoo.transforms.table import CONTAINERS, READERS
+from tests.fakes import annotated, lists
 from tests.test_docs import ROOT
 
 TRANSFORMS = ROOT / "docs" / "guides" / "transforms.md"
@@ -101,6 +106,80 @@ def test_memory_is_the_measured_one() -> None:
     text = (ROOT / "docs" / "guides" / "memory.md").read_text(encoding="utf-8")
     ours, theirs = (round(median("fast", label, "memory_bytes") / 1e6) for label in (FAST, TREES))
     assert f"`RecordLoader` takes {ours} MB and\n`ImageFolder` with two workers {theirs} MB" in text
+
+
+# Any: what a page's code makes.
+def run(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], None]) -> dict[str, Any]:
+    """Run a page's blocks in a folder with the data that the page supposes; return all that they name."""
+    monkeypatch.chdir(folder)
+    write(folder)
+    names: dict[str, Any] = {}
+    page = (ROOT / "docs" / "guides" / name).read_text(encoding="utf-8")
+    blocks = re.findall(r"```(python|sh)\n(.*?)```", page, re.DOTALL)
+    training = next(code for language, code in blocks if language == "python")
+    lines = [line for line in training.splitlines() if line and not re.match(r"import |from |\s*#", line)]
+    assert len(lines) <= 10
+    for language, code in blocks:
+        if language == "python":
+            exec(code, names)
+        else:
+            app(shlex.split(code, comments=True)[1:], standalone_mode=False)
+    return names
+
+
+def all_parameters(model: torch.nn.Module) -> torch.Tensor:
+    return torch.cat([parameter.flatten() for parameter in model.parameters()])
+
+
+@pytest.mark.slow
+def test_detection_trains_on_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = run("detection.md", tmp_path, monkeypatch, annotated.write_birds)
+    assert all(loss.isfinite() for loss in names["losses"].values())
+    assert all_parameters(names["model"]).isfinite().all()
+    assert len(names["images"]) == 2
+    assert {image.shape for image in names["images"]} == {(3, 60, 80)}
+    document = annotated.coco_document(1, 4)
+    ids = {number: place for place, (number, _) in enumerate(annotated.CATEGORIES)}
+    for _, target in names["batch"]:
+        found = [each for each in document["annotations"] if each["image_id"] == target["image_id"]]
+        assert target["labels"].tolist() == [ids[each["category_id"]] for each in found]
+        boxes = torch.tensor([each["bbox"] for each in found]).reshape(-1, 4)
+        assert torch.equal(target["boxes"][:, 1], boxes[:, 1])
+        assert torch.allclose(target["boxes"][:, 2] - target["boxes"][:, 0], boxes[:, 2])
+    assert sum(len(target["labels"]) for target in names["targets"]) > 0
+    assert min(label for target in names["targets"] for label in target["labels"]) > 0
+    assert names["found"]["boxes"].shape == (len(names["found"]["labels"]), 4)
+
+
+@pytest.mark.slow
+def test_segmentation_trains_on_masks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = run("segmentation.md", tmp_path, monkeypatch, annotated.write_roads)
+    assert names["loss"].isfinite()
+    assert all_parameters(names["model"]).isfinite().all()
+    assert (names["images"].shape, names["masks"].shape) == ((2, 3, 128, 128), (2, 128, 128))
+    assert names["masks"].unique().tolist() == [0, 1, 2, 255]
+    assert names["classes"].shape == (128, 128)
+
+
+@pytest.mark.slow
+def test_regression_trains_on_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = run("regression.md", tmp_path, monkeypatch, lists.write_dogs)
+    assert names["loss"].isfinite()
+    assert names["images"].shape == (4, 3, 64, 64)
+    assert names["ages"].dtype == torch.float32
+    assert [age for _, age in names["train"]] == [number / 2 for number in range(12)]
+    assert torch.cat(names["errors"]).shape == (4,)
+    assert torch.cat(names["errors"]).isfinite().all()
+
+
+@pytest.mark.slow
+def test_several_labels_are_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = run("multi-label.md", tmp_path, monkeypatch, lists.write_dogs)
+    assert names["names"] == ("brown", "puppy")
+    assert names["loss"].isfinite()
+    assert (names["images"].shape, names["tags"].shape) == ((4, 3, 64, 64), (4, 2))
+    assert [tags.tolist() for _, tags in names["val"]] == [[0, 0], [1, 0], [0, 1], [1, 1]]
+    assert names["chances"].shape == (2,)
 
 
 @pytest.mark.slow

@@ -244,6 +244,9 @@ SRUN = '#!/bin/sh\nwhile [ "${1#--}" != "$1" ]; do shift; done\nexec "$@"\n'
 FRAMEWORKS = ("guides/many-ranks.md",)
 """Pages that need packages of the extra `frameworks`: tests/frameworks/test_guides.py runs them."""
 
+TRAINED = ("guides/regression.md", "guides/multi-label.md", "guides/detection.md", "guides/segmentation.md")
+"""tests/test_guides.py runs them, and looks at what they train on."""
+
 STREAMING = "guides/from-mds-litdata-ffcv.md"
 """Needs packages with an environment of their own: tests/test_foreign_datasets.py runs it."""
 
@@ -282,7 +285,7 @@ def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         }
 
 
-HERE = [page for page in PAGES if steps(page) and name_of(page) not in (*FRAMEWORKS, STREAMING)]
+HERE = [page for page in PAGES if steps(page) and name_of(page) not in (*FRAMEWORKS, *TRAINED, STREAMING)]
 
 
 @pytest.mark.parametrize("page", HERE, ids=name_of)
@@ -303,4 +306,4 @@ def run_page(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
 
 
 def test_what_is_given_is_given_to_pages_that_are_there() -> None:
-    assert set(GIVEN) | {*FRAMEWORKS, STREAMING} <= {name_of(page) for page in PAGES if steps(page)}
+    assert set(GIVEN) | {*FRAMEWORKS, *TRAINED, STREAMING} <= {name_of(page) for page in PAGES if steps(page)}

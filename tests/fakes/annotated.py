@@ -96,3 +96,30 @@ def write_masks(root: Path, count: int = 4) -> None:
         mask = np.full((6, 5), number, np.uint8)
         (root / "masks/train").mkdir(parents=True, exist_ok=True)
         Image.fromarray(mask).save(root / f"masks/train/{number}.png")
+
+
+def write_birds(folder: Path) -> None:
+    """Write what docs/guides/detection.md supposes: COCO's layout, images of 80x60 with 0 to 3 objects."""
+    for part, first, count in (("train", 1, 4), ("val", 101, 2)):
+        document = coco_document(first, count)
+        write_json(folder / f"birds/annotations/instances_{part}.json", document)
+        (folder / "birds" / part).mkdir()
+        for image in document["images"]:
+            noise(image["id"], 60, 80, 3).save(folder / "birds" / part / image["file_name"])
+
+
+def write_roads(folder: Path) -> None:
+    """Write what docs/guides/segmentation.md supposes: two classes and a few pixels without one."""
+    for split, count in (("train", 4), ("val", 2)):
+        for kind in ("images", "masks"):
+            (folder / "roads" / kind / split).mkdir(parents=True)
+        for number in range(1, count + 1):
+            mask = np.zeros((60, 80), np.uint8)
+            mask[10 * number :, 20:50] = 1 + number % 2
+            mask[:2] = 255
+            Image.fromarray(mask).save(folder / f"roads/masks/{split}/{number}.png")
+            noise(number, 60, 80, 3).save(folder / f"roads/images/{split}/{number}.jpg")
+
+
+def noise(seed: int, *shape: int) -> Image.Image:
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, shape, np.uint8))
