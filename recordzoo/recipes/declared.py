@@ -1,4 +1,4 @@
-"""What recipes of the catalogue's datasets share: where raw files lie, and finding the tree or the archives."""
+"""Base of the recipes of the catalogue: find the tree or the archives."""
 
 import dataclasses
 import importlib
@@ -84,7 +84,7 @@ class DeclaredRecipe(Recipe):
 
     @property
     def entry(self) -> Entry:
-        """What the catalogue knows of the dataset."""
+        """The dataset's entry in the catalogue."""
         return catalogue.entry(self.dataset)
 
     @property
@@ -94,18 +94,18 @@ class DeclaredRecipe(Recipe):
 
     @property
     def layout(self) -> Layout:
-        """Where what is in the raw data, as the facts have it."""
+        """The layout of the raw data, from the facts."""
         return self.entry.part(self.part).layout
 
     def require(self, names: Collection[str]) -> None:
-        """Make these raw files necessary, where they are optional."""
+        """Require these raw files, even if they are optional."""
         self.raw_files = tuple(
             dataclasses.replace(file, optional=file.optional and file.name not in names) for file in self.raw_files
         )
 
     @abstractmethod
     def tree_names(self, base: Path) -> Sequence[str] | None:
-        """List the members of the extracted tree, relative to `base`; None if the tree is not there."""
+        """List the members of the extracted tree, relative to `base`; None if there is no tree."""
 
     @property
     def names_folder(self) -> str:
@@ -115,7 +115,7 @@ class DeclaredRecipe(Recipe):
     @property
     @abstractmethod
     def tree_marks(self) -> Sequence[str]:
-        """Folders or files by which people recognise the extracted tree, relative to the dataset's folder."""
+        """Folders or files that identify the extracted tree, relative to the dataset's folder."""
 
     @override
     def find(self, root: Path) -> Source | None:
@@ -137,7 +137,7 @@ class DeclaredRecipe(Recipe):
         return [*(folder + mark for mark in self.tree_marks), *files]
 
     def compare_md5(self, name: str, md5: str, folder: str = "") -> None:
-        """Compare the MD5 of a file within the raw data with the one that it should have, if that is known.
+        """Compare the MD5 of a file in the raw data with the expected one, if known.
 
         Args:
             name: The file, as `member_md5s` has it.

@@ -1,4 +1,4 @@
-"""How a directory of images without class folders becomes records: all images, no classes, target -1."""
+"""Recipe for a directory of images without class folders: all images, no classes, target -1."""
 
 import os
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""How a class-per-folder tree of the user's own becomes records: `<tree>.records`, in ImageFolder's order.
+"""Recipe for the user's own tree with one folder per class: `<tree>.records`, in ImageFolder's order.
 
 The scan is `torchvision.datasets.folder.find_classes` and `make_dataset` without torch: same names, same order, same
 error texts (a differential test compares them).
@@ -28,32 +28,32 @@ from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import is_record_set
 
-_BUILD = ".records.build."  # in the name of a record set that is being made
+_BUILD = ".records.build."  # in the name of an unfinished record set
 
 TREE_FILE = "tree.json"
-"""Beside the manifest: where the tree was and when its directories last changed. Not a part of the format."""
+"""File beside the manifest: the tree's path and its directories' times. Not part of the format."""
 
 
 def recipe(names: Sequence[str] | None = None, *, allow_empty: bool = True, allow_none: bool = True) -> "FolderRecipe":
     """Return the recipe of a tree.
 
     Args:
-        names: Only these files of it, ``class/[folders/]file``; by default everything that ends as an image does.
-        allow_empty: Whether a class may be without images.
-        allow_none: Whether all of them may.
+        names: The files to take, ``class/[folders/]file``. Default: all files with an image's extension.
+        allow_empty: Whether a class may have no images.
+        allow_none: Whether all classes may have no images.
     """
     return FolderRecipe(names, allow_empty=allow_empty, allow_none=allow_none)
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What a tree holds.
+    """The result of scanning a tree.
 
     Attributes:
         root: The resolved tree.
         classes: Its first-level directories, sorted.
         names: The selected files, in ImageFolder's order.
-        directories: For each directory, relative ("" is the tree itself), when it last changed, in ns.
+        directories: Modification time in ns of each directory, by relative name ("" is the tree itself).
     """
 
     root: Path
@@ -68,7 +68,7 @@ class Scan:
 
 
 class FolderRecipe(Recipe):
-    """The images of a tree. `find` remembers what it saw for `build_table` and `extras`; a pickled copy does not."""
+    """The images of a tree. `find` keeps its result for `build_table` and `extras`; pickled copies do not."""
 
     kind = dataset = SetKind.FOLDER
     part = ""
@@ -84,7 +84,7 @@ class FolderRecipe(Recipe):
         self._scan: Scan | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # Worker processes get their names with their unit; a million of them would travel for nothing.
+        # Worker processes get their names with their unit: pickling a million more would be useless.
         return {**self.__dict__, "_names": None, "_scan": None}
 
     @property
@@ -139,7 +139,7 @@ class FolderRecipe(Recipe):
 
     @override
     def extract(self, member: Member) -> Iterator[Blob]:
-        # A file that is not called an image: whoever chose it (`is_valid_file`) has a loader for it.
+        # A file without an image's extension was chosen by `is_valid_file`: the user has a loader for it.
         yield Blob("image", member.name, member.read(), checked=is_image(member.name))
 
     @override
@@ -164,7 +164,7 @@ def _class_of(name: str) -> str:
 
 
 def records_beside(root: Path, ending: str = "") -> Path:
-    """Return where the record set of a tree lies.
+    """Return the path of a tree's record set.
 
     Raises:
         ArgumentError: The tree is the root of the file system, beside which nothing lies.
@@ -230,7 +230,7 @@ def class_names(root: Path) -> list[str]:
 
 
 def without_record_sets(root: Path, folders: Sequence[str]) -> list[str]:
-    """Leave out those folders of a tree that are record sets, finished or being made: they are no classes."""
+    """Drop folders of a tree that are record sets, finished or not: they are not classes."""
     return [name for name in folders if _BUILD not in name and not is_record_set(root / name)]
 
 
@@ -246,7 +246,7 @@ def split_folders(root: Path) -> list[str]:
 
 
 def no_class_folder(root: str | os.PathLike[str]) -> FolderError:
-    """Make torchvision's error for a tree without class folders, and say what can be done with images that it has."""
+    """Return torchvision's error for a tree without class folders, with advice on the images in it."""
     count, hint = 0, ""
     with contextlib.suppress(OSError):
         count = sum(is_image(name) for name in os.listdir(root))
@@ -261,7 +261,7 @@ def no_class_folder(root: str | os.PathLike[str]) -> FolderError:
 
 
 def no_images(root: Path) -> FolderError:
-    """Make the error for a tree in which no class has an image."""
+    """Return the error for a tree in which no class has an image."""
     text = f"There are no images in {root}: none of its class folders has a file that ends with"
     return FolderError(f"{text} {', '.join(IMAGE_ENDINGS)}.", path=os.fspath(root))
 
@@ -270,7 +270,7 @@ def raise_if_empty(empty: Sequence[str], endings: str | Sequence[str] | None) ->
     """Raise torchvision's error if there are classes without images.
 
     Raises:
-        FolderError: There are.
+        FolderError: There are empty classes.
     """
     if empty:
         message = f"Found no valid file for the classes {', '.join(sorted(empty))}. "

@@ -1,4 +1,4 @@
-"""Encoded images: the ending that a file of one should have, opening one, and what may be wrong with one."""
+"""Encoded images: detect the extension, open an image, explain failures."""
 
 import contextlib
 import io
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from PIL import Image, UnidentifiedImageError
 
 PNG_LEVEL = 3
-"""Of photographs: half the time of the default, 6, and 2% more bytes."""
+"""For photographs: half the time of the default, 6, with 2% more bytes."""
 
 _filters = threading.Lock()
 
@@ -26,17 +26,17 @@ _STARTS = (
 
 
 def sniffed_ending(data: bytes) -> str:
-    """Return ".jpg", ".png", ... by an encoded image's first bytes; "" if they are of none that is known here."""
+    """Return ".jpg", ".png", ... by an encoded image's first bytes; "" for an unknown format."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return ".webp"
     return next((ending for start, ending in _STARTS if data.startswith(start)), "")
 
 
 def open_image(data: bytes) -> Image.Image:
-    """Open an encoded image, which is decoded when its pixels are wanted.
+    """Open an encoded image; it is decoded when its pixels are read.
 
     Raises:
-        OSError: Pillow does not know it; or it is PostScript: a program, for which Pillow would start Ghostscript.
+        OSError: Pillow does not know the format, or it is PostScript, for which Pillow would run Ghostscript.
     """
     image = Image.open(io.BytesIO(data))
     if image.format == "EPS":
@@ -46,15 +46,15 @@ def open_image(data: bytes) -> Image.Image:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Silence Pillow's warnings, of odd EXIF blocks say: they are for who reads the image, not for who stores it."""
-    # Filters belong to the whole process: they are changed only for this moment, and by one thread at a time.
+    """Silence Pillow's warnings, for example of odd EXIF blocks: they concern reading, not storing."""
+    # Warning filters are global: they change only briefly, and in one thread at a time.
     with _filters, warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"PIL\.")
         yield
 
 
 def problem_of(err: Exception, data: bytes) -> str:
-    """Say why an image cannot be opened or decoded, by what was raised."""
+    """Explain from the error why an image cannot be opened or decoded."""
     if isinstance(err, UnidentifiedImageError):
         return "no image format that Pillow knows" if data else "an empty file"
     return f"{type(err).__name__}: {err}"[:300]

@@ -1,8 +1,8 @@
-"""Whether an encoded image is a plain JPEG: whole, and decoded with its own tables alone.
+"""Detect plain JPEGs: complete, and decodable with only their own tables.
 
-Of a plain JPEG a decoder may read down to the last row of a crop and stop: nothing behind that row can make Pillow,
-which reads the whole file, refuse the image. Everything else is left to Pillow. The answer depends on the file alone
-(and on what Pillow says of its metadata), so it is found once, when a record set is written, and stored as a mark.
+A decoder may stop a plain JPEG after the last row of a crop: no data after that row can make Pillow, which reads the
+whole file, refuse the image. All other images are left to Pillow. The answer depends only on the file (and on Pillow's
+check of its metadata), so it is determined once, when a record set is written, and stored as a mark.
 
 Bad Huffman codes do not matter here: libjpeg warns of them, and Pillow ignores the warning. The decoder of crops stops
 at a warning and leaves the image to Pillow.
@@ -50,7 +50,7 @@ class _Component(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What one look at an encoded image says: why no decoder takes it (None if one does), and its mark."""
+    """The result of checking an encoded image: why no decoder accepts it (None if one does), and its mark."""
 
     problem: str | None
     mark: int

@@ -1,4 +1,4 @@
-"""The objects in the lists of a large JSON document, one at a time: all at once they take ten times its size."""
+"""Read the objects in the lists of a large JSON document one by one: all at once take ten times its size."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Which columns of a table are images, targets, splits and names: `Columns`, as the user named them; their `Places`."""
+"""The roles of a table's columns: `Columns`, as named by the user, and their `Places`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.recipes.list_table import PATH_COLUMNS, Table
 
 LABEL_COLUMNS = ("label", "class", "target", "category")
-"""What the column of labels is called."""
+"""Usual names of the column of labels."""
 
 TARGET_KINDS = ("class", "int", "float", "multilabel", "text")
-"""What a target may be."""
+"""Kinds of targets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns that the user named. What is not named is found by the usual names.
+    """The columns that the user named. Other columns are found by their usual names.
 
     Attributes:
         image: The column of paths.
@@ -99,7 +99,7 @@ USUAL = Columns()
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Which column is what, by number.
+    """The numbers of the columns, by role.
 
     Attributes:
         image: The column of paths.

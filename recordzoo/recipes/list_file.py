@@ -1,4 +1,4 @@
-"""List files and tables: read whole, every fault named at once; which column is what, and the fields they become."""
+"""Read list files and tables whole, report all faults at once, and convert columns to fields."""
 
 import hashlib
 import itertools
@@ -30,19 +30,19 @@ _SPLIT_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 @dataclass(frozen=True)
 class ListFile:
-    """What a list says, in its order: N records.
+    """The N records of a list, in its order.
 
     Attributes:
         path: The list itself, absolute.
-        word: What its lines are called: "line" or "row".
+        word: The word for its lines in messages: "line" or "row".
         names: N names of records: the paths, or the column of names.
-        files: N paths as they stand in it, with "/" between the parts. One that stands twice is here twice.
-        lines: Where in the list each of them stands, lines from 1 and rows from 0.
-        fields: Every target and every further column by its field's name, the targets first.
-        num_targets: How many of them are targets; the first one is the default.
+        files: N paths as written, with "/" between the parts; duplicates stay.
+        lines: The number of each record's line (from 1) or row (from 0).
+        fields: Targets, then further columns, by the names of their fields.
+        num_targets: Number of targets; the first one is the default.
         image: The column of paths.
         splits: int64 positions of each split, in the list's order.
-        digest: Changes when any cell or column does, however it is written down.
+        digest: Digest of all cells and columns, independent of the file's format.
     """
 
     path: Path
@@ -68,7 +68,7 @@ class ListFile:
 
     @property
     def choice(self) -> str:
-        """How the columns were read, for the user to check."""
+        """A description of how the columns were read, for the user to check."""
         read = [field.shown(name) for name, field in self.fields.items()]
         targets, others = ", ".join(read[: self.num_targets]), ", ".join(read[self.num_targets :])
         splits = f"; splits: {', '.join(self.splits)}" if self.splits else ""
@@ -123,7 +123,7 @@ def read_rows(path: Path) -> tuple[Table, Faults]:
 
 
 def interpret(path: Path, table: Table, faults: Faults, asked: Columns) -> ListFile:
-    """Make fields of a table's cells.
+    """Convert a table's cells to fields.
 
     Raises:
         ArgumentError: It lacks a column that was named.
@@ -168,7 +168,7 @@ def interpret(path: Path, table: Table, faults: Faults, asked: Columns) -> ListF
 
 
 def digest_of(table: Table) -> str:
-    """Return the digest of all cells and columns, whatever is made of them."""
+    """Return the digest of all cells and columns, whatever their roles."""
     digest = hashlib.sha256()
     header = [f"{name}\1" if name in table.texts else name for name in table.header]
     for row in itertools.chain([header], zip(*table.columns, strict=True)):

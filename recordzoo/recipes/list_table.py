@@ -1,4 +1,4 @@
-"""The text of a list file → columns of cells; every fault of it is kept, to be named with the others."""
+"""Split the text of a list file into columns of cells; collect all faults."""
 
 import codecs
 import csv
@@ -13,13 +13,13 @@ from recordzoo.errors import SourceError
 
 PARQUET = ".parquet"
 LIST_ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", PARQUET)
-"""What the name of a list file ends with."""
+"""Extensions of list files."""
 
 PATH_COLUMNS = ("path", "image", "file", "filename", "filepath")
-"""What the column of paths is called."""
+"""Usual names of the column of paths."""
 
 NUM_SHOWN = 20
-"""How many faults of a list a message names."""
+"""Number of faults that a message names."""
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 # UTF-32 comes first: one of its marks begins with one of UTF-16's.
@@ -34,7 +34,7 @@ _LINE = re.compile(r"(?P<path>.*[^ ]) +(?P<label>[^ ]+)", re.DOTALL)
 
 
 class Faults:
-    """Collects what is wrong with a list, whose rows are called "line" or "row"."""
+    """Collects the faults of a list; a row is a "line" or a "row" in messages."""
 
     def __init__(self, path: Path, word: str = "line") -> None:
         self._path, self.word = path, word
@@ -42,14 +42,14 @@ class Faults:
         self._found: list[tuple[int, str]] = []
 
     def add(self, line: int, what: str) -> None:
-        """Note what is wrong with a line."""
+        """Add a fault of a line."""
         self._found.append((line, what))
 
     def raise_if_any(self) -> None:
-        """Say what was found.
+        """Raise an error that names the faults.
 
         Raises:
-            SourceError: Something was.
+            SourceError: There are faults.
         """
         if not self._found:
             return
@@ -95,7 +95,7 @@ class Table:
         self.columns = [Column() for _ in header]
 
     def add(self, line: int, cells: list[str], faults: Faults) -> None:
-        """Add a row if it is whole."""
+        """Add a row if it is complete."""
         if len(cells) != len(self.header):
             faults.add(line, f"{_columns(len(cells))}, not {len(self.header)}")
         elif any("\0" in cell for cell in cells):

@@ -1,4 +1,4 @@
-"""Datasets of image files beside lists: the lists say which files make which split, and with which targets."""
+"""Datasets of image files with lists of their splits and targets."""
 
 import hashlib
 import io
@@ -23,7 +23,7 @@ Files = tuple[str, tuple[str, ...]]
 
 
 class ListedRecipe(DeclaredRecipe):
-    """A recipe that is told which members are lists, which are files, and makes a table of the lists.
+    """A recipe for which subclasses define the lists, the files and the table.
 
     Attributes:
         encodings: The encoding of each blob field that holds something else than images.
@@ -98,7 +98,7 @@ class ListedRecipe(DeclaredRecipe):
 
 
 class Lists:
-    """The lists of a dataset. To ask for one that is missing is a `SourceError`.
+    """The lists of a dataset. Access to a missing list raises `SourceError`.
 
     Attributes:
         contents: Those that are there, by their names.
@@ -213,7 +213,7 @@ def _damaged(expected: str, found: str | bytes, where: str, line: int) -> Source
 
 
 def is_apple_double(name: str) -> bool:
-    """Whether a member is one of those that macOS leaves in archives beside each file."""
+    """Whether a member is one of the "._" files that macOS adds to archives."""
     return name.rpartition("/")[2].startswith("._")
 
 

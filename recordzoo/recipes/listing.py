@@ -1,4 +1,4 @@
-"""How the files of a list become records, in the order of the list."""
+"""Recipe for the files of a list, in its order."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import RecordReader
 
 LIST_FILE = "list.json"
-"""Beside the manifest: where the list and its directory were. Not a part of the format."""
+"""File beside the manifest: the paths of the list and its directory. Not part of the format."""
 
 _NOTE = "\0"  # in the name of a member that is no file: <column> NUL <position>
 
@@ -40,7 +40,7 @@ def recipe(**settings: Any) -> "ListRecipe":
 
 
 class ListRecipe(Recipe):
-    """The files of a list; `root` is the list. `find` keeps what it read for `build_table`; a pickled copy does not.
+    """The files of a list; `root` is the list. `find` keeps its result for `build_table`; pickled copies do not.
 
     Args:
         shuffle_seed: Write the records in a random order that follows from this number and the paths, so that
@@ -144,7 +144,7 @@ class ListRecipe(Recipe):
         return listed.kept(np.array([name not in self._missing for name in listed.files]))
 
     def choice(self) -> str:
-        """Say how `find` read the columns, and which rows it left out; "" before that."""
+        """Describe how `find` read the columns and which rows it skipped; "" before `find`."""
         if self._list is None:
             return ""
         left_out = name_first([f"{name} ({why})" for name, why in self._missing.items()], NUM_SHOWN)

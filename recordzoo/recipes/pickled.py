@@ -1,4 +1,4 @@
-"""What pickles name and what is made of it: arrays of numbers, bytes, objects as records. None of it is imported."""
+"""Stand-ins for what pickles name: arrays of numbers, bytes, objects as records. Nothing is imported."""
 
 import pickle
 import re
@@ -25,7 +25,7 @@ class PickledArray:
 
 @dataclass
 class PickledObject:
-    """An object of a class that is not looked for: what the pickle says of it.
+    """An object of a class that is not imported, as described in the pickle.
 
     Attributes:
         name: Of its class, with the module's.
@@ -50,7 +50,7 @@ class Dtype:
 
 @dataclass(frozen=True)
 class Function:
-    """A function that a pickle may ask for: its name, and what is done here in its place."""
+    """A function that a pickle may name, and its replacement here."""
 
     name: str
     stand_in: Callable[..., Any]
@@ -58,7 +58,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Class:
-    """A class, or anything else, that a pickle names and that is neither looked for nor called."""
+    """A class, or anything else, that a pickle names; it is neither imported nor called."""
 
     name: str
 

@@ -1,10 +1,10 @@
-"""Pickles as data: what they say is put together here, and nothing that they name is ever imported or called.
+"""Read pickles as data: nothing that they name is ever imported or called.
 
-A pickle is a program for a machine with a stack. `pickletools.genops` reads it without running it; of its instructions
-`unpickle` follows those that make numbers, strings, tuples and lists, and, if asked, takes an object of any class as
-the record of its attributes. Of functions a pickle may ask for those alone by
-which Python and NumPy write bytes and arrays of numbers, and what these would make is made here from the arguments. All
-else is refused by its name. What comes of it is never larger than some times the pickle.
+A pickle is a program for a stack machine. `pickletools.genops` parses it without running it. `unpickle` follows only
+the instructions for numbers, strings, tuples and lists and, on request, reads an object of any class as a record of its
+attributes. The only allowed functions are those with which Python and NumPy write bytes and arrays of numbers; their
+results are computed here from the arguments. Anything else is refused by name. The result is never larger than a small
+multiple of the pickle.
 """
 
 import pickle
@@ -41,7 +41,7 @@ def unpickle(
         most: How many instructions it may have.
 
     Raises:
-        pickle.UnpicklingError: It is none, or asks for anything else; the message says for what.
+        pickle.UnpicklingError: It is not a pickle, or needs anything else, which the message names.
     """
     machine = _Machine(dicts or objects, text, objects, len(data))
     try:
@@ -63,7 +63,7 @@ class _Machine:
         dicts: As `unpickle`.
         text: As `unpickle`.
         objects: As `unpickle`.
-        most_bytes: How many characters functions may make bytes of: all that there are, but not one text many times.
+        most_bytes: Limit on the characters that calls convert to bytes, so that a small pickle cannot expand.
     """
 
     def __init__(self, dicts: bool, text: bool, objects: bool, most_bytes: int) -> None:
@@ -73,7 +73,7 @@ class _Machine:
         self._left_bytes = most_bytes
 
     def do(self, name: str, argument: Any) -> None:
-        """Follow one instruction."""
+        """Execute one instruction."""
         stack = self._stack
         if name in _CONSTANTS:
             stack.append(argument)
@@ -170,7 +170,7 @@ class _Machine:
         self._target(dict).update(pairs)
 
     def result(self) -> object:
-        """Return what was made."""
+        """Return the result."""
         (made,) = self._stack
         if made is _MARK or isinstance(made, Function | Dtype | Class):
             raise pickle.UnpicklingError("it holds no data")

@@ -1,1 +1,1 @@
-"""Records of one or several record sets, all or some of them → a new one; values are copied as they are stored."""
+"""Combine all or some records of record sets into a new set; stored values are copied unchanged."""

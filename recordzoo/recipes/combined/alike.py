@@ -1,4 +1,4 @@
-"""Do record sets fit together? The same fields, stored alike; the same classes, or classes that are united by name."""
+"""Check that record sets fit together: equal fields and encodings; equal classes, or classes united by name."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,10 +21,10 @@ _FORM: dict[str, JSON] = {"parts": {}, "tensors": [], "pictures": {}}
 
 
 def check_alike(parts: Sequence[SetPart]) -> None:
-    """Refuse sets that differ in what a record is.
+    """Refuse sets whose records differ in their fields.
 
     Raises:
-        ArgumentError: They do; the message names the field.
+        ArgumentError: A field differs; the message names it.
     """
     first = parts[0]
     for other in parts[1:]:
@@ -52,7 +52,7 @@ def _different(first: SetPart, other: SetPart, why: str) -> ArgumentError:
 
 
 def _fields(manifest: Manifest) -> dict[str, str]:
-    """Say what each field is and how it is stored."""
+    """Describe each field's meaning and encoding."""
     said = {}
     for name, blob in manifest.blobs.items():
         said[name] = blob.encoding
@@ -73,7 +73,7 @@ def _form(manifest: Manifest) -> dict[str, JSON]:
 
 
 def common_metadata(parts: Sequence[SetPart], *, is_renumbered: bool) -> dict[str, JSON]:
-    """Return the metadata that all parts have alike and that describes the records."""
+    """Return the metadata on the records that is equal in all parts."""
     each: list[Mapping[str, JSON]] = [part.reader.manifest.metadata for part in parts]
     dropped = _NOT_KEPT | ({"synonyms"} if is_renumbered else set())
     kept = {
@@ -90,10 +90,10 @@ def common_classes(parts: Sequence[SetPart], *, unite: bool) -> tuple[tuple[str,
 
     Args:
         parts: The parts.
-        unite: Unite classes by name, in the order in which they come. Default: they must be equal.
+        unite: Unite classes by name, in order of appearance. Default: they must be equal.
 
     Returns:
-        The classes, None if there are none; for a part whose numbers stay, None.
+        The classes, or None without classes; for a part whose numbers stay, None.
 
     Raises:
         ArgumentError: The classes differ, or cannot be united.
@@ -148,10 +148,10 @@ def _shown(first: tuple[str, ...] | None, other: tuple[str, ...] | None) -> str:
 
 
 def renumbered(labels: NDArray[np.generic], numbers: list[int] | None, where: str) -> NDArray[np.generic]:
-    """Give classes their new numbers; negative ones, which mean no class, stay.
+    """Renumber classes; negative numbers, which mean no class, stay.
 
     Raises:
-        SourceError: A record's class is none of the set's classes.
+        SourceError: A record's class is not one of the set's classes.
     """
     if numbers is None:
         return labels

@@ -20,7 +20,7 @@ from recordzoo.records.manifest import NO_SHARD, BlobSpec, ShardSpec, shard_name
 from recordzoo.records.writer import SetContents, write_set
 
 MOST_NAMED = 1000
-"""How many broken images the manifest names; of more it has the number."""
+"""Maximum number of broken images that the manifest names; it only counts further ones."""
 
 
 class SharedShards:
@@ -29,7 +29,7 @@ class SharedShards:
     Shards with the same hash hold the same bytes: of these the new set has one.
 
     Attributes:
-        specs: What the new manifest says of them.
+        specs: Their entries in the new manifest.
         numbers: For each part the new numbers of its shards, uint32.
     """
 
@@ -50,15 +50,15 @@ class SharedShards:
 
     @property
     def size_bytes(self) -> int:
-        """The size of all of them together."""
+        """The total size of the shards in bytes."""
         return sum(spec.size_bytes for spec in self.specs)
 
     def link(self, folder: Path, told: Callable[[int], None]) -> int:
-        """Lay the shards into a folder; return how many bytes had to be copied.
+        """Link the shards into a folder; return how many bytes were copied instead.
 
         Args:
             folder: The folder.
-            told: Called with the size of each shard; what it raises ends the work.
+            told: Called with the size of each shard; an error that it raises stops the work.
 
         Raises:
             CorruptRecordError: A shard has another size, or, if it was copied, another hash than the manifest says.
@@ -108,16 +108,16 @@ def _renamed(spec: ShardSpec, number: int) -> ShardSpec:
 
 
 def write_linked(recipe: CombinedRecipe, shards: SharedShards, folder: Path) -> str:
-    """Write all of a recipe's record set but the shards, and return its digest.
+    """Write a recipe's record set, except for the shards; return its digest.
 
     Args:
-        recipe: Of parts of which all records are taken.
-        shards: The shards, which lie in the folder.
+        recipe: A recipe that takes all records of its parts.
+        shards: The shards, already in the folder.
         folder: The folder.
 
     Raises:
         CorruptRecordError: A file of a set is damaged.
-        SourceError: A record's class is none of its set's classes.
+        SourceError: A record's class is not one of its set's classes.
     """
     parts, manifests = recipe.parts, [part.reader.manifest for part in recipe.parts]
     names = distinct_names(parts, first_stay=recipe.keeps_names)

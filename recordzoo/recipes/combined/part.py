@@ -18,12 +18,12 @@ from recordzoo.records.reader import RecordReader
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Which records of a set are taken: all that fit what is given.
+    """A choice of records of a set: those that meet all conditions.
 
     Attributes:
-        split: Those of a split, in its order. None: all, in order.
-        indices: Those at these places of that order, int64 [n].
-        labels: Of these, those of some classes, by number. The classes are numbered anew, in this order.
+        split: The records of a split, in its order. None: all, in order.
+        indices: Indices into that order, int64 [n].
+        labels: Numbers of the chosen classes. The classes are renumbered in this order.
 
     Raises:
         ArgumentError: An index or a class is given twice.
@@ -44,7 +44,7 @@ class Choice:
 
     @property
     def is_all(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether all records are chosen."""
         return self.split is None and self.indices is None and self.labels is None
 
     def positions(self, reader: RecordReader) -> NDArray[np.int64]:
@@ -102,12 +102,12 @@ class SetPart:
 
     @property
     def name(self) -> str:
-        """What its directory is called."""
+        """Its directory's name."""
         return self.reader.path.name
 
     @property
     def stem(self) -> str:
-        """The same without its ending."""
+        """Its directory's name without suffix."""
         return self.name.removesuffix(ENDING) or "records"
 
     @functools.cached_property

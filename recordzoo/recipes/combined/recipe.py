@@ -1,4 +1,4 @@
-"""How records of some record sets become a new one: values as they are stored, fields and splits put together."""
+"""Recipe for a new set from records of others: stored values unchanged, fields and splits combined."""
 
 import contextlib
 import dataclasses
@@ -29,30 +29,30 @@ from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import RecordReader, is_record_set
 
 COMBINED_FILE = "combined.json"
-"""Beside the manifest: where the sets were, and which indices were chosen. Not a part of the format."""
+"""File beside the manifest: the sets' places and the chosen indices. Not part of the format."""
 
 
 class Change(Protocol):
-    """What a new set has besides the records of the sets that it is made of."""
+    """A change that a new set makes to the records of its parts."""
 
     def to_json(self) -> dict[str, JSON]:
         """What the new set's manifest says of it."""
 
     def apply(self, table: Table, parts: Sequence[SetPart]) -> Table:
-        """Return the table of the parts with it."""
+        """Return the changed table of the parts."""
 
 
 class CombinedRecipe(Recipe):
-    """Records of some record sets, one after another. A pickled copy of it has no parts: units bring their own.
+    """Records of some record sets in order. A pickled copy has no parts: units have their own.
 
     Args:
         parts: The sets, and which of their records.
         output: The new set's directory.
         unite: Unite classes by name. Default: they must be equal.
-        written: The number or size of shards that was asked for; the manifest keeps it.
-        change: What the new set has besides the records of the parts.
-        is_linked: The new set shares the shards of the parts, of which all records are taken.
-        keeps_names: The names of the first part's records stay, also those that other parts have.
+        written: The requested number or size of shards; the manifest keeps it.
+        change: A change to the records of the parts.
+        is_linked: Whether the new set shares the shards of the parts; then all records are taken.
+        keeps_names: Whether names of the first part's records stay, even if other parts have them.
 
     Raises:
         ArgumentError: The sets do not fit together.
@@ -225,7 +225,7 @@ def _splits(parts: Sequence[SetPart]) -> dict[str, NDArray[np.int64]]:
 
 
 def combined_again(reader: RecordReader, places: Sequence[Path] = ()) -> CombinedRecipe | None:
-    """Return the recipe by which a combined set was made; None if its sets are not there, or are others now.
+    """Return the recipe of a combined set; None if its sets are missing or were replaced.
 
     Args:
         reader: The set.

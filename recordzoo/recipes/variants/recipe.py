@@ -1,4 +1,4 @@
-"""How a variant is made: the images of another recipe, converted on their way into the shards."""
+"""Recipe for a variant: another recipe's images, converted before they are stored."""
 
 import dataclasses
 import io
@@ -28,7 +28,7 @@ _TYPICAL_BYTES = 110_000  # of a photograph in ImageNet or CUB-200-2011
 
 
 def variant_recipe(recipe: Recipe, root: Path, name: str | None) -> Recipe:
-    """Return the recipe of a variant: of the original record set if that is there, else of the raw data.
+    """Return the recipe of a variant, from the original record set if it exists, else from the raw data.
 
     Args:
         recipe: How the original record set is made.
@@ -165,7 +165,7 @@ class VariantRecipe(Recipe):
                 yield item
 
     def _converted(self, blob: Blob) -> Iterator[Blob | Sidecar]:
-        """Convert an image; one that cannot be stays as it is, or has no pixels, and says why."""
+        """Convert an image. If that fails, keep it unchanged, or without pixels, with the reason."""
         try:
             data, (width, height) = converted(blob.data, self.wanted)
             problem = None
@@ -201,7 +201,7 @@ ENCODER = f"Pillow {PIL.__version__}"
 
 
 def converted(data: bytes, variant: Variant) -> tuple[bytes, tuple[int, int]]:
-    """Return what is stored of an encoded image, and its width and height.
+    """Return the bytes to store for an encoded image, and its width and height.
 
     The pixels are those of torchvision's loader: RGB, EXIF's orientation not applied. An image that is no larger than
     the variant and of its format already is stored untouched.

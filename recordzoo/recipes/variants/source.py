@@ -73,7 +73,7 @@ def field_values(
 
 
 def _unique(names: list[str]) -> list[str]:
-    """Give names that stand several times, as a person's own may, a number."""
+    """Number duplicate names, which a user's own list may have."""
     if len(set(names)) == len(names):
         return names
     times: dict[str, int] = {}

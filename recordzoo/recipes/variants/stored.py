@@ -1,4 +1,4 @@
-"""How a record set becomes another one with the same records: names, order, targets, splits and classes stay."""
+"""Recipe for a copy of a record set: names, order, targets, splits and classes stay."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from recordzoo.records.made_from import MADE_FROM_FILE
 from recordzoo.records.reader import RecordReader, is_record_set
 
 MAX_EXTRA_BYTES = 1 << 30
-"""A file beside a record set that is larger does not go with its variants: it only helps."""
+"""A larger file beside a record set is not copied to its variants: it is optional."""
 
 _COUNTED_ANEW = ("num_bad", "num_skipped")
 
@@ -30,7 +30,7 @@ def original_path(path: Path, variant: str) -> Path:
 
 
 class StoredRecipe(Recipe):
-    """The records of a record set, which is all the raw data that there is."""
+    """The records of a record set, in place of raw data."""
 
     raw_files: tuple[RemoteFile, ...] = ()
 

@@ -1,4 +1,4 @@
-"""What a variant is: a size, a format, a quality; its name says all three, and is read back strictly."""
+"""`Variant`: size, format and quality of stored images; its name gives all three and is parsed strictly."""
 
 import re
 from dataclasses import asdict, dataclass
@@ -25,7 +25,7 @@ _NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How images are stored that are not stored as they were. With neither side, at their full size.
+    """The size and format of converted images. Without a side, they keep their full size.
 
     Attributes:
         short_side: Images with a longer short side are reduced to this one, in pixels.
@@ -65,7 +65,7 @@ class Variant:
         """Read a variant's name: "256", "max512-webp", "256-raw", "full-png", "256-q95".
 
         Raises:
-            ArgumentError: It is no variant's name; or another name means the same, and that one is its name.
+            ArgumentError: It is not a variant's name, or not the canonical one.
         """
         match = _NAME.fullmatch(name) if isinstance(name, str) else None
         if match is None:
