@@ -1,1 +1,1 @@
-"""In which order samples are taken: shuffled without a list, the same on every rank, resumed at any place."""
+"""The order of samples: shuffled without a list, the same on every rank, resumable at any place."""

@@ -1,4 +1,4 @@
-"""`Ahead`: fetches the shards that an epoch reads next, of record sets at URLs, as far as the cache can hold them."""
+"""`Ahead`: fetch an epoch's next shards from record sets at URLs, as far as they fit in the cache."""
 
 import contextlib
 import warnings
@@ -14,22 +14,22 @@ from recordzoo.records.reader import RecordReader
 from recordzoo.sampling.epoch import CHUNK, Epoch
 from recordzoo.sampling.storage import FIELD, locate
 
-_STEPS_AT_ONCE = 8  # looked at whenever the epoch goes on, so that none of its batches waits for all of it
+_STEPS_AT_ONCE = 8  # steps planned per advance, so that no batch waits for the plan of the whole epoch
 
 _MAX_WASTE = 3
-"""How much of shards is fetched for a byte of samples, at most. Otherwise the samples are fetched alone."""
+"""Maximum number of shard bytes fetched per byte of samples. Above it, the samples are fetched one by one."""
 
 _warned: set[str] = set()
 
 
 class Ahead:
-    """What one rank reads next in an epoch.
+    """Plans the next reads of one rank in an epoch.
 
     Args:
-        dataset: Whose samples.
-        epoch: In which order.
-        readers: Its record sets at URLs.
-        shuffle: As the sampler's: True takes samples from all shards at any time.
+        dataset: The dataset.
+        epoch: The order of the samples.
+        readers: The dataset's record sets at URLs.
+        shuffle: As in the sampler; True reads from all shards at any time.
     """
 
     def __init__(self, dataset: Sized, epoch: Epoch, readers: list[RecordReader], shuffle: object) -> None:
@@ -42,7 +42,7 @@ class Ahead:
         self.step = min([CHUNK, *(plan.step for plan in self._plans.values())])
 
     def advance(self, start: int) -> None:
-        """Let the shards be fetched that are needed from this rank's place number `start` on."""
+        """Fetch the shards needed from this rank's place number `start` on."""
         self._scanned = max(self._scanned, start)
         for plan in self._plans.values():
             plan.pass_by(start)
@@ -51,7 +51,7 @@ class Ahead:
                 return
 
     def _look(self, start: int) -> bool:
-        """Look at the places behind those that are known; whether there was room for their shards."""
+        """Plan the next places; return whether the cache had room for their shards."""
         end = min(self._scanned + self.step, self._epoch.end)
         located = locate(self._dataset, self._epoch.indices(self._scanned, end))
         if located is None:
@@ -65,20 +65,20 @@ class Ahead:
                 plan.add(shards, self._scanned, end - self._scanned)
             elif self._scanned > start:
                 return False
-            else:  # what is read now does not fit, whatever was fetched before
+            else:  # the current samples do not fit, whatever was fetched before
                 plan.is_alone = True
         self._scanned = end
         return any(not plan.is_alone for plan in self._plans.values())
 
 
 class _ShardPlan:
-    """The shards of one record set that are needed in the part of the epoch that was looked at."""
+    """The shards of one record set needed in the planned part of the epoch."""
 
     def __init__(self, reader: RecordReader, *, is_random: bool) -> None:
         assert reader.remote is not None
         self._reader, self._remote = reader, reader.remote
         self._sizes = [spec.size_bytes for spec in reader.manifest.shards]
-        self._last: dict[int, int] = {}  # shard → the last place at which it is known to be needed
+        self._last: dict[int, int] = {}  # shard → the last known place that needs it
         self._budget = self._remote.ahead_bytes
         self._brought = self._covered = 0.0  # bytes of shards, and those of the samples for which they were fetched
         self.is_alone = self._remote.holds != "all" if is_random else self._remote.holds == "none"
@@ -95,12 +95,12 @@ class _ShardPlan:
         return ordered
 
     def has_room(self, shards: list[int]) -> bool:
-        """Whether the cache can hold shards beside those that are needed before them; one more always counts so."""
+        """Whether the cache can hold shards in addition to those needed before them; always True for one more."""
         needed = {*self._last, *shards}
         return sum(self._sizes[shard] for shard in needed) <= self._budget or len(needed) <= 1
 
     def add(self, shards: list[int], place: int, num_samples: int) -> None:
-        """Fetch the shards of the next samples; stop fetching whole shards if most of their bytes are never read.
+        """Fetch the shards of the next samples; stop fetching whole shards if most of their bytes stay unread.
 
         Args:
             shards: The shards.
@@ -116,13 +116,13 @@ class _ShardPlan:
         self.is_alone = is_wasted and self._remote.holds == "some"
 
     def pass_by(self, start: int) -> None:
-        """Forget the shards that are needed only before a place, and note the use of the others."""
+        """Forget the shards needed only before a place, and record the use of the others."""
         self._last = {shard: place for shard, place in self._last.items() if place + self.step > start}
         self._remote.touch(self._last)
 
 
 def ahead_of(dataset: Sized, epoch: Epoch, shuffle: object) -> Ahead | None:
-    """Return what fetches ahead in an epoch; None if no record set of the dataset is at a URL."""
+    """Return the `Ahead` of an epoch; None if no record set of the dataset is at a URL."""
     readers = {reader.digest: reader for reader in _readers(dataset) if reader.remote is not None}
     if not readers:
         return None
@@ -131,7 +131,7 @@ def ahead_of(dataset: Sized, epoch: Epoch, shuffle: object) -> Ahead | None:
 
 @contextlib.contextmanager
 def keeping_values(dataset: Sized) -> Iterator[None]:
-    """Fetch each value of record sets at URLs once, however often it is read before the block ends."""
+    """Fetch each value of record sets at URLs only once within the block."""
     with contextlib.ExitStack() as stack:
         for reader in _readers(dataset):
             if reader.remote is not None:
@@ -146,7 +146,7 @@ def planned_sets(dataset: Sized) -> set[str] | None:
 
 
 def follow_plans(dataset: Sized, planned: set[str]) -> None:
-    """From now on, wait for the shards of these record sets: another process fetches them ahead."""
+    """Wait for the shards of these record sets from now on: another process fetches them ahead."""
     for reader in _readers(dataset):
         if reader.remote is not None:
             reader.remote.is_planned_elsewhere = reader.digest in planned
@@ -164,7 +164,7 @@ def _readers(dataset: Any) -> list[RecordReader]:
 
 
 def _warn(reader: RecordReader) -> None:
-    """Warn, once a process and record set, that each image is fetched alone."""
+    """Warn once per process and record set that images are fetched one by one."""
     assert reader.remote is not None
     if reader.digest in _warned:
         return

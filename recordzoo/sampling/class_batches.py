@@ -14,21 +14,21 @@ from recordzoo.sampling.permutation import hash_key, hash_keys, permute_each
 
 
 class ClassBatches(Scheme):
-    """Draws P classes for each batch, and M samples of each class, which stand together.
+    """Draws P classes for each batch, and M samples of each class, which are adjacent.
 
-    The epoch is a row of *rounds*. In a round the classes are permuted and dealt to as many batches as they fill, so
-    each class is in one batch at most. Whenever its turn has come it gives its next M samples: it permutes its samples,
-    takes M after M, and permutes them again when fewer than M are left. A class of fewer than M samples gives all of
-    them, and the first ones again. All this is computed from the place: 4 bytes a sample are kept.
+    The epoch is a sequence of *rounds*. In a round the classes are permuted and divided into as many batches as they
+    fill, so each class is in one batch at most. At each turn a class gives the next M of its permuted samples; it is
+    permuted again when fewer than M are left. A class of fewer than M samples gives all of them and repeats the first
+    ones. All this is computed from the place; the memory is 4 bytes per sample.
 
     Args:
-        dataset, field: As of `Classes`. Samples of class -1 are never drawn.
+        dataset, field: As in `Classes`. Samples of class -1 are never drawn.
         num_classes: P.
         num_each: M.
-        num_samples: Draws in an epoch, a multiple of P * M. Default: as many whole batches as there are samples for.
+        num_samples: Draws in an epoch, a multiple of P * M. Default: as many whole batches as the samples fill.
 
     Raises:
-        ArgumentError: There are fewer classes, or `num_samples` is no multiple.
+        ArgumentError: There are fewer classes, or `num_samples` is not a multiple.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""`Epoch`: what one rank takes in one epoch, and in which order."""
+"""`Epoch`: the samples of one rank in one epoch, in order."""
 
 import math
 from collections.abc import Iterator
@@ -12,25 +12,25 @@ from recordzoo.sampling.orders import Order
 Int64s = NDArray[np.int64]
 
 CHUNK = 2048
-"""Samples whose order is computed at once: NumPy's overhead is then a tenth of a microsecond a sample."""
+"""Number of samples whose order is computed at once: NumPy's overhead is then 0.1 microseconds per sample."""
 
 
 @dataclass(frozen=True, eq=False)
 class Epoch:
     """One epoch of one rank: an immutable view, which any thread may use.
 
-    The epoch is one sequence of *places*, the same on all ranks, dealt in turn: of W ranks each takes every W-th, or
-    every W-th unit of the order. A rank counts its own from 0, the epoch's beginning, also where it begins later
-    because some samples were consumed.
+    The epoch is one sequence of *places*, the same on all ranks: rank r of W takes places r, r + W, r + 2W, ..., or
+    units of the order likewise. A rank numbers its places from 0, the epoch's beginning, even if it resumes later.
 
     Args:
         number: The number of the epoch.
-        order: Which sample stands at each place.
+        order: The sample at each place.
         length: Number of samples.
         rank: This rank.
         num_replicas: Number of ranks.
-        consumed: Places that were consumed before, by however many ranks.
-        drop_last: Leave out the last places that are too few for all ranks, instead of repeating the first ones.
+        consumed: Places consumed before, by any number of ranks.
+        drop_last: Leave out the last places if they do not divide by the number of ranks, instead of repeating the
+            first ones.
     """
 
     number: int
@@ -43,7 +43,7 @@ class Epoch:
 
     @property
     def first(self) -> int:
-        """The number of this rank's first place: 0, or how far a resumed epoch had come."""
+        """The number of this rank's first place: 0, or the position of a resumed epoch."""
         return self.consumed // self.num_replicas
 
     @property
@@ -54,10 +54,10 @@ class Epoch:
         return self.first + rows * self.order.unit
 
     def consumed_at(self, end: int) -> int:
-        """Return how many places all ranks consumed together, once each has come to the place of this number.
+        """Return the number of places consumed by all ranks together, when each has reached the place of this number.
 
-        With `drop_last`, at the end, that is all of them: the rest is left out on any number of ranks. Of a unit that
-        was begun, nothing counts.
+        At the end with `drop_last`, all places count: the rest is left out on any number of ranks. Unfinished units do
+        not count.
         """
         if self.drop_last and end >= self.end:
             return max(self.length, self.consumed)
@@ -75,9 +75,9 @@ class Epoch:
         return self.order(self._wrapped(start, end))
 
     def opened(self, start: int, end: int) -> Int64s:
-        """Return the indices of all samples of the windows that these places are the first ones to read from.
+        """Return the indices of all samples in the windows that these places read first.
 
-        They are what to read ahead: in storage order if the order is one of blocks; otherwise just `indices`.
+        They are the samples to prefetch: in storage order for an order of blocks; otherwise equal to `indices`.
         """
         windows = self._windows(start, end)
         is_first = (np.arange(start, end) - self._cycle < self.first) | (
@@ -86,7 +86,7 @@ class Epoch:
         return self.order.members(windows[is_first])
 
     def closed(self, start: int, end: int) -> Int64s:
-        """Return the indices of all samples of the windows that these places are the last ones to read from."""
+        """Return the indices of all samples in the windows that these places read last."""
         windows = self._windows(start, end)
         is_last = (np.arange(start, end) + self._cycle >= self.end) | (
             windows != self._windows(start + self._cycle, end + self._cycle)
@@ -99,7 +99,7 @@ class Epoch:
 
     @property
     def _cycle(self) -> int:
-        """After how many of its places this rank comes back to the same window."""
+        """Period, in this rank's places, of the window pattern."""
         return self.order.cycle // math.gcd(self.order.cycle, self.num_replicas)
 
     def _wrapped(self, start: int, end: int) -> Int64s:

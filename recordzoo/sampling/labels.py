@@ -19,18 +19,18 @@ NO_CLASS = -1
 
 _AT_ONCE = 1 << 18
 _MAX_SPAN = 1 << 22
-"""Whole numbers are counted and looked up in a table up to this span, in a fiftieth of the time of a sort."""
+"""Largest span of integers that are counted with a table: 50 times as fast as a sort."""
 
 
 class NewNumbers:
-    """A `target_transform` that gives each class another number, and leaves -1, which stands for none.
+    """A `target_transform` that renumbers classes; -1 (no class) stays.
 
     Args:
         numbers: The new number of each class, int64 [c].
     """
 
     def __init__(self, numbers: Int64s) -> None:
-        self._numbers = np.append(numbers, NO_CLASS)  # where -1 finds it
+        self._numbers = np.append(numbers, NO_CLASS)  # index -1 finds the last entry
 
     def __call__(self, label: int) -> int:
         """Return the new number of a class."""
@@ -42,13 +42,13 @@ class NewNumbers:
         return found
 
 
-# Any, in all of this module: datasets and labels are somebody's.
+# Any, in all of this module: datasets and labels of any type.
 def labels_of(dataset: Any, indices: Int64s, field: str | None) -> NDArray[Any]:
-    """Return the labels of samples before the user's `target_transform`, or the values of a field: one each, [n].
+    """Return the labels of samples before the user's `target_transform`, or the values of a field, [n].
 
     Args:
-        dataset: Whose samples.
-        indices: Their (non-negative) indices.
+        dataset: The dataset.
+        indices: The samples' non-negative indices.
         field: An array field of the record set. Default: the dataset's targets.
 
     Raises:
@@ -77,14 +77,14 @@ class Classes:
     """The classes of a dataset's samples: the labels that occur, in ascending order.
 
     Args:
-        dataset, field: As of `labels_of`.
+        dataset, field: As in `labels_of`.
 
     Attributes:
         counts: Number of samples of each class, int64 [c].
-        is_none: Whether a class is -1, which is the label of samples without a class; bool [c].
+        is_none: Whether a class is -1, the label of samples without a class; bool [c].
 
     Raises:
-        ArgumentError: As of `labels_of`; or the dataset has no samples.
+        ArgumentError: As in `labels_of`; or the dataset has no samples.
     """
 
     def __init__(self, dataset: Sized, field: str | None) -> None:
@@ -113,10 +113,10 @@ class Classes:
         return numbers
 
     def members(self) -> NDArray[np.signedinteger]:
-        """Return the indices of all samples, those of a class together, in the order of the classes; [n]."""
+        """Return the indices of all samples, grouped by class in ascending order, [n]."""
         length = len(self._dataset)
         found: NDArray[np.signedinteger] = np.empty(length, np.int32 if length < 1 << 31 else np.int64)
-        ends = np.cumsum(self.counts) - self.counts  # of what is there of each class
+        ends = np.cumsum(self.counts) - self.counts  # the start of each class
         for start in range(0, length, _AT_ONCE):
             numbers = self.numbers(start, min(start + _AT_ONCE, length))
             counts = np.bincount(numbers, minlength=len(ends))
@@ -178,7 +178,7 @@ def _is_as_opened(dataset: Any) -> bool:
 
 
 def _targets(dataset: Any) -> NDArray[Any]:
-    """Return the labels that torchvision's datasets list; of those that list (path, label) tuples, from these."""
+    """Return the labels listed by torchvision's datasets, also from lists of (path, label) tuples."""
     samples = getattr(dataset, "samples", None)
     if samples is None:
         found = [getattr(dataset, name) for name in ("targets", "labels") if hasattr(dataset, name)]
@@ -187,7 +187,7 @@ def _targets(dataset: Any) -> NDArray[Any]:
         labels = [label for _, label in samples]
     try:
         array = np.asarray(labels)
-    except (TypeError, ValueError):  # of several lengths
+    except (TypeError, ValueError):  # sequences of several lengths
         array = np.empty(0)
     if array.ndim < 1 or len(array) != len(dataset):
         raise ArgumentError(f"{type(dataset).__name__} has no labels: no targets, one for each sample.")

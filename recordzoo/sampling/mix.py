@@ -19,13 +19,13 @@ from recordzoo.sampling.orders import Int64s, SampleOrder, Scheme
 from recordzoo.sampling.permutation import hash_key, hash_keys, permute_each
 
 _CYCLE = 65537
-"""Places after which the sources come in the same order again: a prime number, which no number of ranks divides."""
+"""Period of the pattern of sources, in places: a prime number, which no number of ranks divides."""
 
 _SWEEPS = 16
 
 
 class Mix(ConcatDataset[Any]):
-    """Several datasets, and in which proportions a `RecordSampler` or `RecordLoader` takes their samples; see `mix`.
+    """Several datasets, and the proportions of their samples in a `RecordSampler` or `RecordLoader`; see `mix`.
 
     Attributes:
         datasets: The datasets, with the class numbers of the mix. Index i of the mix is sample i of them end to end.
@@ -33,7 +33,7 @@ class Mix(ConcatDataset[Any]):
         classes, class_to_idx: The class names of all; empty if they have none.
     """
 
-    # Any: datasets are somebody's.
+    # Any: datasets of any type.
     def __init__(self, datasets: Sequence[Any], weights: Sequence[float]) -> None:
         if not datasets or len(datasets) != len(weights):
             raise ArgumentError(f"mix: {len(datasets)} datasets and {len(weights)} weights; each dataset needs one.")
@@ -55,15 +55,15 @@ class Mix(ConcatDataset[Any]):
 
 # Any: as above.
 def mix(datasets: Sequence[Any], *, weights: Sequence[float]) -> Mix:
-    """Make one dataset of several, whose samples `RecordLoader` and `RecordSampler` take in given proportions.
+    """Combine datasets into one, whose samples `RecordLoader` and `RecordSampler` take in given proportions.
 
-    In any 1,000 consecutive samples of an epoch, the number of each dataset's is within 2 of its share. Each dataset
-    runs through shuffled epochs of its own, as often as its share needs; an epoch of the mix ends when each sample of
-    each dataset was taken once. Classes are joined by their names: targets are numbers of `Mix.classes`.
+    In any 1,000 consecutive samples of an epoch, each dataset's number of samples is within 2 of its share. Each
+    dataset runs through shuffled epochs of its own, as often as its share needs; an epoch of the mix ends when each
+    sample of each dataset was taken once. Classes are joined by their names: targets are numbers of `Mix.classes`.
 
     Args:
         datasets: Datasets, or `Subset` and `ConcatDataset` of them.
-        weights: The share of each; their sum may be any.
+        weights: The share of each dataset; any positive sum.
 
     Returns:
         The mix. Any other sampler takes the datasets one after another, as a `ConcatDataset`.
@@ -81,7 +81,7 @@ def mix(datasets: Sequence[Any], *, weights: Sequence[float]) -> Mix:
 
 
 class MixScheme(Scheme):
-    """The order of a mix: which dataset is fixed for each place of a cycle; which of its samples, is computed.
+    """The order of a mix: the dataset at each place of a cycle is tabulated; its sample is computed.
 
     Args:
         mixed: The mix.
@@ -96,7 +96,7 @@ class MixScheme(Scheme):
         self._counts = _counts(mixed.weights)
         self._sources = _pattern(self._counts)
         places = [np.flatnonzero(self._sources == number) for number in range(len(self._sizes))]
-        self._before = np.empty(_CYCLE, np.int64)  # how many places before each have the same source
+        self._before = np.empty(_CYCLE, np.int64)  # number of earlier places with the same source
         for each in places:
             self._before[each] = np.arange(len(each))
         cycles, lasts = np.divmod(self._sizes - 1, self._counts)
@@ -125,7 +125,7 @@ class MixScheme(Scheme):
 
 
 def _counts(weights: Sequence[float]) -> Int64s:
-    """Return how many places of a cycle each source has."""
+    """Return each source's number of places in a cycle."""
     exact = np.array(weights) * _CYCLE
     counts: Int64s = np.floor(exact).astype(np.int64)
     counts[np.argsort(counts - exact)[: _CYCLE - int(counts.sum())]] += 1
@@ -135,12 +135,12 @@ def _counts(weights: Sequence[float]) -> Int64s:
 
 
 def _pattern(counts: Int64s) -> Int64s:
-    """Return the source at each place of a cycle: up to any place, each has come its share, rounded up or down.
+    """Return the source at each place of a cycle: up to any place, each source has its share, rounded up or down.
 
-    For that, turn i of a source with c of n places must come at floor(i * n / c) to ceil((i + 1) * n / c) - 1. Of the
-    turns that may come the one that must come first is taken, which always works out (Steiner and Yeomans, "Level
-    schedules for mixed-model, just-in-time processes", 1993). Then neighbours are exchanged by chance where both may:
-    otherwise each of several ranks would have samples of few sources for long.
+    Turn i of a source with c of n places must lie between floor(i * n / c) and ceil((i + 1) * n / c) - 1. Scheduling
+    the possible turn with the earliest deadline always succeeds (Steiner and Yeomans, "Level schedules for mixed-model,
+    just-in-time processes", 1993). Then neighbours are swapped at random if both bounds allow: otherwise a rank could
+    have samples of few sources for long.
     """
     sources: Int64s = np.repeat(np.arange(len(counts)), counts)
     turns = np.concatenate([np.arange(count) for count in counts.tolist()])
@@ -161,7 +161,7 @@ def _pattern(counts: Int64s) -> Int64s:
     return sources[taken]
 
 
-# Any, here and below: datasets are somebody's.
+# Any, here and below: datasets of any type.
 def _leaves(datasets: Sequence[Any]) -> Iterator[Any]:
     for dataset in datasets:
         if isinstance(dataset, Subset):
@@ -173,7 +173,7 @@ def _leaves(datasets: Sequence[Any]) -> Iterator[Any]:
 
 
 def _renumbered(dataset: Any, numbers: dict[Any, int]) -> Any:
-    """Return a dataset whose targets are the numbers of its class names here: a copy, if they are others."""
+    """Return a dataset whose targets are the class numbers of the mix; a copy if the numbers differ."""
     if isinstance(dataset, Subset):
         return Subset(_renumbered(dataset.dataset, numbers), dataset.indices)
     if isinstance(dataset, ConcatDataset):

@@ -1,4 +1,4 @@
-"""The order of an epoch: which sample stands at each place, computed from the place alone."""
+"""The order of an epoch: the sample at each place, computed from the place alone."""
 
 import math
 from abc import ABC, abstractmethod
@@ -16,13 +16,13 @@ Int64s = NDArray[np.int64]
 
 
 class Order(Protocol):
-    """The samples of an epoch in their order, and what is read together.
+    """The samples of an epoch in order, and the windows in which they are read.
 
-    Places that read from the same *window* come again and again every `cycle` places, until the next window begins.
+    Places that read from the same *window* repeat every `cycle` places, until the next window begins.
 
     Attributes:
         cycle: As above.
-        unit: How many consecutive places a rank takes together. The length of an epoch is a multiple of it.
+        unit: Number of consecutive places that a rank takes together. The length of an epoch is a multiple of it.
     """
 
     cycle: int
@@ -39,11 +39,11 @@ class Order(Protocol):
 
 
 class SampleOrder:
-    """Each sample is a window of its own: as they come, or as a function says.
+    """An order in which each sample is its own window.
 
     Args:
-        index_of: Place → index; None for the order of the indices.
-        unit: As `Order` has it.
+        index_of: Function from places to indices; None: ascending indices.
+        unit: As in `Order`.
     """
 
     cycle = 1
@@ -66,11 +66,11 @@ class SampleOrder:
 
 
 class Scheme(ABC):
-    """Makes the order of each epoch: what a sampler keeps for all of them.
+    """Creates the order of each epoch; a sampler keeps one scheme.
 
     Attributes:
         length: Number of places in an epoch.
-        unit: As `Order` has it.
+        unit: As in `Order`.
     """
 
     length: int
@@ -78,7 +78,7 @@ class Scheme(ABC):
 
     @property
     def identity(self) -> dict[str, JSON]:
-        """What tells this scheme from others in a sampler's state: "blocks" or "draws"."""
+        """The facts that identify this scheme in a sampler's state: "blocks" or "draws"."""
         return {}
 
     @abstractmethod
@@ -86,7 +86,7 @@ class Scheme(ABC):
         """Return the order of an epoch: a function of seed and epoch."""
 
     def window_bytes(self, num_replicas: int) -> int:
-        """Return how many bytes a rank mixes at a time, on average; 0 if samples are drawn one by one."""
+        """Return the average number of bytes that a rank mixes at a time; 0 if samples are drawn one by one."""
         return 0
 
 
@@ -103,9 +103,9 @@ class SampleScheme(Scheme):
 
 @dataclass(frozen=True, eq=False)
 class BlockLayout(Scheme):
-    """What of shuffling by blocks is the same in every epoch.
+    """The part of shuffling by blocks that is the same in every epoch.
 
-    Place p belongs to virtual rank p % virtual_ranks, and a rank reads whole virtual ranks. Each of them is dealt
+    Place p belongs to virtual rank p % virtual_ranks, and a rank reads whole virtual ranks. Each of them gets
     `blocks_per_rank` blocks, and mixes `window` of them at a time. Blocks are of two sizes that differ by one sample
     (one of them 0, if there are more blocks than samples), so that virtual ranks differ by one sample at most.
 
@@ -115,7 +115,7 @@ class BlockLayout(Scheme):
         blocks_per_rank: Blocks of each virtual rank.
         window: Blocks that a virtual rank mixes at a time.
         storage: The indices in storage order; None if that is 0, 1, 2, ...
-        mean_bytes: Of a sample.
+        mean_bytes: Mean size of a sample.
     """
 
     length: int
@@ -151,13 +151,13 @@ class BlockLayout(Scheme):
 
 
 class BlockOrder:
-    """Blocks of samples that are stored together, permuted over the whole set and mixed in windows.
+    """Blocks of adjacent stored samples, permuted over the whole set and mixed in windows.
 
-    The cuts between blocks move with the key: each sample is as likely as any other to stand at a place.
+    The cuts between blocks depend on the key: all samples are equally likely at each place.
 
     Args:
         layout: The blocks.
-        key: As of `hash_key`.
+        key: A key from `hash_key`.
     """
 
     unit = 1
@@ -174,8 +174,8 @@ class BlockOrder:
         self._windows_per_rank = layout.blocks_per_rank // layout.window + 2
         ranks = np.arange(self.cycle)
         self._lengths = (layout.length - ranks + self.cycle - 1) // self.cycle
-        self._shifts = ranks * layout.window // self.cycle  # the first windows are shorter: not all end at once
-        # Larger blocks, which lie together in storage, must not all come at once either.
+        self._shifts = ranks * layout.window // self.cycle  # the first windows are shorter, so that not all end at once
+        # Larger blocks, which are adjacent in storage, must not come all at once either.
         self._phases = (hash_keys(hash_key(key, 5), ranks) % np.uint64(layout.blocks_per_rank)).astype(np.int64)
 
     def __call__(self, places: Int64s) -> Int64s:
@@ -199,14 +199,14 @@ class BlockOrder:
         return self._indices(np.sort(self._stored(ranks, np.concatenate([np.empty(0, np.int64), *turns]))))
 
     def _spans(self, windows: Int64s) -> tuple[Int64s, Int64s]:
-        """Return the turns of a virtual rank that a window begins and ends with."""
+        """Return the first and last turn of a window in its virtual rank."""
         ranks, numbers = np.divmod(windows, self._windows_per_rank)
         first = numbers * self._layout.window - self._shifts[ranks]
         last = np.minimum(first + self._layout.window, self._layout.blocks_per_rank)
         return self._begins(ranks, np.maximum(first, 0)), self._begins(ranks, last)
 
     def _begins(self, ranks: Int64s, slots: Int64s) -> Int64s:
-        """Return the turn with which the block in a slot of a virtual rank begins: larger ones are spread evenly."""
+        """Return the first turn of the block in a slot of a virtual rank; larger blocks are spread evenly."""
         return (slots * self._lengths[ranks] + self._phases[ranks]) // self._layout.blocks_per_rank
 
     def _slots(self, ranks: Int64s, turns: Int64s) -> Int64s:

@@ -1,9 +1,9 @@
 """A pseudo-random permutation that is computed place by place: no list, whatever the length.
 
-A Feistel network permutes the numbers of `bits` bits, the fewest that hold ``size - 1``; one that it takes outside the
-size is permuted again until it comes back (cycle walking: Black and Rogaway, "Ciphers with Arbitrary Finite Domains",
-2002), fewer than twice on average. Halves of a power of two, and not a * b >= size that fits more closely, because a
-shift and a mask cost a tenth of a division. They are added, not XORed: XOR makes even permutations only, half of all.
+A Feistel network permutes the numbers of `bits` bits, the fewest that hold ``size - 1``; results outside the range are
+permuted again until they are inside (cycle walking: Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002),
+fewer than twice on average. The domain is a power of two, not a closer a * b >= size: a shift and a mask cost a tenth
+of a division. Halves are added, not XORed: XOR gives only even permutations, half of all.
 """
 
 import operator
@@ -34,7 +34,7 @@ def hash_key(*parts: int) -> int:
 
 
 def hash_keys(key: int, numbers: NDArray[np.int64]) -> UInt64s:
-    """Return a 64-bit key of each number under a key that `hash_key` made."""
+    """Return a 64-bit key for each number, derived from a key of `hash_key`."""
     return _mixed(np.uint64(key) ^ numbers.astype(np.uint64))
 
 
@@ -47,11 +47,11 @@ def _mixed(values: UInt64s) -> UInt64s:
 
 
 class Permutation:
-    """A permutation of ``range(size)`` that a key chooses; ``permutation(array)`` is vectorised.
+    """A permutation of ``range(size)``, chosen by a key; ``permutation(array)`` is vectorised.
 
     Args:
-        size: How many numbers it permutes, 0 to 2**62.
-        key: Any integer; `hash_key` makes one of several.
+        size: Number of permuted numbers, 0 to 2**62.
+        key: Any integer; `hash_key` combines several.
 
     Examples:
         >>> sorted(Permutation(5, key=1)(range(5)).tolist())
@@ -68,26 +68,26 @@ class Permutation:
         return self.size
 
     def __getitem__(self, index: SupportsIndex) -> int:
-        """Return where one number goes.
+        """Return the image of one number.
 
         Raises:
-            IndexError: It is not one of ``range(size)``.
+            IndexError: The number is not in ``range(size)``.
         """
         return int(self([operator.index(index)])[0])
 
     def __call__(self, numbers: ArrayLike) -> NDArray[np.int64]:
-        """Return where numbers go, int64 of the same shape.
+        """Return the images of numbers, int64 of the same shape.
 
         Raises:
-            IndexError: One is not one of ``range(size)``.
+            IndexError: A number is not in ``range(size)``.
         """
         return self._network.permute(self._checked(numbers), self.size, self._keys)
 
     def inverse(self, numbers: ArrayLike) -> NDArray[np.int64]:
-        """Return where numbers come from: ``inverse(permutation(x)) == x``.
+        """Apply the inverse permutation: ``inverse(permutation(x)) == x``.
 
         Raises:
-            IndexError: One is not one of ``range(size)``.
+            IndexError: A number is not in ``range(size)``.
         """
         return self._network.permute(self._checked(numbers), self.size, self._keys, backwards=True)
 
@@ -112,13 +112,13 @@ class Network:
     def permute(
         self, numbers: NDArray[np.int64], sizes: ArrayLike, keys: UInt64s, *, backwards: bool = False
     ) -> NDArray[np.int64]:
-        """Permute each number among ``range(its size)`` as its key says.
+        """Permute each number within ``range(its size)`` by its key.
 
         Args:
             numbers: Any shape, each of ``range(its size)``.
             sizes: Of the same shape or one for all, each at most `max_size`.
             keys: Uniform 64-bit numbers, of the same shape or [1] for all.
-            backwards: The other way round.
+            backwards: Apply the inverse.
         """
         step = self._backwards if backwards else self._forwards
         shape = numbers.shape

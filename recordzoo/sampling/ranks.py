@@ -1,4 +1,4 @@
-"""The ranks of a training: how many, the seed they share, and that samples are divided among them only once."""
+"""The ranks of a training: their number and shared seed, and a check that samples are divided only once."""
 
 import sys
 from typing import Any
@@ -13,7 +13,7 @@ from recordzoo.sampling.state import whole_number
 class Ranks:
     """Number of ranks and number of this rank.
 
-    A number that is not given is read from `torch.distributed` at each use: Lightning, accelerate and many scripts
+    A missing number is read from `torch.distributed` at each use: Lightning, accelerate and many scripts
     build samplers and loaders before they initialise the process group.
 
     Args:
@@ -21,7 +21,7 @@ class Ranks:
         rank: This rank, from 0.
 
     Raises:
-        ArgumentError: As of `now`.
+        ArgumentError: As in `now`.
     """
 
     def __init__(self, num_replicas: int | None = None, rank: int | None = None) -> None:
@@ -58,7 +58,7 @@ class Seed:
         is_drawn: Whether it was drawn, so that other ranks do not know it.
 
     Raises:
-        ArgumentError: The seed is no integer.
+        ArgumentError: The seed is not an integer.
     """
 
     def __init__(self, value: int, *, is_drawn: bool = False) -> None:
@@ -70,17 +70,17 @@ class Seed:
         return cls(int(torch.empty((), dtype=torch.int64).random_(generator=generator)), is_drawn=True)
 
     def among(self, num_replicas: int) -> int:
-        """Return the seed that an epoch of this many ranks would have."""
+        """Return the seed of an epoch with this many ranks."""
         return 0 if self._is_drawn and num_replicas > 1 else self._value
 
     def settle(self, num_replicas: int) -> int:
-        """Return the seed of an epoch of this many ranks that begins now; if it is 0 for their sake, it stays 0."""
+        """Return the seed of an epoch with this many ranks that begins now; a drawn seed replaced by 0 stays 0."""
         if num_replicas > 1:
             self.set(self.among(num_replicas))
         return self._value
 
     def set(self, value: int) -> None:
-        """Make this the seed, as if it had been given."""
+        """Set the seed, as if given by the user."""
         self._value, self._is_drawn = value, False
 
 
@@ -93,7 +93,7 @@ def check_dealt_once(sampler: Any, num_replicas: int) -> None:
     prepared loader registers itself before it draws, so this function can find it.
 
     Raises:
-        ArgumentError: The sampler's share would be dealt again.
+        ArgumentError: The sampler's share would be divided again.
     """
     accelerate = sys.modules.get("accelerate.state")  # not imported: no loader was prepared
     if num_replicas == 1 or accelerate is None:

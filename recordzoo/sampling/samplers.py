@@ -1,4 +1,4 @@
-"""`RecordSampler`: the order in which a DataLoader takes samples, on every rank, in every epoch, from any place on."""
+"""`RecordSampler`: the order of samples in a DataLoader, on every rank, in every epoch, from any place on."""
 
 from collections.abc import Iterator, Sized
 from typing import Any, Literal
@@ -20,42 +20,43 @@ class RecordSampler(DistributedSampler[int]):
     """Samples indices of a dataset: shuffled or not, distributed or not, resumed in O(1) at any place of an epoch.
 
     It stands in for ``shuffle=True`` and for `DistributedSampler`, of which it is a subclass so that Lightning does not
-    wrap it in another one. An epoch is one sequence of places, a function of seed and epoch alone; of W ranks each
-    takes every W-th, so that global batches of one size hold the same samples whatever W is. All ranks take equally
-    many: the last ones repeat the epoch's first samples, or with `drop_last` the samples left over are not taken. The
-    process group may be initialised after the sampler is made: an epoch asks for the ranks when it begins.
+    wrap it in another one. An epoch is one sequence of places, a function of seed and epoch alone; rank r of W takes
+    samples r, r + W, r + 2W, ..., so that global batches of one size hold the same samples for every W. All ranks take
+    the same number: the epoch's first samples are repeated, or with `drop_last` the remainder is left out. The process
+    group may be initialised after the sampler is created: an epoch reads the ranks when it begins.
 
-    Each iteration is another epoch: the one after the last that was begun, finished or not, unless `set_epoch` or
-    `load_state_dict` names one. Ranks that do not iterate equally often must call `set_epoch`.
+    Every iteration starts a new epoch, even if the last one was not finished, unless `set_epoch` or `load_state_dict`
+    sets one. Ranks that do not iterate equally often must call `set_epoch`.
 
     Args:
-        dataset: Any dataset with a length. Where its samples are stored counts for ``shuffle="block"`` only, and is
-            known of this package's datasets, and of a `Subset` or `ConcatDataset` of them.
+        dataset: Any dataset with a length. ``shuffle="block"`` uses the storage order, known for this package's
+            datasets and for a `Subset` or `ConcatDataset` of them.
         shuffle: True permutes all samples, without a list of them. "block" permutes blocks of samples that are stored
-            together and mixes those of a window: for data larger than memory, on disks that seek. False: as they come.
-        seed: Together with the epoch, chooses the order; the same on all ranks.
+            together and mixes those of a window: for data larger than memory, on disks that seek. False: in the order
+                of the dataset.
+        seed: Determines the order, together with the epoch; the same on all ranks.
         num_replicas: Number of ranks. Default: that of `torch.distributed` when an epoch begins; 1 without it.
         rank: This rank, from 0. Default: likewise.
-        drop_last: Leave samples out, rather than repeat some, where they do not divide by the number of ranks.
+        drop_last: If samples do not divide by the number of ranks, leave some out instead of repeating some.
         weights: Draw samples by weight: a number of 0 or more for each, or "balanced", for classes that are drawn
             equally often. Draw i of an epoch is a function of seed, epoch and i. An array is not copied.
         weights_by: With "balanced" or `classes_per_batch`, the field of the record set whose values are the classes.
-            Default: the target. Samples of class -1, which stands for none, are not drawn.
-        num_samples: Draws in an epoch. Default: as many as the dataset has samples.
+            Default: the target. Samples of class -1 (no class) are not drawn.
+        num_samples: Draws in an epoch. Default: the number of samples of the dataset.
         replacement: With `weights`. False: no sample twice in an epoch. Default: True.
-        classes_per_batch, samples_per_class: Each batch has so many classes, with so many samples each; for a
-            `DataLoader` whose batch size is their product. A rank takes whole batches. Of a class with fewer samples
-            some come more than once in a batch.
-        block_bytes: "block": the size of a block; smaller if there would be too few.
-        window: "block": how many blocks each virtual rank mixes at a time.
-        virtual_ranks: "block": a world size that divides it reads each block on one rank only, once an epoch. Any other
-            takes the same samples, but reads a block on several ranks.
+        classes_per_batch, samples_per_class: Number of classes in each batch, and of samples per class; for a
+            `DataLoader` whose batch size is their product. A rank takes whole batches. A class with fewer samples
+            repeats some of them in a batch.
+        block_bytes: "block": size of a block in bytes; smaller if there would be too few blocks.
+        window: "block": number of blocks that each virtual rank mixes at a time.
+        virtual_ranks: "block": a world size that divides it reads each block on one rank only, once an epoch. With any
+            other world size, several ranks read a block, with the same samples.
 
     Attributes:
         dataset, shuffle, drop_last: As above.
 
     Raises:
-        ArgumentError: A value is not one of the valid ones.
+        ArgumentError: A value is invalid.
 
     Examples:
         >>> sampler = RecordSampler(range(10), seed=1)
@@ -142,7 +143,7 @@ class RecordSampler(DistributedSampler[int]):
 
     @property
     def window_bytes(self) -> int:
-        """How much this rank mixes at a time, and the page cache should hold, on average; 0 unless "block"."""
+        """Average bytes that this rank mixes at a time, and that the page cache should hold; 0 unless "block"."""
         return self._scheme.window_bytes(self.num_replicas)
 
     @property
@@ -166,7 +167,7 @@ class RecordSampler(DistributedSampler[int]):
         return self._begun is not None and self._taken < self._begun.end
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next iteration that of an epoch; one that is resumed in its middle stays so."""
+        """Set the epoch of the next iteration; a resumed epoch keeps its position."""
         if self._begun or epoch != self.epoch:
             self._set_next(whole_number("epoch", epoch))
 
@@ -198,7 +199,7 @@ class RecordSampler(DistributedSampler[int]):
             epoch: Begin this one.
 
         Raises:
-            ArgumentError: What this rank takes would be dealt to the ranks again, by `accelerate`.
+            ArgumentError: `accelerate` would divide this rank's samples among the ranks again.
         """
         epoch = epoch or self.upcoming()
         check_dealt_once(self, epoch.num_replicas)
@@ -207,7 +208,7 @@ class RecordSampler(DistributedSampler[int]):
         return epoch
 
     def mark(self, epoch: Epoch, end: int) -> None:
-        """Set how far this rank consumed an epoch: up to the place of this number. Older epochs do not count."""
+        """Record that this rank consumed an epoch up to the place of this number. Older epochs are ignored."""
         if epoch is self._begun:
             self._taken = end
 
@@ -220,11 +221,11 @@ class RecordSampler(DistributedSampler[int]):
         return self._current().indices(start, end)
 
     def state_dict(self, taken: int | None = None, batch_size: int = 1) -> dict[str, JSON]:
-        """Return where the sampler is, and what identifies its order: a few numbers, the same on all ranks.
+        """Return the sampler's position and the identity of its order: a few numbers, the same on all ranks.
 
         Args:
-            taken: How many samples of this iteration this rank has really used. A DataLoader with workers draws ahead;
-                without this, what was drawn counts. (`StatefulDataLoader` and `RecordLoader` count themselves.)
+            taken: Number of samples of this iteration that this rank has used. Default: the number drawn, which is too
+                high for a DataLoader with workers. (`StatefulDataLoader` and `RecordLoader` count themselves.)
             batch_size: With `taken`, of a DataLoader with ``drop_last=True``: the batch size. Samples left at the end
                 that do not fill a batch count as used.
         """
@@ -237,10 +238,10 @@ class RecordSampler(DistributedSampler[int]):
         return {**self._identity(), "seed": seed, "epoch": self.epoch, "consumed": consumed}
 
     def load_state_dict(self, state: dict[str, JSON]) -> None:
-        """Go on where `state_dict` was called, on however many ranks; at the end of an epoch, with the next one.
+        """Resume from a `state_dict`, on any number of ranks; at the end of an epoch, with the next one.
 
         Raises:
-            ArgumentError: The state is that of another order: of another length, another way of shuffling.
+            ArgumentError: The state belongs to another order, such as another length or shuffling.
         """
         check_state(state, "a RecordSampler", ("seed", "epoch", "consumed"), self._identity())
         self._seed.set(state["seed"])

@@ -1,4 +1,4 @@
-"""Which scheme a sampler's arguments ask for; arguments that contradict each other are refused here, and only here."""
+"""Choose the scheme for a sampler's arguments; contradicting arguments are refused only here."""
 
 import math
 from collections.abc import Sized
@@ -13,11 +13,11 @@ from recordzoo.sampling.storage import storage_of
 from recordzoo.sampling.weighted import BalancedWeights, GivenWeights, WithoutReplacement, WithReplacement
 
 _MIN_WINDOWS = 4
-"""A virtual rank has at least so many windows: where samples are few, blocks are small."""
+"""Minimum number of windows per virtual rank: with few samples, blocks are small."""
 
 
 class Draws(TypedDict, total=False):
-    """The arguments of `RecordSampler` that draw samples in other numbers than once each."""
+    """The arguments of `RecordSampler` for draws other than once per sample."""
 
     weights: Any  # an array, a list, a tensor, or "balanced"
     weights_by: str | None
@@ -33,20 +33,20 @@ def names_given(draws: Draws) -> list[str]:
 
 
 def is_drawn(dataset: object, draws: Draws) -> bool:
-    """Whether samples are drawn in other numbers than once each: then they are shuffled."""
+    """Whether samples are drawn other than once each; such samples are shuffled."""
     return isinstance(dataset, Mix) or bool(names_given(draws))
 
 
 def scheme_of(dataset: Sized, shuffle: object, draws: Draws, **blocks: int) -> Scheme:
-    """Return how a sampler orders its epochs.
+    """Return the scheme for a sampler's epochs.
 
     Args:
-        dataset: Whose samples.
-        shuffle, draws: As of `RecordSampler`.
-        blocks: Its `block_bytes`, `window` and `virtual_ranks`.
+        dataset: The dataset.
+        shuffle, draws: As in `RecordSampler`.
+        blocks: The sampler's `block_bytes`, `window` and `virtual_ranks`.
 
     Raises:
-        ArgumentError: A value is not one of the valid ones, or contradicts another.
+        ArgumentError: A value is invalid or contradicts another one.
     """
     if shuffle not in (True, False, "block"):
         raise ArgumentError(f"shuffle={shuffle!r} is not one of True, False and 'block'.")

@@ -1,4 +1,4 @@
-"""Check what users give: whole numbers, and states that were saved."""
+"""Validate users' integers and saved states."""
 
 import operator
 from typing import Any
@@ -7,12 +7,12 @@ from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
 
 
-# Any: whatever a user gave, or a file had.
+# Any: a value from a user or a file.
 def whole_number(name: str, value: Any, *, at_least: int | None = None) -> int:
     """Return a value that must be an integer.
 
     Raises:
-        ArgumentError: It is none, or too small.
+        ArgumentError: The value is not an integer, or too small.
     """
     try:
         number = operator.index(value)
@@ -27,8 +27,8 @@ def check_state(state: Any, kind: str, numbers: tuple[str, ...], own: dict[str, 
     """Refuse the state of another kind of object, or of another order.
 
     Args:
-        state: What the user gave.
-        kind: What it should be the state of, for the message.
+        state: The user's value.
+        kind: The expected kind of object, for the message.
         numbers: Keys of integers. Only a seed may be negative.
         own: Keys whose values must be equal to these.
 

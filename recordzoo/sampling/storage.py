@@ -1,4 +1,4 @@
-"""Where the samples of a dataset are stored, through any `Subset` and `ConcatDataset` of torch around it."""
+"""Locate the stored samples of a dataset, through any `Subset` and `ConcatDataset` of torch around it."""
 
 from collections.abc import Callable, Iterator, Sized
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from recordzoo.families.selection import Selection
 from recordzoo.records.reader import RecordReader
 
 FIELD = "image"
-"""The blob field whose place in the shards counts; what else a sample has is small."""
+"""The blob field that defines a sample's place in the shards; other fields are small."""
 
 _UNKNOWN_BYTES = 64 << 10
 _AT_ONCE = 1 << 18
@@ -20,11 +20,11 @@ _AT_ONCE = 1 << 18
 
 @dataclass(frozen=True)
 class Storage:
-    """How the samples of a dataset lie on the disk.
+    """The storage order of a dataset's samples.
 
     Attributes:
         order: The indices in storage order, int32 [n] (int64 from 2**31 on); None if that is 0, 1, 2, ...
-        mean_bytes: Of a sample; 64 KiB where nothing is known.
+        mean_bytes: Mean size of a sample; 64 KiB if unknown.
     """
 
     order: NDArray[np.signedinteger] | None
@@ -41,10 +41,10 @@ class Located:
 
 
 def storage_of(dataset: Sized) -> Storage:
-    """Return how a dataset's samples lie on the disk; those of other people's datasets are taken to lie in order.
+    """Return the storage order of a dataset's samples; datasets of other packages count as stored in order.
 
-    Samples that lie in order, as most do, take a few MB of memory, however many they are. Others take 16 bytes each
-    while they are sorted, and then 4.
+    Samples stored in order, the usual case, take a few MB of memory in total. Others take 16 bytes each during the
+    sort, then 4.
     """
     length = len(dataset)
     keys = _StorageKeys()
@@ -82,7 +82,7 @@ class _StorageKeys:
 
     def __init__(self) -> None:
         self._readers: list[RecordReader] = []
-        self._starts: list[NDArray[np.uint64]] = []  # of each reader: where its shards begin, and where the last ends
+        self._starts: list[NDArray[np.uint64]] = []  # for each reader: the start of each shard, and the end of the last
         self._rows: list[NDArray[Any]] = []  # Any: structured rows
 
     def of(self, dataset: Sized, indices: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.uint32]] | None:
@@ -121,7 +121,7 @@ class _StorageKeys:
 
 
 def locate(dataset: Sized, indices: NDArray[np.int64]) -> Located | None:
-    """Return where samples are stored, as it was when the dataset was opened; None if they are not in record sets."""
+    """Return the places of samples, as of the opening of the dataset; None if they are not in record sets."""
     if isinstance(dataset, Subset):
         chosen: Any = dataset.indices  # Any: a list, an array, a tensor, a range
         if isinstance(chosen, np.ndarray):
@@ -140,7 +140,7 @@ def locate(dataset: Sized, indices: NDArray[np.int64]) -> Located | None:
     return Located([selection.reader], np.zeros_like(indices), selection.positions(indices))
 
 
-# Any: of whatever samples.
+# Any: samples of any type.
 def _locate_parts(dataset: ConcatDataset[Any], indices: NDArray[np.int64]) -> Located | None:
     readers: list[RecordReader] = []
     numbers, positions = np.empty_like(indices), np.empty_like(indices)
@@ -157,7 +157,7 @@ def _locate_parts(dataset: ConcatDataset[Any], indices: NDArray[np.int64]) -> Lo
 
 
 def _number(readers: list[RecordReader], reader: RecordReader) -> int:
-    """Return a reader's number among the readers, where two of the same record set are one."""
+    """Return a reader's number among the readers; two readers of the same record set count as one."""
     for number, known in enumerate(readers):
         if known.digest == reader.digest:
             return number

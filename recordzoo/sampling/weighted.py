@@ -1,4 +1,4 @@
-"""Samples drawn by weight: with replacement in O(log n) a draw, without it from one sort an epoch."""
+"""Samples drawn by weight: with replacement in O(log n) per draw, without it from one sort per epoch."""
 
 import functools
 import zlib
@@ -20,7 +20,7 @@ _AT_ONCE = 1 << 18
 
 
 class Weights(Protocol):
-    """The weight of each sample, in pieces: nothing is made for all samples at once."""
+    """The weight of each sample, in pieces: no array of all samples is allocated."""
 
     def __len__(self) -> int: ...
 
@@ -36,10 +36,10 @@ class GivenWeights:
         length: Number of samples.
 
     Raises:
-        ArgumentError: They are not one finite number of 0 or more for each sample, or all 0.
+        ArgumentError: The weights are not one finite number of 0 or more per sample, or all are 0.
     """
 
-    # Any: whatever a user gave.
+    # Any: a user's value.
     def __init__(self, values: Any, length: int) -> None:
         try:
             self._values = np.asarray(values)
@@ -75,8 +75,8 @@ class BalancedWeights:
     """Weights with which each class is drawn equally often: 1 / the number of samples of its class; 0 for label -1.
 
     Args:
-        dataset: Whose samples.
-        field: As of `labels_of`.
+        dataset: The dataset.
+        field: As in `labels_of`.
 
     Raises:
         ArgumentError: The dataset has no labels, or no samples.
@@ -97,9 +97,9 @@ class BalancedWeights:
 
 
 class WithReplacement(Scheme):
-    """Each place of an epoch draws by weight, whatever the other places drew.
+    """Each place of an epoch draws by weight, independently of the others.
 
-    It keeps 8 bytes a sample, the sum of the weights up to each. The draw at a place is a hash of seed, epoch and
+    It keeps 8 bytes per sample, the cumulative sum of the weights. The draw at a place is a hash of seed, epoch and
     place, looked up in the sums: a sample of weight 0 ends where the one before it ends, and is never found.
 
     Args:
