@@ -1,4 +1,4 @@
-"""Arrays by name, as HDF5 and NumPy files have them: which are images and labels of which split, and their samples."""
+"""Arrays by name, as in HDF5 and NumPy files: find images and labels per split, and read their samples."""
 
 import contextlib
 import re
@@ -22,7 +22,7 @@ from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.records.manifest import MAX_DIMENSIONS
 
 Content = Literal["numbers", "text", "files", "other"]
-"""What a column holds: numbers, text, encoded images, or what is not read."""
+"""The content of a column: numbers, text, encoded images, or an unsupported type."""
 
 _WORDS = re.compile(r"[/_.\-\s]+")
 _CHANNELS = (1, 3, 4)
@@ -39,10 +39,10 @@ class Column:
         key: Its name, with "/" between the groups or folders and the name: ``train/images``.
         shape: The first dimension counts samples.
         path, name: The file, and the name in it.
-        about_bytes: About how many bytes a row has.
-        start: Where the first row begins in the file; negative: in the unpacked member of a compressed `.npz`.
+        about_bytes: Approximate bytes per row.
+        start: Offset of the first row in the file; negative: in the unpacked member of a compressed `.npz`.
         step: Pieces begin at multiples of it.
-        problem: Why it cannot be read; "" if it can.
+        problem: Why the column cannot be read; "" if it can.
     """
 
     key: str
@@ -58,19 +58,19 @@ class Column:
 
     @property
     def place(self) -> str:
-        """Where it is, for messages."""
+        """The column's location, for messages."""
         return f"{self.path}, {self.name}" if self.name else str(self.path)
 
     @property
     def is_image(self) -> bool:
-        """Whether it can be one image a sample."""
+        """Whether the column can hold one image per sample."""
         return self.content == "files" or (self.content == "numbers" and len(self.shape) in (3, 4))
 
     def __str__(self) -> str:
         return f"{self.content if self.content in ('text', 'files') else self.dtype} {list(self.shape)}"
 
     def check(self) -> None:
-        """Refuse what cannot be stored."""
+        """Refuse columns that cannot be stored."""
         row_bytes = bytes_of(self.dtype, self.shape[1:])
         is_known = self.content in ("text", "files") or (self.content == "numbers" and self.dtype.itemsize <= 8)
         problem = self.problem if is_known else f" holds {self.dtype}, which is not read"
@@ -83,7 +83,7 @@ class Column:
 
 
 _Columns = dict[str, Column]
-"""Columns by their names without the split; or by the fields that they become."""
+"""Columns by name without the split, or by field."""
 
 
 class Columns(Foreign):
@@ -134,11 +134,11 @@ class Columns(Foreign):
             yield {"name": f"{piece.split}/{name}" if piece.split else name, **sample}
 
     def _says(self, base: str, column: Column) -> str | None:
-        """Return what the person calls a column."""
+        """Return the user's name for a column."""
         return self.fields.get(column.key) or self.fields.get(base)
 
     def _find(self, group: _Columns, field: str, usual: Sequence[str]) -> Column | None:
-        """Return the column that the person calls so, or the first with a usual name that can be it."""
+        """Return the column that the user named for a field, or the first suitable one with a usual name."""
         free = [group[key] for key in usual if key in group and not self._says(key, group[key])]
         named = [column for base, column in group.items() if self._says(base, column) == field]
         can_be = [c for c in free if (c.is_image if field == "image" else c.content == "numbers")]
@@ -151,7 +151,7 @@ class Columns(Foreign):
         return image
 
     def _join(self, groups: Mapping[str, _Columns], images: _Columns) -> None:
-        """Move labels, and what the person names, from other groups to the only one that has as many images."""
+        """Move labels and columns named by the user from other groups to the only group with as many images."""
         for base, column in [item for split, group in groups.items() if split not in images for item in group.items()]:
             fits = [groups[split] for split, image in images.items() if column.shape[:1] == image.shape[:1]]
             is_wanted = self._says(base, column) or (base in LABELS and column.content == "numbers")
@@ -159,7 +159,7 @@ class Columns(Foreign):
                 fits[0][base] = column
 
     def _part(self, group: _Columns, image: Column) -> _Columns:
-        """Return the columns that have as many rows as there are images, by field."""
+        """Return the columns with one row per image, by field."""
         target = self._find({base: c for base, c in group.items() if c is not image}, "target", LABELS)
         found = {"image": image}
         for base, column in group.items():
@@ -178,7 +178,7 @@ class Columns(Foreign):
         return found
 
     def _check_left(self, left: Sequence[Column], counts: str) -> None:
-        """Refuse columns that the person names and that are of no sample; take the names of the classes from them."""
+        """Refuse columns named by the user that belong to no sample; take the class names from them."""
         for column in left:
             if self._says(_split_of(column.key)[1], column):
                 raise ArgumentError(
@@ -194,7 +194,7 @@ class Columns(Foreign):
 
 
 def bytes_of(dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> int:
-    """Return how many bytes an array has."""
+    """Return the size of an array in bytes."""
     return dtype.itemsize * int(np.prod(shape, dtype=object))
 
 
@@ -202,7 +202,7 @@ def texts(column: Column, values: NDArray[Any]) -> list[Any]:
     """Return text as `str`, in lists as the array has dimensions."""
     try:
         found = [value.decode() if isinstance(value, bytes) else str(value) for value in values.reshape(-1).tolist()]
-    except (ValueError, SystemError) as err:  # SystemError: CPython's of a code point that there is not
+    except (ValueError, SystemError) as err:  # SystemError: CPython's error for an invalid code point
         raise SourceError(f"{column.place} is not text in UTF-8: {err}.", path=str(column.path)) from err
     shaped: list[Any] = np.array([*found, None], object)[:-1].reshape(values.shape).tolist()
     return shaped
@@ -210,7 +210,7 @@ def texts(column: Column, values: NDArray[Any]) -> list[Any]:
 
 @contextlib.contextmanager
 def told(where: Path | str) -> Iterator[None]:
-    """Turn what h5py, zipfile and NumPy raise into a `SourceError` that says where."""
+    """Convert errors of h5py, zipfile and NumPy to a `SourceError` with the location."""
     try:
         yield
     except SourceError:
@@ -220,12 +220,12 @@ def told(where: Path | str) -> Iterator[None]:
 
 
 def has_images(keys: Sequence[str]) -> bool:
-    """Whether the names of some arrays are those of images."""
+    """Whether any array has the name of images."""
     return any(_split_of(key)[1] in IMAGES for key in keys)
 
 
 def _split_of(key: str) -> tuple[str, str]:
-    """Return the split that a key names, or else its folder; and what is left of its name."""
+    """Return the split named by a key, or else its folder, and the rest of the key."""
     folder, _, last = key.lower().rpartition("/")
     known = next((word for word in _WORDS.split(key.lower()) if word in SPLITS), None)
     if known is None:

@@ -1,8 +1,8 @@
-"""Arrow streams, as `datasets.save_to_disk` writes them, and Arrow files: the parts of one; errors of pyarrow.
+"""Arrow streams, as written by `datasets.save_to_disk`, and Arrow files: their parts; errors of pyarrow.
 
-An Arrow stream is a row of messages, which end with eight bytes (docs/source/format/Columnar.rst in apache/arrow). To
-find the parts, a file is mapped into memory, and only the beginnings of its messages are read: a file of 500 MB is not
-read twice. Rows are read without a map, as a file that is cut then would kill the process.
+An Arrow stream is a sequence of messages, terminated by eight bytes (docs/source/format/Columnar.rst in apache/arrow).
+To find the parts, a file is mapped into memory, and only the beginnings of its messages are read: a file of 500 MB is
+not read twice. Rows are read without a map, as a file that is cut then would kill the process.
 
 `deserialize` reads what `pyarrow.serialize` wrote, which pyarrow itself has not read since version 12.
 """
@@ -18,10 +18,10 @@ from typing import Any
 from recordzoo.errors import SourceError
 
 ROWS_AT_ONCE = 64
-"""So many rows are values at a time."""
+"""Number of rows converted to values at a time."""
 
 PART_BYTES = 8 << 20
-"""About so many bytes of rows are a part, at least."""
+"""Approximate minimum size of a part in bytes."""
 
 _ENDS = (b"\xff\xff\xff\xff\0\0\0\0", b"\0\0\0\0")  # of a stream; the second before Arrow 0.15
 _MAX_COUNTS = 4
@@ -35,7 +35,7 @@ class ArrowPart:
 
     Attributes:
         first_row: The number of the first one.
-        size_bytes: About how many bytes they have.
+        size_bytes: Their approximate size.
         start, stop: Row groups of a Parquet file, bytes of a stream, batches of an Arrow file.
     """
 
@@ -47,7 +47,7 @@ class ArrowPart:
 
 @dataclass
 class TableParts:
-    """What is known of a file before its rows are read.
+    """The facts of a file that are known before its rows are read.
 
     Attributes:
         schema: A `pyarrow.Schema`.
@@ -70,7 +70,7 @@ class TableParts:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn an error of pyarrow into ours, which names the file. Context manager."""
+    """Convert errors of pyarrow to a `SourceError` that names the file. Context manager."""
     import pyarrow
 
     try:
@@ -86,7 +86,7 @@ def look(path: Path) -> TableParts:
     """Find a file's columns and parts.
 
     Raises:
-        SourceError: It is cut, damaged, or has dictionaries.
+        SourceError: The file is truncated, damaged, or has dictionaries.
     """
     import pyarrow
 
@@ -138,7 +138,7 @@ def _has_paths(array: Any) -> bool:
 
 
 def storage(kind: Any) -> Any:
-    """Return what an extension type is stored as; another type as it is."""
+    """Return the storage type of an extension type; any other type unchanged."""
     return storage(kind.storage_type) if hasattr(kind, "storage_type") else kind
 
 
@@ -169,12 +169,12 @@ def _is_file(path: Path) -> bool:
 def deserialize(data: bytes) -> Any:
     """Read what `pyarrow.serialize` wrote: bytes, text, whole numbers, lists, tuples (as lists), None; or one array.
 
-    Some counts of 4 bytes, 1 where there is an array, come before a stream with one value: a dense union, whose lists
-    are lists of such unions. Until version 0.12, lists were structs of one list. An array is behind the stream. What
-    all versions from 0.8 to 11.0 wrote was tried.
+    Counts of 4 bytes each, 1 if there is an array, precede a stream with one value: a dense union, whose lists are
+    lists of the same union. Until version 0.12, lists were structs of one list. An array follows the stream. Tested
+    with the output of all versions from 0.8 to 11.0.
 
     Raises:
-        ValueError: It is something else, or damaged.
+        ValueError: The data is something else, or damaged.
     """
     import pyarrow
 

@@ -1,4 +1,4 @@
-"""`Foreign`: what another tool stored, as pieces that are read on their own; its samples; its pieces as raw data."""
+"""`Foreign`: a dataset stored by another tool as independently readable pieces; its samples; its pieces as raw data."""
 
 import hashlib
 import itertools
@@ -23,13 +23,13 @@ Sample = Mapping[str, Any]
 """A sample: the name of each field and its value, as `RecordWriter` takes them; "name" is the record's name."""
 
 CLASSES_NAME = "classes.json"
-"""In a folder: the names of the classes in the order of labels, of a format that itself has no place for them."""
+"""File with the class names in label order, in the folder of a format that cannot store them."""
 
 _MAX_CLASSES_BYTES = 16 << 20
 _LOOKED_AT, _PIECES_LOOKED_AT = 64, 8
 
 PIECE_SAMPLES = 256
-"""At most so many samples are a piece: as many as share a file of numbers while they are converted."""
+"""Maximum number of samples in a piece: the number that share a file of numbers during the conversion."""
 
 _PIECE_BYTES = 16 << 20
 
@@ -38,14 +38,14 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a foreign dataset, large or small, that is read from its start on its own. Pickles.
+    """A part of a foreign dataset, of any size, that can be read independently. Pickles.
 
     Attributes:
-        name: What it is called in messages and names of records, unique: `train-00000-of-01024`.
-        size_bytes: About how many bytes its samples have together.
-        files: What is read for it.
-        start, stop: Which part of these, if not all; what they count is the format's own.
-        split: The split to which its samples belong; "" if there are none.
+        name: Its unique name in messages and record names: `train-00000-of-01024`.
+        size_bytes: Approximate total size of its samples.
+        files: The files to read.
+        start, stop: The range within these files, if not all, in a unit of the format.
+        split: The split of its samples; "" if there are none.
     """
 
     name: str
@@ -57,25 +57,25 @@ class Piece:
 
 
 class Foreign(ABC):
-    """What another tool stored. It pickles: a worker process gets a copy.
+    """A dataset stored by another tool. It pickles: a worker process gets a copy.
 
     Args:
         location: A path, or an address.
-        fields: What keys of the tool are called as fields, for those of which the person says it.
+        fields: The field names of the tool's keys, where the user gives them.
 
     Attributes:
-        format: What `--format` calls the tool's format.
-        origin: What the record set calls its source, if not by its format.
-        allows_paths: Whether files may be read to which paths in the data lead, wherever they are.
-        pieces: What it consists of, in its order.
-        classes: Names of the classes by label, if they are stored.
-        kinds: How fields are stored (as `convert` has it), where the format says it. Others are inferred from values.
-        specs: What the record set says of fields, where the format knows it: names of classes, text.
-        left_out: What is there and is not read, as it is no value of a sample.
+        format: The name of the format for `--format`.
+        origin: The record set's name for its source, if not the format.
+        allows_paths: Whether paths in the data may lead to files anywhere.
+        pieces: The pieces, in order.
+        classes: Class names by label, if stored.
+        kinds: The storage of fields (as in `convert`), where the format defines it. Others are inferred from values.
+        specs: The types of fields, where the format defines them: class names, text.
+        left_out: Content that is not read, because it is not a value of a sample.
 
     Raises:
-        NotPreparedError: There is nothing.
-        SourceError: It is not complete, or damaged.
+        NotPreparedError: There is no dataset.
+        SourceError: The dataset is incomplete or damaged.
     """
 
     format: str
@@ -91,22 +91,22 @@ class Foreign(ABC):
         self.left_out: list[str] = []
 
     def open(self) -> None:  # noqa: B027 - most have nothing to do
-        """Bring what is elsewhere to this machine. Called once, before `pieces` is used, after `identity` is compared.
+        """Download remote data. Called once, before `pieces` is used, after `identity` is compared.
 
         Raises:
-            RemoteError, SourceError: It cannot be had, or is damaged.
+            RemoteError, SourceError: The data cannot be downloaded, or is damaged.
         """
 
     @abstractmethod
     def read(self, piece: Piece) -> Iterator[Sample]:
-        """Yield the samples of a piece, in their order; each has the same fields, with None for what it lacks.
+        """Yield the samples of a piece, in order; all have the same fields, with None for missing values.
 
         Raises:
-            SourceError: It is damaged, or holds what is not read; the message says where.
+            SourceError: The piece is damaged or has unsupported content; the message gives the location.
         """
 
     def sizes(self) -> Sequence[int]:
-        """Return the size in bytes of each part between which shards may be cut: the pieces, or smaller ones."""
+        """Return the sizes in bytes of the parts that shards may consist of: the pieces, or smaller ones."""
         return [piece.size_bytes for piece in self.pieces]
 
     def cut(self, start: int, stop: int) -> Sequence[Piece]:
@@ -114,11 +114,11 @@ class Foreign(ABC):
         return self.pieces[start:stop]
 
     def first(self) -> list[tuple[Piece, Sample]]:
-        """Return some samples that tell which fields there are, each with its piece."""
+        """Return some samples, each with its piece, to determine the fields."""
         return first_of(self.pieces, self.read)
 
     def identity(self) -> str:
-        """Return a digest that tells it from another one: names and sizes; no times, so that a copy has the same."""
+        """Return a digest that identifies the dataset: names and sizes; no times, so that copies are equal."""
         digest = hashlib.sha256(self.format.encode())
         for piece in self.pieces:
             digest.update(f"{piece.name}\0{piece.size_bytes}\0".encode("utf-8", "surrogateescape"))
@@ -126,10 +126,10 @@ class Foreign(ABC):
 
     @staticmethod
     def files(pieces: Sequence[Piece]) -> FileTable:
-        """Look at all files that are read for some pieces.
+        """List all files of some pieces, with sizes and times.
 
         Raises:
-            SourceError: One cannot be looked at.
+            SourceError: A file cannot be accessed.
         """
         table = FileTable("")
         for path in dict.fromkeys(path for piece in pieces for path in piece.files):
@@ -140,7 +140,7 @@ class Foreign(ABC):
         return table
 
     def field(self, key: str, usual: Mapping[str, str]) -> str:
-        """Return the field that a key becomes: as the person says, as is usual, or by its own name.
+        """Return the field of a key: named by the user, by convention, or by the key itself.
 
         Args:
             key: The tool's name.
@@ -167,10 +167,10 @@ class Foreign(ABC):
         return found
 
     def check_fields(self, keys: Sequence[str]) -> None:
-        """Refuse names for keys that are not there.
+        """Refuse names for missing keys.
 
         Raises:
-            ArgumentError: There are some.
+            ArgumentError: A named key does not exist.
         """
         for key in self.fields:
             if key not in keys:
@@ -181,7 +181,7 @@ class Foreign(ABC):
 
 
 def first_of(pieces: Sequence[Piece], read: Callable[[Piece], Iterator[_T]]) -> list[tuple[Piece, _T]]:
-    """Read enough to know what there is: the first 64 of the first piece, and the first one of some others."""
+    """Read samples to determine the fields: the first 64 of the first piece, and the first one of some others."""
     found: list[tuple[Piece, _T]] = []
     for piece in pieces[:: max(1, len(pieces) // _PIECES_LOOKED_AT)]:
         found += ((piece, each) for each in itertools.islice(read(piece), 1 if found else _LOOKED_AT))
@@ -189,10 +189,10 @@ def first_of(pieces: Sequence[Piece], read: Callable[[Piece], Iterator[_T]]) -> 
 
 
 def classes_beside(location: str) -> list[str] | None:
-    """Return the names of the classes that the folder's `CLASSES_NAME` has, as an export writes it; None without one.
+    """Return the class names from the folder's `CLASSES_NAME`, as written by an export; None without the file.
 
     Raises:
-        SourceError: It is no list of names.
+        SourceError: The file is not a list of names.
     """
     path = Path(location) / CLASSES_NAME
     if not path.is_file():
@@ -212,9 +212,9 @@ def ranges(count: int, sample_bytes: int, step: int = 1) -> Iterator[tuple[int, 
     """Yield (start, stop) of pieces of up to 256 samples and about 16 MiB, at least one step each.
 
     Args:
-        count: How many samples there are.
-        sample_bytes: About how many bytes one has.
-        step: Pieces begin at multiples of it, where samples are compressed in groups.
+        count: Number of samples.
+        sample_bytes: Approximate bytes per sample.
+        step: Pieces begin at multiples of it, if samples are compressed in groups.
     """
     wanted = max(1, min(PIECE_SAMPLES, _PIECE_BYTES // max(1, sample_bytes)))
     length = max(step, wanted // step * step)

@@ -1,4 +1,4 @@
-"""Files of strangers, first opened in a child process: a library may end the process that opens a damaged one."""
+"""Open untrusted files in a child process first: a library may crash on a damaged file."""
 
 import json
 import os
@@ -13,9 +13,9 @@ import recordzoo
 from recordzoo.errors import SourceError
 
 TIME_S = 30.0
-"""So long a file may take."""
+"""Time limit per file."""
 
-# Any: what tells one state of a file from another.
+# Any: the facts that identify a file's state.
 _opened: set[tuple[Any, ...]] = set()
 
 _CHILD = """
@@ -33,15 +33,15 @@ for path in json.loads(sys.stdin.readline()):
 
 
 def open_first(module: str, function: str, paths: Sequence[Path]) -> None:
-    """Have a child process open files, before this process does. An exception there is not looked at: it comes again.
+    """Open files in a child process before this process does. Exceptions there are ignored: they occur again here.
 
     Args:
         module: The name of a module of this package.
-        function: The name of a function in it that opens a file.
+        function: The name of a function in `module` that opens a file.
         paths: The files.
 
     Raises:
-        SourceError: The child was ended by a file, or took more than 30 s for one.
+        SourceError: A file crashed the child, or took more than 30 s.
     """
     states = {(function, path, path.stat().st_size, path.stat().st_mtime_ns) for path in paths}
     if states <= _opened:

@@ -1,4 +1,4 @@
-"""Which formats there are, and of which one something is."""
+"""List the formats, and detect the format of a location."""
 
 import importlib
 import os
@@ -13,20 +13,20 @@ from recordzoo.formats.writing import Writer
 
 
 class Format(Protocol):
-    """What such a module has.
+    """The interface of a format's module.
 
     Attributes:
-        LOOKS_FOR: What `find` looks for, for messages.
+        LOOKS_FOR: Description of what `find` looks for, for messages.
     """
 
     LOOKS_FOR: str
 
     def find(self, location: str, fields: Mapping[str, str]) -> Foreign | None:
-        """Return what is there; None if it is not of this format, which is decided by names and first bytes.
+        """Return the dataset at a location; None if names and first bytes show another format.
 
         Raises:
-            SourceError: It is of this format, and not complete, or damaged.
-            PrepareError: A package that reads it is not installed.
+            SourceError: The dataset has this format, but is incomplete or damaged.
+            PrepareError: A required package is not installed.
         """
         ...
 
@@ -44,15 +44,15 @@ def writer_class(name: str) -> type[Writer]:
 
 
 def find_foreign(location: str, name: str | None, fields: Mapping[str, str]) -> Foreign | None:
-    """Find what is at a path or an address; None if it is of no format of this package.
+    """Find the dataset at a path or an address; None if no format of this package fits.
 
     Args:
         location: The path, or the address.
-        name: The format, if the person says it.
-        fields: As `Foreign` has them.
+        name: The format, if given by the user.
+        fields: As in `Foreign`.
 
     Raises:
-        NotPreparedError: It is not of the format that the person says.
+        NotPreparedError: The location does not have the given format.
         SourceError, PrepareError: As `Format.find`.
     """
     if name in LAYOUTS:

@@ -1,8 +1,8 @@
-"""Somebody else's LMDB file: its keys, and where each value is, read page by page; LMDB itself takes no part.
+"""Read an untrusted LMDB file page by page, without LMDB: its keys and the place of each value.
 
-`records/layout.py` says how the pages look. Here keys are of any length, and each page is read with `pread` when it is
-needed: what is cut or damaged is an error, and never a SIGBUS, as it may be in LMDB's map of the file. No lock file is
-made or touched, and nothing else beside the database either.
+`records/layout.py` says how the pages look. Here keys have any length, and each page is read with
+`pread` on demand: truncation or damage is an error, never a SIGBUS as in LMDB's memory map. Neither a lock file nor any
+other file beside the database is created or touched.
 """
 
 import os
@@ -56,15 +56,15 @@ class Database:
 
     Args:
         path: The file.
-        status: Its size and its time of change in ns, when it was looked at first; None if this is the first time.
+        status: Its size and modification time in ns at the first opening; None at the first opening.
 
     Attributes:
         meta: The newer of its meta pages.
         status: Its size and its time of change.
 
     Raises:
-        SourceError: It cannot be opened, or changed since it was looked at first.
-        ArchiveError: It is no LMDB database.
+        SourceError: The file cannot be opened, or has changed since the first opening.
+        ArchiveError: The file is not an LMDB database.
     """
 
     def __init__(self, path: Path, status: tuple[int, int] | None = None) -> None:
@@ -141,7 +141,7 @@ class Database:
         """Read a value.
 
         Raises:
-            ArchiveError: It is not where it must be, or larger than any image.
+            ArchiveError: The value has an invalid place, or is larger than any image.
         """
         if entry.length > MAX_MEMBER_BYTES:
             raise self._damaged(f"the value of {entry.key!r} has {entry.length:,} bytes")

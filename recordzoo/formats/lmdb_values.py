@@ -1,4 +1,4 @@
-"""What the values of LMDB databases of all tools come to: an image, encoded or as numbers, and its label."""
+"""The parsed values of LMDB databases of all tools: an image, encoded or as numbers, and its label."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Value:
 
     @property
     def kind(self) -> str:
-        """What it is in words, and what kind of label there is if it is no number."""
+        """A description of the image, and of the label if it is not a number."""
         label = "" if isinstance(self.label, int) else " without a label" if self.label is None else " with a text"
         if isinstance(self.image, bytes):
             return f"an encoded image{label}"
@@ -82,7 +82,7 @@ class Layout:
     Attributes:
         name: What `--format` calls it.
         expected: What a value of it is, for messages.
-        parse: Reads a value; raises `ForeignValueError` if it is none of this layout.
+        parse: Reads a value; raises `ForeignValueError` for another layout.
         order: Finds where each sample is among a database's keys, which are in LMDB's order, in the order in which the
             tool counts them; raises `ForeignValueError` if the keys are not those of this layout. It gets a function
             that reads the value of a key by its place, and the database's file, beside which some tools write a list.
@@ -98,7 +98,7 @@ def as_label(value: object) -> int:
     """Take a label that is a whole number of 64 bits.
 
     Raises:
-        ForeignValueError: It is none.
+        ForeignValueError: The value is not an integer of 64 bits.
     """
     if type(value) is not int:
         raise ForeignValueError(

@@ -207,7 +207,7 @@ class _FilePiece:
 
 
 def _plan(documents: "Collection[_Document]", *, is_gridfs: bool) -> tuple[int, int]:
-    """Return about how many bytes a document has, and how many documents shall be a piece."""
+    """Estimate the bytes per document; return them and the number of documents per piece."""
     import bson
 
     first = list(documents.find(sort=_ORDER, limit=_FIRST))
@@ -248,7 +248,7 @@ def _range(
 ) -> "Cursor[_Document]":
     """Find the documents from one `_id` up to another one, if there is one, in their order.
 
-    Bounds of the index, not a condition with ``$gte``: such a one is only true for `_id`s of the same type.
+    Uses bounds of the index instead of ``$gte``, which is only true for `_id`s of the same type.
     """
     wanted = {"_id": 1} if only_id else None
     found = documents.find({}, wanted, sort=_ORDER, hint=_ORDER, skip=skip, limit=limit)

@@ -1,4 +1,4 @@
-"""Keys of other tools as fields: which one is the image, which one the label, and valid names for the others."""
+"""Map keys of other tools to fields: find image and label, and valid names for the others."""
 
 import re
 from collections.abc import Container, Mapping, Sequence
@@ -47,12 +47,12 @@ def split_name(text: str) -> str:
 
 
 def usual_key(named: Mapping[str, str], field: str, keys: Container[str], table: Sequence[str]) -> str | None:
-    """Return the key that becomes a field by its usual name; None if the person names a key for the field.
+    """Return the key that becomes a field by its usual name; None if the user named a key for the field.
 
     Args:
-        named: The fields of some keys, as the person names them.
+        named: The fields of keys, as named by the user.
         field: The field.
-        keys: The keys that can be it.
+        keys: The possible keys.
         table: The usual names, the most usual first.
     """
     if field in named.values():

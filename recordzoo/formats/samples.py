@@ -1,4 +1,4 @@
-"""What a record set has for an export: which samples by split, and of each the image's file, label and other fields."""
+"""The content of a record set for an export: samples by split, each with image file, label and other fields."""
 
 import io
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
 
 REST = "rest"
-"""The split of samples that are in none."""
+"""The split name for samples without a split."""
 
 FieldForm = Literal["image", "bytes", "json", "raw", "numbers"]
 """What a field holds: files of images, bytes, JSON, arrays each with its own shape, or numbers of one shape."""
