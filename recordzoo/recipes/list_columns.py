@@ -57,7 +57,7 @@ class Columns:
     # Any: checked here.
     @classmethod
     def of(cls, image: str | None, targets: Any, split: str | None, name: str | None) -> "Columns":
-        """Return the columns that `prepare` was given.
+        """Return the columns in the arguments of `prepare`.
 
         Raises:
             ArgumentError: `targets` is no dict of kinds; or as the constructor.
@@ -72,7 +72,7 @@ class Columns:
     # Any: JSON, maybe a stranger's.
     @classmethod
     def from_json(cls, document: Any) -> "Columns":
-        """Return the columns that a record set noted; the usual ones if it notes none, or none that are valid."""
+        """Return the columns in a record set's metadata; the usual ones if there are none, or invalid ones."""
         try:
             given = dict(document)
             return cls(**{**given, "targets": tuple((name, kind) for name, kind in given.get("targets", ()))})
@@ -80,7 +80,7 @@ class Columns:
             return cls()
 
     def to_json(self) -> JSON:
-        """Return what a record set notes; None if no column was named."""
+        """Return the value for a record set's metadata; None if no column was named."""
         if self == USUAL:
             return None
         targets: list[JSON] = [[name, kind] for name, kind in self.targets]

@@ -23,7 +23,7 @@ from recordzoo.system.names import is_device
 _CLASS_COLUMN = "class_name"
 _TAKEN = {"image", *RESERVED_FIELDS} - {"split"}  # a field, if another column says the splits
 _LABEL = "target"
-"""The field of a label whose column nobody named."""
+"""The field of a label whose column the user did not name."""
 
 _SPLIT_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
@@ -100,13 +100,13 @@ def read_list(path: Path, asked: Columns = USUAL) -> ListFile:
         ArgumentError: Its name does not end as that of a list, or it lacks a column that was named.
         NotPreparedError: There is no such file, or it cannot be read.
         PrepareError: pyarrow, which reads Parquet, is not installed.
-        SourceError: It is not a list: the message names lines and what is wrong with them.
+        SourceError: It is not a list; the message names the faulty lines.
     """
     return interpret(path.absolute(), *read_rows(path.absolute()), asked)
 
 
 def read_rows(path: Path) -> tuple[Table, Faults]:
-    """Read the cells of a list file, and what is wrong with its lines; raises as `read_list`."""
+    """Read the cells of a list file and its faults; raises as `read_list`."""
     ending = path.suffix.lower()
     if ending not in LIST_ENDINGS:
         raise ArgumentError(f"{path} is no list: its name must end with {', '.join(LIST_ENDINGS)}.")
@@ -219,7 +219,7 @@ def _splits(lines: Sequence[int], cells: Sequence[str], faults: Faults) -> dict[
 
 
 def _name_classes(fields: dict[str, ListField], named: Mapping[str, int], table: Table, faults: Faults) -> None:
-    """Name labels 0 to n - 1 by the column of class names, if there is one; it is no field then."""
+    """Name labels 0 to n - 1 by the column of class names, if there is one; the column then becomes no field."""
     target = next(iter(fields), None)
     if target is None or _CLASS_COLUMN not in fields or table.header[named[target]].lower() not in LABEL_COLUMNS:
         return

@@ -1,4 +1,4 @@
-"""The cells of a column → a field: classes, whole numbers, floats, several labels, text."""
+"""Convert the cells of a column to a field: classes, integers, floats, several labels, text."""
 
 import math
 import re
@@ -29,7 +29,7 @@ class ListField:
 
     Attributes:
         column: The header of its column.
-        spec: What the values are.
+        spec: The meaning of the values.
         values: N of them: an array [N, ...], or texts.
     """
 
@@ -45,7 +45,7 @@ class ListField:
         return replace(self, values=[values[number] for number in np.flatnonzero(keep).tolist()])
 
     def shown(self, name: str) -> str:
-        """Say what a field of this name is."""
+        """Describe the field, for the user to check."""
         names = "" if self.spec.names is None else f", {len(self.spec.names):,} names"
         column = "" if name == self.column else f" from {self.column!r}"
         return f"{name}{column} ({self.spec.kind}{names})"
@@ -61,10 +61,10 @@ class Cells:
 
     Attributes:
         column: The column's header.
-        what: What messages call its values: "label", or the header.
+        what: The word for its values in messages: "label", or the header.
         cells: N texts.
-        lines: Where each of them stands.
-        is_text: The table says that they are no numbers.
+        lines: The line of each text.
+        is_text: Whether the table's types say that they are not numbers.
     """
 
     column: str
@@ -74,9 +74,9 @@ class Cells:
     is_text: bool
 
     def numbers(self) -> NDArray[Any] | None:  # Any: of either dtype
-        """Return numbers, NaN where a cell is empty; None if some are none, or would lose digits.
+        """Return the numbers, NaN for empty cells; None if a cell is not a number, or would lose digits.
 
-        Numbers with zeros before them, such as postcodes, are names.
+        Numbers with leading zeros, such as postcodes, are names.
         """
         filled = [cell for cell in self.cells if cell]
         if self.is_text or not filled or not all(map(_NUMBER.fullmatch, filled)) or any(map(_PADDED.match, filled)):
@@ -89,7 +89,7 @@ class Cells:
         return np.array([float(cell or "nan") for cell in self.cells], np.float64)
 
     def field(self) -> ListField:
-        """Return the field of a column that is no target: numbers if all cells are some, else text."""
+        """Return the field of a column that is not a target: numbers if all cells are numbers, else text."""
         numbers = self.numbers()
         if numbers is None:
             return self._made(FieldSpec(FieldKind.TEXT), self.cells)
@@ -103,7 +103,7 @@ class Cells:
         """Return a target; without a kind it is a class, or a float if all cells are numbers, some with a fraction.
 
         Raises:
-            SourceError: Some cells are no such values; or there were faults before.
+            SourceError: A cell does not have that kind, or there were faults before.
         """
         is_float = kind is None and any(map(_FRACTION.search, self.cells)) and self.numbers() is not None
         if is_float or kind in (None, "class", "int"):
@@ -139,7 +139,7 @@ class Cells:
         return np.fromiter((number_of[cell] for cell in self.cells), np.int64, len(self.cells))
 
     def _classes(self, faults: Faults) -> ListField:
-        """Return whole numbers as they are; anything else as names with their places among the sorted ones."""
+        """Return integers unchanged; other cells become class names, numbered in sorted order."""
         if not self.is_text and all(map(_WHOLE.fullmatch, self.cells)):
             self._check_spellings(faults)
             return self._made(FieldSpec(FieldKind.CLASS), self._whole(faults))
@@ -149,7 +149,7 @@ class Cells:
         return self._made(FieldSpec(FieldKind.CLASS, names), labels)
 
     def _check_spellings(self, faults: Faults) -> None:
-        """Refuse texts that differ and stand for the same number: they may be two classes or one."""
+        """Refuse different texts for the same number: they may be one class or two."""
         first: dict[int, str] = {}
         reported: set[str] = set()
         for line, cell in zip(self.lines, self.cells, strict=True):

@@ -1,4 +1,4 @@
-"""Tables whose values have types (JSON lines, Parquet, pandas, Arrow, dicts) → columns of cells."""
+"""Convert tables with typed values (JSON lines, Parquet, pandas, Arrow, dicts) to columns of cells."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ _MISSING = ("NoneType", "NAType", "NaTType")  # None, and pandas's
 
 
 def from_rows(rows: Iterable[tuple[int, Mapping[Any, Any]]], faults: Faults) -> Table:
-    """Make a table of rows with their lines; what a row lacks is an empty cell."""
+    """Build a table from rows with their lines; missing values are empty cells."""
     table = Table()
     columns: dict[str, Column] = {}
     for line, row in rows:
@@ -41,10 +41,10 @@ def from_rows(rows: Iterable[tuple[int, Mapping[Any, Any]]], faults: Faults) -> 
 
 
 def _cell(value: Any) -> str:
-    """Write a value as a cell of a list file; a list as its items, separated by commas.
+    """Format a value as a cell of a list file; a list as its items, separated by commas.
 
     Raises:
-        ValueError: A cell cannot hold it.
+        ValueError: The value has no form as a cell.
     """
     value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
     if type(value).__name__ in _MISSING or value != value:  # NaN
@@ -83,7 +83,7 @@ def json_rows(data: bytes, faults: Faults) -> Iterator[tuple[int, Mapping[Any, A
 
 
 def has_paths(path: Path) -> bool:
-    """Whether a Parquet file is a table of paths: it has a column of texts with a usual name, and holds no bytes."""
+    """Whether a Parquet file is a table of paths: it has a text column with a usual name, and no bytes."""
     if not path.is_file() or not is_installed("pyarrow"):
         return False
     import pyarrow
@@ -120,10 +120,10 @@ def parquet_table(path: Path, faults: Faults) -> Table:
 
 
 def check_table(data: Any) -> None:
-    """Refuse what is no pandas or Arrow table, and no list of dicts.
+    """Refuse anything but a pandas or Arrow table or a list of dicts.
 
     Raises:
-        ArgumentError: It is none, or its columns have equal names.
+        ArgumentError: It is something else, or two columns have the same name.
     """
     if hasattr(data, "to_batches"):
         names = list(data.schema.names)
@@ -141,7 +141,7 @@ def check_table(data: Any) -> None:
 
 
 def object_table(data: Any, faults: Faults) -> Table:
-    """Read a table that `check_table` lets pass."""
+    """Read a table that passed `check_table`."""
     if hasattr(data, "to_batches"):
         return from_rows(enumerate(_batch_rows(data.to_batches())), faults)
     return from_rows(enumerate(data.to_dict("records") if hasattr(data, "to_dict") else data), faults)

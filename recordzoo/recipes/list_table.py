@@ -65,7 +65,7 @@ class Faults:
 
 
 class Column(list[str]):
-    """The cells of a column. Equal ones are one object, while there are few: a line then takes 8 bytes, not 100."""
+    """The cells of a column. While few cells are distinct, equal ones share an object: 8 bytes a line, not 100."""
 
     def __init__(self) -> None:
         self._shared: dict[str, str] = {}
@@ -81,7 +81,7 @@ class Table:
     """Columns of cells under their names, and the line on which each row begins.
 
     Attributes:
-        texts: Columns of values that are no numbers, whatever they look like: the table has types.
+        texts: Columns that the table's types declare as text, even if they look like numbers.
     """
 
     header: list[str] = field(default_factory=list)
@@ -120,7 +120,7 @@ def check_encoding(data: bytes, faults: Faults) -> None:
     """Refuse a list that is not UTF-8.
 
     Raises:
-        SourceError: It is not; the message names the lines.
+        SourceError: It is not UTF-8; the message names the lines.
     """
     encoding = next((name for mark, name in _OTHER_MARKS if data.startswith(mark)), None)
     if encoding is not None:
@@ -139,7 +139,7 @@ def check_encoding(data: bytes, faults: Faults) -> None:
 
 
 def text_of(data: bytes, newline: str | None) -> io.TextIOWrapper:
-    """Read a list's text piece by piece, without the mark that some editors put at its start."""
+    """Read a list's text in pieces, without the byte order mark of some editors."""
     return io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline=newline)
 
 
@@ -161,7 +161,7 @@ def _plain(data: bytes, faults: Faults) -> Table:
 
 
 def _with_header(data: bytes, separator: str, faults: Faults) -> Table:
-    """Read a table whose first line names the columns; blank lines are passed over."""
+    """Read a table whose first line names the columns; blank lines are skipped."""
     table = Table()
     for line, cells in _cells(data, separator, faults):
         if table.header:

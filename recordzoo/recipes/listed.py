@@ -19,15 +19,15 @@ from recordzoo.recipes.class_folders import files_under
 from recordzoo.recipes.declared import DeclaredRecipe
 
 Files = tuple[str, tuple[str, ...]]
-"""The files of a blob field: the folder they are under, with a "/" at its end, and their endings, in lower case."""
+"""The files of a blob field: their folder, with a final "/", and their extensions, in lower case."""
 
 
 class ListedRecipe(DeclaredRecipe):
     """A recipe for which subclasses define the lists, the files and the table.
 
     Attributes:
-        encodings: The encoding of each blob field that holds something else than images.
-        needs_lists: Whether a tree without any of the lists is no tree of the dataset.
+        encodings: The encoding of each blob field that does not contain images.
+        needs_lists: Whether a tree must have at least one of the lists.
     """
 
     needs_lists: ClassVar[bool] = True
@@ -36,23 +36,23 @@ class ListedRecipe(DeclaredRecipe):
     @property
     @abstractmethod
     def lists(self) -> Sequence[str]:
-        """Patterns of the names of lists, as `fnmatch` has them."""
+        """Patterns (`fnmatch`) of the names of lists."""
 
     @property
     @abstractmethod
     def files(self) -> Mapping[str, Files]:
-        """For each blob field where its files are; "image" is one of them."""
+        """The files of each blob field, including "image"."""
 
     @abstractmethod
     def table(self, keys: Mapping[str, Sequence[str]], lists: "Lists") -> Table:
         """Return the table: names, targets and splits, from the lists.
 
         Args:
-            keys: For each blob field its files, relative to their folder.
+            keys: The files of each blob field, relative to their folder.
             lists: The lists.
 
         Raises:
-            SourceError: A list lacks what it must have.
+            SourceError: A list lacks required data.
         """
 
     @property
@@ -101,7 +101,7 @@ class Lists:
     """The lists of a dataset. Access to a missing list raises `SourceError`.
 
     Attributes:
-        contents: Those that are there, by their names.
+        contents: The existing lists by name.
     """
 
     def __init__(self, dataset: str, contents: Mapping[str, bytes]) -> None:
@@ -116,7 +116,7 @@ class Lists:
         return name in self.contents
 
     def lines(self, name: str) -> list[str]:
-        """Return the lines of a list, without those that are empty."""
+        """Return the non-empty lines of a list."""
         return [line for _, line in self._numbered(name)]
 
     def rows(
@@ -126,9 +126,9 @@ class Lists:
 
         Args:
             name: The list.
-            separator: What is between two columns; None: spaces and tabs.
-            columns: How many columns each line must have; None: any number.
-            cuts: Into how many columns and a rest a line is cut; -1: everywhere.
+            separator: The text between two columns; None: spaces and tabs.
+            columns: Required number of columns; None: any number.
+            cuts: Maximum number of cuts of a line; the rest is one column. -1: no limit.
 
         Raises:
             SourceError: A line has another number of columns, or is not UTF-8: the message names it.
@@ -176,7 +176,7 @@ class Row(list[str]):
         """Return the numbers of the columns from `start` on.
 
         Raises:
-            SourceError: A column is no number; the message names file and line.
+            SourceError: A column is not a number; the message names file and line.
         """
         try:
             return [float(cell) for cell in self[start:]]
@@ -194,7 +194,7 @@ def integer(cell: str | bytes, where: str, line: int, bits: int = 64) -> int:
         bits: The size of the array's type that the integer must fit.
 
     Raises:
-        SourceError: The text is no integer, or a too large one; the message names file and line.
+        SourceError: The text is not an integer, or too large; the message names file and line.
     """
     most = 1 << bits - 1
     try:

@@ -47,8 +47,8 @@ class ListRecipe(Recipe):
             shards read front to back give a mixture. The record set's order stays that of the list.
         layout: What else was asked for that shows in the result (``num_shards``, ``shard_bytes``); it is kept.
         columns: The columns that the user named.
-        skips_missing: Leave out rows whose files are not there.
-        data: A table in memory, which stands for the list; `root` only says which directory its paths are relative to.
+        skips_missing: Skip rows whose files are missing.
+        data: A table in memory in place of the list; `root` only gives the directory for its relative paths.
     """
 
     kind = dataset = SetKind.LIST
@@ -99,7 +99,7 @@ class ListRecipe(Recipe):
         return command("prepare", root, *self._columns.words())
 
     def read(self, root: Path) -> ListFile:
-        """Read the list, with the rows whose files are not there.
+        """Read the list, including rows whose files are missing.
 
         Raises:
             ArgumentError, NotPreparedError, PrepareError, SourceError: As `read_list`.
@@ -108,7 +108,7 @@ class ListRecipe(Recipe):
         return interpret(path, *self._rows(path), self._columns)
 
     def digest(self, root: Path) -> str:
-        """Return the digest of the list's cells, whatever is made of them; raises as `read`."""
+        """Return the digest of the list's cells, whatever their roles; raises as `read`."""
         table, faults = self._rows(root.absolute())
         faults.raise_if_any()
         return digest_of(table)

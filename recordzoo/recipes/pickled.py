@@ -64,14 +64,14 @@ class Class:
 
 
 def _encode(text: str, encoding: str = "") -> bytes:
-    """Stand in for `_codecs.encode`, by which protocols 0 to 2 write bytes."""
+    """Stand in for `_codecs.encode`, with which protocols 0 to 2 write bytes."""
     if type(text) is not str or encoding not in ("latin1", "latin-1"):
         raise pickle.UnpicklingError("it encodes something else than bytes")
     return text.encode("latin-1")
 
 
 def _no_bytes(*arguments: object) -> bytes:
-    """Stand in for `bytes`, by which protocols 0 to 2 write b""."""
+    """Stand in for `bytes`, with which protocols 0 to 2 write b""."""
     if arguments:
         raise pickle.UnpicklingError("it makes bytes of something")
     return b""
@@ -82,7 +82,7 @@ def _class(*arguments: object) -> object:
 
 
 def reconstructed(made: object, base: object = None, state: object = None) -> PickledObject:
-    """Stand in for `copyreg._reconstructor`, by which protocols 0 and 1 make an object."""
+    """Stand in for `copyreg._reconstructor`, with which protocols 0 and 1 create an object."""
     if not isinstance(made, Class) or not isinstance(base, Class) or state is not None:
         raise pickle.UnpicklingError("it makes an object that is more than its attributes")
     return PickledObject(made.name)

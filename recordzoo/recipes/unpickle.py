@@ -38,7 +38,7 @@ def unpickle(
         dicts: Whether it may hold dicts, too, with strings as keys.
         text: Whether Python 2's strings are text (Latin-1); bytes otherwise.
         objects: Whether it may hold objects that consist of attributes (as `PickledObject`); and dicts, too.
-        most: How many instructions it may have.
+        most: Maximum number of instructions.
 
     Raises:
         pickle.UnpicklingError: It is not a pickle, or needs anything else, which the message names.
@@ -135,7 +135,7 @@ class _Machine:
         return Function(name, reconstructed) if name in RECONSTRUCTORS else Class(name)
 
     def _make(self, name: str, argument: Any) -> None:
-        """Make an object of a class, without arguments: INST names the class, the others have it on the stack."""
+        """Create an object of a class without arguments: INST names the class, the others have it on the stack."""
         if name == "NEWOBJ":
             made, arguments = self._top(2)
             del self._stack[-2:]
@@ -150,7 +150,7 @@ class _Machine:
         self._stack.append(PickledObject(made.name))
 
     def _count(self, *arguments: Any) -> None:
-        """Count the texts that a function makes bytes of."""
+        """Count the characters that a function converts to bytes."""
         self._left_bytes -= sum(len(each) for each in arguments if isinstance(each, str))
         if self._left_bytes < 0:
             raise pickle.UnpicklingError("it copies more than it holds")

@@ -1,4 +1,4 @@
-"""The stored values of several record sets as one source, each once, in the order in which they are stored."""
+"""The stored values of several record sets as one source, each once, in storage order."""
 
 import functools
 import hashlib
@@ -18,14 +18,14 @@ from recordzoo.recipes.variants.source import FieldValues, StoredValue, field_va
 from recordzoo.records.reader import RecordReader
 
 _HINTED = 64
-"""So many values are announced at once: of a set at a URL they are fetched together."""
+"""Number of values hinted at once: from a URL they are fetched together."""
 
 SlotEntry = tuple[int, str, str, int, int]
 """A stored value: part, field, name, position in that part's set, size in bytes."""
 
 
 def distinct_names(parts: Sequence[SetPart], *, first_stay: bool = False) -> list[list[str]]:
-    """Return the names of each part's records; one that several parts have gets the part's name in front.
+    """Return the names of each part's records; duplicates across parts get the part's name as prefix.
 
     Args:
         parts: The parts.
@@ -98,7 +98,7 @@ class CombinedSource(SizedSource):
 
     @functools.cached_property
     def _order(self) -> list[tuple[int, str, int]]:
-        """Part, field and number of all values: part by part, as they are stored."""
+        """Part, field and number of all values: part by part, in storage order."""
         found: list[tuple[int, str, int]] = []
         for number, fields in enumerate(self.values):
             numbered = [(number, field, value) for field, each in fields.items() for value in range(len(each.keys))]
@@ -141,7 +141,7 @@ class CombinedUnit:
 
     @property
     def stamp(self) -> str:
-        """See `Unit`: the sets' digests, of which the source's fingerprint consists, tell of any change."""
+        """Return "": the source's fingerprint, of the sets' digests, detects any change."""
         return ""
 
     def members(self) -> Iterator[Member]:

@@ -1,4 +1,4 @@
-"""Records → train and val: by chance, with the same share of each class; groups stay together."""
+"""Split records into train and val at random, with the same share of each class; groups stay together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ TRAIN, VAL = "train", "val"
 
 @dataclass(frozen=True)
 class Division:
-    """How a set's records are divided; as a `Change` of a set.
+    """A division of a set's records into train and val; a `Change`.
 
     Attributes:
         val: The share of val, between 0 and 1.
@@ -77,7 +77,7 @@ def _draws(count: int, seed: int) -> NDArray[np.uint64]:
 
 
 def _stratified(labels: NDArray[np.int64], draws: NDArray[np.uint64], share: float) -> NDArray[np.bool_]:
-    """Choose the same share of each class; what is over goes to the classes that lack most."""
+    """Choose the same share of each class; the remainder goes to the classes that lack most."""
     _, classes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     exact = counts * share
     quota = np.floor(exact).astype(np.int64)
@@ -93,7 +93,7 @@ def _stratified(labels: NDArray[np.int64], draws: NDArray[np.uint64], share: flo
 def _grouped(
     labels: NDArray[np.int64], groups: NDArray[np.int64], draws: NDArray[np.uint64], share: float
 ) -> NDArray[np.bool_]:
-    """Choose whole groups, large ones first, as long as each brings the classes' counts nearer to their share."""
+    """Choose whole groups, large ones first, while each moves the classes' counts closer to their share."""
     _, classes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     wanted = counts * share
     sizes = np.bincount(groups)

@@ -84,9 +84,9 @@ class VariantRecipe(Recipe):
     """The records of another recipe, with its images converted.
 
     Args:
-        inner: How the records are made: out of raw data, or of the original record set.
-        wanted: What is stored of the images.
-        original: Where the original record set is, or would be; the variant lies beside it.
+        inner: The recipe of the records, from raw data or from the original record set.
+        wanted: The size and format of the stored images.
+        original: The path of the original record set, which may not exist; the variant is beside it.
     """
 
     def __init__(self, inner: Recipe, wanted: Variant, original: Path) -> None:

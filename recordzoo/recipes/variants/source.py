@@ -1,4 +1,4 @@
-"""A record set as a source: its stored values, each once, in the order in which they are stored."""
+"""A record set as a source: its stored values, each once, in storage order."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence

@@ -9,7 +9,7 @@ from recordzoo.errors import ArgumentError
 
 DEFAULT_QUALITY = 90
 MAX_SIDE = 65_500
-"""More a JPEG cannot have."""
+"""JPEG's maximum."""
 
 # Bytes that a pixel takes, a little more than on photographs of ImageNet (docs/variants.md).
 _BYTES_PER_PIXEL = {"jpeg": 0.36, "png": 2.0, "webp": 0.33, "raw": 3.0}
@@ -107,7 +107,7 @@ class Variant:
         return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in given.items())
 
     def to_json(self) -> dict[str, JSON]:
-        """What the manifest says of it."""
+        """Return the entry for the manifest."""
         return asdict(self)
 
     def size_of(self, width: int, height: int) -> tuple[int, int]:
@@ -123,7 +123,7 @@ class Variant:
         return (short, long) if width <= height else (long, short)
 
     def estimated_bytes(self, size_bytes: int) -> int:
-        """Return about how many bytes are stored of a photograph whose JPEG has `size_bytes`; rather more than less."""
+        """Estimate, on the high side, the stored size of a photograph whose JPEG has `size_bytes`."""
         pixels = largest = size_bytes / _ORIGINAL_BYTES_PER_PIXEL
         if self.short_side is not None:
             largest = self.short_side**2 * _ASPECT
