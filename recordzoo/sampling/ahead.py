@@ -95,7 +95,7 @@ class _ShardPlan:
         return ordered
 
     def has_room(self, shards: list[int]) -> bool:
-        """Whether the cache can hold shards in addition to those needed before them; always True for one more."""
+        """Whether the cache can hold shards in addition to those needed before them. A single shard always has room."""
         needed = {*self._last, *shards}
         return sum(self._sizes[shard] for shard in needed) <= self._budget or len(needed) <= 1
 

@@ -89,7 +89,7 @@ def read_one(plan: Plan, transform: Any) -> Plan:
 
 
 def customized(transform: Any) -> str:
-    """Name the method that a user replaced on this object, which may change its behaviour; "" if none."""
+    """Say what a user changed on this object: a replaced method or a hook; "" if nothing."""
     if replaced := [name for name in vars(transform) if callable(getattr(type(transform), name, None))]:
         return f"its {replaced[0]} was replaced"
     has_hooks = any(getattr(transform, name, None) for name in ("_forward_hooks", "_forward_pre_hooks"))
