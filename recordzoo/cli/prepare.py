@@ -230,7 +230,7 @@ def prepare(
 def _prepare_all(wanted: Sequence[Target], options: "Options", dask: str | None, *, as_json: bool) -> None:
     """Prepare one after another; one that fails does not stop the others.
 
-    Of a dataset of several parts, those are prepared whose files are there or may be fetched.
+    Of a dataset of several parts, only the parts whose files are there or may be fetched are prepared.
 
     Raises:
         Exception: The error of the first that could not be prepared, after all others were tried.
@@ -340,7 +340,7 @@ def _look_ahead(wanted: Sequence[Target], options: "Options") -> dict[str, Recor
     """Find, before the work starts, what will not fit, and the parts of whole datasets that cannot be had.
 
     Returns:
-        Why each of those parts cannot be had, by its label; empty if that goes for all parts, or if one was named:
+        Why each of those parts cannot be had, by its label; empty if all parts are such, or if one part was named:
         then preparing the first of them says so.
     """
     outlooks = look_ahead(wanted, options)

@@ -23,7 +23,7 @@ class Plan:
         pointwise: Operations on the values after the steps.
         size: Height and width of the result; None if images differ in size.
         rest: The first unknown transform and those after it; they run as written.
-        ending: A plan for a suffix of known transforms, if there is one.
+        ending: A plan for the known transforms at the end of `rest`, if there are any.
         erases: Whether boxes of the finished values are erased.
         fused: The transforms that the steps were read from.
         reason: Why the first transform of `rest` is unknown.
