@@ -46,7 +46,7 @@ about a dataset comes from its file::
     md5 = "..."                             # and/or sha256: a file that has one of the two is accepted
     unconfirmed = true                      # the md5 is known from one loader and its copies: a mismatch only warns
     needs_terms = false
-    optional = false                        # true: the part is also prepared without it; what needs the file is left out
+    optional = false                        # true: the part is also prepared without it
 
 To add a dataset, add such a file (`docs/add-a-dataset.md`). Nothing else refers to it.
 """
