@@ -1,8 +1,9 @@
 """`transforms=` on any record set with boxes or masks: the samples of torchvision's wrapped classes."""
 
+import io
 import json
 import pickle
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,59 @@ def test_stored_masks_are_a_key_of_the_target(tmp_path: Path) -> None:
         assert target["masks"].dtype == torch.uint8
         assert target["boxes"].canvas_size == (20, 20)
         assert target["image_id"] == i
+
+
+OWN = [
+    {
+        "boxes": torch.tensor([[1.5, 2, 20, 25], [0, 0, 40 + i, 30]])[: i % 3],
+        "labels": torch.tensor([1, 0])[: i % 3],
+        "masks": torch.arange(2 * 30 * (40 + i)).reshape(2, 30, 40 + i)[: i % 3].to(torch.uint8),
+    }
+    for i in range(5)
+]
+
+
+def by_dict_target(path: Path) -> Path:
+    pairs = [(jpeg(picture(i, 40 + i, 30)), target) for i, target in enumerate(OWN)]
+    return recordzoo.convert(pairs, path, classes=["cat", "dog"])
+
+
+def by_kinds(path: Path) -> Path:
+    samples = [
+        {"image": jpeg(picture(i, 40 + i, 30)), **{name: value.numpy() for name, value in target.items()}}
+        for i, target in enumerate(OWN)
+    ]
+    return recordzoo.convert(samples, path, classes=["cat", "dog"], kinds=dict.fromkeys(OWN[0], "raw"))
+
+
+@pytest.mark.parametrize("way", [by_dict_target, by_kinds])
+@pytest.mark.parametrize("name", ["geometry", "nothing"])
+def test_converted_sets_give_what_v2_makes_of_their_boxes(
+    way: Callable[[Path], Path], name: str, tmp_path: Path
+) -> None:
+    transforms = v2.Compose(CHAINS[name])
+    right = []
+    for i, target in enumerate(OWN):
+        boxes = tv_tensors.BoundingBoxes(target["boxes"], format="XYXY", canvas_size=(30, 40 + i))  # type: ignore[call-overload]
+        image = Image.open(io.BytesIO(jpeg(picture(i, 40 + i, 30)))).convert("RGB")
+        whole = {"image_id": i, "boxes": boxes, "masks": tv_tensors.Mask(target["masks"]), "labels": target["labels"]}
+        right.append(transforms(image, whole))
+    dataset = recordzoo.open(way(tmp_path / "own.records"), transforms=transforms)
+    assert dataset.classes == ["cat", "dog"]
+    assert_same(list(dataset), right)
+    loader = RecordLoader(dataset, 2, collate_fn=listed, num_workers=0)
+    assert_same([sample for batch in loader for sample in batch], right)
+
+
+def test_a_converted_sample_without_objects_has_none(tmp_path: Path) -> None:
+    """None, and a key that is not there, are no boxes."""
+    pairs = [(jpeg(picture(0, 40, 30)), target) for target in (OWN[2], None, {"boxes": OWN[2]["boxes"]})]
+    dataset = recordzoo.open(recordzoo.convert(pairs, tmp_path / "own.records"), transforms=v2.Resize((15, 20)))
+    found = [target for _, target in dataset]
+    assert [tuple(each["boxes"].shape) for each in found] == [(2, 4), (0, 4), (2, 4)]
+    assert [len(each["labels"]) for each in found] == [2, 0, 0]
+    assert [tuple(each["masks"].shape) for each in found] == [(2, 15, 20), (0, 15, 20), (0, 15, 20)]
+    assert found[0]["boxes"][0].tolist() == [0.75, 1, 10, 12.5]
 
 
 def test_target_type_names_the_keys(records: Path) -> None:

@@ -159,7 +159,7 @@ def _check_same(place: Path, recipe: SampleRecipe) -> None:
         problem = f"other records than this {recipe.metadata['origin']}"
     elif (names, held.get("kinds")) != (list(recipe.schema.names), recipe.metadata["kinds"]):
         problem = f"these samples with other fields or kinds: {names}"
-    elif manifest.classes != recipe.classes:
+    elif (manifest.classes or manifest.object_classes) != recipe.classes:
         problem = "these samples with other classes"
     else:
         return

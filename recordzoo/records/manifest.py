@@ -16,6 +16,9 @@ from recordzoo.system.names import is_device
 
 FORMAT = "recordzoo"
 VERSION = 1
+OBJECT_LABELS = "labels"
+"""The field with the classes of the objects in an image."""
+
 ORIGINAL = "original"
 """The variant of a record set that stores images untouched."""
 MANIFEST_NAME = "manifest.json"
@@ -145,6 +148,12 @@ class Manifest:
     def classes(self) -> tuple[str, ...] | None:
         """Class names of the default target in label order, or None."""
         spec = self.fields.get(self.default_target or "")
+        return spec.names if spec is not None and spec.kind is FieldKind.CLASS else None
+
+    @property
+    def object_classes(self) -> tuple[str, ...] | None:
+        """Class names of the objects in the images, or None."""
+        spec = self.fields.get(OBJECT_LABELS)
         return spec.names if spec is not None and spec.kind is FieldKind.CLASS else None
 
     @property

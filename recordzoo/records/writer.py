@@ -17,6 +17,7 @@ from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import (
     MANIFEST_NAME,
     NAME_PATTERN,
+    OBJECT_LABELS,
     ORIGINAL,
     ArraySpec,
     BlobSpec,
@@ -131,6 +132,8 @@ def _fields(contents: SetContents) -> tuple[str | None, dict[str, FieldSpec]]:
     target = contents.default_target or next((name for name in (*labels, *_TARGETS) if name in fields), None)
     if target is not None and contents.classes is not None and _is_label(contents.arrays.get(target)):
         fields[target] = FieldSpec(FieldKind.CLASS, tuple(contents.classes))
+    elif contents.classes is not None and fields.get(OBJECT_LABELS) == FieldSpec(FieldKind.INT):
+        fields[OBJECT_LABELS] = FieldSpec(FieldKind.CLASS, tuple(contents.classes))
     return target, fields
 
 
