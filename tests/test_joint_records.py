@@ -313,3 +313,20 @@ def test_polygons_need_a_package_and_say_so(records: Path, monkeypatch: pytest.M
     found = find_objects(RecordReader(records))
     with pytest.raises(PrepareError, match="pycocotools, which is not installed"):
         found.masks_of(1, SIZES[1])
+
+
+def test_a_mask_of_another_size_is_refused_as_by_v2(tmp_path: Path) -> None:
+    samples = [
+        {
+            "image": jpeg(picture(i, 40, 30)),
+            "boxes": np.ones((1, 4), np.float32),
+            "masks": np.zeros((1, 15, 20), np.uint8),
+        }
+        for i in range(2)
+    ]
+    path = recordzoo.convert(samples, tmp_path / "own.records", kinds={"boxes": "raw", "masks": "raw"})
+    dataset = recordzoo.open(path, transforms=v2.RandomCrop(8))
+    ours = RecordLoader(dataset, 2, collate_fn=listed, num_workers=0)
+    for loader in (DataLoader(dataset, 2, collate_fn=listed), ours):
+        with pytest.raises(ValueError, match="multiple HxW"):
+            next(iter(loader))

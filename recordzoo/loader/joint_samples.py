@@ -29,7 +29,7 @@ class JointMaker(SampleMaker):
         image, target = leaf.sample(index)
         seeding, draws = functools.partial(self.seeding, piece, number), piece.draws[number].tolist()
         frame = frame_of(image)
-        if frame is None or not leaf.plan.takes(target):
+        if frame is None or not leaf.plan.takes(target, (frame.height, frame.width)):
             plain = leaf.as_plain(image, index)
             with seeding(), leaf.noting(index):
                 sample: tuple[Any, Any] = leaf.plan.transforms(plain, target)

@@ -63,9 +63,20 @@ class JointPlan:
         """Whether no joint transform and no `target_transform` runs as written."""
         return not self.rest and (self.is_joint or not self.of_target)
 
-    def takes(self, target: Any) -> bool:
-        """Whether the loader can transform a target: v2 would transform an image in it like the sample's image."""
-        return not self.is_joint or not any(isinstance(leaf, _IMAGES) for leaf in pytree.tree_leaves(target))
+    def takes(self, target: Any, size: tuple[int, int]) -> bool:
+        """Whether the loader can transform a target.
+
+        v2 would transform an image in the target like the sample's image, and refuses a mask of another size.
+
+        Args:
+            target: The target.
+            size: Height and width of the image.
+        """
+        leaves = pytree.tree_leaves(target) if self.is_joint else ()
+        return not any(
+            isinstance(leaf, _IMAGES) or (isinstance(leaf, tv_tensors.Mask) and tuple(leaf.shape[-2:]) != size)
+            for leaf in leaves
+        )
 
     def decide(self, frame: Frame, target: Any, draws: Draws) -> tuple[list[Action], Any]:
         """Decide the actions on an image, and transform its target.
