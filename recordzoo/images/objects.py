@@ -11,6 +11,7 @@ from recordzoo.base.packages import need
 from recordzoo.errors import CorruptRecordError
 from recordzoo.images.pictures import open_picture
 from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
+from recordzoo.records.manifest import OBJECT_LABELS
 from recordzoo.records.reader import RecordReader
 
 _OWN_BOXES = FieldSpec(FieldKind.BOXES, None, BoxFormat.XYXY)
@@ -161,7 +162,7 @@ def find_objects(reader: RecordReader) -> Objects:
         reader,
         boxes or ("" if is_column else named("boxes", *_NUMBERS)),
         spec,
-        named("labels", FieldKind.CLASS, *_NUMBERS),
+        named(OBJECT_LABELS, FieldKind.CLASS, *_NUMBERS),
         next((name for name in masks if name != whole), "") or named("masks", FieldKind.IMAGE, *_NUMBERS),
         named("annotations", FieldKind.JSON) if boxes else "",
         whole or named("mask", FieldKind.IMAGE, FieldKind.INT),
