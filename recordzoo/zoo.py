@@ -167,7 +167,8 @@ def open(data: str | os.PathLike[str], root: str | os.PathLike[str] = ".", **arg
     Args:
         data: The record set's directory or URL; or the name of a dataset that is prepared ("cub200", "imagenet.val").
         root: Of a name: where its record sets are.
-        **arguments: Arguments of the class: ``transform``, ``split``, ... Those that choose a record set (``year`` of
+        **arguments: Arguments of the class: ``transform``, ``split``, ...; of own data also ``transforms``, which get
+            an image with its boxes and masks, as `RecordDataset` says. Those that choose a record set (``year`` of
             VOC, ``split`` of ImageNet) are known. Of several classes (VOC) the first is taken.
 
     Returns:

@@ -420,7 +420,7 @@ def _prepare(target: Target, options: "Options") -> dict[str, Any]:
 
 
 def _read_as(target: Target, reader: "RecordReader") -> str:
-    """Return as what the raw data was read: "dataset", "classes", "flat", "list", "set", "dataset", or a format."""
+    """Return how the raw data was read: "dataset", "classes", "flat", "list", "set", "coco", ..., or a format."""
     if target.kind != "foreign":
         return "classes" if target.kind == "tree" else str(target.settings.get("format", target.kind))
     return reader.manifest.dataset

@@ -136,7 +136,7 @@ class Encoded:
         if plan.kind == "array":
             if array is None or array.dtype.str != plan.dtype or array.shape != plan.shape:
                 raise _uneven(plan, value, array, key)
-            self.row[plan.name] = array.copy()  # whoever gave it may put the next sample's numbers into it
+            self.row[plan.name] = array.copy()  # the caller may reuse the array for the next sample
         elif array is None or (array.dtype.str, array.ndim) != (plan.dtype, len(plan.shape)):
             if plan.kind == "pixels" and is_picture(value):
                 raise _no_picture(plan, value, key)

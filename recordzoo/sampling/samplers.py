@@ -33,7 +33,7 @@ class RecordSampler(DistributedSampler[int]):
             datasets and for a `Subset` or `ConcatDataset` of them.
         shuffle: True permutes all samples, without a list of them. "block" permutes blocks of samples that are stored
             together and mixes those of a window: for data larger than memory, on disks that seek. False: in the order
-                of the dataset.
+            of the dataset.
         seed: Determines the order, together with the epoch; the same on all ranks.
         num_replicas: Number of ranks. Default: that of `torch.distributed` when an epoch begins; 1 without it.
         rank: This rank, from 0. Default: likewise.
