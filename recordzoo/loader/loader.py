@@ -99,8 +99,8 @@ class RecordLoader(DataLoader[Any]):
             For example v2's `MixUp` or `CutMix`.
         on_error: "skip": leave out samples that cannot be read or decoded. Batches get smaller, never fewer. The number
             of skipped samples is logged at the end of an epoch, and is in `state_dict`.
-        weights, weights_by, num_samples, replacement, classes_per_batch, samples_per_class: As in `RecordSampler`. The
-        product of the last two is the batch size.
+        weights, weights_by, num_samples, replacement, classes_per_batch, samples_per_class: As in `RecordSampler`.
+            The product of the last two is the batch size.
 
     Raises:
         ArgumentError: A value is invalid or contradicts another one.
