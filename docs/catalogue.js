@@ -4,7 +4,8 @@
 (function () {
   "use strict";
 
-  const FILTERS = [["task", "Task"], ["license", "License"], ["obtained", "How it is obtained"]];
+  const FILTERS = [["task", "Task"], ["license", "License"], ["obtained", "How it is obtained"],
+    ["size", "Download at most"], ["checked", "Checked with"]];
 
   function element(name, properties, ...children) {
     const made = Object.assign(document.createElement(name), properties);
@@ -21,8 +22,8 @@
   }
 
   function select(rows, name) {
-    const known = [...new Set(rows.flatMap((row) => values(row, name)))];
-    known.sort((a, b) => a.localeCompare(b, "en", { sensitivity: "base" }));
+    const known = [...new Set(rows.flatMap((row) => values(row, name)))].filter(Boolean);
+    known.sort((a, b) => a.localeCompare(b, "en", { sensitivity: "base", numeric: true }));
     const options = known.map((value) => element("option", { value }, value));
     return element("select", { id: `catalogue-${name}` }, element("option", { value: "" }, "any"), ...options);
   }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from recordzoo import catalogue
 from recordzoo.catalogue import Entry
+from recordzoo.catalogue.search import fitting
 from recordzoo.custom.nearby import no_set
 from recordzoo.custom.targets import Reading, Target, check_reading, find_dataset, is_name, resolve
 from recordzoo.errors import ArgumentError, ManifestError
@@ -20,15 +21,37 @@ if TYPE_CHECKING:
     from recordzoo.families.base import ZooDataset
 
 
-def list_datasets() -> list[str]:
-    """List the names of the datasets that recordzoo knows, sorted.
+def list_datasets(
+    *words: str,
+    task: str = "",
+    license: str = "",
+    obtained: str = "",
+    checked: str = "",
+    max_bytes: int | None = None,
+) -> list[str]:
+    """List the names of the datasets that recordzoo knows, sorted; with arguments, of those that fit all of them.
+
+    Args:
+        *words: Words in the name, title, summary, task or class names.
+        task: A word in the task: "detection".
+        license: Words in the license: "mit", "cc by".
+        obtained: How the raw files are had: "download", "terms" (accepted first), "partly" (rest by hand) or "by-hand".
+        checked: How the recipe was checked: "bytes", "lists" or "layout".
+        max_bytes: The largest download in bytes. A dataset of unknown size does not fit.
+
+    Raises:
+        ArgumentError: `obtained` or `checked` is none of its values.
 
     Examples:
         >>> import recordzoo
         >>> "cub200" in recordzoo.list_datasets()
         True
+        >>> recordzoo.list_datasets("flowers", task="classification", max_bytes=10**9)
+        ['flowers102']
     """
-    return catalogue.names()
+    entries = map(catalogue.entry, catalogue.names())
+    found = fitting(entries, words, task=task, license=license, obtained=obtained, checked=checked, max_bytes=max_bytes)
+    return [entry.name for entry in found]
 
 
 def info(name: str) -> Entry:

@@ -11,9 +11,11 @@ import pytest
 
 from recordzoo import catalogue
 from recordzoo.catalogue import Layout
+from recordzoo.catalogue.costs import CONVERT_SPEED, Costs
 from recordzoo.catalogue.parse import parse
 from recordzoo.cli import info as cli_info
 from recordzoo.errors import ArgumentError
+from recordzoo.preparing import Options, describe, locate
 from recordzoo.recipes.declared import dataset_recipe
 
 GOOD = """
@@ -65,6 +67,7 @@ def test_every_entry_is_whole(name):
     for text in (entry.title, entry.summary, entry.license, entry.citation):
         assert text.strip() == text
         assert text
+    assert entry.license_source, "say where the license was read, or looked for in vain"
     assert entry.homepage.startswith(("https://", "http://"))
     assert entry.splits or entry.images
     assert all(split.count > 0 for split in entry.splits)
@@ -154,6 +157,40 @@ def test_a_size_is_exact_or_about_or_not_known():
     assert "birds.tgz, size not known" in cli_info.describe(unknown)
     assert cli_info.entry_document(unknown)["size_bytes"] is None
     assert parse("birds", GOOD).is_size_exact
+
+
+def test_costs_are_those_of_a_dry_run(tmp_path):
+    """`describe` knows each record set; what is downloaded for several of them is there once."""
+    for name in catalogue.names():
+        entry = catalogue.entry(name)
+        outlooks = [
+            describe(locate(dataset_recipe(name, part), tmp_path, Options.of({}, "test")))
+            for part in entry.default_parts
+        ]
+        records = [outlook.records_bytes for outlook in outlooks]
+        if entry.size_bytes is None:
+            assert entry.costs == Costs()
+            assert None in records
+            assert "disk:      unknown\ntime:      unknown\n" in cli_info.describe(entry)
+            continue
+        assert entry.costs.kept_bytes == sum(records)
+        assert entry.costs.needed_bytes == sum(records) + entry.size_bytes
+        seconds = sum(outlook.raw_bytes for outlook in outlooks) / CONVERT_SPEED
+        assert entry.costs.convert_seconds == pytest.approx(seconds, abs=0.05)
+
+
+def test_info_says_what_it_costs():
+    birds = parse("birds", GOOD.replace("size_bytes = 10", "about_bytes = 9_000_000_000"))
+    told = cli_info.describe(birds)
+    assert "disk:      about 18 GB for the record sets; 27 GB while preparing, with the raw files\n" in told
+    assert "time:      about 2 min 18 s to convert on one core: an estimate, at 130 MB/s of raw data\n" in told
+
+
+def test_info_says_where_the_license_was_read():
+    assert "license:   CC0\n" in cli_info.describe(parse("birds", GOOD))
+    read = parse("birds", GOOD.replace('"CC0"', '"Not stated by its authors."\nlicense_source = "None was found."'))
+    assert "license:   Not stated by its authors. Source: None was found.\n" in cli_info.describe(read)
+    assert cli_info.entry_document(read)["license_source"] == "None was found."
 
 
 def test_info_says_how_the_recipe_was_checked():

@@ -12,6 +12,7 @@ import recordzoo
 from docs.parts import code, dataset_page, fakes, overview, sheets
 from docs.parts.samples import describe, parts
 from recordzoo import catalogue
+from recordzoo.cli import info
 from recordzoo.cli.app import app
 from recordzoo.recipes.declared import DeclaredRecipe
 from tests.fakes.catalogued import catalogued
@@ -103,6 +104,9 @@ def test_a_page_without_fakes_has_all_that_is_declared(monkeypatch: pytest.Monke
         assert all(difference in page for difference in entry.differences)
         assert ("## How to get the files" in page) == (entry.obtained != "download" or bool(entry.instructions))
         assert code.prepare(entry) in page
+        assert f"| **disk** | {info.disk(entry)} |" in page
+        assert f"| **time** | {info.duration(entry)} |" in page
+        assert entry.license_source.partition("http")[0] in page
 
 
 def test_values_are_described() -> None:
@@ -127,6 +131,9 @@ def test_the_table_has_the_values_that_are_sorted_and_filtered_by() -> None:
     (row,) = [line for line in overview.page_table().splitlines() if 'href="cub200/"' in line]
     assert '<td data-value="11788" data-number>11,788</td>' in row
     assert '<td data-value="200" data-number>200</td>' in row
+    assert 'data-size="10 GB|100 GB" ' in row
+    assert 'data-checked="layout" ' in row
     assert row.endswith(f"<td>{catalogue.entry('cub200').checked.by}</td></tr>")
     (row,) = [line for line in overview.page_table().splitlines() if 'href="nabirds/"' in line]
+    assert 'data-size="" ' in row
     assert '<td data-value="" data-number>?</td>' in row  # of unknown size: last, whichever the order

@@ -26,6 +26,8 @@ def names(*options: str) -> list[str]:
         (["--obtained", "terms"], "imagenet", "mnist"),
         (["--obtained", "download"], "mnist", "imagenet"),
         (["--obtained", "partly"], "lfw", "mnist"),
+        (["--license", "mit"], "eurosat", "cifar10_1"),
+        (["--checked", "lists"], "nabirds", "mnist"),
         (["--max-size", "100MB"], "eurosat", "cifar10"),
         (["--max-size", "1TB"], "cifar10", "usps"),  # the sizes of its files are not known
         (["--task", "classification", "--max-size", "20MB"], "mnist", "kmnist"),
@@ -43,6 +45,7 @@ def test_filters(options: list[str], has: str, lacks: str) -> None:
 def test_what_is_no_filter_is_an_error() -> None:
     for options, said in (
         (["--obtained", "never"], "download, terms, partly, by-hand"),
+        (["--checked", "list"], "--checked 'list' is none of bytes, lists, layout. Did you mean lists?"),
         (["--max-size", "big"], "--max-size 'big' is no size"),
         (["--root", "."], "needs --prepared"),
     ):

@@ -138,7 +138,7 @@ class TestCatalogue:
         it.page.get_by_role("button", name="Show all").click()
         assert self.names(it) == every
 
-    @pytest.mark.parametrize("filter", ["task", "license", "obtained"])
+    @pytest.mark.parametrize("filter", ["task", "license", "obtained", "size", "checked"])
     def test_a_filter_shows_those_with_its_value(self, visit, filter):
         it = visit("datasets/")
         control = it.page.locator(f"#catalogue-{filter}")

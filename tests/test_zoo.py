@@ -30,6 +30,15 @@ def test_datasets_are_listed_and_looked_up() -> None:
         recordzoo.info("cub-20")
 
 
+def test_datasets_are_chosen() -> None:
+    assert recordzoo.list_datasets("bird", task="parts", max_bytes=2 * 10**9) == ["cub200"]
+    assert recordzoo.list_datasets(license="CC0") == ["pcam"]
+    assert recordzoo.list_datasets(obtained="by-hand", checked="lists", task="parts") == ["nabirds"]
+    assert recordzoo.list_datasets("no such word") == []
+    with pytest.raises(recordzoo.errors.ArgumentError, match=r"^checked 'byte' is none of bytes, lists, layout"):
+        recordzoo.list_datasets(checked="byte")
+
+
 def test_a_record_set_is_verified(tmp_path: Path) -> None:
     path = tmp_path / "my.records"
     write_records(path, some_values(5))

@@ -8,7 +8,7 @@ from docs.parts.markdown import fenced, table
 from docs.parts.overview import OBTAINED
 from recordzoo.base.addresses import public_url
 from recordzoo.catalogue import Entry, FileFacts, entry
-from recordzoo.cli.info import checked, number, size
+from recordzoo.cli.info import checked, disk, duration, license, number, size
 from recordzoo.records.manifest import BlobSpec
 
 _BESIDE = ("names", "split-")  # array files that every record set has
@@ -53,11 +53,20 @@ def at_a_glance(facts: Entry) -> str:
         ("classes", number(facts.num_classes)),
         ("download", size(facts) if facts.known_bytes else "size not known"),
         ("obtained", OBTAINED[facts.obtained]),
-        ("license", facts.license),
+        ("disk", disk(facts)),
+        ("time", duration(facts)),
+        ("license", _license(facts)),
         ("checked", checked(facts)),
         ("in Python", ", ".join(f"[`{name}`](#recordzoo.{name})" for name in facts.class_names)),
     ]
     return table(("fact", ""), [(f"**{key}**", value) for key, value in rows if value != "-"])
+
+
+def _license(facts: Entry) -> str:
+    """The license, and its source with addresses as links."""
+    source = facts.license_source
+    linked = re.sub(r"https?://[^\s,;()]+[^\s,;().]", r"<\g<0>>", source)
+    return license(facts).removesuffix(source) + linked
 
 
 def _code(facts: Entry) -> list[str]:

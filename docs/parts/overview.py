@@ -4,8 +4,9 @@ from html import escape
 
 from recordzoo import catalogue
 from recordzoo.catalogue import CHECKED, Entry
+from recordzoo.catalogue.search import searched_text
 from recordzoo.cli.info import number, size
-from recordzoo.cli.listing import searched_text, short_license
+from recordzoo.cli.listing import short_license
 
 OBTAINED = {
     "download": "downloaded",
@@ -14,6 +15,9 @@ OBTAINED = {
     "by hand": "by hand",
 }
 """How raw files are had, in a word or three."""
+
+_LIMITS = {"0.1 GB": 1e8, "1 GB": 1e9, "10 GB": 1e10, "100 GB": 1e11}
+"""Sizes of downloads that the table is filtered by."""
 
 _COLUMNS = ("Dataset", "Task", "Images", "Classes", "Download", "License", "Obtained", "Checked")
 
@@ -45,6 +49,8 @@ def _row(entry: Entry) -> str:
         "task": "|".join(tasks(entry)),
         "license": short_license(entry.license).replace("see info", "see its page"),
         "obtained": OBTAINED[entry.obtained],
+        "checked": entry.checked.by,
+        "size": "|".join(name for name, most in _LIMITS.items() if _fits(entry, most)),
         "search": searched_text(entry),
     }
     cells = [
@@ -59,6 +65,10 @@ def _row(entry: Entry) -> str:
     ]
     data = "".join(f' data-{name}="{escape(value)}"' for name, value in attributes.items())
     return f"<tr{data}>{''.join(cells)}</tr>"
+
+
+def _fits(entry: Entry, most: float) -> bool:
+    return entry.size_bytes is not None and entry.size_bytes <= most
 
 
 def _cell(content: str, value: str | int | None = "") -> str:

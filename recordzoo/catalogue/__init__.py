@@ -8,6 +8,7 @@ about a dataset comes from its file::
     task = "classification"
     homepage = "https://..."
     license = "..."
+    license_source = "..."                  # where it was read, or looked for in vain: an address or a sentence
     citation = "..."
     checked = "layout"                      # how the recipe was checked: "bytes" (with the whole real files), "lists"
                                             # (real lists, or a part of the real files), "layout" (generated files)
@@ -56,12 +57,13 @@ import functools
 from pathlib import Path
 
 from recordzoo.base.program import command
-from recordzoo.catalogue.facts import CHECKED, DatasetPart, Entry, FileFacts, Layout, Split
+from recordzoo.catalogue.facts import CHECKED, OBTAINED, DatasetPart, Entry, FileFacts, Layout, Split
 from recordzoo.catalogue.parse import parse
 from recordzoo.errors import ArgumentError
 
 __all__ = [
     "CHECKED",
+    "OBTAINED",
     "DatasetPart",
     "Entry",
     "FileFacts",

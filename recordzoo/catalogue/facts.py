@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from recordzoo.base.meant import did_you_mean
+from recordzoo.catalogue.costs import CONVERT_SPEED, Costs
 from recordzoo.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -17,6 +18,14 @@ CHECKED = {
     "layout": "The recipe has read only generated files; the layout of the real ones is from sources.",
 }
 """How a recipe was checked, and what that means."""
+
+OBTAINED = {
+    "download": "downloaded",
+    "terms": "downloaded after you accepted the terms of access",
+    "partly": "downloaded; some files by hand",
+    "by hand": "you fetch the raw files yourself",
+}
+"""How raw files are had, and what that means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +150,7 @@ class Entry:
         task: "classification", "detection", "segmentation", ...
         homepage: Where it comes from.
         license: Under what terms it may be used, as far as its authors say.
+        license_source: Where the license was read, or where it was looked for in vain: an address or a sentence.
         citation: What to cite.
         checked: How its recipe was checked.
         class_names: Its dataset classes, as they are imported from `recordzoo`.
@@ -177,6 +187,7 @@ class Entry:
     expansion: float = 1.02
     instructions: str = ""
     differences: tuple[str, ...] = ()
+    license_source: str = ""
 
     @property
     def dataset_module(self) -> str:
@@ -195,7 +206,7 @@ class Entry:
 
     @property
     def obtained(self) -> str:
-        """How its raw files are had: "download", "terms" (accepted first), "partly" (rest by hand), or "by hand"."""
+        """How its raw files are had: a key of `OBTAINED`."""
         files = self.default_files
         if not all(file.urls or file.optional for file in files):
             return "by hand"
@@ -217,6 +228,19 @@ class Entry:
     def is_size_exact(self) -> bool:
         """Whether `size_bytes` is the exact size."""
         return all(file.size_bytes is not None for file in self.default_files)
+
+    @property
+    def costs(self) -> Costs:
+        """What it takes to prepare it by its name."""
+        raw = self.size_bytes
+        if raw is None:
+            return Costs()
+        # A file that several parts are made from is read for each of them.
+        read = [
+            sum(file.expected_bytes or 0 for file in self.files if part in file.parts) for part in self.default_parts
+        ]
+        records = sum(int(size * self.expansion) for size in read)
+        return Costs(records, raw + records, round(sum(read) / CONVERT_SPEED, 1))
 
     @property
     def num_images(self) -> int:

@@ -50,6 +50,7 @@ def parse(name: str, text: str) -> Entry:
         task=top.text("task"),
         homepage=top.text("homepage"),
         license=top.text("license"),
+        license_source=top.text("license_source", ""),
         citation=top.text("citation"),
         checked=_checked(top),
         class_names=top.texts("class"),

@@ -7,21 +7,15 @@ import typer
 
 from recordzoo.base.addresses import public_url
 from recordzoo.base.program import command
-from recordzoo.base.progress import format_bytes
+from recordzoo.base.progress import format_bytes, format_seconds
 from recordzoo.base.types import JSON
-from recordzoo.catalogue import CHECKED, Entry, FileFacts
+from recordzoo.catalogue import CHECKED, OBTAINED, Entry, FileFacts
+from recordzoo.catalogue.costs import CONVERT_SPEED
 from recordzoo.cli import output, targets
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.options import Json, data_argument
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapped, wrapping_width
 from recordzoo.custom.targets import find_dataset
-
-OBTAINED = {
-    "download": "downloaded",
-    "terms": "downloaded after you accepted the terms of access",
-    "partly": "downloaded; some files by hand",
-    "by hand": "you fetch the raw files yourself",
-}
 
 
 def info(
@@ -61,12 +55,14 @@ def describe(entry: Entry, width: int | None = None) -> str:
     lines = [f"{entry.title} ({entry.name})", entry.summary, ""]
     facts = {
         "download": size(entry) if entry.known_bytes else "size not known",
+        "disk": disk(entry),
+        "time": duration(entry),
         "classes": number(entry.num_classes),
         "splits": splits(entry).replace(FIXED_SPACE, " "),
         "obtained": OBTAINED[entry.obtained],
         "python": ", ".join(f"recordzoo.{name}" for name in entry.class_names),
         "homepage": entry.homepage,
-        "license": entry.license,
+        "license": license(entry),
         "cite": entry.citation,
         "checked": checked(entry),
     }
@@ -103,6 +99,29 @@ def size(entry: Entry) -> str:
     return how + format_bytes(entry.known_bytes)
 
 
+def disk(entry: Entry) -> str:
+    """Say how much room the record sets take, and how much the preparation."""
+    kept, needed = entry.costs.kept_bytes, entry.costs.needed_bytes
+    if kept is None or needed is None:
+        return "unknown"
+    return f"about {format_bytes(kept)} for the record sets; {format_bytes(needed)} while preparing, with the raw files"
+
+
+def duration(entry: Entry) -> str:
+    """Say how long one core converts."""
+    seconds = entry.costs.convert_seconds
+    if seconds is None:
+        return "unknown"
+    speed = format_bytes(int(CONVERT_SPEED))
+    return f"about {format_seconds(max(1, seconds))} to convert on one core: an estimate, at {speed}/s of raw data"
+
+
+def license(entry: Entry) -> str:
+    """Say what the license is, and where that was read."""
+    source = entry.license_source
+    return f"{entry.license.rstrip('.')}. Source: {source}" if source else entry.license
+
+
 def checked(entry: Entry) -> str:
     """Say how the recipe was checked, what that means, and with which files."""
     how = entry.checked
@@ -126,6 +145,7 @@ def entry_document(entry: Entry) -> dict[str, JSON]:
     document["class_labels"] = document["classes"]
     document["classes"] = [f"{entry.dataset_module}:{name}" for name in document.pop("class_names")]
     document["size_bytes"] = entry.size_bytes
+    document["costs"] = dataclasses.asdict(entry.costs)
     for file in document["files"]:
         file["urls"] = [public_url(url) for url in file["urls"]]
     for part in document["parts"]:

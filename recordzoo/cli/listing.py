@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from recordzoo import catalogue
-from recordzoo.base.meant import did_you_mean
 from recordzoo.base.program import command
 from recordzoo.base.progress import format_bytes
 from recordzoo.catalogue import Entry
+from recordzoo.catalogue.search import fitting
 from recordzoo.cli import output
 from recordzoo.cli.completion import complete_path
-from recordzoo.cli.info import OBTAINED, entry_document, number, size
+from recordzoo.cli.info import entry_document, number, size
 from recordzoo.cli.options import Json
 from recordzoo.cli.sizes import parse_bytes
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
@@ -32,7 +32,7 @@ def list_command(
         str | None, typer.Option(metavar="WORD", help="Only those with this word in their task: detection, ...")
     ] = None,
     license: Annotated[
-        str | None, typer.Option(metavar="WORD", help="Only those with this word in their license: CC BY, MIT, ...")
+        str | None, typer.Option(metavar="WORD", help="Only those with these words in their license: CC BY, MIT, ...")
     ] = None,
     obtained: Annotated[
         str | None,
@@ -40,6 +40,9 @@ def list_command(
     ] = None,
     max_size: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Only those whose download is known to be at most so large: 2GB.")
+    ] = None,
+    checked: Annotated[
+        str | None, typer.Option(metavar="HOW", help="Only those whose recipe was checked so: bytes, lists, layout.")
     ] = None,
     prepared: Annotated[
         bool, typer.Option("--prepared", help="Only the record sets that are prepared under ROOT, with their sizes.")
@@ -57,37 +60,25 @@ def list_command(
     CHECKED says how the recipe was checked: "bytes" with the whole real files, "lists" with real lists or a part of the
     real files, "layout" with generated files only.
     """
-    fitting = _fitting(task or "", license or "", obtained or "", max_size, words or ())
+    max_bytes = parse_bytes("--max-size", max_size) if max_size else None
+    try:
+        found = fitting(
+            map(catalogue.entry, catalogue.names()),
+            words or (),
+            task=task or "",
+            license=license or "",
+            obtained=obtained or "",
+            checked=checked or "",
+            max_bytes=max_bytes,
+        )
+    except ArgumentError as err:
+        raise ArgumentError(f"--{err}") from err
     if prepared:
-        list_prepared(fitting, root or Path(), as_json)
+        list_prepared(found, root or Path(), as_json)
     elif root is not None:
         raise ArgumentError("--root says where to look for record sets; it needs --prepared.")
     else:
-        list_datasets(fitting, as_json)
-
-
-def _fitting(task: str, license: str, obtained: str, max_size: str | None, words: Sequence[str]) -> list[Entry]:
-    """Return the datasets that fit all options, by name; those without a known size fit no `max_size`."""
-    how = obtained.replace("-", " ")
-    if how and how not in OBTAINED:
-        known = ", ".join(name.replace(" ", "-") for name in OBTAINED)
-        hint = did_you_mean(how, OBTAINED).replace("by hand", "by-hand")
-        raise ArgumentError(f"--obtained {obtained!r} is none of {known}.{hint}")
-    max_bytes = parse_bytes("--max-size", max_size) if max_size else None
-    return [
-        entry
-        for entry in map(catalogue.entry, catalogue.names())
-        if task.lower() in entry.task.lower()
-        and license.lower() in entry.license.lower()
-        and how in ("", entry.obtained)
-        and (max_bytes is None or (entry.size_bytes is not None and entry.size_bytes <= max_bytes))
-        and all(word.lower() in searched_text(entry) for word in words)
-    ]
-
-
-def searched_text(entry: Entry) -> str:
-    """Return the text of a dataset that a search looks in, in small letters; on the site, too."""
-    return " ".join([entry.name, entry.title, entry.summary, entry.task, *entry.class_names]).lower()
+        list_datasets(found, as_json)
 
 
 def list_datasets(entries: Sequence[Entry], as_json: bool) -> None:

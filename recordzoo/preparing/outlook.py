@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from recordzoo.base.types import JSON
+from recordzoo.catalogue.costs import CONVERT_SPEED
 from recordzoo.errors import DownloadError, SourceError, TermsError
 from recordzoo.net.download import RemoteFile
 from recordzoo.preparing.division import records_bytes
@@ -21,9 +22,6 @@ from recordzoo.publish.found import dead_builds
 from recordzoo.publish.space import existing, free_bytes, volume
 from recordzoo.raw.member import Source
 from recordzoo.records.manifest import ORIGINAL
-
-CONVERT_SPEED = 130e6
-"""Bytes of raw data that one core converts per second: `benchmarks/prepare_imagenet.py`, 1.1 GB in 8.3 s of CPU."""
 
 MOST_NAMED = 20
 """Changed files listed by name in an outlook's JSON; all are counted."""
