@@ -16,7 +16,7 @@ from recordzoo.errors import OtherSourceError
 from recordzoo.net.url import is_url
 from recordzoo.preparing.options import Options, PrepareOptions
 from recordzoo.preparing.rebuild import rebuild
-from recordzoo.recipes.beside import BESIDE, COPIED_FILE
+from recordzoo.records.made_from import BESIDE, COPIED_FILE
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import is_record_set
 from recordzoo.records.verify import Report, verify

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from recordzoo.recipes.beside import BESIDE
+from recordzoo.records.made_from import BESIDE
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.marks import marks_name, pack_marks
 from recordzoo.records.reader import RecordReader

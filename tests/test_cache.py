@@ -23,8 +23,8 @@ from recordzoo.errors import ArgumentError
 from recordzoo.net import url as url_module
 from recordzoo.net.cache import Cache
 from recordzoo.preparing import downloads
-from recordzoo.recipes.beside import BESIDE
 from recordzoo.records.kinds import SetKind
+from recordzoo.records.made_from import BESIDE
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.remote_directory import remove_cached
 from tests.fakes.records import some_values, write_records

@@ -25,7 +25,7 @@ from recordzoo.loader.leaf import JointLeaf
 from recordzoo.loader.source import BatchSource
 from recordzoo.net.download import fetch
 from recordzoo.preparing import ensure
-from recordzoo.recipes.variants import StoredRecipe
+from recordzoo.recipes.from_sets.variants import StoredRecipe
 from tests.contract import DECLARED, ROWS, Pair, Row, all_samples, difference, outcome, plain, same_outcome
 from tests.fakes.server import FileServer
 from tests.faults import fault

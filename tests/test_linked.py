@@ -15,8 +15,8 @@ from recordzoo.cli.cache import Rules, choose
 from recordzoo.cli.written import find_items, freed_by, size_of
 from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, RecordError
 from recordzoo.preparing.linking import LinkJob
-from recordzoo.recipes.combined.part import SetPart
-from recordzoo.recipes.combined.recipe import CombinedRecipe, combined_again
+from recordzoo.recipes.from_sets.combined import CombinedRecipe, combined_again
+from recordzoo.recipes.from_sets.part import SetPart
 from recordzoo.records.verify import verify
 from tests.combining import assert_holds, every, write_set
 from tests.disks import mounted

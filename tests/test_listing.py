@@ -23,8 +23,9 @@ from recordzoo.families.path_loader import PathLoader, files_folder
 from recordzoo.preparing import Options, describe, ensure, locate
 from recordzoo.raw.member import Member
 from recordzoo.recipes.base import Blob
-from recordzoo.recipes.listing import LIST_FILE, ListRecipe
+from recordzoo.recipes.listing import ListRecipe
 from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.records.made_from import LIST_FILE
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from tests.fakes import simple

@@ -226,7 +226,8 @@ class TestFaults:
 
     def test_a_strangers_file_beside_a_set_is_not_believed(self, sets, tmp_path):
         new = merged([sets[1].path], tmp_path / "c.records")
-        from recordzoo.recipes.combined.recipe import COMBINED_FILE, combined_again
+        from recordzoo.recipes.from_sets.combined import combined_again
+        from recordzoo.records.made_from import COMBINED_FILE
 
         assert combined_again(new) is not None
         for text in (

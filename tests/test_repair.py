@@ -14,8 +14,8 @@ import recordzoo
 from recordzoo.errors import CorruptRecordError, ManifestError, NotPreparedError, OtherSourceError, TermsError
 from recordzoo.preparing import ensure
 from recordzoo.recipes import folder
-from recordzoo.recipes.beside import BESIDE
 from recordzoo.recipes.declared import dataset_recipe
+from recordzoo.records.made_from import BESIDE
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from recordzoo.repair import repair

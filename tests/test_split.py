@@ -11,7 +11,7 @@ import pytest
 import recordzoo
 from recordzoo import RecordReader, RecordWriter
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.recipes.combined.splitting import _draws, _grouped, _stratified
+from recordzoo.recipes.from_sets.splitting import _draws, _grouped, _stratified
 from recordzoo.records.verify import verify
 from tests.combining import assert_holds, every
 from tests.running import run

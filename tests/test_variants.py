@@ -39,8 +39,7 @@ from recordzoo.errors import (
 )
 from recordzoo.preparing import Options, describe, ensure, locate
 from recordzoo.recipes import folder
-from recordzoo.recipes.variants import Variant
-from recordzoo.recipes.variants.recipe import converted
+from recordzoo.recipes.from_sets.variant import Variant, converted
 from recordzoo.records.verify import verify
 from tests import preparing
 from tests.fakes import cifar as cifar10
@@ -572,7 +571,7 @@ def test_an_interrupted_variant_is_not_gone_on_with_by_another_pillow(
     simple.write(tmp_path, "tree")
     preparing.run(tmp_path, "tree", env={"RECORDZOO_KILL_AT": "shard.journalled:3"}, workers=1, **SMALL)
     shards = {path.stat().st_ino for build in builds(tmp_path) for path in build.glob("*.lmdb")}
-    monkeypatch.setattr("recordzoo.recipes.variants.recipe.ENCODER", "Pillow 0")
+    monkeypatch.setattr("recordzoo.recipes.from_sets.variants.ENCODER", "Pillow 0")
     path = ensure(simple.SimpleRecipe("tree"), tmp_path, workers=1, **SMALL)  # type: ignore[arg-type]
     assert RecordReader(path).manifest.metadata["variant"]["encoder"] == "Pillow 0"
     assert shards.isdisjoint({each.stat().st_ino for each in path.glob("*.lmdb")})

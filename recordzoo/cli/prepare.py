@@ -385,7 +385,7 @@ def _variant_name(
     """
     if (short_side, max_side, image_format, quality) == (None, None, None, None):
         return None
-    from recordzoo.recipes.variants import Variant
+    from recordzoo.recipes.from_sets.variant import Variant
 
     if short_side is not None and max_side is not None:
         raise ArgumentError(f"--short-side {short_side} and --max-side {max_side} are both given; pass one of them.")

@@ -21,7 +21,7 @@ from recordzoo.errors import ArgumentError
 from recordzoo.net.url import Url
 from recordzoo.preparing.changes import recorded_changes
 from recordzoo.preparing.outlook import MOST_NAMED
-from recordzoo.recipes.beside import BESIDE
+from recordzoo.records.made_from import BESIDE
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import Report

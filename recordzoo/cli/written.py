@@ -21,10 +21,10 @@ from recordzoo.preparing.downloads import is_marked, mark_path
 from recordzoo.preparing.kinds import kind_of
 from recordzoo.publish.found import find_builds
 from recordzoo.publish.lock import who_holds, who_prepares
-from recordzoo.recipes.beside import BESIDE
-from recordzoo.recipes.variants.stored import original_path
+from recordzoo.recipes.from_sets.variants import original_path
 from recordzoo.records.arrays import file_name
 from recordzoo.records.kinds import SetKind
+from recordzoo.records.made_from import BESIDE
 from recordzoo.records.manifest import ENDING, MANIFEST_NAME, MAX_MANIFEST_BYTES, ORIGINAL, Manifest, manifest_digest
 from recordzoo.records.marks import marks_name
 from recordzoo.records.reader import RecordReader, is_record_set

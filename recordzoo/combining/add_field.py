@@ -20,7 +20,7 @@ from recordzoo.combining.making import make_linked
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.preparing import Options
 from recordzoo.recipes.base import Table
-from recordzoo.recipes.combined.part import SetPart
+from recordzoo.recipes.from_sets.part import SetPart
 from recordzoo.recipes.list_kinds import Cells
 from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.records.manifest import RESERVED_FIELDS, is_field_name

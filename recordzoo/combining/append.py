@@ -11,7 +11,7 @@ from recordzoo.combining.making import make_linked
 from recordzoo.errors import ArgumentError
 from recordzoo.net.url import is_url
 from recordzoo.preparing import Options
-from recordzoo.recipes.combined.part import SetPart
+from recordzoo.recipes.from_sets.part import SetPart
 from recordzoo.records.manifest import SPLIT_PATTERN
 from recordzoo.records.reader import RecordReader, is_record_set
 

@@ -14,8 +14,8 @@ from recordzoo.preparing import Options, ensure
 from recordzoo.preparing.linking import LinkJob
 from recordzoo.publish.exchange import check_place
 from recordzoo.publish.output import ANOTHER_PATH, behind_links
-from recordzoo.recipes.combined.part import SetPart
-from recordzoo.recipes.combined.recipe import Change, CombinedRecipe
+from recordzoo.recipes.from_sets.combined import Change, CombinedRecipe
+from recordzoo.recipes.from_sets.part import SetPart
 from recordzoo.records.reader import RecordReader
 
 

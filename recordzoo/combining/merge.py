@@ -8,7 +8,7 @@ from typing import Literal, Unpack
 from recordzoo.combining.making import make_combined
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing import Options, OwnOptions
-from recordzoo.recipes.combined.part import SetPart
+from recordzoo.recipes.from_sets.part import SetPart
 from recordzoo.records.manifest import SPLIT_PATTERN
 from recordzoo.records.reader import RecordReader
 

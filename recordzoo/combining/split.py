@@ -8,8 +8,8 @@ from recordzoo.base.progress import Progress
 from recordzoo.combining.making import make_linked
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing import Options
-from recordzoo.recipes.combined.part import SetPart
-from recordzoo.recipes.combined.splitting import Division
+from recordzoo.recipes.from_sets.part import SetPart
+from recordzoo.recipes.from_sets.splitting import Division
 from recordzoo.records.manifest import ENDING
 from recordzoo.records.reader import RecordReader
 

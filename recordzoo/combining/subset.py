@@ -12,7 +12,7 @@ from recordzoo.combining.choosing import checked_indices, class_numbers
 from recordzoo.combining.making import make_combined
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing import Options, OwnOptions
-from recordzoo.recipes.combined.part import Choice, SetPart
+from recordzoo.recipes.from_sets.part import Choice, SetPart
 from recordzoo.records.reader import RecordReader
 
 

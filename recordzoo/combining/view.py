@@ -17,7 +17,7 @@ from recordzoo.errors import ArgumentError
 from recordzoo.families.base import ZooDataset
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.selection import Selection
-from recordzoo.recipes.combined.part import Choice
+from recordzoo.recipes.from_sets.part import Choice
 
 
 def view(

@@ -23,7 +23,7 @@ from recordzoo.publish.build import Build
 from recordzoo.publish.found import dead_builds
 from recordzoo.publish.output import Output
 from recordzoo.publish.publishing import publish
-from recordzoo.recipes.beside import COPIED_FILE
+from recordzoo.records.made_from import COPIED_FILE
 from recordzoo.records.manifest import MANIFEST_NAME, Manifest
 from recordzoo.records.reader import is_record_set
 

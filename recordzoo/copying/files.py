@@ -8,10 +8,9 @@ from recordzoo.base.hashing import hash_text
 from recordzoo.net.crew import Crew
 from recordzoo.net.part import HashedFile
 from recordzoo.net.store import Store, part_bytes
-from recordzoo.recipes.beside import BESIDE, COPIED_FILE
-from recordzoo.recipes.variants.stored import MAX_EXTRA_BYTES
 from recordzoo.records.arrays import file_name
 from recordzoo.records.files import Directory
+from recordzoo.records.made_from import BESIDE, COPIED_FILE, MAX_EXTRA_BYTES
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.marks import marks_name, read_marks
 from recordzoo.records.reader import RecordReader

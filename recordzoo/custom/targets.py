@@ -124,7 +124,7 @@ class Target:
 
             return foreign_recipe(**self.settings)
         if self.kind == "set":
-            from recordzoo.recipes.variants import StoredRecipe
+            from recordzoo.recipes.from_sets.variants import StoredRecipe
             from recordzoo.records.reader import RecordReader
 
             return StoredRecipe(RecordReader(self.root))

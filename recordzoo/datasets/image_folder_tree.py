@@ -30,7 +30,7 @@ from recordzoo.recipes.folder import (
     selection_digest,
     without_record_sets,
 )
-from recordzoo.recipes.variants import check_variant, variant_recipe
+from recordzoo.recipes.from_sets.variants import check_variant, variant_recipe
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader

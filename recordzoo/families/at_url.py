@@ -10,7 +10,7 @@ from recordzoo.net.failures import NOT_FOUND
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing import Options
 from recordzoo.recipes.base import Recipe
-from recordzoo.recipes.variants import variant_recipe
+from recordzoo.recipes.from_sets.variants import variant_recipe
 from recordzoo.records.manifest import ENDING, MANIFEST_NAME, ORIGINAL
 from recordzoo.records.reader import RecordReader
 

@@ -43,7 +43,8 @@ from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.preview.notebook import Shown, write_summary
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.declared import dataset_recipe
-from recordzoo.recipes.variants import StoredRecipe, Variant
+from recordzoo.recipes.from_sets.variant import Variant
+from recordzoo.recipes.from_sets.variants import StoredRecipe
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
 

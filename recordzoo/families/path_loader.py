@@ -22,9 +22,8 @@ from recordzoo.images.pictures import open_picture
 from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.declared import dataset_recipe
-from recordzoo.recipes.listing import LIST_FILE
 from recordzoo.records.kinds import SetKind
-from recordzoo.records.made_from import MadeFrom
+from recordzoo.records.made_from import LIST_FILE, MadeFrom
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
 from recordzoo.system.files import held_in_memory

@@ -22,7 +22,7 @@ from recordzoo.preparing.directories import KnownDirectories, directory_position
 from recordzoo.preparing.kinds import kind_of
 from recordzoo.raw.file_table import FileTable
 from recordzoo.recipes.class_folders import find_name
-from recordzoo.recipes.variants import Variant
+from recordzoo.recipes.from_sets.variant import Variant
 from recordzoo.records.crc import crc32
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.made_from import MadeFrom, directory_of, relative_names

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recordzoo.recipes.class_folders import is_image, name_key
-from recordzoo.recipes.folder import TREE_FILE, without_record_sets
+from recordzoo.recipes.folder import without_record_sets
 from recordzoo.records.arrays import leads_out
+from recordzoo.records.made_from import TREE_FILE
 from recordzoo.records.reader import RecordReader
 
 

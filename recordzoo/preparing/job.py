@@ -28,9 +28,8 @@ from recordzoo.publish.output import Output
 from recordzoo.publish.publishing import publish
 from recordzoo.raw.member import Source, Unit
 from recordzoo.recipes.base import Recipe
-from recordzoo.recipes.beside import LAYOUT_FILE
-from recordzoo.recipes.variants import check_variant
-from recordzoo.records.made_from import MADE_FROM_FILE, encode_files
+from recordzoo.recipes.from_sets.variants import check_variant
+from recordzoo.records.made_from import LAYOUT_FILE, MADE_FROM_FILE, encode_files
 from recordzoo.records.manifest import MANIFEST_NAME, ORIGINAL, VERSION, RawFile, manifest_digest
 from recordzoo.records.reader import RecordReader, is_record_set
 

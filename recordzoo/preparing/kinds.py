@@ -10,8 +10,8 @@ from recordzoo import catalogue
 from recordzoo.preparing.directories import KnownDirectories
 from recordzoo.recipes import annotated_folder, flat, folder, listing
 from recordzoo.recipes.base import Recipe
-from recordzoo.recipes.combined.recipe import combined_again
 from recordzoo.recipes.declared import dataset_recipe
+from recordzoo.recipes.from_sets.combined import combined_again
 from recordzoo.recipes.list_columns import Columns
 from recordzoo.recipes.list_table import LIST_ENDINGS
 from recordzoo.records.kinds import SetKind

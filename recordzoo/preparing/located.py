@@ -13,7 +13,7 @@ from recordzoo.preparing.options import Options
 from recordzoo.publish.output import behind_links
 from recordzoo.raw.member import Source
 from recordzoo.recipes.base import Recipe
-from recordzoo.recipes.variants import variant_recipe
+from recordzoo.recipes.from_sets.variants import variant_recipe
 from recordzoo.records.reader import RecordReader, is_record_set
 
 

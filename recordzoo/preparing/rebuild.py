@@ -27,11 +27,10 @@ from recordzoo.preparing.options import Options
 from recordzoo.preparing.raw import RawData, check_addresses
 from recordzoo.publish.build import Build
 from recordzoo.recipes.base import Recipe
-from recordzoo.recipes.beside import LAYOUT_FILE
-from recordzoo.recipes.combined.recipe import CombinedRecipe
-from recordzoo.recipes.variants import StoredRecipe, Variant, variant_recipe
-from recordzoo.recipes.variants.recipe import VariantRecipe
-from recordzoo.recipes.variants.stored import original_path
+from recordzoo.recipes.from_sets.combined import CombinedRecipe
+from recordzoo.recipes.from_sets.variant import Variant
+from recordzoo.recipes.from_sets.variants import StoredRecipe, VariantRecipe, original_path, variant_recipe
+from recordzoo.records.made_from import LAYOUT_FILE
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader, is_record_set
 

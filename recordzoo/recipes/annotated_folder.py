@@ -21,8 +21,9 @@ from recordzoo.recipes.annotations_coco import COCO, coco_files, read_coco
 from recordzoo.recipes.annotations_pairs import MASKS, has_masks, read_masks
 from recordzoo.recipes.annotations_yolo import YOLO, has_labels, read_yolo
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Stored, Table
-from recordzoo.recipes.folder import TREE_FILE, records_beside
+from recordzoo.recipes.folder import records_beside
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
+from recordzoo.records.made_from import TREE_FILE
 from recordzoo.records.manifest import Manifest
 
 FORMATS: dict[str, tuple[Callable[[Path], object], Callable[[Path], Annotations]]] = {

@@ -25,13 +25,11 @@ from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, are_splits, class_folder_order, is_image
 from recordzoo.records.kinds import SetKind
+from recordzoo.records.made_from import TREE_FILE
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import is_record_set
 
 _BUILD = ".records.build."  # in the name of an unfinished record set
-
-TREE_FILE = "tree.json"
-"""File beside the manifest: the tree's path and its directories' times. Not part of the format."""
 
 
 def recipe(names: Sequence[str] | None = None, *, allow_empty: bool = True, allow_none: bool = True) -> "FolderRecipe":

@@ -24,11 +24,9 @@ from recordzoo.recipes.list_rows import object_table
 from recordzoo.recipes.list_table import NUM_SHOWN, Faults
 from recordzoo.recipes.list_table import Table as Cells
 from recordzoo.records.kinds import SetKind
+from recordzoo.records.made_from import LIST_FILE
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import RecordReader
-
-LIST_FILE = "list.json"
-"""File beside the manifest: the paths of the list and its directory. Not part of the format."""
 
 _NOTE = "\0"  # in the name of a member that is no file: <column> NUL <position>
 

@@ -1,7 +1,8 @@
-"""`made-from.bin` beside a manifest: the raw files of a record set, with their sizes and times.
+"""The files beside a manifest that tell the source of a record set; `MadeFrom` reads `made-from.bin`.
 
-The manifest does not name it, because it contains times, and every build of a record set must give the same bytes. It
-has a header, a row for each file, and the names, so that single rows can be read.
+They are not part of the format, and the manifest does not name them: they contain times and places, and every build of
+a record set must give the same bytes. `made-from.bin` has the raw files with their sizes and times: a header, a row for
+each file, and the names, so that single rows can be read.
 """
 
 import os
@@ -21,6 +22,26 @@ from recordzoo.records.files import pread
 from recordzoo.records.reader import RecordReader
 
 MADE_FROM_FILE = "made-from.bin"
+
+TREE_FILE = "tree.json"
+"""The path of a tree of images and the modification time of each of its directories."""
+
+LIST_FILE = "list.json"
+"""The places of a list of files."""
+
+COMBINED_FILE = "combined.json"
+"""The places of the record sets that a set was combined from, and the chosen indices."""
+
+LAYOUT_FILE = "layout.json"
+"""``shard_bytes`` or ``num_shards`` of the preparation, if one was given."""
+
+COPIED_FILE = "copied.json"
+"""The path or URL, without a login, from which a record set was copied or pulled, and its digest."""
+
+BESIDE = (TREE_FILE, LIST_FILE, MADE_FROM_FILE, COMBINED_FILE, LAYOUT_FILE, COPIED_FILE)
+
+MAX_EXTRA_BYTES = 1 << 30
+"""A larger file beside a record set is not copied: it is optional."""
 
 _MAGIC = b"rzfiles1"
 _HEADER = struct.Struct("<8sQQQ")  # magic, number of files, bytes of the base, bytes of the names

@@ -15,21 +15,16 @@ from typing_extensions import override
 from recordzoo.base.arrays import AnyArray
 from recordzoo.base.program import command
 from recordzoo.base.types import JSON
-from recordzoo.net.download import RemoteFile
-from recordzoo.raw.member import Member, Source
-from recordzoo.recipes.base import ABSENT, Blob, BlobField, Recipe, Stored, Table
-from recordzoo.recipes.combined.alike import check_alike, common_classes, common_metadata, renumbered
-from recordzoo.recipes.combined.part import Choice, SetPart
-from recordzoo.recipes.combined.source import CombinedSource
-from recordzoo.recipes.combined.splitting import Division
-from recordzoo.recipes.variants.source import StoredValue
-from recordzoo.recipes.variants.stored import MAX_EXTRA_BYTES
+from recordzoo.raw.member import Source
+from recordzoo.recipes.base import BlobField, Stored, Table
+from recordzoo.recipes.from_sets.alike import check_alike, common_classes, common_metadata, renumbered
+from recordzoo.recipes.from_sets.part import Choice, SetPart
+from recordzoo.recipes.from_sets.source import SetsRecipe, SetsSource
+from recordzoo.recipes.from_sets.splitting import Division
 from recordzoo.records.kinds import SetKind
+from recordzoo.records.made_from import COMBINED_FILE, MAX_EXTRA_BYTES
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import RecordReader, is_record_set
-
-COMBINED_FILE = "combined.json"
-"""File beside the manifest: the sets' places and the chosen indices. Not part of the format."""
 
 
 class Change(Protocol):
@@ -42,7 +37,7 @@ class Change(Protocol):
         """Return the changed table of the parts."""
 
 
-class CombinedRecipe(Recipe):
+class CombinedRecipe(SetsRecipe):
     """Records of some record sets in order. A pickled copy has no parts: units have their own.
 
     Args:
@@ -61,7 +56,6 @@ class CombinedRecipe(Recipe):
     kind = dataset = SetKind.COMBINED
     part = ""
     origin = "records"
-    raw_files: tuple[RemoteFile, ...] = ()
 
     def __init__(
         self,
@@ -92,10 +86,9 @@ class CombinedRecipe(Recipe):
         is_renumbered = any(numbers is not None for numbers in self._numbers)
         kept = common_metadata(parts, is_renumbered=is_renumbered)
         self.metadata = {**kept, "made_of": self.made_of, "written": dict(written or {})}
-        self._source: CombinedSource | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "parts": (), "_source": None}
+        return {**super().__getstate__(), "parts": ()}
 
     @property
     @override
@@ -132,8 +125,8 @@ class CombinedRecipe(Recipe):
         self.parts = tuple(
             SetPart(reader, part.choice, part.split) for part, reader in zip(self.parts, again, strict=True)
         )
-        self._source = CombinedSource(self.parts, self.keeps_names)
-        return self._source
+        self.source = SetsSource(self.parts, self.keeps_names)
+        return self.source
 
     @override
     def looked_for(self, root: Path) -> list[str]:
@@ -150,30 +143,19 @@ class CombinedRecipe(Recipe):
         ]
         return {COMBINED_FILE: json.dumps({"sets": said}).encode()}
 
-    @override
-    def extract(self, member: Member) -> Iterator[Blob]:
-        assert isinstance(member, StoredValue)
-        yield Blob(member.field, member.name, member.read())
-
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         """See `Recipe`.
 
         Raises:
             SourceError: A record's class is none of its set's classes.
         """
-        assert self._source is not None
-        source, parts = self._source, self.parts
-        keys: dict[str, list[str | None]] = {name: [] for name in self.fields}
-        for fields in source.values:
-            for name, values in fields.items():
-                places = values.of_position.tolist()
-                keys[name] += [None if place == ABSENT else values.keys[place] for place in places]
+        assert self.source is not None
         shapes = {
-            name: np.concatenate([part.shapes(name) for part in parts])
+            name: np.concatenate([part.shapes(name) for part in self.parts])
             for name, field in self.fields.items()
             if field.encoding == "raw"
         }
-        return dataclasses.replace(self.table(source.names), keys=keys, shapes=shapes)
+        return dataclasses.replace(self.table(self.source.names), keys=self.source.keys(), shapes=shapes)
 
     def table(self, names: Sequence[Sequence[str]]) -> Table:
         """Return all of the table but where values are, and their shapes.

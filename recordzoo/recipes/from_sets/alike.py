@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from recordzoo.base.text import name_first
 from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.recipes.combined.part import SetPart
+from recordzoo.recipes.from_sets.part import SetPart
 from recordzoo.records.manifest import Manifest
 
 _NOT_KEPT = {

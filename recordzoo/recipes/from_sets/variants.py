@@ -1,30 +1,94 @@
 """Recipe for a variant: another recipe's images, converted before they are stored."""
 
 import dataclasses
-import io
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import PIL
-from PIL import Image
 from typing_extensions import override
 
+from recordzoo.base.program import command
 from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Sidecar, Stored, Table
-from recordzoo.recipes.images import PNG_LEVEL, open_image, problem_of, quiet
-from recordzoo.recipes.variants.stored import StoredRecipe
-from recordzoo.recipes.variants.variant import Variant
+from recordzoo.recipes.from_sets.part import SetPart
+from recordzoo.recipes.from_sets.source import SetsRecipe, SetsSource
+from recordzoo.recipes.from_sets.variant import ENCODER, RESAMPLING, Variant, converted
+from recordzoo.recipes.images import problem_of
+from recordzoo.records.made_from import LIST_FILE, MADE_FROM_FILE, MAX_EXTRA_BYTES, TREE_FILE
 from recordzoo.records.manifest import ORIGINAL, Manifest
 from recordzoo.records.reader import RecordReader, is_record_set
 
+_COUNTED_ANEW = ("num_bad", "num_skipped")
 _SIZE = "size\0"  # before an image's key: the name of a side that holds the height and width of its raw pixels
 _SIZE_FORMAT = struct.Struct("<II")
 _TYPICAL_BYTES = 110_000  # of a photograph in ImageNet or CUB-200-2011
+
+
+def original_path(path: Path, variant: str) -> Path:
+    """Return where the original of a variant's record set would be: beside it, without the variant in its name."""
+    stem = path.name.removesuffix(".records").removesuffix(f"-{variant}")
+    return path.with_name(f"{stem}.records")
+
+
+class StoredRecipe(SetsRecipe):
+    """The records of a record set, in place of raw data."""
+
+    def __init__(self, reader: RecordReader) -> None:
+        manifest = reader.manifest
+        self.reader = reader
+        self.kind, self.dataset, self.part = manifest.kind, manifest.dataset, manifest.part
+        self.origin = manifest.source
+        self.made_from = manifest.raw_files
+        self.fields = {name: BlobField(*dataclasses.astuple(spec)) for name, spec in manifest.blobs.items()}
+
+    def target(self, root: Path) -> Path:
+        """See `Recipe`: itself; not a link to it, beside which variants do not belong."""
+        return self.reader.folder.resolve()
+
+    @override
+    def title(self, root: Path) -> str:
+        return self.reader.path.name.removesuffix(".records")
+
+    @override
+    def command(self, root: Path) -> str:
+        return command("prepare", self.reader.path)
+
+    def find(self, root: Path) -> Source | None:
+        """See `Recipe`: the record set as it is now."""
+        if not is_record_set(self.reader.folder):
+            return None
+        reader = RecordReader(self.reader.path)
+        self.source = SetsSource((SetPart(reader),), digest=reader.digest)
+        return self.source
+
+    @override
+    def looked_for(self, root: Path) -> list[str]:
+        return [self.reader.path.name]
+
+    def extras(self) -> Mapping[str, bytes]:
+        """See `Recipe`: where the tree or the list was, and its files."""
+        found = {name: self.reader.extra(name, MAX_EXTRA_BYTES) for name in (TREE_FILE, LIST_FILE, MADE_FROM_FILE)}
+        return {name: data for name, data in found.items() if data is not None}
+
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        """See `Recipe`: the table of that record set."""
+        assert self.source is not None
+        reader = self.reader
+        own_shapes = [name for name in self.fields if f"{name}.shape" in reader.manifest.arrays]
+        return Table(
+            names=list(reader.names),
+            keys=self.source.keys(),
+            arrays={name: reader.array(name) for name in reader.columns},
+            splits={name: reader.split(name) for name in reader.manifest.splits},
+            fields=reader.manifest.fields,
+            default_target=reader.manifest.default_target,
+            metadata={name: value for name, value in reader.manifest.metadata.items() if name not in _COUNTED_ANEW},
+            shapes={name: reader.array(f"{name}.shape") for name in own_shapes},
+            skipped=reader.manifest.skipped,
+        )
 
 
 def variant_recipe(recipe: Recipe, root: Path, name: str | None) -> Recipe:
@@ -191,43 +255,3 @@ class VariantRecipe(Recipe):
             shapes["image"] = np.array(sizes, np.uint32).reshape(-1, 3)
         details = {**self.wanted.to_json(), "resampling": RESAMPLING.name.lower(), "encoder": ENCODER}
         return dataclasses.replace(table, shapes=shapes, metadata={**table.metadata, "variant": details})
-
-
-RESAMPLING = Image.Resampling.BILINEAR
-"""Pillow's, antialiased: `torchvision.transforms.Resize` at its default. So ``Resize(256)`` of an original and the raw
-variant "256" are the same pixels."""
-
-ENCODER = f"Pillow {PIL.__version__}"
-
-
-def converted(data: bytes, variant: Variant) -> tuple[bytes, tuple[int, int]]:
-    """Return the bytes to store for an encoded image, and its width and height.
-
-    The pixels are those of torchvision's loader: RGB, EXIF's orientation not applied. An image that is no larger than
-    the variant and of its format already is stored untouched.
-
-    Raises:
-        Exception: Of any type: it cannot be decoded, or not be encoded so.
-    """
-    with quiet():
-        image = open_image(data)
-        pixels = image.convert("RGB")  # decodes all of it: a truncated one is found even if it is stored untouched
-        size = variant.size_of(*pixels.size)
-        if variant.side is not None and size == pixels.size and image.format == variant.format.upper():
-            return data, size
-        if size != pixels.size:
-            pixels = pixels.resize(size, RESAMPLING)
-        if variant.format == "raw":
-            return pixels.tobytes(), size
-        buffer = io.BytesIO()
-        pixels.info.clear()  # EXIF, ICC profiles, comments
-        pixels.save(buffer, variant.format, **_encoding(variant))
-        return buffer.getvalue(), size
-
-
-def _encoding(variant: Variant) -> dict[str, Any]:
-    if variant.format == "png":
-        return {"compress_level": PNG_LEVEL}
-    if variant.format == "webp":
-        return {"quality": variant.quality}
-    return {"quality": variant.quality, "subsampling": "4:2:0"}

@@ -10,7 +10,7 @@ from recordzoo.base.meant import did_you_mean
 from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.recipes.base import Table
-from recordzoo.recipes.combined.part import SetPart
+from recordzoo.recipes.from_sets.part import SetPart
 from recordzoo.records.reader import RecordReader
 
 TRAIN, VAL = "train", "val"
