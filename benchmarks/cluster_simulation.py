@@ -31,8 +31,8 @@ from recordzoo.preparing import run
 from recordzoo.preparing.assemble import assemble
 from recordzoo.preparing.convert import Task
 from recordzoo.preparing.journal import Journal
-from recordzoo.preparing.meter import PoolProgress
 from recordzoo.preparing.rows import ShardDone, ShardRows, UnitDone, save_rows, save_sidecars
+from recordzoo.preparing.run import PoolProgress
 from recordzoo.publish.build import Build
 from recordzoo.publish.output import Output
 from recordzoo.raw.tree import TreeUnit

@@ -11,8 +11,8 @@ from benchmarks import cluster_simulation
 from benchmarks.cluster_simulation import journal_in
 from recordzoo.base.progress import LogProgress
 from recordzoo.preparing.journal import JOURNAL_NAME, in_threads, read_lines
-from recordzoo.preparing.meter import PoolProgress
 from recordzoo.preparing.rows import ShardDone, UnitDone
+from recordzoo.preparing.run import PoolProgress
 
 
 def unit(number: int, num_shards: int = 2) -> UnitDone:

@@ -18,8 +18,8 @@ from recordzoo.base.owner import Owner
 from recordzoo.base.progress import LogProgress
 from recordzoo.publish import heartbeat
 from recordzoo.publish import lock as build_lock
-from recordzoo.publish.found import find_builds, remove_dead
 from recordzoo.publish.lock import lock_path, my_turn
+from recordzoo.publish.output import find_builds, remove_dead
 from tests import preparing
 from tests.disks import failing
 from tests.fakes import simple

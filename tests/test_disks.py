@@ -20,8 +20,8 @@ from recordzoo.base import durable
 from recordzoo.base.owner import Owner
 from recordzoo.base.progress import format_bytes
 from recordzoo.preparing import ensure
-from recordzoo.publish.found import find_builds
 from recordzoo.publish.lock import lock_path
+from recordzoo.publish.output import find_builds
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, stored_bytes
 from tests import preparing

@@ -17,7 +17,7 @@ import recordzoo
 from recordzoo.base import durable
 from recordzoo.errors import ArgumentError, DiskSpaceError, PrepareError, SourceError
 from recordzoo.preparing import Options, assignment, ensure
-from recordzoo.preparing.division import Division
+from recordzoo.preparing.job import Division
 from recordzoo.preparing.pools import num_workers
 from recordzoo.raw.archive import NestedTarSource
 from recordzoo.recipes.declared import dataset_recipe

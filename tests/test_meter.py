@@ -7,8 +7,8 @@ from PIL import Image
 
 from recordzoo import RecordReader, convert
 from recordzoo.preparing import ensure
-from recordzoo.preparing.meter import PoolProgress, UnitProgress
 from recordzoo.preparing.rows import UnitDone
+from recordzoo.preparing.run import PoolProgress, UnitProgress
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.folder import recipe
 from tests.fakes import cub200, folder

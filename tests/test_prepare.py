@@ -37,8 +37,7 @@ from recordzoo.preparing.raw import RawData
 from recordzoo.preparing.rows import ShardDone, UnitDone
 from recordzoo.preparing.shards import UnitShards
 from recordzoo.publish import build as build_module
-from recordzoo.publish.found import find_builds
-from recordzoo.publish.output import Output
+from recordzoo.publish.output import Output, find_builds
 from recordzoo.publish.space import disk_error
 from recordzoo.raw.member import Member
 from recordzoo.recipes.base import Blob, Sidecar

@@ -84,7 +84,7 @@ def check_room(outlooks: Iterable["Outlook"], *, discard_raw: bool) -> None:
 
 def _is_begun(target: Path) -> bool:
     """Whether a process prepares the set, or its preparation was interrupted."""
-    from recordzoo.publish.found import find_builds
+    from recordzoo.publish.output import find_builds
 
     return target.with_name(f".{target.name}.lock").exists() or bool(find_builds(target))
 

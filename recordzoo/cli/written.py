@@ -19,8 +19,8 @@ from recordzoo.net.cache import Cache
 from recordzoo.net.download import unfinished
 from recordzoo.preparing.downloads import is_marked, mark_path
 from recordzoo.preparing.kinds import kind_of
-from recordzoo.publish.found import find_builds
 from recordzoo.publish.lock import who_holds, who_prepares
+from recordzoo.publish.output import find_builds
 from recordzoo.recipes.from_sets.variants import original_path
 from recordzoo.records.arrays import file_name
 from recordzoo.records.kinds import SetKind

@@ -20,8 +20,7 @@ from recordzoo.errors import CorruptRecordError, OtherSourceError
 from recordzoo.net.crew import WORKERS, Crew
 from recordzoo.net.part import HashedFile, Supply
 from recordzoo.publish.build import Build
-from recordzoo.publish.found import dead_builds
-from recordzoo.publish.output import Output
+from recordzoo.publish.output import Output, dead_builds
 from recordzoo.publish.publishing import publish
 from recordzoo.records.made_from import COPIED_FILE
 from recordzoo.records.manifest import MANIFEST_NAME, Manifest

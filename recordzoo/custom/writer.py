@@ -18,7 +18,7 @@ from recordzoo.custom.recipe import Rows, SchemaRecipe, columns_of, packed
 from recordzoo.custom.schema import Schema
 from recordzoo.custom.values import as_array, at_position, describe
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
-from recordzoo.preparing.stream import Stream
+from recordzoo.preparing.shards import Stream
 from recordzoo.publish.exchange import check_place
 from recordzoo.publish.output import ANOTHER_PATH, Output, behind_links
 from recordzoo.publish.publishing import never, publishing

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
 
@@ -11,11 +12,11 @@ from recordzoo.base.bars import closed_on_error
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.text import name_first
 from recordzoo.base.types import JSON
+from recordzoo.base.workers import default_workers
 from recordzoo.errors import HashMismatchError, SourceError
 from recordzoo.preparing.archives import Archives
 from recordzoo.preparing.assemble import assemble, warn_of_bad
 from recordzoo.preparing.convert import Task
-from recordzoo.preparing.division import Division, records_bytes
 from recordzoo.preparing.journal import Journal
 from recordzoo.preparing.located import Located, locate
 from recordzoo.preparing.options import DEFAULTS, Options, PrepareOptions
@@ -40,6 +41,12 @@ WRITER = 5
 an older version is then not resumed."""
 
 _NUM_NAMED = 5
+
+_SPILL = 1.03
+"""Allowed excess of a unit's stored size over the average."""
+
+_FEW_BYTES = 16 << 20
+"""One process converts less raw data than this in about a second, the start-up time of workers."""
 
 
 def ensure(
@@ -86,6 +93,51 @@ def ensure_located(located: Located, *, download: bool | None = False) -> Path:
         return Job(RawData(located, download)).run()
 
 
+@dataclass(frozen=True)
+class Division:
+    """Divides raw data by the options, or by its size."""
+
+    recipe: Recipe
+    options: Options
+
+    def shard_bytes(self, source: Source) -> int:
+        """Return the target shard size in bytes; unused if the number of shards is given.
+
+        Default: raw size / 8, so that several processes have work, clipped to 64 MiB..1 GiB. For variants: raw size /
+        32, clipped to 16 MiB..1 GiB, because a megabyte of a variant takes a second of work.
+        """
+        if self.options.shard_bytes:
+            return self.options.shard_bytes
+        parts, least = (8, 64 << 20) if self.recipe.variant == ORIGINAL else (32, 16 << 20)
+        data_bytes = int(source.size_bytes * min(1, self.recipe.expansion))
+        return max(least, min(1 << 30, data_bytes // parts))
+
+    def plan(self, source: Source) -> dict[str, JSON]:
+        """Return the shard layout for a build's plan."""
+        return self.options.layout or {"shard_bytes": self.shard_bytes(source)}
+
+    def units(self, source: Source) -> list[Unit]:
+        """Cut the source into units: one per shard if `num_shards` is given, otherwise units that fill shards.
+
+        Raises:
+            ArgumentError: The source cannot be cut into that many units.
+        """
+        if self.options.num_shards:
+            return source.cut(self.options.num_shards)
+        # Slightly less raw data than fills a shard: an overflow would give a small extra shard.
+        expansion = max(self.recipe.expansion, self.recipe.records_bytes(source) / max(1, source.size_bytes))
+        return source.units(int(self.shard_bytes(source) / (_SPILL * expansion)))
+
+    def num_workers(self, num_bytes: int) -> int:
+        """Return the number of processes for this much raw data; one if the data is small.
+
+        Size does not predict the work for samples of a user's own dataset; such a recipe has a set-up.
+        """
+        if self.options.workers:
+            return self.options.workers
+        return 1 if num_bytes < _FEW_BYTES and self.recipe.worker_setup() is None else default_workers()
+
+
 class Job:
     """One preparation and its steps."""
 
@@ -125,7 +177,7 @@ class Job:
         source = self.raw.find()
         if self.options.num_shards:
             source.cut(self.options.num_shards)  # an invalid number is refused before anything is written
-        build.claim(self._plan(source), records_bytes(self.recipe, source))
+        build.claim(self._plan(source), self.recipe.records_bytes(source))
         journal, archives = Journal(build, self.progress), Archives(source, self.raw)
         self._announce(source, journal.written_bytes, build.unusable, is_checked=archives.are_checked)
         try:
@@ -153,7 +205,7 @@ class Job:
 
     def _announce(self, source: Source, resumed: int, others: Sequence[Path], *, is_checked: bool) -> None:
         size = format_bytes(source.size_bytes)
-        there = source.size_bytes + records_bytes(self.recipe, source)
+        there = source.size_bytes + self.recipe.records_bytes(source)
         for other in others:
             self.progress.note(
                 f"{other} is an interrupted preparation that cannot be resumed: it has other options, or belongs to "
@@ -196,7 +248,7 @@ class Job:
             self.progress,
             num_workers=self._division.num_workers(total),
             executor=self.options.executor,
-            expansion=records_bytes(self.recipe, source) / max(1, source.size_bytes),
+            expansion=self.recipe.records_bytes(source) / max(1, source.size_bytes),
         )
         self.progress.end()
         self._say_read_back(journal)

@@ -19,7 +19,7 @@ from recordzoo.base.types import JSON
 from recordzoo.preparing.rows import ShardDone, UnitDone, has_sidecars, shard_stem, sidecars_name
 from recordzoo.publish.build import PLAN_NAME, Build, canonical
 from recordzoo.publish.exchange import REPLACING
-from recordzoo.publish.found import SET
+from recordzoo.publish.output import SET
 from recordzoo.records.manifest import shard_name
 
 JOURNAL_NAME = "journal.jsonl"

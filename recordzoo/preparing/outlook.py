@@ -15,10 +15,9 @@ from recordzoo.base.types import JSON
 from recordzoo.catalogue.costs import CONVERT_SPEED
 from recordzoo.errors import DownloadError, SourceError, TermsError
 from recordzoo.net.download import RemoteFile
-from recordzoo.preparing.division import records_bytes
 from recordzoo.preparing.located import Located
 from recordzoo.preparing.raw import addresses_of, check_addresses, files_bytes, missing_bytes
-from recordzoo.publish.found import dead_builds
+from recordzoo.publish.output import dead_builds
 from recordzoo.publish.space import existing, free_bytes, volume
 from recordzoo.raw.member import Source
 from recordzoo.records.manifest import ORIGINAL
@@ -113,7 +112,7 @@ def describe(located: Located, *, measure: bool = False) -> Outlook:
 
 def _of_source(located: Located, source: Source, free: int) -> Outlook:
     """Describe the preparation of existing raw data."""
-    records = records_bytes(located.recipe, source)
+    records = located.recipe.records_bytes(source)
     return Outlook(
         located,
         "resume" if dead_builds(located.target) else "convert",
@@ -132,7 +131,7 @@ def _of_downloads(located: Located, free: int) -> Outlook:
     missing = [remote for remote in files if not remote.path(root).exists()]
     raw, peak, needed = files_bytes(files), None, None
     if raw is not None:
-        peak = raw + (needed := records_bytes(located.recipe, raw))
+        peak = raw + (needed := located.recipe.records_bytes(raw))
         if volume(root) == volume(located.target):
             needed += missing_bytes(located)
     return Outlook(

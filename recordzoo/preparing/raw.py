@@ -12,7 +12,6 @@ from recordzoo.base.progress import Progress, format_bytes
 from recordzoo.errors import DownloadError, NotPreparedError, PrepareError, SourceError, TermsError
 from recordzoo.net.crew import Stop
 from recordzoo.net.download import RemoteFile, addresses, fetch
-from recordzoo.preparing.division import records_bytes
 from recordzoo.preparing.downloads import Download, download_all, is_marked, mark_path, remove_marked, write_mark
 from recordzoo.preparing.located import Located
 from recordzoo.publish.space import check_space, volume
@@ -146,7 +145,7 @@ class RawData:
         if unknown:
             self.progress.note(f"Whether there is room for {', '.join(unknown)} is not checked: the size is not known.")
         sizes = [path.stat().st_size if path.is_file() else remote.expected_bytes or 0 for remote, path in files]
-        missing, records = missing_bytes(self.located), records_bytes(self.recipe, sum(sizes))
+        missing, records = missing_bytes(self.located), self.recipe.records_bytes(sum(sizes))
         if volume(self.root) == volume(self.located.target):
             check_space(self.root, missing + records)
         else:

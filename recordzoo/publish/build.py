@@ -15,9 +15,8 @@ from recordzoo.base.crash_points import crash_point
 from recordzoo.base.owner import Owner
 from recordzoo.errors import LostBuildError
 from recordzoo.publish.exchange import exchange, give_name
-from recordzoo.publish.found import FREE, SET, Found, dead_builds, written_bytes
 from recordzoo.publish.heartbeat import Heartbeat
-from recordzoo.publish.output import Output
+from recordzoo.publish.output import FREE, SET, Found, Output, dead_builds, written_bytes
 from recordzoo.publish.space import check_space
 from recordzoo.system.files import is_in_use, rename
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from recordzoo.base import durable
 from recordzoo.base.crash_points import crash_point
 from recordzoo.errors import PrepareError
-from recordzoo.publish.found import SET, find_builds
-from recordzoo.publish.output import RECORDS_DIR, Output
+from recordzoo.publish.output import RECORDS_DIR, SET, Output, find_builds
 from recordzoo.records.reader import is_record_set
 from recordzoo.system.files import rename
 

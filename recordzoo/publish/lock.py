@@ -18,8 +18,8 @@ from recordzoo.base import durable, settings
 from recordzoo.base.owner import Owner
 from recordzoo.base.progress import Progress, format_bytes
 from recordzoo.errors import PrepareError
-from recordzoo.publish.found import Found, find_builds, remove_dead
 from recordzoo.publish.heartbeat import Heartbeat, silence_s
+from recordzoo.publish.output import Found, find_builds, remove_dead
 from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, rename
 
 _POLL_S = (0.2, 5.0)

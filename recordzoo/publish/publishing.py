@@ -9,9 +9,8 @@ from recordzoo.base.progress import Progress
 from recordzoo.errors import LostBuildError, PrepareError, RecordZooError
 from recordzoo.publish.build import Build
 from recordzoo.publish.exchange import generation, put_back
-from recordzoo.publish.found import remove_dead
 from recordzoo.publish.lock import my_turn, tidy
-from recordzoo.publish.output import Output
+from recordzoo.publish.output import Output, remove_dead
 from recordzoo.publish.space import disk_error
 from recordzoo.records.reader import is_record_set
 

@@ -22,6 +22,7 @@ from recordzoo.net.download import RemoteFile
 from recordzoo.raw.member import Member, Source
 from recordzoo.records.kinds import FieldSpec, SetKind
 from recordzoo.records.manifest import ORIGINAL, Manifest, RawFile
+from recordzoo.records.shard import stored_bytes
 
 ABSENT = -1
 """In a table: the position has no blob in this field."""
@@ -181,6 +182,12 @@ class Recipe(ABC):
     def stored_bytes(self, size_bytes: int) -> int:
         """Estimate the stored size of a file, in bytes."""
         return size_bytes
+
+    def records_bytes(self, raw: Source | int) -> int:
+        """Estimate the size of the records, from the raw data or, before its download, the size of its archives."""
+        if isinstance(raw, int):
+            return int(raw * self.expansion)
+        return raw.records_bytes(self.expansion, lambda size: stored_bytes(self.stored_bytes(size)))
 
     def is_of(self, manifest: Manifest, root: Path) -> bool:
         """Whether a record set is this recipe's result for the raw data, by a quick check."""
