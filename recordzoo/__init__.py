@@ -32,7 +32,7 @@ OWN = {
     "RecordReader": "recordzoo.records.reader",
     "RecordWriter": "recordzoo.custom.writer",
     "add_field": "recordzoo.combining.add_field",
-    "append": "recordzoo.combining.append",
+    "append": "recordzoo.combining.merge",
     "convert": "recordzoo.custom.convert",
     "export": "recordzoo.exporting.job",
     "merge": "recordzoo.combining.merge",

@@ -3,7 +3,7 @@ from recordzoo import datasets as datasets
 from recordzoo import errors as errors
 from recordzoo.base.progress import Progress as Progress
 from recordzoo.combining.add_field import add_field as add_field
-from recordzoo.combining.append import append as append
+from recordzoo.combining.merge import append as append
 from recordzoo.combining.merge import merge as merge
 from recordzoo.combining.split import split as split
 from recordzoo.combining.subset import subset as subset

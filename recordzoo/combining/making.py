@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from recordzoo.base.bars import default_progress
 from recordzoo.base.program import command
 from recordzoo.custom.options import options_to_make
 from recordzoo.errors import ArgumentError, OtherSourceError
@@ -30,35 +29,24 @@ class How(TypedDict, total=False):
 def make_combined(
     parts: Sequence[SetPart], output: str | os.PathLike[str], options: Options, **how: Unpack[How]
 ) -> Path:
-    """Combine the parts into a set, unless it exists.
-
-    Raises:
-        ArgumentError: The parts do not fit together; or `output` is one of the sets, or a URL.
-        OtherSourceError: `output` holds something else.
-    """
+    """Combine the parts into a set, unless it exists."""
     place = _place(parts, output)
     check_place(place, ANOTHER_PATH)
     recipe = CombinedRecipe(parts, place, written=options.layout, is_linked=_may_link(parts, options), **how)
-    to_make = options_to_make(place, options, lambda: _check_same(place, recipe))
+    to_make = options_to_make(place, options, lambda: _check_same(recipe))
     if to_make is not None:
         if recipe.is_linked:
-            progress = options.progress or default_progress()
-            LinkJob(recipe, progress, replace=to_make.refresh is True).run()
+            LinkJob(recipe, options.progress, replace=to_make.refresh is True).run()
         else:
             ensure(recipe, place.parent, to_make)
-        _check_same(place, recipe)  # another process may have published something else first
+        _check_same(recipe)  # another process may have published something else first
     return place
 
 
 def make_linked(
     parts: Sequence[SetPart], output: str | os.PathLike[str] | None, options: Options, **how: Unpack[How]
 ) -> Path:
-    """Build a set that shares the shards of the parts; without `output`, replace the first part.
-
-    Raises:
-        ArgumentError: A set is at a URL; or as `make_combined`.
-        OtherSourceError: `output` holds something else, or another process changed the set during the call.
-    """
+    """Build a set that shares the shards of the parts; without `output`, replace the first part."""
     for part in parts:
         if not isinstance(part.reader.path, Path):
             raise ArgumentError(
@@ -70,8 +58,8 @@ def make_linked(
     place = behind_links(parts[0].reader.folder)
     check_place(place, ANOTHER_PATH)
     recipe = CombinedRecipe(parts, place, is_linked=True, **how)
-    LinkJob(recipe, options.progress or default_progress(), replace=True).run()
-    if not recipe.is_of(RecordReader(place).manifest, place):
+    LinkJob(recipe, options.progress, replace=True).run()
+    if not _is_made(recipe):
         raise OtherSourceError(
             f"{place} was changed by another process meanwhile. Run the same command again.", path=str(place)
         )
@@ -101,12 +89,16 @@ def _place(parts: Sequence[SetPart], output: str | os.PathLike[str]) -> Path:
     return place
 
 
-def _check_same(place: Path, recipe: CombinedRecipe) -> None:
-    """Compare the existing set with the requested one."""
-    if not recipe.is_of(RecordReader(place).manifest, place):
+def _is_made(recipe: CombinedRecipe) -> bool:
+    """Whether the existing set is the requested one."""
+    return recipe.is_of(RecordReader(recipe.output).manifest, recipe.output)
+
+
+def _check_same(recipe: CombinedRecipe) -> None:
+    if not _is_made(recipe):
         sets = ", ".join(part.name for part in recipe.parts)
         raise OtherSourceError(
-            f"{place} is there and was not made of these records of {sets}. Pass refresh=True (--refresh) to replace "
-            "it, or another output.",
-            path=str(place),
+            f"{recipe.output} is there and was not made of these records of {sets}. Pass refresh=True (--refresh) to "
+            "replace it, or another output.",
+            path=str(recipe.output),
         )

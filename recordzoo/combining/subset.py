@@ -8,11 +8,11 @@ from typing import Any, Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.combining.choosing import checked_indices, class_numbers
 from recordzoo.combining.making import make_combined
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing import Options, OwnOptions
-from recordzoo.recipes.from_sets.part import Choice, SetPart
+from recordzoo.preview.labels import class_numbers
+from recordzoo.recipes.from_sets.part import Choice, SetPart, checked_indices
 from recordzoo.records.reader import RecordReader
 
 

@@ -12,12 +12,12 @@ from torch.utils.data import Subset
 from recordzoo import zoo
 from recordzoo.base.meant import no_split
 from recordzoo.base.text import name_first
-from recordzoo.combining.choosing import checked_indices, class_numbers
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import ZooDataset
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.selection import Selection
-from recordzoo.recipes.from_sets.part import Choice
+from recordzoo.preview.labels import class_numbers
+from recordzoo.recipes.from_sets.part import Choice, checked_indices
 
 
 def view(
@@ -26,12 +26,7 @@ def view(
     indices: Sequence[int] | NDArray[np.integer[Any]] | None,
     split: str | None,
 ) -> Any:
-    """Return the chosen samples of a dataset, or of a record set; the arguments are those of `recordzoo.subset`.
-
-    Raises:
-        ArgumentError: There is no such class, index or split; no sample is selected; or the dataset does not belong to
-            this package, or its samples were changed.
-    """
+    """Return the chosen samples of a dataset, or of a record set; the arguments are those of `recordzoo.subset`."""
     dataset = zoo.open(records) if isinstance(records, str | os.PathLike) else records
     if not isinstance(dataset, ZooDataset):
         raise ArgumentError(

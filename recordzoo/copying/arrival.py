@@ -135,11 +135,7 @@ class Arrival(ABC):
         return self._result()
 
     def run(self) -> Arrived:
-        """Copy the record set.
-
-        Raises:
-            RecordZooError: As `pull` and `copy`.
-        """
+        """Copy the record set."""
         progress = self.progress or default_progress()
         is_made = publish(
             Output(self.target, elsewhere="name another directory"),

@@ -35,10 +35,6 @@ class Claim:
 
         Args:
             replace: Take the claim from another record set.
-
-        Raises:
-            OtherSourceError: Another record set has it.
-            RemoteError: The store cannot be reached, or refuses access.
         """
         holder = self._holder()
         if replace and holder not in (None, self._digest):
@@ -51,19 +47,11 @@ class Claim:
         self.is_held = True
 
     def is_ours(self) -> bool:
-        """Whether this record set still has the claim.
-
-        Raises:
-            RemoteError: The store cannot be reached, or refuses access.
-        """
+        """Whether this record set still has the claim."""
         return self._holder() == self._digest
 
     def other(self) -> OtherSourceError:
-        """Return the error for an address claimed by another record set.
-
-        Raises:
-            RemoteError: The store cannot be reached, or refuses access.
-        """
+        """Return the error for an address claimed by another record set."""
         holder = self._holder() or ""
         which = f" (digest {holder[:16]}...)" if _DIGEST.fullmatch(holder) else ""
         return OtherSourceError(

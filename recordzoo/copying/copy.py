@@ -70,11 +70,7 @@ def copy(
 
 
 def refuse_two_urls(path: object, destination: object) -> None:
-    """Refuse to copy from a server to a server.
-
-    Raises:
-        ArgumentError: Both are URLs.
-    """
+    """Refuse to copy from a server to a server."""
     if is_url(path) and is_url(destination):
         there = Url.parse(path)
         raise ArgumentError(
@@ -101,11 +97,7 @@ class CopyJob(Arrival):
 
     @override
     def find_target(self) -> Path:
-        """Return the copy's directory.
-
-        Raises:
-            ArgumentError: The directory is the record set itself.
-        """
+        """Return the copy's directory."""
         target = local_target(self.place, self.origin.name)
         if target.exists() and target.samefile(self.reader.folder):
             raise ArgumentError(f"{target} is the record set itself. Name another directory.")

@@ -29,12 +29,7 @@ class Folder:
     directory: Directory
 
     def pieces(self, name: str, size_bytes: int, start: int = 0) -> Iterator[bytes]:
-        """See `Supply`.
-
-        Raises:
-            CorruptRecordError: The file is missing or has another size.
-            RecordError: The file cannot be read.
-        """
+        """See `Supply`."""
         fd = self.directory.open(name, size_bytes)
         try:
             while start < size_bytes:
@@ -73,13 +68,7 @@ class Fetch:
     reads_back: bool = False
 
     def file(self, file: HashedFile) -> None:
-        """Fetch a file, check it, and give it its name.
-
-        Raises:
-            CorruptRecordError: The supply's file differs from the manifest.
-            RecordError: The file cannot be fetched.
-            PrepareError: The bytes read back differ from the written ones.
-        """
+        """Fetch a file, check it, and give it its name."""
         path = self.folder / file.name
         if path.is_file():  # from an interrupted run
             if has_size(path, file.size_bytes) and hash_of(path) == file.hash:

@@ -65,12 +65,7 @@ class Checksums:
 
 
 def checksums(path: Path, crew: Crew) -> Checksums:
-    """Read a local file once.
-
-    Raises:
-        OSError: The file cannot be read.
-        StoppedError: The crew was stopped.
-    """
+    """Read a local file once."""
     size_bytes = path.stat().st_size
     part = part_bytes(size_bytes)
     is_one = size_bytes < 2 * part  # as s3fs decides
@@ -91,12 +86,7 @@ def checksums(path: Path, crew: Crew) -> Checksums:
 
 
 def stored_hash(store: Store, name: str, size_bytes: int, crew: Crew) -> str:
-    """Read a file in a store and return its SHA-256 in the manifest's format.
-
-    Raises:
-        RemoteError: The file cannot be read.
-        StoppedError: The crew was stopped.
-    """
+    """Read a file in a store and return its SHA-256 in the manifest's format."""
     state = hashlib.sha256()
     for data in store.pieces(name, size_bytes):
         crew.advance(0)

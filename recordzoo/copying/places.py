@@ -25,9 +25,6 @@ def destination(text: str, name: str) -> Url:
     Args:
         text: The address.
         name: The set's name.
-
-    Raises:
-        ArgumentError: The address is not a writable URL.
     """
     url = _parsed(text)
     if url.scheme in ("http", "https"):
@@ -49,11 +46,7 @@ def with_ending(name: str) -> str:
 
 
 def read_manifest(store: Store) -> bytes | None:
-    """Return the bytes of a manifest at a URL; None if there is none.
-
-    Raises:
-        RemoteError: The manifest cannot be read.
-    """
+    """Return the bytes of a manifest at a URL; None if there is none."""
     try:
         return store.read(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
     except RemoteError as err:
@@ -63,12 +56,7 @@ def read_manifest(store: Store) -> bytes | None:
 
 
 def parsed(data: bytes, url: Url) -> tuple[Manifest, str]:
-    """Return a manifest and the set's digest.
-
-    Raises:
-        ManifestError: The manifest is damaged.
-        FormatVersionError: The manifest has a later format.
-    """
+    """Return a manifest and the set's digest."""
     return parse_manifest(data, str(url / MANIFEST_NAME)), manifest_digest(data)
 
 

@@ -134,11 +134,7 @@ class PushJob:
         return self._result({file.name: file.size_bytes for file in missing})
 
     def run(self) -> Pushed:
-        """Push the record set.
-
-        Raises:
-            RecordError: As `push`.
-        """
+        """Push the record set."""
         self._is_published = self._find_manifest() == self._data
         try:
             if not self._is_published:

@@ -66,11 +66,7 @@ class Archives:
             each.close()
 
     def checked(self) -> list[RawFile]:
-        """Wait for the hashes, compare them with the known ones, and return the manifest's entries for the archives.
-
-        Raises:
-            HashMismatchError: An archive has another hash than the expected one.
-        """
+        """Wait for the hashes, compare them with the known ones, and return the manifest's entries for the archives."""
         return [self._checked(path, remote) for path, remote in self._remotes.items()]
 
     def _checked(self, path: Path, remote: RemoteFile | None) -> RawFile:

@@ -65,10 +65,6 @@ def assemble(
 
     Returns:
         The set's digest.
-
-    Raises:
-        SourceError: Something is missing in the raw data.
-        PrepareError: The recipe's table contradicts itself (a bug in the recipe).
     """
     fields, shards = _load(journal, recipe)
     sidecars: dict[str, bytes] = {}

@@ -66,12 +66,7 @@ def call_of(task: Task, shared: Mapping[str, str]) -> dict[str, Any]:
 
 
 def convert_assigned(call: Mapping[str, Any]) -> UnitDone:
-    """Convert a unit, in a worker.
-
-    Raises:
-        PrepareError: The worker has other versions, or does not see the build directory.
-        SourceError, PrepareError, OSError: The conversion failed; the text names a remote host.
-    """
+    """Convert a unit, in a worker."""
     _check_versions(call["versions"])
     here = socket.gethostname()
     try:
@@ -85,11 +80,7 @@ def convert_assigned(call: Mapping[str, Any]) -> UnitDone:
 
 
 def convert_watched(task: Task) -> UnitDone:
-    """Convert a unit; stop if its build directory disappears.
-
-    Raises:
-        SourceError, PrepareError, OSError: The conversion failed.
-    """
+    """Convert a unit; stop if its build directory disappears."""
     return convert_unit(task, _Watch(task.folder).advance)
 
 

@@ -172,11 +172,7 @@ def refresh_command(reader: RecordReader, root: str) -> str:
 
 
 def refuse_other(reader: RecordReader, changes: Changes) -> None:
-    """Refuse records that were made from other files in another directory.
-
-    Raises:
-        OtherSourceError: The records come from other files.
-    """
+    """Refuse records that were made from other files in another directory."""
     if changes and changes.made_in != changes.root:
         raise OtherSourceError(
             f"{reader.path} holds the records of {changes.made_in}, not of {changes.root}: {changes.summary}. "

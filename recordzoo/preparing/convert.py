@@ -62,13 +62,7 @@ class UnitConverter:
         self._skipped: dict[str, dict[str, str]] = {}
 
     def run(self) -> UnitDone:
-        """Convert the unit; sealing a shard overlaps with filling the next.
-
-        Raises:
-            SourceError: The raw data is broken, or changed since an earlier run.
-            PrepareError: An image is broken and `on_error` is "raise".
-            OSError: The disk is full, or failed.
-        """
+        """Convert the unit; sealing a shard overlaps with filling the next."""
         task = self._task
         expected = self._expected_values()
         main_field = task.recipe.main_field

@@ -110,20 +110,12 @@ def write_mark(path: Path) -> None:
 
 
 def is_marked(path: Path) -> bool:
-    """Whether a raw file is still the file that recordzoo downloaded and marked.
-
-    Raises:
-        OSError: The mark or the file does not exist.
-    """
+    """Whether a raw file is still the file that recordzoo downloaded and marked."""
     return mark_path(path).read_text(encoding="utf-8", errors="replace") == _identity(path)
 
 
 def remove_marked(path: Path) -> None:
-    """Delete a raw file and its mark.
-
-    Raises:
-        OSError: One of them cannot be deleted.
-    """
+    """Delete a raw file and its mark."""
     durable.remove(path)
     durable.remove(mark_path(path))
 

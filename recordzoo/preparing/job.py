@@ -117,11 +117,7 @@ class Division:
         return self.options.layout or {"shard_bytes": self.shard_bytes(source)}
 
     def units(self, source: Source) -> list[Unit]:
-        """Cut the source into units: one per shard if `num_shards` is given, otherwise units that fill shards.
-
-        Raises:
-            ArgumentError: The source cannot be cut into that many units.
-        """
+        """Cut the source into units: one per shard if `num_shards` is given, otherwise units that fill shards."""
         if self.options.num_shards:
             return source.cut(self.options.num_shards)
         # Slightly less raw data than fills a shard: an overflow would give a small extra shard.

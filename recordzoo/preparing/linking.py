@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from recordzoo.base import durable
 from recordzoo.base.arrays import AnyArray
+from recordzoo.base.bars import default_progress
 from recordzoo.base.crash_points import crash_point
 from recordzoo.base.hashing import hash_of
 from recordzoo.base.progress import Progress, format_bytes
@@ -35,25 +36,20 @@ class LinkJob:
 
     Args:
         recipe: Takes all records from sets on this machine.
-        progress: Receives the progress, and a note on copied shards.
+        progress: Receives the progress, and a note on copied shards. Default: as in `OwnOptions`.
         replace: Replace the existing record set.
         digest: The digest of the damaged set: only a set with this digest replaces it.
     """
 
-    def __init__(self, recipe: CombinedRecipe, progress: Progress, *, replace: bool = False, digest: str = "") -> None:
-        self.recipe, self.progress, self._replace, self._digest = recipe, progress, replace, digest
+    def __init__(
+        self, recipe: CombinedRecipe, progress: Progress | None, *, replace: bool = False, digest: str = ""
+    ) -> None:
+        self.recipe, self._replace, self._digest = recipe, replace, digest
+        self.progress = progress or default_progress()
         self.target = behind_links(recipe.output)
 
     def run(self) -> bool:
-        """Build the set; return False if another process built it.
-
-        Raises:
-            RecordError: One of the sets was replaced since it was opened.
-            CorruptRecordError: A file of a set is damaged. Nothing is published.
-            NotPreparedError: A set no longer exists.
-            OtherSourceError: The result has another digest than expected.
-            PrepareError: The disk failed, or something else is at the set's path.
-        """
+        """Build the set; return False if another process built it."""
         return publish(
             Output(self.target, elsewhere=ANOTHER_PATH),
             lambda: bool(self._digest) or is_record_set(self.target),
@@ -149,9 +145,6 @@ class SharedShards:
         Args:
             folder: The folder.
             told: Called with the size of each shard; an error that it raises stops the work.
-
-        Raises:
-            CorruptRecordError: A shard has another size, or, if it was copied, another hash than the manifest says.
         """
         copied = 0
         for spec, (part, number) in zip(self.specs, self._places, strict=True):
@@ -173,11 +166,7 @@ class SharedShards:
         return copied
 
     def index(self, parts: Sequence[SetPart], field: str) -> AnyArray:
-        """Return the index of a blob field over all parts.
-
-        Raises:
-            CorruptRecordError: An index names a shard that does not exist.
-        """
+        """Return the index of a blob field over all parts."""
         index = np.concatenate([part.reader.array(f"{field}.index") for part in parts])
         start = 0
         for part, numbers in zip(parts, self.numbers, strict=True):
@@ -204,10 +193,6 @@ def write_linked(recipe: CombinedRecipe, shards: SharedShards, folder: Path) -> 
         recipe: A recipe that takes all records of its parts.
         shards: The shards, already in the folder.
         folder: The folder.
-
-    Raises:
-        CorruptRecordError: A file of a set is damaged.
-        SourceError: A record's class is not one of its set's classes.
     """
     parts, manifests = recipe.parts, [part.reader.manifest for part in recipe.parts]
     names = distinct_names(parts, first_stay=recipe.keeps_names)

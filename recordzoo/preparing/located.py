@@ -42,11 +42,7 @@ class Located:
         return self.options.progress or default_progress()
 
     def source(self) -> Source | None:
-        """Return the raw data, or None if there is none. A result is cached.
-
-        Raises:
-            SourceError: Part of the raw data is missing or invalid.
-        """
+        """Return the raw data, or None if there is none. A result is cached."""
         if not self._found and (source := self.recipe.find(self.root)) is not None:
             self._found.append(source)
         return self._found[0] if self._found else None

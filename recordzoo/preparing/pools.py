@@ -41,11 +41,7 @@ class Pool(Protocol):
         ...
 
     def submit(self, task: Task) -> Future[UnitDone]:
-        """Hand a unit to the workers.
-
-        Raises:
-            PrepareError: The workers accept no more units.
-        """
+        """Hand a unit to the workers."""
         ...
 
     def result(self, future: Future[UnitDone]) -> UnitDone:

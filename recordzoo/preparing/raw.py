@@ -203,9 +203,6 @@ class RawData:
 
         Only marked, unchanged files are deleted. A mark is a separate file, so that another process can finish the
         work. A kept file keeps its mark, for `recordzoo cache`; the mark of a replaced file is removed.
-
-        Raises:
-            PrepareError: A file cannot be deleted.
         """
         for remote in self.recipe.raw_files:
             path = remote.path(self.root)
@@ -253,11 +250,7 @@ def check_addresses(located: Located) -> None:
 
 
 def addresses_of(remote: RemoteFile, located: Located) -> list[Address]:
-    """Return the addresses of a raw file, in the order of attempts.
-
-    Raises:
-        TermsError, DownloadError: As `check_addresses`.
-    """
+    """Return the addresses of a raw file, in the order of attempts."""
     dataset, options = located.recipe.dataset, located.options
     return addresses(remote, located.root, dataset=dataset, mirror=options.mirror, accept_terms=options.accept_terms)
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from typing_extensions import override
 
-from recordzoo.base.bars import default_progress
 from recordzoo.errors import (
     DownloadError,
     FolderError,
@@ -69,7 +68,7 @@ def rebuild(place: Path, root: Path | None, download: bool, options: Options) ->
         )
     recipe, raw_root = origin
     if isinstance(recipe, CombinedRecipe) and recipe.is_linked:
-        LinkJob(recipe, options.progress or default_progress(), digest=reader.digest).run()
+        LinkJob(recipe, options.progress, digest=reader.digest).run()
         return raw_root
     how = dataclasses.replace(
         options,

@@ -40,10 +40,6 @@ def resolve(recipe: Recipe, table: Table, stored: Mapping[str, Sequence[str]], s
         table: The recipe's table.
         stored: For each blob field the keys of the stored values, in order.
         skipped: Keys of images that were skipped on request. Their positions are skipped, too.
-
-    Raises:
-        SourceError: Images of the table are missing in the raw data.
-        PrepareError: The table contradicts itself (a bug in the recipe).
     """
     _check(recipe, table)
     image = recipe.main_field
@@ -80,9 +76,6 @@ def check_counts(recipe: Recipe, resolved: Resolved) -> None:
     """Compare the numbers of samples with those published by the authors of the raw files.
 
     A record set without splits counts as one split, if its part has only one.
-
-    Raises:
-        PrepareError: The numbers differ: the recipe or the published numbers are wrong.
     """
     found = {name: len(positions) for name, positions in resolved.splits.items()}
     if not found and len(recipe.counts) == 1:

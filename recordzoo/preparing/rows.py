@@ -126,11 +126,7 @@ def save_rows(folder: Path, name: str, rows: ShardRows, offsets: NDArray[np.uint
 
 
 def load_rows(folder: Path, shard: ShardDone) -> LoadedRows:
-    """Read a shard's rows.
-
-    Raises:
-        PrepareError: They are not the ones that were journalled.
-    """
+    """Read a shard's rows."""
     arrays = _load(folder / f"{shard.name}.rows.npz", shard.rows)
     return LoadedRows(
         field_names=arrays["field_names"].tolist(),
@@ -165,11 +161,7 @@ def has_sidecars(folder: Path, unit: UnitDone) -> bool:
 
 
 def load_sidecars(folder: Path, unit: UnitDone) -> dict[str, bytes]:
-    """Read a unit's side files.
-
-    Raises:
-        PrepareError: They are not the ones that were journalled.
-    """
+    """Read a unit's side files."""
     arrays = _load(folder / sidecars_name(unit.unit), unit.sidecars)
     ends = np.cumsum(arrays["sizes"]).tolist()
     content = arrays["content"]

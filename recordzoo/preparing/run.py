@@ -149,9 +149,6 @@ def run_tasks(
         num_workers: Maximum number of local processes; 1: this process.
         executor: Converts in all its workers instead.
         expansion: Estimated bytes written per byte of raw data.
-
-    Raises:
-        SourceError, PrepareError, OSError: A unit failed; units finished before are journalled.
     """
     todo = [task for task in tasks if task.number not in journal.units]
     if not todo:

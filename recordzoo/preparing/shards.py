@@ -82,10 +82,6 @@ class UnitShards:
         Args:
             blob: The blob.
             mark: Its mark (`recordzoo.recipes.jpeg`). Default: determined now.
-
-        Raises:
-            PrepareError: The blob is too large.
-            OSError: The disk is full, or failed.
         """
         cost = stored_bytes(len(blob.data))
         limit = self._shard_bytes
@@ -179,11 +175,7 @@ class Stream(UnitShards):
         super().__init__(build.path, 0, shard_bytes, on_shard=self._journal.add_shard)
 
     def add(self, name: str, blobs: Iterable[Blob], sidecars: Iterable[Sidecar]) -> None:
-        """Store the values of a record.
-
-        Raises:
-            OSError: The disk is full, or failed.
-        """
+        """Store the values of a record."""
         for blob in blobs:
             problem, mark = look(blob.data) if blob.checked else (None, None)
             self.put(blob, mark)

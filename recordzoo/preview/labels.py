@@ -90,3 +90,20 @@ def _synonyms(reader: RecordReader, num_classes: int) -> list[str]:
     if not all(isinstance(words, list) and words and isinstance(words[0], str) for words in found):
         return []
     return [words[0] for words in found]
+
+
+def class_numbers(reader: RecordReader, classes: Sequence[str | int]) -> tuple[int, ...]:
+    """Return the numbers of classes given by name or number. An int is tried as a number first."""
+    labels = load_labels(reader)
+    if labels is None:
+        raise ArgumentError(f"{reader.path} has no classes: no field target or label holds a whole number each.")
+    found = []
+    for given in classes:
+        is_number = isinstance(given, int) and (
+            0 <= given < len(labels.names) or (not labels.names and given in labels.numbers)
+        )
+        numbers = [int(given)] if is_number else labels.find(str(given))
+        if len(numbers) > 1:
+            raise ArgumentError(f"Several classes are called {given!r}: {numbers}. Give their numbers.")
+        found.append(numbers[0])
+    return tuple(found)

@@ -94,11 +94,7 @@ class Build:
         self.check_space()
 
     def check_space(self) -> None:
-        """Compare the bytes still to be written with the free space; an interrupted build may keep less than it wrote.
-
-        Raises:
-            DiskSpaceError: There is too little space.
-        """
+        """Refuse to go on with too little space: an interrupted build may keep less than it wrote."""
         self._check_space(written_bytes(self.path))
 
     def _check_space(self, written: int) -> None:
@@ -136,11 +132,7 @@ class Build:
         crash_point("build.planned")
 
     def check(self) -> None:
-        """Raise if another process has taken this build over.
-
-        Raises:
-            LostBuildError: Another process has taken it over.
-        """
+        """Raise if another process has taken this build over."""
         if self.is_lost:
             raise self.lost()
 

@@ -124,9 +124,6 @@ def check_place(path: Path, elsewhere: str = RECORDS_DIR, *, is_set: bool | None
         path: The path.
         elsewhere: As in `Output`.
         is_set: Whether it is a record set, maybe damaged. Default: detected.
-
-    Raises:
-        PrepareError: The path cannot be used.
     """
     if _is_mounted(path):
         what = "is where another volume is mounted, and cannot be renamed"

@@ -42,9 +42,6 @@ def check_space(folder: Path, needed: int, elsewhere: str = RECORDS_DIR) -> None
         folder: The output folder.
         needed: Number of bytes to write.
         elsewhere: As in `Output`.
-
-    Raises:
-        DiskSpaceError: There is too little space.
     """
     free = free_bytes(folder)
     if needed > free:

@@ -21,11 +21,7 @@ _FORM: dict[str, JSON] = {"parts": {}, "tensors": [], "pictures": {}}
 
 
 def check_alike(parts: Sequence[SetPart]) -> None:
-    """Refuse sets whose records differ in their fields.
-
-    Raises:
-        ArgumentError: A field differs; the message names it.
-    """
+    """Refuse sets whose records differ in their fields."""
     first = parts[0]
     for other in parts[1:]:
         if other.reader.manifest.variant != first.reader.manifest.variant:
@@ -94,9 +90,6 @@ def common_classes(parts: Sequence[SetPart], *, unite: bool) -> tuple[tuple[str,
 
     Returns:
         The classes, or None without classes; for a part whose numbers stay, None.
-
-    Raises:
-        ArgumentError: The classes differ, or cannot be united.
     """
     chosen = [_chosen_classes(part) for part in parts]
     if not unite:
@@ -148,11 +141,7 @@ def _shown(first: tuple[str, ...] | None, other: tuple[str, ...] | None) -> str:
 
 
 def renumbered(labels: NDArray[np.generic], numbers: list[int] | None, where: str) -> NDArray[np.generic]:
-    """Renumber classes; negative numbers, which mean no class, stay.
-
-    Raises:
-        SourceError: A record's class is not one of the set's classes.
-    """
+    """Renumber classes; negative numbers, which mean no class, stay."""
     if numbers is None:
         return labels
     old = labels.astype(np.int64)

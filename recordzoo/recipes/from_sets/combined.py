@@ -48,9 +48,6 @@ class CombinedRecipe(SetsRecipe):
         change: A change to the records of the parts.
         is_linked: Whether the new set shares the shards of the parts; then all records are taken.
         keeps_names: Whether names of the first part's records stay, even if other parts have them.
-
-    Raises:
-        ArgumentError: The sets do not fit together.
     """
 
     kind = dataset = SetKind.COMBINED
@@ -113,11 +110,7 @@ class CombinedRecipe(SetsRecipe):
         return command("merge" if len(places) > 1 else "subset", *places, "--output", self.output)
 
     def find(self, root: Path) -> Source | None:
-        """See `Recipe`: the record sets as they are now; None if one is gone.
-
-        Raises:
-            RecordError: One was replaced by another set.
-        """
+        """See `Recipe`: the record sets as they are now; None if one is gone."""
         paths = [part.reader.path for part in self.parts]
         if not all(is_record_set(path) for path in paths if isinstance(path, Path)):
             return None
@@ -144,11 +137,7 @@ class CombinedRecipe(SetsRecipe):
         return {COMBINED_FILE: json.dumps({"sets": said}).encode()}
 
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
-        """See `Recipe`.
-
-        Raises:
-            SourceError: A record's class is none of its set's classes.
-        """
+        """See `Recipe`."""
         assert self.source is not None
         shapes = {
             name: np.concatenate([part.shapes(name) for part in self.parts])
@@ -162,9 +151,6 @@ class CombinedRecipe(SetsRecipe):
 
         Args:
             names: The names of each part's records in the new set.
-
-        Raises:
-            SourceError: A record's class is none of its set's classes.
         """
         parts, first = self.parts, self.parts[0].reader.manifest
         table = Table(

@@ -4,6 +4,7 @@ import functools
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +25,6 @@ class Choice:
         split: The records of a split, in its order. None: all, in order.
         indices: Indices into that order, int64 [n].
         labels: Numbers of the chosen classes. The classes are renumbered in this order.
-
-    Raises:
-        ArgumentError: An index or a class is given twice.
     """
 
     split: str | None = None
@@ -48,11 +46,7 @@ class Choice:
         return self.split is None and self.indices is None and self.labels is None
 
     def positions(self, reader: RecordReader) -> NDArray[np.int64]:
-        """Return the positions of the chosen records, int64 [n].
-
-        Raises:
-            ArgumentError: There is no such split or index, or the records have no classes.
-        """
+        """Return the positions of the chosen records, int64 [n]."""
         if self.split is not None and self.split not in reader.manifest.splits:
             raise no_split(reader.path, self.split, reader.manifest.splits)
         found = np.array(reader.split(self.split or ""), np.int64)
@@ -84,6 +78,16 @@ class Choice:
         if self.labels is not None:
             said["labels"] = list(self.labels)
         return said
+
+
+def checked_indices(indices: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Return indices as int64 [n]."""
+    found = np.asarray(indices)
+    if not found.size:
+        found = found.astype(np.int64)
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise ArgumentError("Argument indices must be a list of whole numbers, or an array with one dimension of them.")
+    return found.astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)

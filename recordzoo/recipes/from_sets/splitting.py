@@ -35,11 +35,7 @@ class Division:
         return {"split": {"val": self.val, "by": self.by, "seed": self.seed}}
 
     def apply(self, table: Table, parts: Sequence[SetPart]) -> Table:
-        """Return the table with the splits train and val.
-
-        Raises:
-            ArgumentError: There is no such field; there is a split val already; or nothing is left for a split.
-        """
+        """Return the table with the splits train and val."""
         (part,) = parts
         reader = part.reader
         pool = _pool(reader)

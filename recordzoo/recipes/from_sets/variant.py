@@ -38,9 +38,6 @@ class Variant:
         max_side: Images with a longer long side are reduced to this one, instead.
         format: "jpeg", "png", "webp", or "raw": pixels, uint8 [H, W, 3].
         quality: Of JPEG and WebP, 1 to 100; by default 90.
-
-    Raises:
-        ArgumentError: A value is not one of these, or they contradict each other.
     """
 
     short_side: int | None = None

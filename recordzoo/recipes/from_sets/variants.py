@@ -118,11 +118,7 @@ def variant_recipe(recipe: Recipe, root: Path, name: str | None) -> Recipe:
 
 
 def check_variant(reader: RecordReader, name: str | None) -> None:
-    """Refuse a record set of another variant than the one that is asked for; None asks for none.
-
-    Raises:
-        OtherSourceError: It is one.
-    """
+    """Refuse a record set of another variant than the one that is asked for; None asks for none."""
     found = reader.manifest.variant
     if name is not None and found != name:
         hint = "variants are made of the original" if name == ORIGINAL else "pass another records_dir, or none"
