@@ -20,7 +20,7 @@ ZOO = {
     "info": "recordzoo.zoo",
     "open": "recordzoo.zoo",
     "prepare": "recordzoo.zoo",
-    "pull": "recordzoo.copying.pull",
+    "pull": "recordzoo.copying.copy",
     "push": "recordzoo.copying.push",
     "verify": "recordzoo.records.verify",
 }

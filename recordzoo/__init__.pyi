@@ -8,7 +8,7 @@ from recordzoo.combining.merge import merge as merge
 from recordzoo.combining.split import split as split
 from recordzoo.combining.subset import subset as subset
 from recordzoo.copying.copy import copy as copy
-from recordzoo.copying.pull import pull as pull
+from recordzoo.copying.copy import pull as pull
 from recordzoo.copying.push import push as push
 from recordzoo.custom.convert import convert as convert
 from recordzoo.custom.writer import RecordWriter as RecordWriter

@@ -10,8 +10,7 @@ from typing import Unpack
 from recordzoo.base.bars import default_progress
 from recordzoo.base.progress import Progress
 from recordzoo.copying.arrival import Arrival
-from recordzoo.copying.copy import CopyJob
-from recordzoo.copying.pull import PullJob
+from recordzoo.copying.copy import CopyJob, PullJob
 from recordzoo.errors import OtherSourceError
 from recordzoo.net.url import is_url
 from recordzoo.preparing.options import Options, PrepareOptions

@@ -199,7 +199,7 @@ def _forked_arguments() -> list[str]:
     """Import what `main` does, and wait to be forked."""
     import recordzoo  # noqa: F401
     from recordzoo.combining import merge, subset  # noqa: F401
-    from recordzoo.copying import copy, pull  # noqa: F401
+    from recordzoo.copying import copy  # noqa: F401
     from recordzoo.custom import convert, foreign, importing, writer  # noqa: F401
     from recordzoo.exporting import job  # noqa: F401
     from recordzoo.preparing import ensure  # noqa: F401

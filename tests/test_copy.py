@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import recordzoo
-from recordzoo.copying import fetching
+from recordzoo.base import durable
 from recordzoo.copying.copy import CopyJob
 from recordzoo.errors import ArgumentError, CorruptRecordError, ManifestError, OtherSourceError, PrepareError
 from recordzoo.records.reader import RecordReader
@@ -121,14 +121,14 @@ class TestFaults:
         assert all_files(recordzoo.copy(there, here)) == all_files(there)
 
     def test_a_disk_that_gives_back_other_bytes(self, there, here, monkeypatch):
-        rename = fetching.durable.rename
+        rename = durable.rename
 
         def damaging(source, target):
             rename(source, target)
             if target.name == shard(2):
                 flip(target, 100_000)
 
-        monkeypatch.setattr(fetching.durable, "rename", damaging)
+        monkeypatch.setattr(durable, "rename", damaging)
         with pytest.raises(PrepareError, match=rf"{shard(2)} reads back otherwise than it was written"):
             recordzoo.copy(there, here, verify=True)
         assert not (here / "a.records").exists()

@@ -10,7 +10,7 @@ import pytest
 
 from recordzoo.base.owner import Owner
 from recordzoo.base.progress import SilentProgress
-from recordzoo.copying.fetching import Fetch
+from recordzoo.copying.files import Fetch
 from recordzoo.errors import CorruptRecordError, HashMismatchError
 from recordzoo.net.cache import Cache
 from recordzoo.net.crew import Crew

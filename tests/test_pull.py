@@ -7,7 +7,7 @@ import pytest
 
 import recordzoo
 from recordzoo.base import settings
-from recordzoo.copying.pull import PullJob
+from recordzoo.copying.copy import PullJob
 from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, OtherSourceError, RemoteError
 from recordzoo.net import store
 from recordzoo.records.verify import verify

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 import recordzoo
 from recordzoo.base.progress import LogProgress
-from recordzoo.copying.claim import CLAIM_NAME
+from recordzoo.copying.places import CLAIM_NAME
 from recordzoo.copying.push import PushJob
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RemoteError
 from recordzoo.net import store

@@ -18,8 +18,7 @@ from recordzoo.cli.output import put, put_json
 from recordzoo.cli.progress import make_progress
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.copying.arrival import Arrived
-from recordzoo.copying.copy import CopyJob, refuse_two_urls
-from recordzoo.copying.pull import PullJob
+from recordzoo.copying.copy import CopyJob, PullJob, refuse_two_urls
 from recordzoo.copying.push import Pushed, PushJob
 from recordzoo.errors import ArgumentError
 from recordzoo.net.url import Url, is_url

@@ -13,8 +13,7 @@ from recordzoo.base.bars import default_progress
 from recordzoo.base.crash_points import crash_point
 from recordzoo.base.hashing import hash_of
 from recordzoo.base.progress import Progress
-from recordzoo.copying.fetching import PART, Fetch, has_size, remove_all_but
-from recordzoo.copying.files import named_files
+from recordzoo.copying.files import PART, Fetch, has_size, named_files, remove_all_but
 from recordzoo.copying.places import digest_at
 from recordzoo.errors import CorruptRecordError, OtherSourceError
 from recordzoo.net.crew import WORKERS, Crew

@@ -1,24 +1,31 @@
 """Copy a record set to another place: on this machine, or with `push` and `pull` to and from a URL."""
 
 import os
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from typing_extensions import override
 
+from recordzoo.base import durable
 from recordzoo.base.program import command
 from recordzoo.base.progress import Progress
 from recordzoo.copying.arrival import Arrival, Origin
-from recordzoo.copying.fetching import Folder
-from recordzoo.copying.files import local_extras, local_marks, named_files
-from recordzoo.copying.places import local_target
-from recordzoo.copying.pull import PullJob
+from recordzoo.copying.files import PIECE_BYTES, local_extras, local_marks, named_files
+from recordzoo.copying.places import find_set, local_target, parsed
 from recordzoo.copying.push import push
-from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError
+from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError, RemoteError
 from recordzoo.net.crew import WORKERS
+from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
+from recordzoo.net.store import Store
 from recordzoo.net.url import Url, is_url
-from recordzoo.records.files import Directory
+from recordzoo.records.files import Directory, pread
 from recordzoo.records.manifest import MANIFEST_NAME, manifest_digest
+from recordzoo.records.marks import marks_name, read_marks
 from recordzoo.records.reader import RecordReader
+
+_MARKS_EXTRA_BYTES = 4  # their checksum
+_NO_MARKS = (403, NOT_FOUND, RANGE_NOT_SATISFIABLE)  # S3 answers 403 for an absent file without the right to list
 
 
 def copy(
@@ -69,6 +76,47 @@ def copy(
     return job.run().path
 
 
+def pull(
+    url: str,
+    path: str | os.PathLike[str] = ".",
+    *,
+    replace: bool = False,
+    workers: int = WORKERS,
+    progress: Progress | None = None,
+) -> Path:
+    """Copy a record set from a URL to this machine, several files at a time; it appears in one step, complete.
+
+    Each file is compared with the manifest's hash. After an interruption, the same call continues with the bytes
+    already fetched.
+
+    Args:
+        url: The record set's URL, or the URL of its parent folder.
+        path: A directory whose name ends in ``.records``, or a folder, in which the set keeps its name.
+        replace: Replace another record set at `path` atomically.
+        workers: Number of files fetched in parallel.
+        progress: Receives the progress.
+
+    Returns:
+        The record set's directory.
+
+    Raises:
+        NotPreparedError: There is no record set at `url`.
+        OtherSourceError: Another record set, or something else, is at `path`.
+        CorruptRecordError: A file at the URL differs from the manifest, also when fetched again.
+        RemoteError: The server cannot be reached, or refuses access.
+        DiskSpaceError: There is too little room on the disk.
+        ArgumentError: `url` is no URL, or there are several record sets in that folder.
+
+    Examples:
+        >>> import recordzoo
+        >>> recordzoo.pull("s3://bucket/datasets/photos.records", "data")  # doctest: +SKIP
+        PosixPath('/home/me/data/photos.records')
+    """
+    if is_url(path):
+        raise ArgumentError(f"{Url.parse(path)} is a URL; a record set is pulled into a directory of this machine.")
+    return PullJob(url, Path(path), replace=replace, workers=workers, progress=progress).run().path
+
+
 def refuse_two_urls(path: object, destination: object) -> None:
     """Refuse to copy from a server to a server."""
     if is_url(path) and is_url(destination):
@@ -77,6 +125,30 @@ def refuse_two_urls(path: object, destination: object) -> None:
             f"{there} and {Url.parse(destination)} are both URLs. Pull the record set first, then push it: "
             f"{command('pull', there)}"
         )
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """The files of a directory, as a `Supply`."""
+
+    path: Path
+    directory: Directory
+
+    def pieces(self, name: str, size_bytes: int, start: int = 0) -> Iterator[bytes]:
+        """See `Supply`."""
+        fd = self.directory.open(name, size_bytes)
+        try:
+            while start < size_bytes:
+                data = pread(fd, min(PIECE_BYTES, size_bytes - start), start)
+                if not data:  # truncated while it is read
+                    return
+                yield data
+                start += len(data)
+        except OSError as err:
+            where = str(self.path / name)
+            raise RecordError(f"{where} cannot be read: {err.strerror}.", path=where) from err
+        finally:
+            os.close(fd)
 
 
 class CopyJob(Arrival):
@@ -88,7 +160,7 @@ class CopyJob(Arrival):
     def find(self) -> Origin:
         self.reader = reader = RecordReader(self.text)
         folder = reader.folder
-        manifest, supply = reader.manifest, Folder(folder, Directory(folder))
+        manifest, supply = reader.manifest, _Folder(folder, Directory(folder))
         files = [*named_files(manifest), *local_marks(folder, manifest), *local_extras(reader)]
         data = reader.extra(MANIFEST_NAME)
         if data is None or manifest_digest(data) != reader.digest:
@@ -111,3 +183,54 @@ class CopyJob(Arrival):
             f"Run: {command('verify', self.reader.folder, '--repair')}",
             path=str(path),
         )
+
+
+class PullJob(Arrival):
+    """One pull; `plan` changes nothing. The arguments are those of `pull`."""
+
+    verb = "pull"
+
+    @override
+    def find(self) -> Origin:
+        self.url, data = find_set(self.text)
+        manifest, digest = parsed(data, self.url)
+        return Origin(str(self.url), self.url.name, data, manifest, digest, Store(self.url), named_files(manifest))
+
+    @override
+    def find_target(self) -> Path:
+        return local_target(self.place, self.url.name)
+
+    @override
+    def damaged(self, name: str) -> CorruptRecordError:
+        url = str(self.url / name)
+        return CorruptRecordError(
+            f"{url} is not the file that the manifest names: its hash is another one, also when it is fetched again. "
+            "Push the record set again, with --verify.",
+            url=url,
+        )
+
+    @override
+    def finish(self, folder: Path) -> set[str]:
+        self._fetch_marks(folder)
+        return {marks_name(name) for name in self.origin.manifest.blobs}
+
+    def _fetch_marks(self, folder: Path) -> None:
+        """Fetch existing marks that fit the set; readers determine missing ones again."""
+        for name in self.origin.manifest.blobs:
+            path, index = folder / marks_name(name), self.origin.manifest.arrays[f"{name}.index"]
+            durable.remove(path)  # it may be hard-linked to a file of the published set
+            if self.whole is not None and path.name in self.whole:
+                durable.link_or_copy(self.target / path.name, path)
+                continue
+            try:
+                size_bytes = self.origin.manifest.num_records + _MARKS_EXTRA_BYTES
+                with open(path, "wb") as file:
+                    for data in self.origin.supply.pieces(path.name, size_bytes):
+                        file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except RemoteError as err:
+                if err.details.get("status") not in _NO_MARKS:
+                    raise
+            if read_marks(Directory(folder), name, index) is None:
+                durable.remove(path)

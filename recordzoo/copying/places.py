@@ -1,9 +1,11 @@
-"""Resolve copy destinations: set names, directories, and manifests at URLs."""
+"""Resolve copy destinations: set names, directories, and manifests at URLs; `Claim` reserves an address for a push."""
 
+import contextlib
+import re
 from pathlib import Path
 
 from recordzoo.base.program import command
-from recordzoo.errors import ArgumentError, NotPreparedError, RecordError, RemoteError
+from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, RecordError, RemoteError
 from recordzoo.net.failures import NOT_FOUND
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url
@@ -15,8 +17,13 @@ from recordzoo.records.manifest import (
     manifest_digest,
 )
 from recordzoo.records.parse import parse_manifest
+from recordzoo.records.reader import RecordReader
 
 _WITHOUT_HOST = ("file", "local", "memory")
+
+CLAIM_NAME = "push.claim"
+_DIGEST = re.compile(r"[0-9a-f]{16,128}")
+_MAX_BYTES = 200
 
 
 def destination(text: str, name: str) -> Url:
@@ -62,8 +69,6 @@ def parsed(data: bytes, url: Url) -> tuple[Manifest, str]:
 
 def digest_at(path: Path) -> str | None:
     """Return the digest of the record set in a directory; None without a readable manifest."""
-    from recordzoo.records.reader import RecordReader
-
     try:
         return RecordReader(path).digest
     except RecordError:
@@ -109,3 +114,67 @@ def _sets_below(url: Url) -> list[str]:
         return sorted(name for name in Store(url).folders() if name.endswith(ENDING))
     except RemoteError:
         return []
+
+
+class Claim:
+    """The right to write to an address until its manifest exists. Pushes of the same record set share one claim.
+
+    A store with exclusive creation of files (S3, a disk) gives the claim to exactly one of several record sets.
+    Elsewhere the last writer has the claim, and `is_ours` is False for the others.
+
+    Args:
+        store: The address.
+        digest: Digest of the record set being pushed.
+
+    Attributes:
+        is_held: Whether `take` succeeded.
+    """
+
+    def __init__(self, store: Store, digest: str) -> None:
+        self._store, self._digest = store, digest
+        self.is_held = False
+
+    def take(self, *, replace: bool) -> None:
+        """Create the claim file.
+
+        Args:
+            replace: Take the claim from another record set.
+        """
+        holder = self._holder()
+        if replace and holder not in (None, self._digest):
+            self._store.remove(CLAIM_NAME)
+            holder = None
+        if holder is None:
+            self._store.create(CLAIM_NAME, self._digest.encode())
+        if not self.is_ours():
+            raise self.other()
+        self.is_held = True
+
+    def is_ours(self) -> bool:
+        """Whether this record set still has the claim."""
+        return self._holder() == self._digest
+
+    def other(self) -> OtherSourceError:
+        """Return the error for an address claimed by another record set."""
+        holder = self._holder() or ""
+        which = f" (digest {holder[:16]}...)" if _DIGEST.fullmatch(holder) else ""
+        return OtherSourceError(
+            f"Another record set{which} is being pushed to {self._store.url}, or its push was killed. Name another "
+            "address, or wait for it; if no such push is running, pass --replace (replace=True).",
+            url=str(self._store.url),
+        )
+
+    def release(self) -> None:
+        """Remove the claim file if this push holds it; ignore failures: beside a manifest, a claim has no effect."""
+        with contextlib.suppress(RemoteError):
+            if self.is_held and self.is_ours():
+                self._store.remove(CLAIM_NAME)
+
+    def _holder(self) -> str | None:
+        """Return the digest in the file; None if there is no claim."""
+        try:
+            return self._store.read(CLAIM_NAME, _MAX_BYTES).decode("ascii", "replace")
+        except RemoteError as err:
+            if err.status == NOT_FOUND:
+                return None
+            raise

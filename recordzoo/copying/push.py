@@ -10,9 +10,8 @@ from recordzoo.base.bars import default_progress
 from recordzoo.base.crash_points import crash_point
 from recordzoo.base.program import command
 from recordzoo.base.progress import Progress
-from recordzoo.copying.claim import Claim
 from recordzoo.copying.files import Checksums, checksums, local_marks, named_files, stored_hash
-from recordzoo.copying.places import destination, parsed, read_manifest
+from recordzoo.copying.places import Claim, destination, parsed, read_manifest
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordError
 from recordzoo.net.crew import WORKERS, Crew
 from recordzoo.net.part import HashedFile
