@@ -5,10 +5,10 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Protocol
 
 import loky
 from loky.process_executor import TerminatedWorkerError
+from typing_extensions import override
 
 from recordzoo.base.owner import Owner
 from recordzoo.base.progress import Progress
@@ -28,30 +28,37 @@ _ASK_S = 5.0
 _KEPT = "What is finished is kept; run the same command again."
 
 
-class Pool(Protocol):
-    """Converts units in other threads or processes."""
+class Pool:
+    """Processes of this machine that convert units.
 
-    @property
-    def shares_cache(self) -> bool:
-        """Whether units are read through this machine's page cache, like the archive being hashed."""
-        ...
+    Args:
+        executor: Starts them.
+        places: Target number of units at the workers, running or queued.
+    """
+
+    shares_cache = True
+    """Whether units are read through this machine's page cache, like the archive being hashed."""
+
+    def __init__(self, executor: Executor, places: int) -> None:
+        self._executor, self._places = executor, places
 
     def places(self) -> int:
         """Return the target number of units at the workers, running or queued."""
-        ...
+        return self._places
 
     def submit(self, task: Task) -> Future[UnitDone]:
         """Hand a unit to the workers."""
-        ...
+        try:
+            return self._executor.submit(convert_unit, task)
+        except (BrokenProcessPool, TerminatedWorkerError) as err:
+            raise killed() from err
 
     def result(self, future: Future[UnitDone]) -> UnitDone:
-        """Return the result of a unit that has ended.
-
-        Raises:
-            PrepareError: The pool failed.
-            Exception: The error of the conversion.
-        """
-        ...
+        """Return the result of a unit that has ended; if the pool failed, raise `PrepareError`."""
+        try:
+            return future.result()
+        except (BrokenProcessPool, TerminatedWorkerError) as err:
+            raise killed() from err
 
 
 @contextlib.contextmanager
@@ -67,37 +74,13 @@ def local_pool(number: int, tasks: Sequence[Task]) -> Iterator[Pool]:
         max_workers=min(number, len(tasks)), initializer=serve, initargs=(Owner.current(), setup)
     )
     try:
-        yield _LocalPool(executor, number + 1)
+        yield Pool(executor, number + 1)
     finally:
         executor.shutdown(wait=True, kill_workers=True)
 
 
-class _LocalPool:
-    """See `Pool`."""
-
-    shares_cache = True
-
-    def __init__(self, executor: Executor, places: int) -> None:
-        self._executor, self._places = executor, places
-
-    def places(self) -> int:
-        return self._places
-
-    def submit(self, task: Task) -> Future[UnitDone]:
-        try:
-            return self._executor.submit(convert_unit, task)
-        except (BrokenProcessPool, TerminatedWorkerError) as err:
-            raise killed() from err
-
-    def result(self, future: Future[UnitDone]) -> UnitDone:
-        try:
-            return future.result()
-        except (BrokenProcessPool, TerminatedWorkerError) as err:
-            raise killed() from err
-
-
-class ExecutorPool:
-    """The workers of an executor, which is not shut down; see `Pool`.
+class ExecutorPool(Pool):
+    """The workers of an executor, which is not shut down.
 
     Args:
         executor: Its workers convert.
@@ -108,28 +91,30 @@ class ExecutorPool:
     shares_cache = False
 
     def __init__(self, executor: Executor, tasks: Sequence[Task], progress: Progress) -> None:
-        self._executor, self._num_tasks, self._progress = executor, len(tasks), progress
+        super().__init__(executor, len(tasks))
+        self._progress = progress
         # Threads share this process's memory.
         self._shared = None if isinstance(executor, ThreadPoolExecutor) else share(tasks[0])
         self._workers: int | None = None
         self._asked = float("-inf")
         self._said = False
 
+    @override
     def places(self) -> int:
-        """See `Pool`. One unit per worker is queued, so that none is idle while a result is journalled."""
         now = time.monotonic()
         if now >= self._asked + _ASK_S:
             self._asked = now
             self._workers = num_workers(self._executor)
         if self._workers is None:
-            return self._num_tasks
+            return self._places
         if self._workers == 0 and not self._said:
             self._said = True
             self._progress.note("No worker is there yet; waiting for one. Ctrl-C ends the wait.")
+        # One more unit for each worker, so that none is idle while a result is journalled.
         return self._workers + max(_LEAST_AHEAD, self._workers)
 
+    @override
     def submit(self, task: Task) -> Future[UnitDone]:
-        """See `Pool`."""
         call = None if self._shared is None else call_of(task, self._shared)
         try:
             if call is None:
@@ -140,8 +125,8 @@ class ExecutorPool:
         except Exception as err:
             raise PrepareError(f"The executor takes no more units ({_text(err)}). {_KEPT}") from err
 
+    @override
     def result(self, future: Future[UnitDone]) -> UnitDone:
-        """See `Pool`."""
         try:
             return future.result()
         except (RecordZooError, OSError):
