@@ -7,7 +7,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
@@ -53,6 +53,13 @@ def converted(ended: list[Ended]) -> int:
     return sum("Preparing simple:" in each.log for each in ended)
 
 
+def assert_made(root: Path, form: str, whole: dict[str, dict[str, str]], ended: Sequence[Ended] = ()) -> None:
+    """There is one set, right for all processes, and nothing else."""
+    assert len({each.digest for each in ended}) <= 1
+    assert contents(root / "simple.records") == whole[form]
+    assert beside(root, form) == ["simple.records"]
+
+
 class TestAllAtOnce:
     @fault(
         "P1",
@@ -83,9 +90,7 @@ class TestAllAtOnce:
         simple.write(tmp_path, form)
         with several(RANKS, lambda: Process(tmp_path, form, locks=False, check=True, workers=1)) as processes:
             ended = [process.end() for process in processes]
-        assert len({each.digest for each in ended}) == 1
-        assert contents(tmp_path / "simple.records") == whole[form]
-        assert beside(tmp_path, form) == ["simple.records"]
+        assert_made(tmp_path, form, whole, ended)
 
     @fault("P2")
     @pytest.mark.parametrize("error", ["ENOLCK", pytest.param("ENOSYS", marks=pytest.mark.slow)])
@@ -94,9 +99,7 @@ class TestAllAtOnce:
         start = functools.partial(Process, tmp_path, "stream", prefix=failing("flock", error), check=True, workers=1)
         with several(4, start) as processes:
             ended = [process.end() for process in processes]
-        assert len({each.digest for each in ended}) == 1
-        assert contents(tmp_path / "simple.records") == whole["stream"]
-        assert beside(tmp_path, "stream") == ["simple.records"]
+        assert_made(tmp_path, "stream", whole, ended)
 
     @fault(
         "P6",
@@ -117,8 +120,7 @@ class TestAllAtOnce:
         assert len({each.digest for each in ended}) == 1
         assert converted(ended) == nodes
         for root in set(roots):
-            assert contents(root / "simple.records") == whole["stream"]
-            assert beside(root, "stream") == ["simple.records"]
+            assert_made(root, "stream", whole)
 
     @fault(
         "P15",
@@ -161,8 +163,7 @@ class TestAllAtOnce:
         assert len({each.digest for each in ended}) == 1
         assert converted(ended) == 1
         assert sum("are already converted" in each.log for each in ended) == 1
-        assert contents(tmp_path / "simple.records") == whole["stream"]
-        assert beside(tmp_path, "stream") == ["simple.records"]
+        assert_made(tmp_path, "stream", whole)
 
     def test_a_dead_build_does_not_tempt_those_who_wait(self, tmp_path: Path) -> None:
         """Whoever has the lock may need hours of download before it takes the build over."""
@@ -186,17 +187,15 @@ class TestAllAtOnce:
         simple.write(tmp_path, "stream")
         preparing.run(tmp_path, "stream", env={"RECORDZOO_KILL_AT": "shard.journalled:2"}, workers=1)
         with several(RANKS, lambda: Process(tmp_path, "stream", locks=False, workers=1)) as processes:
-            assert len({process.end().digest for process in processes}) == 1
-        assert contents(tmp_path / "simple.records") == whole["stream"]
-        assert beside(tmp_path, "stream") == ["simple.records"]
+            ended = [process.end() for process in processes]
+            assert_made(tmp_path, "stream", whole, ended)
 
     def test_two_that_refresh(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
         again(tmp_path, "stream")
         with several(3, lambda: Process(tmp_path, "stream", refresh=True, workers=1)) as processes:
-            assert len({process.end().digest for process in processes}) == 1
-        assert contents(tmp_path / "simple.records") == whole["stream"]
-        assert beside(tmp_path, "stream") == ["simple.records"]
+            ended = [process.end() for process in processes]
+            assert_made(tmp_path, "stream", whole, ended)
 
 
 class TestTakingOver:
@@ -224,8 +223,7 @@ class TestTakingOver:
         kept = {path.stat().st_ino for path in (tmp_path / "simple.records").iterdir()}
         assert len(finished) >= 3
         assert len(finished & kept) >= 3
-        assert contents(tmp_path / "simple.records") == whole["stream"]
-        assert beside(tmp_path, "stream") == ["simple.records"]
+        assert_made(tmp_path, "stream", whole)
 
     @fault(
         "P4",
@@ -247,8 +245,7 @@ class TestTakingOver:
             sleeper.signal(signal.SIGCONT)
             first = sleeper.end()
         assert first.digest == second.digest
-        assert contents(tmp_path / "simple.records") == whole["stream"]
-        assert beside(tmp_path, "stream") == ["simple.records"]
+        assert_made(tmp_path, "stream", whole)
 
     @fault("P4")
     def test_one_that_comes_back_while_the_other_works(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
@@ -263,8 +260,7 @@ class TestTakingOver:
                 assert sleeper.saw(f"Waiting for process {second.pid} on ")
                 second.signal(signal.SIGCONT)
                 assert second.end().digest == sleeper.end().digest
-        assert contents(tmp_path / "simple.records") == whole["stream"]
-        assert beside(tmp_path, "stream") == ["simple.records"]
+        assert_made(tmp_path, "stream", whole)
 
     def test_one_that_is_stopped_while_it_downloads(self, tmp_path: Path) -> None:
         """It has a lock and no build: the lock file's age is what shows that it is silent."""
@@ -287,8 +283,7 @@ class TestTakingOver:
             second = preparing.run(tmp_path, "tree", env={"RECORDZOO_STALE_S": "0.5"}, workers=2)
             sleeper.signal(signal.SIGCONT)
             assert sleeper.end().digest == second.digest
-        assert contents(tmp_path / "simple.records") == whole["tree"]
-        assert beside(tmp_path, "tree") == ["simple.records"]
+        assert_made(tmp_path, "tree", whole)
 
     def test_a_build_of_another_host_is_waited_for_until_it_is_silent(
         self, whole: dict[str, dict[str, str]], tmp_path: Path
@@ -303,8 +298,7 @@ class TestTakingOver:
             assert process.saw("Waiting for process 4123 on node07, which prepares")
             os.utime(build / "heartbeat", (1, 1))
             assert process.end().digest
-        assert contents(tmp_path / "simple.records") == whole["stream"]
-        assert beside(tmp_path, "stream") == ["simple.records"]
+        assert_made(tmp_path, "stream", whole)
 
 
 class TestTurns:

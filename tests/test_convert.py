@@ -1,12 +1,10 @@
 """`convert`: what each kind of sample becomes, and comes back as; resuming, refusing, the same bytes each time."""
 
 import io
-import json
 import logging
 import os
 import random
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -555,7 +553,12 @@ with recordzoo.RecordWriter("y.records") as writer:
     writer.write({"image": b"x", "target": 0})
 import sys; assert "torch" not in sys.modules
 """
-        subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, check=True, env=environment())
+        subprocess.run(
+            [sys.executable, "-W", "error", "-c", code],
+            cwd=tmp_path,
+            check=True,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        )
 
     @pytest.mark.parametrize("workers", [1, 2])
     @pytest.mark.slow
@@ -575,22 +578,6 @@ import sys; assert "torch" not in sys.modules
         assert list(skipped.targets) == [i for i in range(100) if i != 70]
         with pytest.raises(PrepareError, match="000070: no image format"):
             convert(Listed(samples), tmp_path / "raise.records", on_error="raise")
-
-
-def environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(REPOSITORY), **more}
-
-
-def run(kind: str, output: Path, kill_at: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
-    """Convert in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "tests.fakes.samples", kind, str(output), json.dumps(options)],
-        env=environment(RECORDZOO_KILL_AT=kill_at),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
 
 
 class TestAgain:
@@ -623,29 +610,11 @@ class TestAgain:
         convert(Samples("three"), path, refresh=True)
         assert "field_2" in RecordReader(path).columns
 
-    def test_a_folder_in_the_way(self, tmp_path: Path) -> None:
-        (tmp_path / "x.records").mkdir()
-        (tmp_path / "x.records" / "thesis.tex").touch()
-        with pytest.raises(PrepareError, match="is in the way"):
-            convert(Samples("bytes"), tmp_path / "x.records")
-
     def test_one_process_and_two_give_the_same_bytes(self, tmp_path: Path) -> None:
         for workers in (1, 2):
             convert(Samples("celeba"), tmp_path / f"{workers}.records", workers=workers, shard_bytes=20_000)
         assert contents(tmp_path / "1.records") == contents(tmp_path / "2.records")
         assert len(contents(tmp_path / "1.records")) > 10
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("kill_at", ["shard.journalled:2", "unit.journalled:2"])
-    def test_two_processes_go_on_where_they_were_killed(self, kill_at: str, tmp_path: Path) -> None:
-        options = {"shard_bytes": 20_000, "workers": 2}
-        convert(Samples("boxes"), tmp_path / "whole.records", **options)
-        killed = run("boxes", tmp_path / "x.records", kill_at, **options)
-        assert killed.returncode == -signal.SIGKILL, killed.stderr
-        after = run("boxes", tmp_path / "x.records", **options)
-        assert after.returncode == 0, after.stderr
-        assert "are already converted" in after.stderr
-        assert contents(tmp_path / "x.records") == contents(tmp_path / "whole.records")
 
 
 def test_it_is_all_of_the_package() -> None:

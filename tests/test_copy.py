@@ -11,7 +11,7 @@ from recordzoo.copying.copy import CopyJob
 from recordzoo.errors import ArgumentError, CorruptRecordError, ManifestError, OtherSourceError, PrepareError
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
-from tests.copying import copied_files, killed, shard, write_set
+from tests.copying import copied_files, shard, write_set
 from tests.fakes import folder
 from tests.fakes.records import flip
 from tests.faults import fault
@@ -132,20 +132,6 @@ class TestFaults:
         with pytest.raises(PrepareError, match=rf"{shard(2)} reads back otherwise than it was written"):
             recordzoo.copy(there, here, verify=True)
         assert not (here / "a.records").exists()
-
-    @pytest.mark.slow
-    @fault("K16", "a copy is killed", "there is no copy; the same command keeps the files that are complete")
-    def test_what_was_copied_before_a_kill_is_kept(self, there, here):
-        killed("pull.fetched:5", "copy", there, here, "--workers", 1, cwd=here)
-        assert not (here / "a.records").exists()
-        kept = {file.name: file.stat().st_ino for file in here.glob("a.records.build.*/set/*")}
-        assert len(kept) == 5
-        result = run("copy", there, here, "--json", cwd=here)
-        document = json.loads(result.stdout)
-        assert 0 < document["copied_bytes"] < document["size_bytes"]
-        assert all_files(here / "a.records") == all_files(there)
-        assert {name: (here / "a.records" / name).stat().st_ino for name in kept} == kept
-        assert [each.name for each in here.iterdir()] == ["a.records"]
 
 
 def test_the_command_says_what_it_does(there, here):

@@ -114,24 +114,6 @@ class TestFullDisk:
         assert [path.name for path in volume.path.iterdir()] == ["simple.records"]
 
     @fault("K1")
-    @pytest.mark.parametrize("step", ["build.claimed", "set.shards_moved", "set.arrays_written", "shard.opened:3"])
-    def test_full_at_a_step(self, step: str, volume: Volume, wanted: dict[str, str], tmp_path: Path) -> None:
-        simple.write(tmp_path, "tree", MANY)
-        with self.prepare(tmp_path, volume, stop_at=step) as process:
-            process.wait_until_stopped()
-            ballast = volume.fill(leave=0)
-            process.signal(signal.SIGCONT)
-            error = process.end().error
-        assert error["type"] == "DiskSpaceError", error
-        assert os.strerror(errno.ENOSPC) in error["text"]
-        assert not (volume.path / "simple.records").exists()
-        ballast.unlink()
-        with self.prepare(tmp_path, volume) as process:
-            assert process.end().digest
-        assert contents(volume.path / "simple.records") == wanted
-        assert [path.name for path in volume.path.iterdir()] == ["simple.records"]
-
-    @fault("K1")
     def test_full_while_it_downloads(self, volume: Volume, tmp_path: Path) -> None:
         archive = simple.write(tmp_path / "server", "stream", MANY)
         root = volume.path / "root"

@@ -20,12 +20,10 @@ from recordzoo.exporting import work
 from recordzoo.exporting.job import NOTE_NAME
 from recordzoo.formats import WRITTEN
 from recordzoo.formats.folder import class_folders, unique
-from tests.copying import killed
 from tests.exporting import CLASSES, SHARD_BYTES, damaged, files, given, write
 from tests.fakes.records import write_records
 from tests.faults import fault
 from tests.preparing import REPOSITORY
-from tests.running import run
 
 EXPORT = {"to": "folder", "shard_bytes": SHARD_BYTES, "workers": 1}
 
@@ -197,23 +195,6 @@ class TestSomethingIsThere:
 
 
 class TestInterrupted:
-    @pytest.mark.slow
-    @pytest.mark.parametrize(("step", "kept"), [("export.written:3", 2), ("export.counted:3", 3)])
-    @fault("E1", "an export is killed", "no output; the same command goes on with the finished files")
-    def test_killed_and_run_again(self, step: str, kept: int, there: Path, tmp_path: Path) -> None:
-        whole = files(recordzoo.export(there, tmp_path / "whole", **EXPORT))
-        root = tmp_path / "tree"
-        words = ("export", there, "--to", "folder", "--output", root, "--shard-size", SHARD_BYTES, "--workers", 1)
-        killed(step, *words, cwd=tmp_path)
-        (build,) = tmp_path.glob("tree.build.*/set")
-        counted = [json.loads(file.read_bytes()) for file in sorted(build.glob(".finished/*.json"))]
-        assert len(counted) == kept
-        before = {name: (build / name).stat().st_ino for each in counted for name in each["files"]}
-        assert before
-        assert run(*words, cwd=tmp_path).returncode == 0
-        assert files(root) == whole
-        assert {name: (root / name).stat().st_ino for name in before} == before
-
     @fault(
         "E2",
         "a finished file of an unfinished export is cut or another one is put beside it",

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import pickle
-import signal
 import struct
 import subprocess
 import sys
@@ -510,17 +509,6 @@ def test_broken_images_are_kept_left_out_or_an_error(tmp_path: Path) -> None:
         imported(path, on_error="raise", refresh=True)
 
 
-@pytest.mark.slow
-def test_killed_between_two_databases_and_run_again(tmp_path: Path) -> None:
-    path = legacy.torchrecord(tmp_path / "record", [legacy.tensors(*pair) for pair in legacy.pixels(600)], 3)
-    wanted = contents(prepared(path, tmp_path / "wanted.records", workers=1, shard_bytes=60_000))
-    command = f"prepared({str(path)!r}, {str(tmp_path / 'my.records')!r}, workers=1, shard_bytes=60_000)"
-    ended = python(f"from tests.preparing import prepared\n{command}", RECORDZOO_KILL_AT="unit.journalled:2")
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
-    assert list(tmp_path.glob("my.records.build.*/*.lmdb"))
-    assert contents(prepared(path, tmp_path / "my.records", workers=1, shard_bytes=60_000)) == wanted
-
-
 def test_a_database_that_changes_meanwhile(tmp_path: Path) -> None:
     path = legacy.folder2lmdb(tmp_path / "train.lmdb", legacy.files(40))
     units = source_of(path).units(20_000)
@@ -532,18 +520,6 @@ def test_a_database_that_changes_meanwhile(tmp_path: Path) -> None:
 
 
 # Damaged and forged
-
-
-# Any: the environment.
-def python(code: str, **environment: Any) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 DAMAGED = """

@@ -1,5 +1,4 @@
 import contextlib
-import json
 import os
 import random
 import shutil
@@ -171,22 +170,6 @@ def test_killed_again_at_the_same_place(twice: str, wanted: Wanted, tmp_path: Pa
         assert len(list(builds(root))) == 1
     assert contents(again(root, "stream")) == wanted.files["stream"]
     assert beside(root, "stream") == ["simple.records"]
-
-
-@fault("C1")
-@pytest.mark.parametrize(("form", "workers"), [("stream", 1), ("tree", 2)])
-def test_a_resume_makes_no_finished_shard_again(form: str, workers: int, wanted: Wanted, tmp_path: Path) -> None:
-    root = wanted.raw(form, tmp_path)
-    preparing.run(root, form, env={"RECORDZOO_KILL_AT": "shard.journalled:3"}, workers=workers)
-    (build,) = builds(root)
-    lines = [json.loads(line)[1] for line in (build / "journal.jsonl").read_text().splitlines()]
-    shards = [line["shard"] for line in lines if "shard" in line]
-    names = [f"u{shard['unit']:05d}-s{shard['number']:04d}.lmdb" for shard in shards]
-    finished = {(build / name).stat().st_ino for name in names}
-    assert len(finished) >= 3
-    again(root, form)
-    kept = {path.stat().st_ino for path in (root / "simple.records").glob("*.lmdb")}
-    assert finished <= kept
 
 
 @fault("C1")

@@ -4,7 +4,6 @@ import json
 import os
 import pickle
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -419,19 +418,6 @@ class TestAgain:
         write_list(path, plain()[1:])
         with pytest.raises(OtherSourceError, match="was made from another list, which is not what"):
             made(path)
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("workers", [1, 2])
-    @pytest.mark.parametrize("step", ["shard.journalled:2", "unit.journalled:2"])
-    def test_killed_and_gone_on_with(self, step: str, workers: int, images: dict[str, bytes], tmp_path: Path) -> None:
-        path = write_list(tmp_path / "list.csv", TWICE)
-        wanted = contents(made(path, output=tmp_path / "wanted", shuffle_seed=5, num_shards=3).path)
-        command = ["prepare", path, "--shuffle", 5, "--shards", 3, "--workers", workers, "--output", "my.records"]
-        killed = run(*command, cwd=tmp_path, RECORDZOO_KILL_AT=step)
-        assert killed.returncode == -signal.SIGKILL, killed.stderr
-        again = run(*command, cwd=tmp_path)
-        assert again.returncode == 0, again.stderr
-        assert contents(tmp_path / "my.records") == wanted
 
 
 class TestAsADataset:

@@ -14,7 +14,7 @@ import pytest
 from recordzoo.preparing import ensure
 from recordzoo.publish import exchange as exchange_module
 from recordzoo.publish.output import Output
-from recordzoo.records.reader import RecordReader, is_record_set
+from recordzoo.records.reader import is_record_set
 from tests import preparing
 from tests.disks import Volume, overlaid
 from tests.fakes import simple
@@ -86,22 +86,6 @@ def rename_inside(volume: Volume, one: str, other: str) -> None:
     done = subprocess.run([*enter, sys.executable, "-c", code], check=False)
     if done.returncode:
         raise OSError(done.returncode, os.strerror(done.returncode))
-
-
-@fault("K14")
-def test_a_set_in_the_image_is_made_again(
-    container: Callable[[Path], Volume], wanted: dict[str, str], tmp_path: Path
-) -> None:
-    lower = layer(tmp_path / "image")
-    old = ensure(SimpleRecipe("tree"), lower, workers=1, num_shards=1)
-    assert contents(old) != wanted
-    volume = container(lower)
-    with pytest.raises(OSError, match=os.strerror(errno.EXDEV)):
-        rename_inside(volume, old.name, "other")
-    assert prepare_in(volume, refresh=True).digest == RecordReader(volume.path / "simple.records").digest
-    assert contents(volume.path / "simple.records") == wanted
-    assert beside(volume.path, "tree") == ["simple.records"]
-    assert prepare_in(volume).digest
 
 
 @fault("K14")

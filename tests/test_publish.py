@@ -118,7 +118,8 @@ def assert_whole(made: Made, user: str, out: Path, *, is_replaced: bool, may_be_
 
 
 @fault("C23", "a merge is killed", "there is no new set; the same command goes on and makes the same bytes")
-@fault("E1")
+@fault("E1", "an export is killed", "no output; the same command goes on with the finished files")
+@fault("K16", "a copy is killed", "there is no copy; the same command keeps the files that are complete")
 @fault("C1")
 @pytest.mark.parametrize(("user", "step"), EVERY_STEP)
 def test_killed(user: str, step: str, made: Made, tmp_path: Path) -> None:

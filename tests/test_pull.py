@@ -1,7 +1,6 @@
 """`pull` through the real client from the real server: what appears, and what faults do."""
 
 import json
-import re
 
 import pytest
 
@@ -11,7 +10,7 @@ from recordzoo.copying.copy import PullJob
 from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, OtherSourceError, RemoteError
 from recordzoo.net import store
 from recordzoo.records.verify import verify
-from tests.copying import MANIFEST_NAME, Log, assert_no_secret, copied_files, killed, shard, write_set
+from tests.copying import Log, assert_no_secret, copied_files, shard, write_set
 from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault
 from tests.fakes.server import FileServer
 from tests.faults import fault
@@ -78,21 +77,6 @@ class TestWhatAppears:
 
 
 class TestSomethingIsHere:
-    def test_another_set_is_replaced_only_if_asked(self, s3, there, here):
-        other = copied_files(write_set(here / "a.records", seed=1))
-        with pytest.raises(OtherSourceError, match=r"holds another record set. Pass --replace"):
-            recordzoo.pull(f"{s3.url}/data", here)
-        assert copied_files(here / "a.records") == other
-        recordzoo.pull(f"{s3.url}/data", here, replace=True)
-        assert copied_files(here / "a.records") == there
-
-    def test_a_damaged_copy_is_named_as_one(self, s3, there, here):
-        path = recordzoo.pull(f"{s3.url}/data", here)
-        (path / shard(1)).unlink()
-        with pytest.raises(OtherSourceError, match="a damaged copy of this record set"):
-            recordzoo.pull(f"{s3.url}/data", here)
-        assert copied_files(recordzoo.pull(f"{s3.url}/data", here, replace=True)) == there
-
     def test_something_else_is_left_alone(self, s3, there, here):
         (here / "a.records").mkdir()
         (here / "a.records" / "thesis.txt").write_text("mine")
@@ -108,17 +92,7 @@ class TestInterrupted:
         "a pull is killed",
         "there is no record set; the same command keeps files that are complete, and goes on within the others",
     )
-    def test_files_that_were_fetched_are_kept(self, s3, there, here):
-        killed("pull.fetched:5", "pull", f"{s3.url}/data/a.records", here, "--workers", 1, cwd=here)
-        assert not (here / "a.records").exists()
-        assert run("pull", f"{s3.url}/data/a.records", here, cwd=here).returncode == 0
-        names = set(there) - {MANIFEST_NAME}
-        assert {name: len(gets(s3, re.escape(name))) for name in names} == dict.fromkeys(names, 1)
-        assert copied_files(here / "a.records") == there
-        assert [each.name for each in here.iterdir()] == ["a.records"]
-
-    @fault("S7")
-    def test_so_is_the_part_of_a_file(self, s3, there, here, monkeypatch):
+    def test_the_part_of_a_file_is_kept(self, s3, there, here, monkeypatch):
         name, size = shard(2), len(there[shard(2)])
         first = PullJob(f"{s3.url}/data/a.records", here, workers=1)
         monkeypatch.setattr(store, "PIECE_BYTES", 16 << 10)

@@ -531,31 +531,6 @@ def test_a_damaged_original_set_ends_the_work(tree: Path) -> None:
 SMALL = {"variant": "12-raw", "shard_bytes": 5000}
 
 
-@pytest.fixture(scope="module")
-def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
-    found = {}
-    for form in ("tree", "stream"):
-        root = tmp_path_factory.mktemp(form)
-        simple.write(root, form)
-        found[form] = contents(ensure(simple.SimpleRecipe(form), root, workers=1, **SMALL))  # type: ignore[arg-type]
-        assert len([name for name in found[form] if name.endswith(".lmdb")]) > 4
-    return found
-
-
-@pytest.mark.parametrize("form", ["tree", "stream"])
-@pytest.mark.slow
-def test_killed_and_resumed_it_is_the_same(form: str, wanted: dict[str, dict[str, str]], tmp_path: Path) -> None:
-    simple.write(tmp_path, form)
-    ended = preparing.run(tmp_path, form, env={"RECORDZOO_KILL_AT": "shard.journalled:3"}, workers=2, **SMALL)
-    assert ended.code == -signal.SIGKILL, ended
-    (build,) = builds(tmp_path)
-    shards = {path.stat().st_ino for path in build.rglob("*.lmdb")}
-    assert len(shards) >= 3
-    path = ensure(simple.SimpleRecipe(form), tmp_path, workers=2, **SMALL)  # type: ignore[arg-type]
-    assert contents(path) == wanted[form]
-    assert len(shards & {each.stat().st_ino for each in path.glob("*.lmdb")}) >= 3
-
-
 def test_an_interrupted_variant_is_not_gone_on_with_as_another_one(tmp_path: Path) -> None:
     simple.write(tmp_path, "tree")
     place = {"records_dir": str(tmp_path / "small.records"), "workers": 1}

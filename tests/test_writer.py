@@ -4,8 +4,6 @@ import contextlib
 import errno
 import io
 import os
-import resource
-import signal
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -238,24 +236,6 @@ def test_a_broken_image_is_kept_and_named(tmp_path: Path, caplog: pytest.LogCapt
     reader = write(tmp_path / "my.records", [{"name": "a.jpg", "image": jpeg(0)}, {"name": "b.jpg", "image": b"no"}])
     assert reader.manifest.bad == {"b.jpg": "no image format that Pillow knows"}
     assert "1 broken image was kept as it is: b.jpg" in caplog.text
-
-
-@contextlib.contextmanager
-def largest_file(num_bytes: int) -> Any:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
-
-
-def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
-    with largest_file(200_000), pytest.raises(DiskSpaceError, match=str(tmp_path)):
-        write(tmp_path / "my.records", some(300))
-    assert list(tmp_path.iterdir()) == []
 
 
 class TestOneBlockAfterAnother:

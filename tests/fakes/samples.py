@@ -1,16 +1,8 @@
-"""Map-style datasets of one's own, one for each kind of sample, every value a function of the position.
-
-    python -m tests.fakes.samples KIND OUTPUT '{"workers": 2}'
-
-converts one and prints the record set's digest.
-"""
+"""Map-style datasets of one's own, one for each kind of sample, every value a function of the position."""
 
 import io
-import json
-import sys
 from collections import namedtuple
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,12 +76,3 @@ class Samples:
         if not 0 <= index < self.count:
             raise IndexError(index)
         return KINDS[self.kind](index)
-
-
-if __name__ == "__main__":
-    import logging
-
-    from recordzoo import RecordReader, convert
-
-    logging.basicConfig(level=logging.INFO)
-    print(RecordReader(convert(Samples(sys.argv[1]), Path(sys.argv[2]), **json.loads(sys.argv[3]))).digest)
