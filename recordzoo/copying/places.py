@@ -30,7 +30,6 @@ def destination(text: str, name: str) -> Url:
     """Return a set's URL: the given one if it ends in ``.records``, else one below it.
 
     Args:
-        text: The address.
         name: The set's name.
     """
     url = _parsed(text)
@@ -123,7 +122,6 @@ class Claim:
     Elsewhere the last writer has the claim, and `is_ours` is False for the others.
 
     Args:
-        store: The address.
         digest: Digest of the record set being pushed.
 
     Attributes:

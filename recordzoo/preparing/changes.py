@@ -85,7 +85,6 @@ def find_changes(
     set stores the files unmodified; otherwise a different time alone is a change, except in a tree that was moved.
 
     Args:
-        reader: The record set.
         root: The tree or the list. Missing files count as changes only in a tree of class folders: other raw files may
             be deleted after conversion.
         full: Compare all files, and the content of each with another time. Default: some hundred random files,
@@ -143,8 +142,6 @@ def warn_of_changes(reader: RecordReader, changes: Changes, command: str, *, sta
     """Warn of changed raw files, once per directory and record set in a process.
 
     Args:
-        reader: The record set.
-        changes: The changes.
         command: The command line that prepares the set.
         stacklevel: As in `warnings.warn`, seen from the caller.
     """
@@ -203,7 +200,6 @@ class Comparison:
     """Compares raw files with those that a record set was made from.
 
     Args:
-        reader: The record set.
         base: The directory that the files' names are relative to.
         is_moved: Whether the files were elsewhere when the records were made.
         counts_gone: Whether a missing file is a change.

@@ -44,7 +44,6 @@ def download_all(
     """Download several files at once.
 
     Args:
-        wanted: The files.
         fetch: Downloads one, in a thread of its own.
         ended: Called for each file with its path or its error; an exception from it stops the other downloads.
         progress: Receives the combined progress.

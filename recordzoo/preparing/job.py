@@ -63,9 +63,7 @@ def ensure(
     modes follow the umask. In a directory with the set-group-ID bit the set belongs to that directory's group.
 
     Args:
-        recipe: The recipe.
         root: Directory of the raw data, or of its download.
-        options: The options.
         download: Download missing raw data. None: no, and errors do not suggest it, because the caller has no such
             argument.
         **changes: Options that replace those in `options`.

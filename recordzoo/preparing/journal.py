@@ -57,7 +57,6 @@ class Journal:
     """The journal of a claimed build. After a takeover, verified lines are kept and all else is removed.
 
     Args:
-        build: The build.
         progress: Receives the progress of checking finished shards.
 
     Attributes:

@@ -143,7 +143,6 @@ class SharedShards:
         """Link the shards into a folder; return how many bytes were copied instead.
 
         Args:
-            folder: The folder.
             told: Called with the size of each shard; an error that it raises stops the work.
         """
         copied = 0
@@ -192,7 +191,6 @@ def write_linked(recipe: CombinedRecipe, shards: SharedShards, folder: Path) -> 
     Args:
         recipe: A recipe that takes all records of its parts.
         shards: The shards, already in the folder.
-        folder: The folder.
     """
     parts, manifests = recipe.parts, [part.reader.manifest for part in recipe.parts]
     names = distinct_names(parts, first_stay=recipe.keeps_names)

@@ -71,7 +71,6 @@ def locate(recipe: Recipe, root: Path, options: Options) -> Located:
     Args:
         recipe: The recipe of the original.
         root: Directory of the raw data, or of its download.
-        options: The options.
 
     Raises:
         ArgumentError: The variant does not exist, or this data has no variants.

@@ -95,7 +95,6 @@ def describe(located: Located, *, measure: bool = False) -> Outlook:
     """Predict what `ensure` would do. Writes and downloads nothing.
 
     Args:
-        located: The record set.
         measure: Also estimate the time, by writing an unnamed temporary file.
     """
     recipe, free = located.recipe, free_bytes(located.target.parent)

@@ -94,7 +94,6 @@ def _origin(reader: RecordReader, root: Path | None) -> tuple[Recipe, Path] | No
     """Return a record set's recipe and the directory of its raw data, or None if unknown.
 
     Args:
-        reader: The record set.
         root: Directory of the raw data. None: its former directory, or beside the record set.
     """
     variant = reader.manifest.variant

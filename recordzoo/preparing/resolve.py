@@ -36,7 +36,6 @@ def resolve(recipe: Recipe, table: Table, stored: Mapping[str, Sequence[str]], s
     """Turn keys into slots and names in splits into positions; leave out skipped images.
 
     Args:
-        recipe: The recipe.
         table: The recipe's table.
         stored: For each blob field the keys of the stored values, in order.
         skipped: Keys of images that were skipped on request. Their positions are skipped, too.

@@ -83,7 +83,6 @@ class PoolProgress:
         """Count a finished unit.
 
         Args:
-            unit: The unit.
             size_bytes: The size of its raw data.
             num_images: Images stored since the last count.
         """
@@ -143,7 +142,6 @@ def run_tasks(
 
     Args:
         journal: The build's journal.
-        tasks: All units.
         hashes: Running hashes of the archives.
         progress: Receives the progress.
         num_workers: Maximum number of local processes; 1: this process.

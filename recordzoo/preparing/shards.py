@@ -80,7 +80,6 @@ class UnitShards:
         """Store a blob.
 
         Args:
-            blob: The blob.
             mark: Its mark (`recordzoo.recipes.jpeg`). Default: determined now.
         """
         cost = stored_bytes(len(blob.data))

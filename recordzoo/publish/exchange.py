@@ -121,7 +121,6 @@ def check_place(path: Path, elsewhere: str = RECORDS_DIR, *, is_set: bool | None
     """Refuse a path for a record set that cannot be renamed or is occupied by something else.
 
     Args:
-        path: The path.
         elsewhere: As in `Output`.
         is_set: Whether it is a record set, maybe damaged. Default: detected.
     """

@@ -42,7 +42,6 @@ def silence_s(path: Path, folder: Path) -> float:
     living process touches its file again within seconds.
 
     Args:
-        path: The file.
         folder: A directory of the same file system.
 
     Raises:

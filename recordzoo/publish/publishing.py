@@ -36,7 +36,6 @@ def publishing(
     the next process with the same plan takes it over. Any number of processes may call this at once.
 
     Args:
-        output: The output.
         is_ready: Returns whether the wanted output exists; raises if something else is at its path.
         progress: Shows which process this one waits for.
         again: Rebuild an output that is ready, unless another process builds it during the wait.

@@ -57,7 +57,6 @@ def disk_error(err: OSError, output: Output, remaining: int) -> RecordZooError:
     """Return the error for a disk failure, with advice.
 
     Args:
-        err: The error.
         output: The unfinished output.
         remaining: Estimate of the bytes that were still to be written.
     """

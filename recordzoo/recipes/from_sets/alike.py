@@ -85,7 +85,6 @@ def common_classes(parts: Sequence[SetPart], *, unite: bool) -> tuple[tuple[str,
     """Return the classes of the new set and, for each part, the new number of each of its classes.
 
     Args:
-        parts: The parts.
         unite: Unite classes by name, in order of appearance. Default: they must be equal.
 
     Returns:

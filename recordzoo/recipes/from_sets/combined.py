@@ -196,7 +196,6 @@ def combined_again(reader: RecordReader, places: Sequence[Path] = ()) -> Combine
     """Return the recipe of a combined set; None if its sets are missing or were replaced.
 
     Args:
-        reader: The set.
         places: Directories in which to look for the sets, by their names, before where they were.
     """
     data = reader.extra(COMBINED_FILE, MAX_EXTRA_BYTES)

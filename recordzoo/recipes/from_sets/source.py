@@ -91,7 +91,6 @@ def distinct_names(parts: Sequence[SetPart], *, first_stay: bool = False) -> lis
     """Return the names of each part's records; duplicates across parts get the part's name as prefix.
 
     Args:
-        parts: The parts.
         first_stay: The names of the first part stay.
     """
     names = [part.names() for part in parts]
