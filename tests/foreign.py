@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from recordzoo.base.progress import LogProgress
 from recordzoo.errors import RecordZooError
 from recordzoo.records.reader import RecordReader
 from tests.fakes.pictures import encoded
@@ -44,17 +43,6 @@ class Expected:
     classes: Sequence[str] | None = None
     splits: Mapping[str, Sequence[int]] = field(default_factory=dict)
     fields: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-
-
-class Notes(LogProgress):
-    """A progress that keeps its notes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.notes: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
 
 
 def digest(data: bytes) -> str:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from recordzoo.base.progress import LogProgress
 from tests.forking import REPOSITORY as REPOSITORY
 from tests.forking import Forked, Started, can_fork, serve, start
 
@@ -145,6 +146,17 @@ def served(archive: Path, url: str) -> dict[str, Any]:
     known = remote(archive, url)
     facts = {"name": known.name, "urls": known.urls, "size_bytes": known.size_bytes, "md5": known.md5}
     return {"raw_files": [facts], "download": True, "workers": 1}
+
+
+class Notes(LogProgress):
+    """A progress that keeps what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
 class Program:

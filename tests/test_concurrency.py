@@ -26,7 +26,7 @@ from tests.fakes import simple
 from tests.fakes.server import FileServer
 from tests.fakes.simple import FORMS
 from tests.faults import fault
-from tests.preparing import Ended, Process, again, beside, builds, contents, served, wait_for
+from tests.preparing import Ended, Notes, Process, again, beside, builds, contents, served, wait_for
 
 RANKS = 8
 
@@ -413,17 +413,6 @@ class TestTurns:
             os.utime(path, (1, 1))
             wait_for(lambda: time.time() - path.stat().st_mtime < 100, "a heartbeat")
             raise ZeroDivisionError
-
-
-class Notes(LogProgress):
-    """Keeps what is said."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.notes: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
 
 
 def passes(clock: list[float]) -> Callable[[float], None]:

@@ -10,8 +10,8 @@ import pytest
 from recordzoo.base import packages
 from recordzoo.errors import ArgumentError, PrepareError
 from tests.faults import fault
-from tests.foreign import Notes, check, check_refused, check_resumed, expected_of, pairs
-from tests.preparing import prepared
+from tests.foreign import check, check_refused, check_resumed, expected_of, pairs
+from tests.preparing import Notes, prepared
 from tests.test_foreign_numpy import FEW, IMAGES, LABELS, SMALL, assert_rows, imported
 
 VLEN = h5py.vlen_dtype(np.uint8)

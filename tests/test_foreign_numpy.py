@@ -11,8 +11,8 @@ import pytest
 from recordzoo.errors import ArgumentError
 from recordzoo.records.reader import RecordReader
 from tests.faults import fault
-from tests.foreign import UNIT_BYTES, Notes, check_refused, check_resumed
-from tests.preparing import prepared
+from tests.foreign import UNIT_BYTES, check_refused, check_resumed
+from tests.preparing import Notes, prepared
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(0, 255, (600, 5, 6, 3), np.uint8)

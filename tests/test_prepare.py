@@ -478,13 +478,9 @@ class TestBrokenImages:
 
     def test_warnings_of_other_threads_are_not_lost(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A preparation may run for hours in a thread: what it will not hear it must not take from others."""
-        original, before, seen = SimpleRecipe.extract, list(warnings.filters), []
-
-        def extract(self: SimpleRecipe, member: Member) -> Iterator[Blob | Sidecar]:
-            seen.append(list(warnings.filters) == before)
-            yield from original(self, member)
-
-        monkeypatch.setattr(SimpleRecipe, "extract", extract)
+        before: list[Any] = list(warnings.filters)
+        seen: list[bool] = []
+        simple.before_members(monkeypatch, lambda member: seen.append(list(warnings.filters) == before))
         simple.write(tmp_path, "tree")
         prepare(tmp_path, "tree")
         assert all(seen)
@@ -608,13 +604,11 @@ class TestRawData:
         simple.write(tmp_path, "tree")
         last = tmp_path / "simple" / "labels" / "labels.txt"
 
-        def extract(self: SimpleRecipe, member: Member) -> Iterator[Blob | Sidecar]:
+        def touch(member: Member) -> None:
             if member.name == simple.LABELS:  # the same size, another time
                 os.utime(tmp_path / "simple" / "c000" / "0000.jpg", ns=(1, 1))
-            yield from original(self, member)
 
-        original = SimpleRecipe.extract
-        monkeypatch.setattr(SimpleRecipe, "extract", extract)
+        simple.before_members(monkeypatch, touch)
         with pytest.raises(SourceError, match=r"changed while it was converted. Nothing was published"):
             prepare(tmp_path, "tree")
         assert beside(tmp_path, "tree") == []
@@ -624,13 +618,11 @@ class TestRawData:
     def test_a_file_that_grows_while_the_tree_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         simple.write(tmp_path, "tree")
 
-        def extract(self: SimpleRecipe, member: Member) -> Iterator[Blob | Sidecar]:
+        def grow(member: Member) -> None:
             with open(tmp_path / "simple" / "c003" / "0009.jpg", "ab") as file:
                 file.write(b"more")
-            yield from original(self, member)
 
-        original = SimpleRecipe.extract
-        monkeypatch.setattr(SimpleRecipe, "extract", extract)
+        simple.before_members(monkeypatch, grow)
         with pytest.raises(SourceError, match=r"c003/0009.jpg: the tree changed while it was read"):
             prepare(tmp_path, "tree")
         assert not (tmp_path / "simple.records").exists()
@@ -781,15 +773,13 @@ class Accident(Exception):
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, root: Path, name: str, form: str = "stream") -> Path:
     """Prepare until a member comes; return the build that is left."""
-    original = SimpleRecipe.extract
 
-    def extract(self: SimpleRecipe, member: Member) -> Iterator[Blob | Sidecar]:
+    def interrupted(member: Member) -> None:
         if member.name == name:
             raise Accident
-        yield from original(self, member)
 
     with monkeypatch.context() as patched:
-        patched.setattr(SimpleRecipe, "extract", extract)
+        simple.before_members(patched, interrupted)
         with pytest.raises(Accident):
             prepare(root, form)
     (left,) = preparing.builds(root)

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from recordzoo.errors import SourceError
 from recordzoo.preparing import ensure
 from recordzoo.raw.file_table import FileTable, has_lasting_inodes
 from recordzoo.raw.member import Member
-from recordzoo.recipes.base import Blob, Sidecar
 from recordzoo.records.reader import RecordReader, is_record_set
 from tests.fakes import simple
 from tests.fakes.simple import SimpleRecipe
@@ -69,15 +67,13 @@ class Meddler:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: str, act: Any) -> None:
         self.names: list[str] = []
-        original = SimpleRecipe.extract
 
-        def extract(recipe: SimpleRecipe, member: Member) -> Iterator[Blob | Sidecar]:
+        def meddle(member: Member) -> None:
             self.names.append(member.name)
             if member.name == at and self.names.count(at) == 1:
                 act()
-            yield from original(recipe, member)
 
-        monkeypatch.setattr(SimpleRecipe, "extract", extract)
+        simple.before_members(monkeypatch, meddle)
 
 
 @fault("C9")

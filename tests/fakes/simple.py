@@ -4,7 +4,7 @@ import functools
 import gzip
 import hashlib
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,3 +123,15 @@ def remote(path: Path, url: str = "", **wrong: Any) -> RemoteFile:
         "md5": hashlib.md5(path.read_bytes()).hexdigest(),
     }
     return RemoteFile(path.name, **{**facts, **wrong})
+
+
+# Any: pytest is not imported by the tests' processes.
+def before_members(monkeypatch: Any, happens: Callable[[Member], object]) -> None:
+    """Let something happen each time before a `SimpleRecipe` extracts a member."""
+    original = SimpleRecipe.extract
+
+    def extract(self: SimpleRecipe, member: Member) -> Iterator[Blob | Sidecar]:
+        happens(member)
+        yield from original(self, member)
+
+    monkeypatch.setattr(SimpleRecipe, "extract", extract)
