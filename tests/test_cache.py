@@ -17,7 +17,7 @@ from recordzoo.base import roots
 from recordzoo.base.owner import Owner
 from recordzoo.base.progress import format_bytes
 from recordzoo.cli import cache
-from recordzoo.cli.cache import Rules, choose, remove
+from recordzoo.cli.cache import choose, remove
 from recordzoo.cli.written import Item, Kind, Shared, find_items, item_at, size_of, why_not_downloaded
 from recordzoo.errors import ArgumentError
 from recordzoo.net import url as url_module
@@ -313,26 +313,26 @@ class TestPrune:
     @pytest.mark.parametrize(
         ("rules", "names"),
         [
-            (Rules(older_than_s=30 * DAY_S), ["older", "old", "cached"]),
-            (Rules(sets=True, older_than_s=30 * DAY_S), ["older", "old"]),
-            (Rules(remote=True), ["cached"]),
-            (Rules(remote=True, older_than_s=40 * DAY_S), []),
-            (Rules(remote=True, keep_bytes=15), ["cached"]),
-            (Rules(raw=True), ["raw"]),
-            (Rules(builds=True), ["part", "build"]),
-            (Rules(builds=True, older_than_s=7 * DAY_S), ["part"]),
-            (Rules(keep_bytes=45), ["older", "old", "cached"]),
-            (Rules(keep_bytes=50), ["older", "old"]),
-            (Rules(sets=True, keep_bytes=35), ["older", "old"]),
-            (Rules(sets=True, keep_bytes=40), ["older"]),
-            (Rules(sets=True, keep_bytes=50), []),
-            (Rules(keep_bytes=1, older_than_s=45 * DAY_S), ["older"]),
-            (Rules(sets=True, raw=True, older_than_s=30 * DAY_S), ["older", "old", "raw"]),
+            ({"older_than_s": 30 * DAY_S}, ["older", "old", "cached"]),
+            ({"sets": True, "older_than_s": 30 * DAY_S}, ["older", "old"]),
+            ({"remote": True}, ["cached"]),
+            ({"remote": True, "older_than_s": 40 * DAY_S}, []),
+            ({"remote": True, "keep_bytes": 15}, ["cached"]),
+            ({"raw": True}, ["raw"]),
+            ({"builds": True}, ["part", "build"]),
+            ({"builds": True, "older_than_s": 7 * DAY_S}, ["part"]),
+            ({"keep_bytes": 45}, ["older", "old", "cached"]),
+            ({"keep_bytes": 50}, ["older", "old"]),
+            ({"sets": True, "keep_bytes": 35}, ["older", "old"]),
+            ({"sets": True, "keep_bytes": 40}, ["older"]),
+            ({"sets": True, "keep_bytes": 50}, []),
+            ({"keep_bytes": 1, "older_than_s": 45 * DAY_S}, ["older"]),
+            ({"sets": True, "raw": True, "older_than_s": 30 * DAY_S}, ["older", "old", "raw"]),
         ],
         ids=str,
     )
     def test_the_rules_choose(self, rules, names):
-        chosen, left = choose(ITEMS, rules, now=0)
+        chosen, left = choose(ITEMS, 0, **rules)
         assert [item.name for item in chosen] == names
         assert {item.name for item, _ in left} <= {"irreplaceable", "busy", "needed", "fetched"}
 
@@ -350,13 +350,13 @@ class TestPrune:
         for item in items:
             if not item.kept and size_of(remaining) > keep_bytes:
                 remaining.remove(item)
-        chosen, _ = choose(items, Rules(keep_bytes=keep_bytes), now=0)
+        chosen, _ = choose(items, 0, keep_bytes=keep_bytes)
         assert chosen == [item for item in items if item not in remaining]
 
-    @pytest.mark.parametrize("rules", [Rules(), Rules(sets=True), Rules(sets=True, builds=True)])
+    @pytest.mark.parametrize("rules", [{}, {"sets": True}, {"sets": True, "builds": True}])
     def test_rules_that_say_nothing_are_refused(self, rules):
         with pytest.raises(ArgumentError, match="--keep-size 100GB"):
-            rules.check()
+            choose(ITEMS, 0, **rules)
 
     def test_a_dry_run_deletes_nothing(self, data):
         before = snapshot(data)

@@ -13,7 +13,8 @@ import pytest
 from PIL import Image
 
 from recordzoo.base.progress import LogProgress
-from recordzoo.cli.chart import bar_chart, display_width, shorten
+from recordzoo.base.text import display_width, shorten
+from recordzoo.cli.tables import bar_chart
 from recordzoo.preparing import ensure
 from recordzoo.preview.headers import SAMPLE, read_headers
 from recordzoo.preview.labels import load_labels

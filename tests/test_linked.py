@@ -11,7 +11,7 @@ import pytest
 import recordzoo
 from recordzoo import RecordReader
 from recordzoo.base.bars import default_progress
-from recordzoo.cli.cache import Rules, choose
+from recordzoo.cli.cache import choose
 from recordzoo.cli.written import find_items, freed_by, size_of
 from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, RecordError
 from recordzoo.preparing.linking import LinkJob
@@ -298,7 +298,7 @@ def test_prune_counts_what_stays(sets, tmp_path):
     items = [item for item in find_items([tmp_path]) if item.name in ("a", "c")]
     free = [type(item)(*[getattr(item, n) if n != "kept" else "" for n in item.__slots__]) for item in items]
     limit = size_of(free) - 1
-    chosen, _ = choose(free, Rules(keep_bytes=limit), 0.0)
+    chosen, _ = choose(free, 0.0, keep_bytes=limit)
     assert len(chosen) == 1
     assert size_of([item for item in free if item not in chosen]) <= limit
     assert os.path.exists(items[0].path)

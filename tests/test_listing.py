@@ -16,7 +16,7 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from recordzoo import ImageFolderRecord
-from recordzoo.cli.sizes import parse_bytes
+from recordzoo.cli.options import parse_bytes
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
 from recordzoo.families.path_loader import PathLoader, files_folder
 from recordzoo.preparing import Options, describe, ensure, locate

@@ -128,7 +128,7 @@ def test_recipes_of_datasets_import_no_torch(module):
     assert {name.partition(".")[0] for name in names}.isdisjoint({"torch", "torchvision"})
 
 
-DEMO = {"cli/demo/birds.py"}  # it shows one dataset
+DEMO = {"cli/birds.py"}  # it shows one dataset
 # A dataset gave its name to a format that many tools write, and to the extra that reads it.
 FORMATS = {"recipes/annotations_coco.py": {"coco"}, "images/objects.py": {"coco"}}
 

@@ -266,14 +266,14 @@ class TestBroken:
         found = find_broken(reader, "image", reader.split(), number=99, seed=0, progress=LogProgress())
         names = [reader.names[position] for position in found.positions]
         assert names == ["odd/empty.png", "odd/nothing.jpg", "odd/cut.jpg", "odd/bomb.png"]
-        assert found.num_looked_at == len(reader)
+        assert found.num_candidates == len(reader)
         two = find_broken(reader, "image", reader.split(), number=2, seed=0, progress=LogProgress())
         assert two.positions == found.positions[:2]
 
     def test_looks_at_a_sample_of_many(self, odd):
         reader = RecordReader(odd)
         found = find_broken(reader, "image", reader.split(), number=99, seed=0, progress=LogProgress(), at_most=3)
-        assert found.num_looked_at == 4
+        assert found.num_candidates == 4
         assert reader.names[found.positions[0]] == "odd/empty.png"
 
     def test_the_command(self, odd, birds, tmp_path):

@@ -5,7 +5,7 @@ A command's module is imported when the command is called, so that ``--help`` ta
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 import typer
 import typer.core
@@ -14,15 +14,14 @@ import typer.main
 from recordzoo.cli.exits import MEANINGS
 from recordzoo.cli.output import put
 
-_SETTINGS = {"help_option_names": ["-h", "--help"]}
 
-
-class _Command(NamedTuple):
+class _Command:
     """Where a command's function is, what it does in one line, and examples, which are run in the order given."""
 
-    place: str
-    summary: str
-    examples: tuple[str, ...]
+    def __init__(self, place: str, summary: str, *examples: str) -> None:
+        self.place = place
+        self.summary = summary
+        self.examples = examples
 
     # Any: click's class, which newer typers carry inside; so, too, below.
     def load(self, name: str) -> Any:
@@ -35,11 +34,12 @@ class _Command(NamedTuple):
         return typer.main.get_command(alone)
 
 
-class _Group(NamedTuple):
+class _Group:
     """Commands below a word."""
 
-    summary: str
-    commands: Mapping[str, _Command]
+    def __init__(self, summary: str, **commands: _Command) -> None:
+        self.summary = summary
+        self.commands = commands
 
     def load(self, name: str) -> Any:
         return typer.main.get_command(_make_typer(name, self.summary, self.commands, add_completion=False))
@@ -49,148 +49,125 @@ COMMANDS: Mapping[str, _Command | _Group] = {
     "list": _Command(
         "listing:list_command",
         "List the datasets that can be prepared by name.",
-        (
-            "recordzoo list bird",
-            "recordzoo list --task detection --max-size 2GB",
-            "recordzoo list --prepared --root data",
-        ),
+        "recordzoo list bird",
+        "recordzoo list --task detection --max-size 2GB",
+        "recordzoo list --prepared --root data",
     ),
     "info": _Command(
         "info:info",
         "Show a dataset's facts, or what a record set holds.",
-        ("recordzoo info cub200", "recordzoo info data/cub200.records --full"),
+        "recordzoo info cub200",
+        "recordzoo info data/cub200.records --full",
     ),
     "prepare": _Command(
         "prepare:prepare",
         "Download, convert once, publish the record set.",
-        (
-            "recordzoo prepare cub200 --root data",
-            "recordzoo prepare photos --short-side 256",
-            "recordzoo prepare train.lmdb --output data/train.records",
-        ),
+        "recordzoo prepare cub200 --root data",
+        "recordzoo prepare photos --short-side 256",
+        "recordzoo prepare train.lmdb --output data/train.records",
     ),
     "verify": _Command(
         "verify:verify",
         "Check whether a record set is undamaged, and repair it.",
-        ("recordzoo verify data/cub200.records --full", "recordzoo verify data/cub200.records --repair"),
+        "recordzoo verify data/cub200.records --full",
+        "recordzoo verify data/cub200.records --repair",
     ),
     "show": _Command(
         "show:show",
         "See a record set's images: a contact sheet, or a page.",
-        ("recordzoo show data/cub200.records --number 24", "recordzoo show photos --html --class cat"),
+        "recordzoo show data/cub200.records --number 24",
+        "recordzoo show photos --html --class cat",
     ),
     "bench": _Command(
         "bench:bench",
         "Measure how fast your images become batches.",
-        ("recordzoo bench photos --images 2000 --output speed.png",),
+        "recordzoo bench photos --images 2000 --output speed.png",
     ),
     "copy": _Command(
         "transfer:copy",
         "Copy a record set to another place.",
-        (
-            "recordzoo copy data/photos.records /mnt/fast",
-            "recordzoo copy photos /mnt/backup/photos-2026.records --verify",
-        ),
+        "recordzoo copy data/photos.records /mnt/fast",
+        "recordzoo copy photos /mnt/backup/photos-2026.records --verify",
     ),
     "merge": _Command(
         "combining:merge",
         "Store the records of several sets as one record set.",
-        (
-            "recordzoo merge 2025.records 2026.records --output all.records",
-            "recordzoo merge cats dogs --output pets.records --classes union",
-        ),
+        "recordzoo merge 2025.records 2026.records --output all.records",
+        "recordzoo merge cats dogs --output pets.records --classes union",
     ),
     "append": _Command(
         "combining:append",
         "Add records to a record set.",
-        (
-            "recordzoo append photos.records new-photos",
-            "recordzoo append 2025.records 2026.records --output all.records",
-        ),
+        "recordzoo append photos.records new-photos",
+        "recordzoo append 2025.records 2026.records --output all.records",
     ),
     "add-field": _Command(
         "combining:add_field",
         "Give each record of a set a value of a new field.",
-        (
-            "recordzoo add-field photos.records ages.csv --as age",
-            "recordzoo add-field photos.records scores.npy --as score --output b.records",
-        ),
+        "recordzoo add-field photos.records ages.csv --as age",
+        "recordzoo add-field photos.records scores.npy --as score --output b.records",
     ),
     "split": _Command(
         "combining:split",
         "Divide a record set into train and val.",
-        (
-            "recordzoo split photos.records --val 10%",
-            "recordzoo split scans.records --val 0.2 --by patient --seed 7",
-        ),
+        "recordzoo split photos.records --val 10%",
+        "recordzoo split scans.records --val 0.2 --by patient --seed 7",
     ),
     "subset": _Command(
         "combining:subset",
         "Store some records of a set as a new record set.",
-        (
-            "recordzoo subset photos.records --classes cat,dog --output pets.records",
-            "recordzoo subset photos --split train --output train.records",
-        ),
+        "recordzoo subset photos.records --classes cat,dog --output pets.records",
+        "recordzoo subset photos --split train --output train.records",
     ),
     "push": _Command(
         "transfer:push",
         "Copy a record set to object storage.",
-        (
-            "recordzoo push data/photos.records s3://bucket/datasets",
-            "recordzoo push photos s3://bucket/photos.records --verify",
-        ),
+        "recordzoo push data/photos.records s3://bucket/datasets",
+        "recordzoo push photos s3://bucket/photos.records --verify",
     ),
     "pull": _Command(
         "transfer:pull",
         "Copy a record set from object storage to this machine.",
-        (
-            "recordzoo pull s3://bucket/datasets/photos.records data",
-            "recordzoo pull s3://bucket/datasets --dry-run",
-        ),
+        "recordzoo pull s3://bucket/datasets/photos.records data",
+        "recordzoo pull s3://bucket/datasets --dry-run",
     ),
     "export": _Command(
         "exporting:export",
         "Write a record set as files that other programs read.",
-        (
-            "recordzoo export photos --to folder --output photos-folder",
-            "recordzoo export data/cub200.records --to webdataset --output cub-tar",
-        ),
+        "recordzoo export photos --to folder --output photos-folder",
+        "recordzoo export data/cub200.records --to webdataset --output cub-tar",
     ),
     "cache": _Group(
         "List and delete what recordzoo wrote to the disk.",
-        {
-            "ls": _Command(
-                "cache:ls",
-                "List what recordzoo wrote, with sizes and last use.",
-                ("recordzoo cache ls", "recordzoo cache ls --root data --json"),
-            ),
-            "rm": _Command(
-                "cache:rm",
-                "Delete record sets, or other things that recordzoo wrote.",
-                (
-                    "recordzoo cache rm data/cub200.records",
-                    "recordzoo cache rm s3://bucket/cub200.records",
-                    "recordzoo cache rm cub200 --root data --yes",
-                ),
-            ),
-            "prune": _Command(
-                "cache:prune",
-                "Delete what is old or no longer needed.",
-                (
-                    "recordzoo cache prune --builds --older-than 7d --dry-run",
-                    "recordzoo cache prune --keep-size 100GB",
-                    "recordzoo cache prune --raw --root data --yes",
-                    "recordzoo cache prune --remote --older-than 30d --yes",
-                ),
-            ),
-        },
+        ls=_Command(
+            "cache:ls",
+            "List what recordzoo wrote, with sizes and last use.",
+            "recordzoo cache ls",
+            "recordzoo cache ls --root data --json",
+        ),
+        rm=_Command(
+            "cache:rm",
+            "Delete record sets, or other things that recordzoo wrote.",
+            "recordzoo cache rm data/cub200.records",
+            "recordzoo cache rm s3://bucket/cub200.records",
+            "recordzoo cache rm cub200 --root data --yes",
+        ),
+        prune=_Command(
+            "cache:prune",
+            "Delete what is old or no longer needed.",
+            "recordzoo cache prune --builds --older-than 7d --dry-run",
+            "recordzoo cache prune --keep-size 100GB",
+            "recordzoo cache prune --raw --root data --yes",
+            "recordzoo cache prune --remote --older-than 30d --yes",
+        ),
     ),
     "doctor": _Command(
         "doctor:doctor",
         "Check the installation and the disk, and say what would help.",
-        ("recordzoo doctor", "recordzoo doctor --root data --json"),
+        "recordzoo doctor",
+        "recordzoo doctor --root data --json",
     ),
-    "demo": _Command("demo:demo", "See it all in about a minute, offline.", ("recordzoo demo --output demo-output",)),
+    "demo": _Command("demo:demo", "See it all in about a minute, offline.", "recordzoo demo --output demo-output"),
 }
 
 
@@ -237,7 +214,7 @@ def _make_typer(
         add_completion=add_completion,
         rich_markup_mode=None,  # plain text: rich would double the time to the first line
         pretty_exceptions_enable=False,
-        context_settings=_SETTINGS,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
 
 

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from recordzoo.base.meant import no_split
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.text import clean
@@ -18,10 +16,10 @@ from recordzoo.bench.measure import Measurement
 from recordzoo.bench.spread import LEAST_ROUNDS, Comparison
 from recordzoo.bench.task import FILES, Result, Task
 from recordzoo.bench.transform import DEFAULT
-from recordzoo.cli import output, targets
-from recordzoo.cli.changed import say_changes
+from recordzoo.cli import output as printed
+from recordzoo.cli import targets
 from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import Json, RecordSet, SplitOption, file_option
+from recordzoo.cli.options import Json, RecordSet, SplitOption, file_option, option
 from recordzoo.cli.tables import table as table_of
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.errors import ArgumentError, FolderError
@@ -35,25 +33,17 @@ def bench(
     split: SplitOption = None,
     transform: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODULE:NAME|FILE.py:NAME",
-            help="Your own transforms; default: RandomResizedCrop(224), RandomHorizontalFlip(), PILToTensor().",
+        option(
+            "MODULE:NAME|FILE.py:NAME",
+            "Your own transforms; default: RandomResizedCrop(224), RandomHorizontalFlip(), PILToTensor().",
         ),
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, metavar="N", help="Images in a batch.", show_default=True)] = 64,
+    batch_size: Annotated[int, option("N", "Images in a batch.", min=1)] = 64,
     workers: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="N", help="Processes of DataLoader, threads of RecordLoader; default: a core each."
-        ),
+        int | None, option("N", "Processes of DataLoader, threads of RecordLoader; default: a core each.", min=0)
     ] = None,
-    images: Annotated[
-        int,
-        typer.Option(min=1, metavar="N", help="How many images make an epoch, chosen at random.", show_default=True),
-    ] = 500,
-    repeats: Annotated[
-        int, typer.Option(min=1, metavar="N", help="How often each loader is measured.", show_default=True)
-    ] = 5,
+    images: Annotated[int, option("N", "How many images make an epoch, chosen at random.", min=1)] = 500,
+    repeats: Annotated[int, option("N", "How often each loader is measured.", min=1)] = 5,
     output: Annotated[Path | None, file_option("Also draw the chart into this PNG file.")] = None,
     as_json: Json = False,
 ) -> int:
@@ -71,24 +61,25 @@ def bench(
         batch_size=batch_size,
         workers=default_workers() if workers is None else workers,
     )
-    return _bench(task, repeats=repeats, chart=output, as_json=as_json)
+    if output is not None and output.suffix.lower() != ".png":
+        raise ArgumentError(f"--output {output} does not end with .png: a chart is a PNG.")
+    results = compare(task, repeats, printed.say)
+    if output is not None:
+        write_chart(output, draw_results(results, task, repeats))
+    if as_json:
+        printed.put_json({"bench": document(results, task, repeats)})
+    else:
+        problems = [f"{result.loader} did not run: {result.problem}" for result in results if result.problem]
+        lines = [table(results), "", *doubts(results, repeats), *_notes(task, repeats), *problems]
+        printed.put(wrapped("\n".join(lines), wrapping_width()))
+    return Exit.FAILED if any(result.problem for result in results) else Exit.OK
 
 
 # Any: the other options of the task.
 def find_task(path: str, *, num_images: int, split: str | None, **options: Any) -> Task:
-    """Find the record set that a path means, and the tree that it was made from if that is there.
-
-    Args:
-        num_images: How many are wanted; there may be fewer.
-        split: See `Task`, as the other options.
-
-    Raises:
-        NotPreparedError: There is no record set.
-        FolderError: There are no images.
-        ArgumentError: There is no such split.
-    """
+    """Find the record set that a path means, and the tree that it was made from, if it is there."""
     reader = RecordReader(targets.find_local_set(path, "bench"))
-    say_changes(reader)
+    targets.say_changes(reader)
     counts = reader.manifest.splits
     if split is not None and split not in counts:
         raise no_split(reader.path, split, counts)
@@ -101,26 +92,10 @@ def find_task(path: str, *, num_images: int, split: str | None, **options: Any) 
     return Task(reader.folder, tree, split, num_images=min(num_images, total), **options)
 
 
-def _bench(task: Task, *, repeats: int, chart: Path | None, as_json: bool) -> int:
-    """Measure, and print a table; returns the exit code."""
-    if chart is not None and chart.suffix.lower() != ".png":
-        raise ArgumentError(f"--output {chart} does not end with .png: a chart is a PNG.")
-    results = compare(task, repeats, output.say)
-    if chart is not None:
-        write_chart(chart, draw_results(results, task, repeats))
-    if as_json:
-        output.put_json({"bench": document(results, task, repeats)})
-    else:
-        problems = [f"{result.loader} did not run: {result.problem}" for result in results if result.problem]
-        lines = [table(results), "", *doubts(results, repeats), *_notes(task, repeats), *problems]
-        output.put(wrapped("\n".join(lines), wrapping_width()))
-    return Exit.FAILED if any(result.problem for result in results) else Exit.OK
-
-
 def table(results: Sequence[Result]) -> str:
-    """Lay the numbers out for people: the speeds with their spread, and below them the rest."""
-    found = comparisons(results)
-    speeds = [(result.loader, *_speed_cells(result, each)) for result, each in zip(results, found, strict=True)]
+    """Lay the numbers out: the speeds with their spread, and below them the rest."""
+    compared = zip(results, comparisons(results), strict=True)
+    speeds = [(result.loader, *_speed_cells(result, each)) for result, each in compared]
     others = [(result.loader, *_other_cells(result.median)) for result in results if result.median is not None]
     parts = [table_of(("LOADER", "IMAGES/S", "FROM-TO", "RATIO", "FROM-TO", "VERDICT"), speeds)]
     if others:

@@ -1,26 +1,23 @@
 """`recordzoo cache`: list what recordzoo wrote to the disk, and delete some of it."""
 
 import os
+import re
 import shutil
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from recordzoo.base import durable, roots
 from recordzoo.base.meant import did_you_mean
 from recordzoo.base.progress import format_bytes
-from recordzoo.base.text import clean
+from recordzoo.base.text import clean, name_first
 from recordzoo.base.types import JSON
 from recordzoo.cli import output
 from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import DryRun, Json, Roots, Yes, data_argument
-from recordzoo.cli.sizes import parse_age, parse_bytes
+from recordzoo.cli.options import DryRun, Json, data_argument, flag, option, parse_bytes
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
 from recordzoo.cli.written import (
     LEFTOVERS,
@@ -41,6 +38,22 @@ from recordzoo.preparing.downloads import remove_marked
 from recordzoo.publish.lock import kept_from_others
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.remote_directory import cached_addresses, remove_cached
+
+_AGE = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?) ?(?P<unit>[hdw])", re.IGNORECASE)
+_SECONDS = {"h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+
+Yes = Annotated[bool, flag("--yes", "Do not ask; needed where there is no terminal to ask on.", "-y")]
+
+Roots = Annotated[
+    list[Path] | None,
+    option(
+        "DIR",
+        "Look in this directory and two levels below it; may be repeated. Default: where sets were prepared, and the "
+        "cache of sets at URLs.",
+        "--root",
+        file_okay=False,
+    ),
+]
 
 
 def ls(root: Roots = None, as_json: Json = False) -> int:
@@ -92,20 +105,13 @@ def rm(
 
 
 def prune(
-    sets: Annotated[bool, typer.Option("--sets", help="Choose among record sets.")] = False,
-    raw: Annotated[bool, typer.Option("--raw", help="Choose among raw files whose record sets are prepared.")] = False,
-    remote: Annotated[
-        bool, typer.Option("--remote", help="Choose among the cached files of record sets at URLs.")
-    ] = False,
-    builds: Annotated[
-        bool, typer.Option("--builds", help="Choose among what interrupted builds and downloads left.")
-    ] = False,
-    older_than: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Only what was last used so long ago: 12h, 30d, 4w.")
-    ] = None,
+    sets: Annotated[bool, flag("--sets", "Choose among record sets.")] = False,
+    raw: Annotated[bool, flag("--raw", "Choose among raw files whose record sets are prepared.")] = False,
+    remote: Annotated[bool, flag("--remote", "Choose among the cached files of record sets at URLs.")] = False,
+    builds: Annotated[bool, flag("--builds", "Choose among what interrupted builds and downloads left.")] = False,
+    older_than: Annotated[str | None, option("AGE", "Only what was last used so long ago: 12h, 30d, 4w.")] = None,
     keep_size: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="Keep what was used last, up to this size in all; delete the rest: 100GB."),
+        str | None, option("SIZE", "Keep what was used last, up to this size in all; delete the rest: 100GB.")
     ] = None,
     root: Roots = None,
     dry_run: DryRun = False,
@@ -119,85 +125,62 @@ def prune(
     Record sets that could not be made again are left: their raw data is gone, and cannot be downloaded by anybody.
     `cache rm` deletes them.
     """
-    rules = Rules(
-        sets,
-        raw,
-        remote,
-        builds,
-        None if older_than is None else parse_age("--older-than", older_than),
-        None if keep_size is None else parse_bytes("--keep-size", keep_size),
+    chosen, left = choose(
+        find_items(_places(root)),
+        time.time(),
+        sets=sets,
+        raw=raw,
+        remote=remote,
+        builds=builds,
+        older_than_s=None if older_than is None else _parse_age("--older-than", older_than),
+        keep_bytes=None if keep_size is None else parse_bytes("--keep-size", keep_size),
     )
-    rules.check()
-    chosen, left = choose(find_items(_places(root)), rules, time.time())
     return _delete(chosen, left, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The options of `prune`.
-
-    Attributes:
-        sets: Choose among record sets.
-        raw: Choose among raw files.
-        remote: Choose among cached sets of URLs.
-        builds: Choose among what interrupted work left.
-        older_than_s: Only what was last used so many seconds ago.
-        keep_bytes: Keep the most recently used, up to this size in all; delete the rest.
-    """
-
-    sets: bool = False
-    raw: bool = False
-    remote: bool = False
-    builds: bool = False
-    older_than_s: float | None = None
-    keep_bytes: int | None = None
-
-    def check(self) -> None:
-        """Refuse rules that choose nothing, or all record sets.
-
-        Raises:
-            ArgumentError: They do.
-        """
-        is_limited = self.older_than_s is not None or self.keep_bytes is not None
-        if not (self.sets or self.raw or self.remote or self.builds or is_limited):
-            raise ArgumentError("Say what to delete: --builds, --raw, --remote, --older-than 30d or --keep-size 100GB.")
-        if self.sets and not is_limited:
-            raise ArgumentError("--sets alone would delete all record sets; add --older-than 30d or --keep-size 100GB.")
-
-    @property
-    def kinds(self) -> set[Kind]:
-        """What is chosen among: record sets and cached sets, unless kinds are named."""
-        named = (
-            (self.sets, [Kind.SET]),
-            (self.raw, [Kind.RAW]),
-            (self.remote, [Kind.CACHED]),
-            (self.builds, LEFTOVERS),
-        )
-        return {kind for is_named, kinds in named if is_named for kind in kinds} or {Kind.SET, Kind.CACHED}
+def _parse_age(option: str, text: str) -> float:
+    """Read ``30d``, ``12h`` or ``4w`` as seconds."""
+    match = _AGE.fullmatch(text.strip())
+    if not match:
+        raise ArgumentError(f"{option} {text!r} is no time: give a number with h (hours), d (days) or w (weeks): 30d.")
+    return float(match["number"]) * _SECONDS[match["unit"].lower()]
 
 
-def choose(items: Sequence[Item], rules: Rules, now: float) -> tuple[list[Item], list[tuple[Item, str]]]:
-    """Choose what `prune` deletes.
-
-    Args:
-        items: All that there is.
-        rules: The options.
-        now: The time, in seconds since 1970.
+def choose(
+    items: Sequence[Item],
+    now: float,
+    *,
+    sets: bool = False,
+    raw: bool = False,
+    remote: bool = False,
+    builds: bool = False,
+    older_than_s: float | None = None,
+    keep_bytes: int | None = None,
+) -> tuple[list[Item], list[tuple[Item, str]]]:
+    """Choose what `prune` deletes, by its options.
 
     Returns:
-        What is deleted, the least recently used first; and what else the rules would have chosen, with the reason why
-        it is left.
+        What is deleted, the least recently used first; and what else the options fit, with the reason why it is left.
+
+    Raises:
+        ArgumentError: The options choose nothing, or all record sets.
     """
-    wanted = sorted((item for item in items if item.kind in rules.kinds), key=lambda item: item.last_used)
+    is_limited = older_than_s is not None or keep_bytes is not None
+    if not (sets or raw or remote or builds or is_limited):
+        raise ArgumentError("Say what to delete: --builds, --raw, --remote, --older-than 30d or --keep-size 100GB.")
+    if sets and not is_limited:
+        raise ArgumentError("--sets alone would delete all record sets; add --older-than 30d or --keep-size 100GB.")
+    named = ((sets, [Kind.SET]), (raw, [Kind.RAW]), (remote, [Kind.CACHED]), (builds, LEFTOVERS))
+    kinds = {kind for is_named, of in named if is_named for kind in of} or {Kind.SET, Kind.CACHED}
+    wanted = sorted((item for item in items if item.kind in kinds), key=lambda item: item.last_used)
     remaining_bytes, names = size_of(wanted), num_names(wanted)
     chosen, left = [], []
     for item in wanted:
-        if rules.older_than_s is not None and now - item.last_used < rules.older_than_s:
+        if older_than_s is not None and now - item.last_used < older_than_s:
             continue
-        if rules.keep_bytes is not None and remaining_bytes <= rules.keep_bytes:
+        if keep_bytes is not None and remaining_bytes <= keep_bytes:
             break
-        reason = item.obstacle or item.kept
-        if reason:
+        if reason := item.obstacle or item.kept:
             left.append((item, reason))
         else:
             chosen.append(item)
@@ -292,26 +275,18 @@ def _delete(
 
 
 def confirm(question: str, *, yes: bool) -> bool:
-    """Ask on the terminal; return whether the answer is yes.
-
-    Args:
-        question: Ends with a question mark.
-        yes: Whether ``--yes`` was given: nothing is asked.
+    """Ask on the terminal, unless ``--yes`` was given; return whether the answer is yes.
 
     Raises:
-        ArgumentError: There is no terminal to ask on, and no ``--yes``.
+        ArgumentError: There is no terminal to ask on.
     """
     if yes:
         return True
-    if not _can_ask():
+    streams = (sys.stdin, sys.stderr)  # None where the shell closed one
+    if not all(stream is not None and stream.isatty() for stream in streams):
         raise ArgumentError(f"{question} There is no terminal to ask on: pass --yes, or --dry-run to only look.")
     output.ask(f"{question} [y/N] ")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _can_ask() -> bool:
-    streams = (sys.stdin, sys.stderr)  # None where the shell closed one
-    return all(stream is not None and stream.isatty() for stream in streams)
 
 
 def _named_items(name: str, folders: Sequence[Path] | None) -> list[Item]:
@@ -355,8 +330,8 @@ def _places(folders: Sequence[Path] | None) -> list[Path]:
 
 
 def _named(places: Sequence[Path]) -> str:
-    names = [str(place.absolute()) for place in places]
-    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more directories" if len(names) > 3 else "")
+    more = " directories" if len(places) > 3 else ""
+    return name_first([str(place.absolute()) for place in places], 3) + more
 
 
 def _table(items: Sequence[Item]) -> str:

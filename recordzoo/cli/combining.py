@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
 import recordzoo
@@ -16,10 +15,17 @@ from recordzoo.base.addresses import shown
 from recordzoo.base.progress import format_seconds
 from recordzoo.base.text import clean
 from recordzoo.cli import targets
-from recordzoo.cli.completion import complete_path
-from recordzoo.cli.options import Converters, Json, RecordSet, Refresh, data_argument, directory_option
-from recordzoo.cli.output import put_json, say
-from recordzoo.cli.progress import make_progress
+from recordzoo.cli.options import (
+    Converters,
+    Json,
+    RecordSet,
+    Refresh,
+    data_argument,
+    directory_option,
+    option,
+    path_argument,
+)
+from recordzoo.cli.output import make_progress, put_json, say
 from recordzoo.combining.split import split_place
 from recordzoo.copying.places import digest_at
 from recordzoo.errors import ArgumentError
@@ -31,10 +37,7 @@ _NUMBERS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 _MOST_INDICES = 1 << 32
 
 
-Output = Annotated[
-    Path,
-    directory_option("The new record set's directory.", "--output"),
-]
+Output = Annotated[Path, directory_option("The new record set's directory.", "--output")]
 
 
 def merge(
@@ -47,15 +50,14 @@ def merge(
     output: Output,
     classes: Annotated[
         str,
-        typer.Option(
-            metavar="equal|union",
-            help="union: unite classes by name, and number labels anew. Default: the classes must be equal.",
+        option(
+            "equal|union",
+            "union: unite classes by name, and number labels anew. Default: the classes must be equal.",
             show_default=False,
         ),
     ] = "equal",
     split_of: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SET=SPLIT", help="All records of a set are this split of the new one; may be repeated."),
+        list[str] | None, option("SET=SPLIT", "All records of a set are this split of the new one; may be repeated.")
     ] = None,
     workers: Converters = None,
     refresh: Refresh = False,
@@ -75,8 +77,7 @@ def merge(
 
 
 Grown = Annotated[
-    Path | None,
-    directory_option("The new record set's directory. Default: SET is replaced in one step.", "--output"),
+    Path | None, directory_option("The new record set's directory. Default: SET is replaced in one step.", "--output")
 ]
 
 LocalSet = Annotated[str, data_argument("SET", "The record set, on this machine.")]
@@ -91,9 +92,7 @@ def append(
         ),
     ],
     output: Grown = None,
-    split: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The new records are this split. Default: they keep theirs.")
-    ] = None,
+    split: Annotated[str | None, option("NAME", "The new records are this split. Default: they keep theirs.")] = None,
     refresh: Refresh = False,
     as_json: Json = False,
 ) -> None:
@@ -112,14 +111,13 @@ def add_field(
     path: LocalSet,
     values: Annotated[
         Path,
-        typer.Argument(
-            metavar="FILE",
-            help="The values: a .csv or .tsv with a header, joined by its column `name`, or by position; or a .npy.",
+        path_argument(
+            "FILE",
+            "The values: a .csv or .tsv with a header, joined by its column `name`, or by position; or a .npy.",
             dir_okay=False,
-            autocompletion=complete_path,
         ),
     ],
-    name: Annotated[str, typer.Option("--as", metavar="NAME", help="The new field's name.")],
+    name: Annotated[str, option("NAME", "The new field's name.", "--as")],
     output: Grown = None,
     refresh: Refresh = False,
     as_json: Json = False,
@@ -137,18 +135,12 @@ def add_field(
 
 def split(
     path: LocalSet,
-    val: Annotated[str, typer.Option(metavar="SHARE", help="The share of val: 10%, or 0.1.")],
-    by: Annotated[
-        str | None,
-        typer.Option(metavar="FIELD", help="Records with the same value of this field stay together."),
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Another number gives another division.")] = 0,
+    val: Annotated[str, option("SHARE", "The share of val: 10%, or 0.1.")],
+    by: Annotated[str | None, option("FIELD", "Records with the same value of this field stay together.")] = None,
+    seed: Annotated[int, option("N", "Another number gives another division.")] = 0,
     output: Annotated[
         Path | None,
-        directory_option(
-            "The new record set's directory. Default: SET-split.records beside the set.",
-            "--output",
-        ),
+        directory_option("The new record set's directory. Default: SET-split.records beside the set.", "--output"),
     ] = None,
     refresh: Refresh = False,
     as_json: Json = False,
@@ -167,20 +159,15 @@ def subset(
     path: RecordSet,
     output: Output,
     classes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,...",
-            help="Only these classes, by name or number; they are numbered anew, in this order.",
-        ),
+        str | None, option("NAME,...", "Only these classes, by name or number; they are numbered anew, in this order.")
     ] = None,
     indices: Annotated[
         str | None,
-        typer.Option(
-            metavar="LIST|FILE",
-            help="Only the records at these places, from 0: 0,5,10-19, or a file with a number a line, or .npy.",
+        option(
+            "LIST|FILE", "Only the records at these places, from 0: 0,5,10-19, or a file with a number a line, or .npy."
         ),
     ] = None,
-    split: Annotated[str | None, typer.Option(metavar="NAME", help="Only records of this split.")] = None,
+    split: Annotated[str | None, option("NAME", "Only records of this split.")] = None,
     workers: Converters = None,
     refresh: Refresh = False,
     as_json: Json = False,
@@ -228,11 +215,7 @@ def _make(make: Callable[..., Path], place: Path | None, title: str, *, refresh:
 
 
 def _read_indices(text: str) -> NDArray[np.int64]:
-    """Read places: "0,5,10-19"; or a file of them, one a line or an array of NumPy.
-
-    Raises:
-        ArgumentError: It is neither, or a range is too long.
-    """
+    """Read places: "0,5,10-19"; or a file of them, one a line or an array of NumPy."""
     if _NUMBERS.fullmatch(text):
         ends = [tuple(map(int, each.split("-"))) for each in text.split(",")]
         if sum(max(0, each[-1] - each[0] + 1) for each in ends) > _MOST_INDICES or max(map(max, ends)) >> 62:
@@ -249,15 +232,7 @@ def _read_indices(text: str) -> NDArray[np.int64]:
 
 
 def _read_splits(words: Sequence[str], sets: Mapping[str, str]) -> dict[str, str]:
-    """Read `SET=SPLIT` words.
-
-    Args:
-        words: Them.
-        sets: The paths of the sets, by what they were called.
-
-    Raises:
-        ArgumentError: One is none.
-    """
+    """Read `SET=SPLIT` words, given the paths of the sets by their names on the command line."""
     found = {}
     for word in words:
         name, _, split = word.rpartition("=")

@@ -29,13 +29,7 @@ from recordzoo.system.wheels import how_to_install, together
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a check found.
-
-    Attributes:
-        facts: Name -> value, as printed.
-        problems: Why recordzoo does not work here.
-        advice: What would make it faster, or may go wrong.
-    """
+    """What a check found: facts to print, why recordzoo does not work here, and what would help."""
 
     facts: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -52,10 +46,7 @@ class Check(NamedTuple):
 def doctor(
     root: Annotated[
         Path,
-        directory_option(
-            "Where record sets are, or would be; default: the current directory.",
-            show_default=False,
-        ),
+        directory_option("Where record sets are, or would be; default: the current directory.", show_default=False),
     ] = Path(),
     as_json: Json = False,
 ) -> int:
@@ -201,11 +192,7 @@ _CAVEATS = {
 
 
 def disk(root: Path) -> Found:
-    """Look at the file system of a directory (type, free space, whether LMDB works on it) and at the shared memory.
-
-    Raises:
-        OSError: The directory is gone.
-    """
+    """Look at the file system of a directory (type, free space, whether LMDB works on it) and at the shared memory."""
     path = Path(os.path.realpath(root))
     kind, mounted_at = find_mount(path)
     room, is_writable = shutil.disk_usage(path), _is_writable(path)
@@ -274,8 +261,4 @@ def lmdb_problem(path: Path) -> str:
     return f"LMDB cannot write here ({last})"
 
 
-CHECKS = (
-    Check("versions", versions),
-    Check("optional packages", optional_packages),
-    Check("disk", disk),
-)
+CHECKS = (Check("versions", versions), Check("optional packages", optional_packages), Check("disk", disk))

@@ -3,15 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.text import clean
-from recordzoo.cli.completion import complete_path
-from recordzoo.cli.options import Json, RecordSet
-from recordzoo.cli.output import put_json, say
-from recordzoo.cli.progress import make_progress
-from recordzoo.cli.sizes import parse_bytes
+from recordzoo.cli.options import Json, RecordSet, complete_path, flag, option, parse_bytes
+from recordzoo.cli.output import make_progress, put_json, say
 from recordzoo.cli.targets import find_record_set, refuse_urls
 from recordzoo.exporting.job import ExportJob
 from recordzoo.formats import WRITTEN
@@ -24,30 +19,19 @@ def _complete_target(incomplete: str) -> list[str]:
 
 def export(
     path: RecordSet,
-    to: Annotated[
-        str, typer.Option(metavar="|".join(WRITTEN), help="What is written.", autocompletion=_complete_target)
-    ],
+    to: Annotated[str, option("|".join(WRITTEN), "What is written.", autocompletion=_complete_target)],
     output: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR", help="The directory that is made; of a zip the file.", autocompletion=complete_path
-        ),
+        Path, option("DIR", "The directory that is made; of a zip the file.", autocompletion=complete_path)
     ],
     split: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Only this split; may be repeated. Default: all, if they share no samples."),
+        list[str] | None, option("NAME", "Only this split; may be repeated. Default: all, if they share no samples.")
     ] = None,
-    shard_size: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="Target size of a file (100M, 1G). Default: 256M."),
-    ] = None,
+    shard_size: Annotated[str | None, option("SIZE", "Target size of a file (100M, 1G). Default: 256M.")] = None,
     workers: Annotated[
         int | None,
-        typer.Option(
-            min=1, metavar="N", help="Processes that write. Default: a core each, at most 8; one for less than 256 MiB."
-        ),
+        option("N", "Processes that write. Default: a core each, at most 8; one for less than 256 MiB.", min=1),
     ] = None,
-    refresh: Annotated[bool, typer.Option("--refresh", help="Replace another export that is there.")] = False,
+    refresh: Annotated[bool, flag("--refresh", "Replace another export that is there.")] = False,
     as_json: Json = False,
 ) -> None:
     """Write a record set as files that other programs read.

@@ -1,9 +1,8 @@
 """`info`: what the catalogue says; of a record set on disk, see `recordzoo.cli.record_set`."""
 
 import dataclasses
+from pathlib import Path
 from typing import Annotated
-
-import typer
 
 from recordzoo.base.addresses import public_url
 from recordzoo.base.program import command
@@ -11,11 +10,11 @@ from recordzoo.base.progress import format_bytes, format_seconds
 from recordzoo.base.types import JSON
 from recordzoo.catalogue import CHECKED, OBTAINED, Entry, FileFacts
 from recordzoo.catalogue.costs import CONVERT_SPEED
-from recordzoo.cli import output, targets
+from recordzoo.cli import output
 from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import Json, data_argument
+from recordzoo.cli.options import Json, data_argument, flag
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapped, wrapping_width
-from recordzoo.custom.targets import find_dataset
+from recordzoo.custom.targets import find_dataset, is_path
 
 
 def info(
@@ -26,10 +25,7 @@ def info(
         ),
     ],
     full: Annotated[
-        bool,
-        typer.Option(
-            "--full", help="Of a record set: read the headers of all images, not of 2,000 at random (at a URL 200)."
-        ),
+        bool, flag("--full", "Of a record set: read the headers of all images, not of 2,000 at random (at a URL 200).")
     ] = False,
     as_json: Json = False,
 ) -> int:
@@ -37,7 +33,7 @@ def info(
 
     Of a record set: splits, classes, fields, image sizes and formats, bytes, and where it came from.
     """
-    if targets.is_set_path(name):
+    if is_path(name) or (Path(name) / "manifest.json").is_file():
         from recordzoo.cli.record_set import show_record_set
 
         return show_record_set(name, full=full, as_json=as_json)

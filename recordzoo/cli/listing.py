@@ -13,10 +13,8 @@ from recordzoo.base.progress import format_bytes
 from recordzoo.catalogue import Entry
 from recordzoo.catalogue.search import fitting
 from recordzoo.cli import output
-from recordzoo.cli.completion import complete_path
 from recordzoo.cli.info import entry_document, number, size
-from recordzoo.cli.options import Json
-from recordzoo.cli.sizes import parse_bytes
+from recordzoo.cli.options import Json, complete_path, flag, option, parse_bytes
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
 from recordzoo.errors import ArgumentError
 
@@ -28,30 +26,24 @@ def list_command(
         list[str] | None,
         typer.Argument(metavar="WORD", help="Only those with all these words in their name, description or task."),
     ] = None,
-    task: Annotated[
-        str | None, typer.Option(metavar="WORD", help="Only those with this word in their task: detection, ...")
-    ] = None,
+    task: Annotated[str | None, option("WORD", "Only those with this word in their task: detection, ...")] = None,
     license: Annotated[
-        str | None, typer.Option(metavar="WORD", help="Only those with these words in their license: CC BY, MIT, ...")
+        str | None, option("WORD", "Only those with these words in their license: CC BY, MIT, ...")
     ] = None,
     obtained: Annotated[
-        str | None,
-        typer.Option(metavar="HOW", help="Only those whose files are had so: download, terms, partly, by-hand."),
+        str | None, option("HOW", "Only those whose files are had so: download, terms, partly, by-hand.")
     ] = None,
     max_size: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Only those whose download is known to be at most so large: 2GB.")
+        str | None, option("SIZE", "Only those whose download is known to be at most so large: 2GB.")
     ] = None,
     checked: Annotated[
-        str | None, typer.Option(metavar="HOW", help="Only those whose recipe was checked so: bytes, lists, layout.")
+        str | None, option("HOW", "Only those whose recipe was checked so: bytes, lists, layout.")
     ] = None,
     prepared: Annotated[
-        bool, typer.Option("--prepared", help="Only the record sets that are prepared under ROOT, with their sizes.")
+        bool, flag("--prepared", "Only the record sets that are prepared under ROOT, with their sizes.")
     ] = False,
     root: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="With --prepared: where they are; default: here.", autocompletion=complete_path
-        ),
+        Path | None, option("DIR", "With --prepared: where they are; default: here.", autocompletion=complete_path)
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -1,22 +1,88 @@
 """Options and arguments that several commands have, so that they read the same everywhere."""
 
-from pathlib import Path
+import os
+import re
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
-from recordzoo.cli.completion import complete_data, complete_path
+from recordzoo.errors import ArgumentError
+
+_OWN_FILES = ("complete_bash", "complete_zsh")
+"""Shells that complete paths themselves where we offer nothing: quoted, and with no space after a directory."""
+
+_SIZE = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?) ?(?P<unit>[kmgt]?)(?P<kind>i?b)?", re.IGNORECASE)
+
+
+def parse_bytes(option: str, text: str) -> int:
+    """Read ``512M`` or ``512MiB`` (2 to the power of 20) and ``512MB`` (10 to the power of 6) as bytes.
+
+    Raises:
+        ArgumentError: The text is not a size, or the size is less than a byte.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    size = 0
+    if match:
+        base = 1000 if (match["kind"] or "").lower() == "b" else 1024
+        size = int(float(match["number"]) * base ** " kmgt".index(match["unit"].lower() or " "))
+    if size < 1:
+        raise ArgumentError(f"{option} {text!r} is no size: give bytes, or a number with K, M, G or T, as in 512M.")
+    return size
+
+
+def complete_data(incomplete: str) -> list[str]:
+    """Complete the names of datasets and their parts, and the paths of directories and lists."""
+    from recordzoo import catalogue
+
+    entries = [catalogue.entry(name) for name in catalogue.names()]
+    known = [*(e.name for e in entries), *(e.label(p.name) for e in entries for p in e.parts if p.name)]
+    names = [name for name in known if name.startswith(incomplete)]
+    return [*names, *_paths(incomplete)] if names else complete_path(incomplete)
+
+
+def complete_path(incomplete: str) -> list[str]:
+    """Complete the paths of directories and files."""
+    return [] if os.environ.get("_RECORDZOO_COMPLETE") in _OWN_FILES else list(_paths(incomplete))
+
+
+def _paths(incomplete: str) -> Iterator[str]:
+    """Yield the paths that begin so; a directory ends with a separator."""
+    folder, start = os.path.split(incomplete)
+    try:
+        with os.scandir(os.path.expanduser(folder) or ".") as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in found:
+        if entry.name.startswith(start) and (start.startswith(".") or not entry.name.startswith(".")):
+            yield os.path.join(folder, entry.name, *([""] if entry.is_dir() else []))
 
 
 # Any: typer's own class; so, too, below.
+def option(metavar: str, help: str, *names: str, **more: Any) -> Any:
+    """Return an option with a value; `names` if it is not called like its parameter."""
+    return typer.Option(*names, metavar=metavar, help=help, **more)
+
+
+def flag(name: str, help: str, *names: str) -> Any:
+    """Return an option without a value."""
+    return typer.Option(name, *names, help=help)
+
+
 def directory_option(help: str, *names: str, **more: Any) -> Any:
-    """Return an option that is a directory; `names` where it is not called like its parameter."""
-    return typer.Option(*names, metavar="DIR", help=help, file_okay=False, autocompletion=complete_path, **more)
+    """Return an option that is a directory."""
+    return option("DIR", help, *names, file_okay=False, autocompletion=complete_path, **more)
 
 
-def file_option(help: str, *names: str, **more: Any) -> Any:
+def file_option(help: str) -> Any:
     """Return an option that is a file."""
-    return typer.Option(*names, metavar="FILE", help=help, dir_okay=False, autocompletion=complete_path, **more)
+    return option("FILE", help, dir_okay=False, autocompletion=complete_path)
+
+
+def path_argument(metavar: str, help: str, **more: Any) -> Any:
+    """Return an argument that is a path."""
+    return typer.Argument(metavar=metavar, help=help, autocompletion=complete_path, **more)
 
 
 def data_argument(metavar: str, help: str) -> Any:
@@ -24,7 +90,7 @@ def data_argument(metavar: str, help: str) -> Any:
     return typer.Argument(metavar=metavar, help=help, autocompletion=complete_data)
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout; errors as JSON on stderr.")]
+Json = Annotated[bool, flag("--json", "Print one JSON document on stdout; errors as JSON on stderr.")]
 
 RecordSet = Annotated[
     str,
@@ -34,37 +100,15 @@ RecordSet = Annotated[
     ),
 ]
 
-SplitOption = Annotated[str | None, typer.Option(metavar="NAME", help="Only images of this split.")]
+SplitOption = Annotated[str | None, option("NAME", "Only images of this split.")]
 
 Converters = Annotated[
     int | None,
-    typer.Option(
-        "--workers",
-        min=1,
-        metavar="N",
-        help="Processes that convert. Default: a core each, at most 8; one for less than 16 MiB.",
-    ),
+    option("N", "Processes that convert. Default: a core each, at most 8; one for less than 16 MiB.", min=1),
 ]
 
-Refresh = Annotated[
-    bool, typer.Option("--refresh", help="Rebuild the record set and replace the existing one atomically.")
-]
+Refresh = Annotated[bool, flag("--refresh", "Rebuild the record set and replace the existing one atomically.")]
 
-AcceptTerms = Annotated[
-    bool, typer.Option("--accept-terms", help="You accept the terms of access of a dataset's files.")
-]
+AcceptTerms = Annotated[bool, flag("--accept-terms", "You accept the terms of access of a dataset's files.")]
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and how large; do nothing.")]
-
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal to ask on.")]
-
-Roots = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--root",
-        metavar="DIR",
-        help="Look in this directory and two levels below it; may be repeated. Default: where sets were prepared, and "
-        "the cache of sets at URLs.",
-        file_okay=False,
-    ),
-]
+DryRun = Annotated[bool, flag("--dry-run", "Print what would be done, and how large; do nothing.")]

@@ -3,12 +3,11 @@
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recordzoo.base.program import command
 from recordzoo.base.progress import format_bytes, format_seconds
-from recordzoo.base.text import clean
+from recordzoo.base.text import clean, name_first
 from recordzoo.cli import output
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.custom.targets import Target
@@ -29,7 +28,6 @@ _STATES = {
     "convert": "converts {source} ({raw}) to {target}; peak of disk {peak}",
     "download": "downloads and converts {source} ({raw}) to {target}; peak of disk {peak}",
 }
-
 _SOURCES = {
     "there": "{size}, there already: {path}",
     "download": "{size}, downloaded from {url}",
@@ -41,12 +39,7 @@ _SOURCES = {
 def look_ahead(
     wanted: Sequence[Target], options: "Options", *, measure: bool = False
 ) -> list[tuple[Target, "Outlook"]]:
-    """Say of each record set what would happen to it. Writes nothing and downloads nothing.
-
-    Args:
-        wanted: The record sets.
-        options: How they are prepared.
-        measure: Also estimate how long it takes, by a probe of the disk.
+    """Predict what `prepare` would do for each record set; `measure` also estimates the time, by a probe of the disk.
 
     Raises:
         FolderError: A tree has no classes.
@@ -69,31 +62,27 @@ def check_room(outlooks: Iterable["Outlook"], *, discard_raw: bool) -> None:
     Raises:
         DiskSpaceError: They will not.
     """
+    from recordzoo.publish.output import find_builds
     from recordzoo.publish.space import check_space, volume
 
     kept: dict[int, int] = defaultdict(int)
     for outlook in outlooks:
         target = outlook.located.target
         needed, records = outlook.needed_bytes, outlook.records_bytes
-        if outlook.state not in ("convert", "download") or needed is None or records is None or _is_begun(target):
+        if outlook.state not in ("convert", "download") or needed is None or records is None:
+            continue
+        if target.with_name(f".{target.name}.lock").exists() or find_builds(target):
             continue
         folder = target.parent
         check_space(folder, kept[volume(folder)] + needed)
         kept[volume(folder)] += records if discard_raw else needed
 
 
-def _is_begun(target: Path) -> bool:
-    """Whether a process prepares the set, or its preparation was interrupted."""
-    from recordzoo.publish.output import find_builds
-
-    return target.with_name(f".{target.name}.lock").exists() or bool(find_builds(target))
-
-
 def show_plans(wanted: Sequence[Target], options: "Options", as_json: bool) -> None:
-    """Print what `prepare` would do; do nothing of it.
+    """Print what `prepare` would do, and do nothing.
 
     Raises:
-        OtherSourceError: A record set that is there is not what was asked for.
+        OtherSourceError: An existing record set is not what was asked for.
     """
     from recordzoo.custom.making import check_made
 
@@ -122,10 +111,8 @@ def needs(obstacle: RecordZooError) -> str:
 
 
 def _summary(outlook: "Outlook") -> str:
-    """Say in one sentence what would be done, how large it is, where to, and the peak of disk."""
-    more = len(outlook.changes) - _CHANGES_SHOWN
     return _STATES["changed" if outlook.changes else outlook.state].format(
-        changes=", ".join(outlook.changes[:_CHANGES_SHOWN]) + (f" and {more:,} more" if more > 0 else ""),
+        changes=name_first(outlook.changes, _CHANGES_SHOWN),
         source=outlook.source,
         target=outlook.located.target,
         raw=_bytes(outlook.raw_bytes),
@@ -147,23 +134,16 @@ def _details(outlook: "Outlook") -> Iterator[str]:
         short = needed - outlook.free_bytes
         lacking = f": {format_bytes(short)} too little" if short > 0 else ""
         yield f"space: about {format_bytes(needed)} needed, {free} free{lacking}"
-    yield f"time: {_converting(outlook)}{_downloading(outlook.download_bytes)}"
-
-
-def _converting(outlook: "Outlook") -> str:
-    if outlook.convert_seconds is None or outlook.disk_bytes_per_second is None:
-        return "how long converting takes is not known"
-    speed = format_bytes(outlook.disk_bytes_per_second)
-    seconds = format_seconds(max(1, outlook.convert_seconds))
-    return f"converting takes about {seconds} on one core, if the disk keeps the {speed}/s that it just wrote"
-
-
-def _downloading(size: int | None) -> str:
-    if size == 0:
-        return ""
+    converting, downloading, size = "how long converting takes is not known", "", outlook.download_bytes
+    if outlook.convert_seconds is not None and outlook.disk_bytes_per_second is not None:
+        speed = format_bytes(outlook.disk_bytes_per_second)
+        seconds = format_seconds(max(1, outlook.convert_seconds))
+        converting = f"converting takes about {seconds} on one core, if the disk keeps the {speed}/s that it just wrote"
     if size is None:
-        return "; how long the download takes is not known"
-    return f"; downloading {format_bytes(size)} takes {format_seconds(size / _SLOW_NETWORK)} at 10 MB/s"
+        downloading = "; how long the download takes is not known"
+    elif size:
+        downloading = f"; downloading {format_bytes(size)} takes {format_seconds(size / _SLOW_NETWORK)} at 10 MB/s"
+    yield f"time: {converting}{downloading}"
 
 
 def _bytes(value: int | None) -> str:
@@ -172,11 +152,7 @@ def _bytes(value: int | None) -> str:
 
 @contextlib.contextmanager
 def explained(target: Target) -> Iterator[None]:
-    """Add the option that helps to the errors of a directory of images; a context manager.
-
-    Raises:
-        FolderError: The same error, with the option in its text.
-    """
+    """Add the option that helps to errors of a directory of images."""
     try:
         yield
     except FolderError as err:

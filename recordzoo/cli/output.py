@@ -1,13 +1,18 @@
 """What is printed: data on stdout, people's text on stderr, and nothing that a stranger's file name smuggles in."""
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Mapping
 from typing import TextIO
 
+from recordzoo.base.bars import default_progress, is_terminal
+from recordzoo.base.progress import Progress
 from recordzoo.base.text import clean
 from recordzoo.base.types import JSON
+
+PLAIN_INTERVAL_S = 15.0
 
 SCHEMA_VERSION = 1
 """Of every JSON document that the command line prints; it grows when a key changes its meaning or goes away."""
@@ -86,3 +91,26 @@ def _forget(stream: TextIO) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)
+
+
+def make_progress() -> Progress:
+    """Choose a bar on a terminal, a plain line now and then elsewhere; the library's log lines appear there, too."""
+    logger = logging.getLogger("recordzoo")
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    if not any(isinstance(handler, _LineHandler) for handler in logger.handlers):
+        logger.addHandler(_LineHandler())
+    return default_progress(PLAIN_INTERVAL_S)
+
+
+class _LineHandler(logging.Handler):
+    """Prints the message of a log record for people, above a bar if one is drawn."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = clean(record.getMessage())
+        if is_terminal() and "tqdm" in sys.modules:
+            from tqdm import tqdm
+
+            tqdm.write(text, file=sys.stderr)
+        else:
+            say(text)

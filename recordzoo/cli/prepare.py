@@ -1,14 +1,11 @@
-"""`prepare`: names and paths become recipes, and the library does the rest."""
+"""`prepare`: find the record sets that names and paths mean, and prepare each."""
 
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
-
-import typer
 
 from recordzoo.base.bars import close_bars
 from recordzoo.base.program import command
@@ -17,10 +14,19 @@ from recordzoo.base.text import clean
 from recordzoo.base.types import JSON
 from recordzoo.cli import output as printed
 from recordzoo.cli.exits import exit_code
-from recordzoo.cli.options import AcceptTerms, Converters, DryRun, Json, Refresh, data_argument, directory_option
+from recordzoo.cli.options import (
+    AcceptTerms,
+    Converters,
+    DryRun,
+    Json,
+    Refresh,
+    data_argument,
+    directory_option,
+    flag,
+    option,
+    parse_bytes,
+)
 from recordzoo.cli.outlook import check_room, explained, look_ahead, needs, show_plans
-from recordzoo.cli.progress import make_progress
-from recordzoo.cli.sizes import parse_bytes
 from recordzoo.cli.targets import refuse_urls
 from recordzoo.custom.targets import WHAT, Reading, Target, check_reading, resolve
 from recordzoo.errors import ArgumentError, RecordZooError, TermsError
@@ -48,132 +54,98 @@ def prepare(
     ] = None,
     split: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Only this split: the part of a dataset that holds it, or this folder of a tree of splits.",
-        ),
+        option("NAME", "Only this split: the part of a dataset that holds it, or this folder of a tree of splits."),
     ] = None,
     mirror: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Try URL/<dataset>/<file> before the official hosts (RECORDZOO_MIRROR)."),
+        str | None, option("URL", "Try URL/<dataset>/<file> before the official hosts (RECORDZOO_MIRROR).")
     ] = None,
     workers: Converters = None,
     dask: Annotated[
         str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Convert on the workers of this Dask scheduler (tcp://host:8786, or its scheduler file).",
-        ),
+        option("ADDRESS", "Convert on the workers of this Dask scheduler (tcp://host:8786, or its scheduler file)."),
     ] = None,
     output: Annotated[
         Path | None, directory_option("The record set's own directory. Default: ROOT/NAME.records, or beside own data.")
     ] = None,
     shards: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="Exactly how many shards; not of archives, which are read front to back."
-        ),
+        int | None, option("N", "Exactly how many shards; not of archives, which are read front to back.", min=1)
     ] = None,
     shard_size: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Target shard size (512M, 1G). Default: raw size / 8, 64M to 1G; variants: size / 32, 16M to 1G.",
+        option(
+            "SIZE", "Target shard size (512M, 1G). Default: raw size / 8, 64M to 1G; variants: size / 32, 16M to 1G."
         ),
     ] = None,
     shuffle: Annotated[
-        int | None,
-        typer.Option(metavar="SEED", help="Lists only: write in a random order; the order of reading is the list's."),
+        int | None, option("SEED", "Lists only: write in a random order; the order of reading is the list's.")
     ] = None,
     short_side: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="PIXELS", help="Store images with at most this short side, as ROOT/NAME-SIDE.records."
-        ),
+        int | None, option("PIXELS", "Store images with at most this short side, as ROOT/NAME-SIDE.records.", min=1)
     ] = None,
     max_side: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="PIXELS", help="Instead: with at most this longest side, as ROOT/NAME-maxSIDE.records."
-        ),
+        int | None, option("PIXELS", "Instead: with at most this longest side, as ROOT/NAME-maxSIDE.records.", min=1)
     ] = None,
     format: Annotated[
         str | None,
-        typer.Option(
-            metavar="jpeg|png|webp|raw",
-            help="Image format of the variant; raw stores decoded pixels. Default: jpeg.",
-        ),
+        option("jpeg|png|webp|raw", "Image format of the variant; raw stores decoded pixels. Default: jpeg."),
     ] = None,
     quality: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=100, metavar="1-100", help="Of the JPEG or WebP that images are stored as; default: 90."
-        ),
+        int | None, option("1-100", "Of the JPEG or WebP that images are stored as; default: 90.", min=1, max=100)
     ] = None,
     discard_raw: Annotated[
-        bool, typer.Option("--discard-raw", help="Afterwards delete the archives that this command downloaded.")
+        bool, flag("--discard-raw", "Afterwards delete the archives that this command downloaded.")
     ] = False,
     accept_terms: AcceptTerms = False,
-    check_hash: Annotated[
-        bool, typer.Option("--check-hash/--no-check-hash", help="Compare archives with their known hash.")
-    ] = True,
+    check_hash: Annotated[bool, flag("--check-hash/--no-check-hash", "Compare archives with their known hash.")] = True,
     on_error: Annotated[
         str | None,
-        typer.Option(
-            metavar="keep|skip|raise",
-            help="What to do with an image that no decoder recognises. Default: keep, as it is. Of lists, skip also "
+        option(
+            "keep|skip|raise",
+            "What to do with an image that no decoder recognises. Default: keep, as it is. Of lists, skip also "
             "leaves out files that are not there.",
         ),
     ] = None,
     check_images: Annotated[
-        bool,
-        typer.Option("--check-images", help="Decode each image while converting; without it only headers are read."),
+        bool, flag("--check-images", "Decode each image while converting; without it only headers are read.")
     ] = False,
     dry_run: DryRun = False,
     from_: Annotated[
         str | None,
-        typer.Option(
-            "--from",
-            metavar="KIND",
-            help="What own data is: classes (every folder is a class), flat (all images, no classes, target -1), coco, "
+        option(
+            "KIND",
+            "What own data is: classes (every folder is a class), flat (all images, no classes, target -1), coco, "
             f"yolo, masks, list, or a format: {', '.join((*LAYOUTS, *FORMATS))}. Default: detected.",
+            "--from",
         ),
     ] = None,
     field: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="KEY=FIELD",
-            help="Other tools' data: call a key by another name: jpeg=image, class_id=target; may be repeated.",
+        option(
+            "KEY=FIELD", "Other tools' data: call a key by another name: jpeg=image, class_id=target; may be repeated."
         ),
     ] = None,
     allow_paths: Annotated[
-        bool,
-        typer.Option("--allow-paths", help="Other tools' data: read files to which paths in it lead, also elsewhere."),
+        bool, flag("--allow-paths", "Other tools' data: read files to which paths in it lead, also elsewhere.")
     ] = False,
     image: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Of lists: the column of paths; default: path, image, file, ..."),
+        str | None, option("COLUMN", "Of lists: the column of paths; default: path, image, file, ...")
     ] = None,
     target: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="COLUMN[:KIND]",
-            help=f"Of lists: a column that is a target, and its kind: {', '.join(TARGET_KINDS)}. May be repeated; the "
+        option(
+            "COLUMN[:KIND]",
+            f"Of lists: a column that is a target, and its kind: {', '.join(TARGET_KINDS)}. May be repeated; the "
             "first one is the default target. Default: the column label, or the only one.",
         ),
     ] = None,
-    split_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Of lists: the column of splits; default: split.")
-    ] = None,
+    split_column: Annotated[str | None, option("COLUMN", "Of lists: the column of splits; default: split.")] = None,
     name_column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Of lists: the column of record names; default: the paths.")
+        str | None, option("COLUMN", "Of lists: the column of record names; default: the paths.")
     ] = None,
-    allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="Of directories: a class may be without images.")
-    ] = False,
+    allow_empty: Annotated[bool, flag("--allow-empty", "Of directories: a class may be without images.")] = False,
     refresh: Refresh = False,
     refresh_if_changed: Annotated[
-        bool, typer.Option("--refresh-if-changed", help="Rebuild the record set only if raw files have changed.")
+        bool, flag("--refresh-if-changed", "Rebuild the record set only if raw files have changed.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -228,20 +200,25 @@ def prepare(
 
 
 def _prepare_all(wanted: Sequence[Target], options: "Options", dask: str | None, *, as_json: bool) -> None:
-    """Prepare one after another; one that fails does not stop the others.
+    """Prepare one after another, though some fail; then raise the error of the first that failed.
 
     Of a dataset of several parts, only the parts whose files are there or may be fetched are prepared.
-
-    Raises:
-        Exception: The error of the first that could not be prepared, after all others were tried.
     """
-    with _executor(dask) as executor:
+    cluster: Any = contextlib.nullcontext()  # Any: of None, or of an executor
+    if dask is not None:
+        from recordzoo.preparing.dask_cluster import dask_executor
+
+        cluster = dask_executor(dask)
+    with cluster as executor:  # connected before anything is downloaded
         blocked = _look_ahead(wanted, options) if len(wanted) > 1 else {}
         done, failed = _prepare_each(wanted, blocked, dataclasses.replace(options, executor=executor))
     if as_json:
         document: dict[str, JSON] = {"record_sets": done}
         if failed:
-            document["failed"] = [_failure(label, err) for label, err in failed.items()]
+            document["failed"] = [
+                {"name": label, "code": int(exit_code(err)), "type": type(err).__name__, "message": str(err)}
+                for label, err in failed.items()
+            ]
         printed.put_json(document)
     if len(wanted) > 1:
         names = ", ".join(each["name"] for each in done)
@@ -254,11 +231,7 @@ def _prepare_all(wanted: Sequence[Target], options: "Options", dask: str | None,
 
 
 def _check_usage(wanted: Sequence[Target], options: "Options", root: Path | None, dask: str | None) -> None:
-    """Refuse options that none of the targets takes, --root beside a path, and --workers beside --dask.
-
-    Raises:
-        ArgumentError: There is such an option.
-    """
+    """Refuse options that none of the targets takes, --root beside a path, and --workers beside --dask."""
     if dask is not None and options.workers is not None:
         raise ArgumentError(
             f"--workers {options.workers} is for processes of this machine, and --dask {dask} converts on "
@@ -277,21 +250,9 @@ def _check_usage(wanted: Sequence[Target], options: "Options", root: Path | None
         "--discard-raw": options.discard_raw,
         "--no-check-hash": not options.check_hash,
     }
-    for option, is_given in for_datasets.items():
+    for name, is_given in for_datasets.items():
         if is_given and len(own) == len(wanted):
-            raise ArgumentError(f"{option} is for datasets, and {own[0].label} is {WHAT[own[0].kind]}.")
-
-
-@contextlib.contextmanager
-def _executor(dask: str | None) -> Iterator[Executor | None]:
-    """Connect to the cluster that was asked for, before anything is downloaded; None for this machine."""
-    if dask is None:
-        yield None
-        return
-    from recordzoo.preparing.dask_cluster import dask_executor
-
-    with dask_executor(dask) as executor:
-        yield executor
+            raise ArgumentError(f"{name} is for datasets, and {own[0].label} is {WHAT[own[0].kind]}.")
 
 
 # Any: JSON.
@@ -321,11 +282,6 @@ def _prepare_each(
     return done, failed
 
 
-def _failure(label: str, err: Exception) -> dict[str, JSON]:
-    code = exit_code(err)
-    return {"name": label, "code": int(code), "type": type(err).__name__, "message": str(err)}
-
-
 def _say_splits(wanted: Sequence[Target]) -> None:
     """Say of which trees every folder is taken as a split."""
     for tree in dict.fromkeys(target.split_of for target in wanted if target.split_of):
@@ -337,11 +293,9 @@ def _say_splits(wanted: Sequence[Target]) -> None:
 
 
 def _look_ahead(wanted: Sequence[Target], options: "Options") -> dict[str, RecordZooError]:
-    """Find, before the work starts, what will not fit, and the parts of whole datasets that cannot be had.
+    """Check the room for all record sets; return, by label, why parts of whole datasets cannot be prepared.
 
-    Returns:
-        Why each of those parts cannot be had, by its label; empty if all parts are such, or if one part was named:
-        then preparing the first of them says so.
+    Where nothing can be prepared, or a part itself was named, the result is empty: its preparation raises the error.
     """
     outlooks = look_ahead(wanted, options)
     blocked: dict[str, RecordZooError] = {
@@ -361,11 +315,7 @@ def _look_ahead(wanted: Sequence[Target], options: "Options") -> dict[str, Recor
 
 
 def _read_fields(words: Sequence[str]) -> dict[str, str]:
-    """Read `KEY=FIELD` words.
-
-    Raises:
-        ArgumentError: One is none.
-    """
+    """Read `KEY=FIELD` words."""
     fields = {}
     for word in words:
         key, _, name = word.rpartition("=")
@@ -378,11 +328,7 @@ def _read_fields(words: Sequence[str]) -> dict[str, str]:
 def _variant_name(
     short_side: int | None, max_side: int | None, image_format: str | None, quality: int | None
 ) -> str | None:
-    """Name the variant that the options ask for; None for the original.
-
-    Raises:
-        ArgumentError: They contradict each other, or one has a value that it cannot have.
-    """
+    """Name the variant that the options ask for; None for the original."""
     if (short_side, max_side, image_format, quality) == (None, None, None, None):
         return None
     from recordzoo.recipes.from_sets.variant import Variant
@@ -398,22 +344,22 @@ def _prepare(target: Target, options: "Options") -> dict[str, Any]:
 
     began = time.monotonic()
     with explained(target):
-        made = make(target, dataclasses.replace(options, progress=make_progress()), full=True)
+        made = make(target, dataclasses.replace(options, progress=printed.make_progress()), full=True)
     elapsed_s = time.monotonic() - began
-    path, was_ready, reader = made.path, made.was_ready, RecordReader(made.path)
-    warning = _change_warning(target, made.located, reader) if was_ready and made.located is not None else None
+    reader = RecordReader(made.path)
+    warning = _change_warning(target, made.located, reader) if made.was_ready and made.located is not None else None
     if warning is not None:
         printed.say(f"warning: {clean(warning)}")
     read_as = _read_as(target, reader)
     what = f"{len(reader):,} records" + (f" of {read_as}" if target.kind == "foreign" else "")
-    how = "" if was_ready else f", made in {format_seconds(max(1, elapsed_s))}"
-    printed.say(f"{clean(target.label)}: ready, {what} in {clean(str(path))}{how}")
+    how = "" if made.was_ready else f", made in {format_seconds(max(1, elapsed_s))}"
+    printed.say(f"{clean(target.label)}: ready, {what} in {clean(str(made.path))}{how}")
     return {
         "name": target.label,
-        "path": str(path),
+        "path": str(made.path),
         "read_as": read_as,
         "records": len(reader),
-        "was_ready": was_ready,
+        "was_ready": made.was_ready,
         "elapsed_s": round(elapsed_s, 3),
         "warning": warning,
     }

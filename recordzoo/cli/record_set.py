@@ -14,11 +14,8 @@ from recordzoo.base.progress import SilentProgress, format_bytes
 from recordzoo.base.text import clean, display_width
 from recordzoo.base.types import JSON
 from recordzoo.cli import output, targets
-from recordzoo.cli.changed import say_changes
-from recordzoo.cli.chart import bar_chart, encodable, has_blocks, shorten_end, terminal_width
 from recordzoo.cli.exits import Exit
-from recordzoo.cli.progress import make_progress
-from recordzoo.cli.tables import table, wrapped, wrapping_width
+from recordzoo.cli.tables import bar_chart, encodable, has_blocks, shorten_end, table, wrapped, wrapping_width
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing.changes import recorded_changes
 from recordzoo.preparing.directories import KnownDirectories
@@ -45,11 +42,7 @@ _MOST_METADATA = 1000  # characters; a line shows fewer
 
 
 def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
-    """Print what a record set holds; returns the exit code.
-
-    Args:
-        full: Read the headers of all images, not of a sample.
-    """
+    """Print what a record set holds; returns the exit code. `full` reads the headers of all images."""
     found = targets.find_record_set(path)
     reader = RecordReader(found, cache_bytes=0)  # at a URL: only what is looked at is fetched
     headers = _headers(reader, full=full)
@@ -59,7 +52,7 @@ def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
         output.put_json({"record_set": document})
     else:
         output.put(wrapped("\n".join(_lines(reader, headers, document)), wrapping_width()))
-        say_changes(reader, changes)
+        targets.say_changes(reader, changes)
     if headers is None or not headers.damaged:
         return Exit.OK
     output.say(
@@ -156,13 +149,13 @@ def _headers(reader: RecordReader, *, full: bool) -> Headers | None:
     except ArgumentError:  # it holds no images
         return None
     if full:
-        return read_headers(reader, field, make_progress(), sample=None)
+        return read_headers(reader, field, output.make_progress(), sample=None)
     sample = SAMPLE if isinstance(reader.path, Path) else SAMPLE_AT_URL
     return read_headers(reader, field, SilentProgress(), sample=sample)
 
 
 def _lines(reader: RecordReader, headers: Headers | None, document: Mapping[str, JSON]) -> list[str]:
-    width = terminal_width()
+    width = wrapping_width() or 80
     labels = load_labels(reader)
     lines = _summary(reader, document)
     lines += ["", "fields:", *_indented(_field_table(document))]

@@ -4,13 +4,11 @@ import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 from PIL import PngImagePlugin
 
 from recordzoo.base import durable
@@ -19,14 +17,11 @@ from recordzoo.base.program import command
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.text import clean
 from recordzoo.base.types import JSON
-from recordzoo.cli import output, targets
-from recordzoo.cli.changed import say_changes
-from recordzoo.cli.completion import complete_path
+from recordzoo.cli import output as printed
+from recordzoo.cli import targets
 from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import Json, RecordSet, SplitOption, file_option
-from recordzoo.cli.progress import make_progress
+from recordzoo.cli.options import Json, RecordSet, SplitOption, complete_path, file_option, flag, option
 from recordzoo.errors import ArgumentError
-from recordzoo.net.url import Url
 from recordzoo.preview.broken import AT_MOST, find_broken
 from recordzoo.preview.captions import is_drawable, load_font
 from recordzoo.preview.choose import ORDERS, Choice, candidates, choose, picture_field
@@ -49,33 +44,28 @@ def show(
     path: RecordSet,
     split: SplitOption = None,
     classes: Annotated[
-        list[str] | None,
-        typer.Option("--class", metavar="NAME|NUMBER", help="Only images of this class; may be repeated."),
+        list[str] | None, option("NAME|NUMBER", "Only images of this class; may be repeated.", "--class")
     ] = None,
     number: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="How many at most; default: 48 on a sheet, 200 on a page.")
+        int | None, option("N", "How many at most; default: 48 on a sheet, 200 on a page.", min=1)
     ] = None,
     order: Annotated[
         str,
-        typer.Option(
-            metavar="class|random|largest|smallest|broken",
-            help="Which: evenly by class, at random, the largest or smallest in bytes, or those that are broken.",
+        option(
+            "class|random|largest|smallest|broken",
+            "Which: evenly by class, at random, the largest or smallest in bytes, or those that are broken.",
         ),
     ] = "class",
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Another seed chooses other images.")] = 0,
+    seed: Annotated[int, option("N", "Another seed chooses other images.", min=0)] = 0,
     output: Annotated[Path | None, file_option("The file to write; default: NAME.png or NAME.html here.")] = None,
     as_html: Annotated[
-        bool, typer.Option("--html", help="Write one self-contained page: larger images, facts, a class filter.")
+        bool, flag("--html", "Write one self-contained page: larger images, facts, a class filter.")
     ] = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="Look for broken images among all, not among 20,000 at random.")
-    ] = False,
+    full: Annotated[bool, flag("--full", "Look for broken images among all, not among 20,000 at random.")] = False,
     font: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A font file for a sheet with names that are not in Latin letters.",
-            autocompletion=complete_path,
+        option(
+            "FILE", "A font file for a sheet with names that are not in Latin letters.", autocompletion=complete_path
         ),
     ] = None,
     open_viewer: Annotated[
@@ -92,129 +82,105 @@ def show(
 
     On a desktop the file is also opened in its viewer.
     """
-    options = _Options(split, classes or (), number, seed, order, output, as_html, full, font, open_viewer)
-    _check(options)
+    kind = "html" if as_html or (output is not None and output.suffix.lower() in _ENDINGS["html"]) else "png"
+    _check(kind, order, number, output)
     reader = RecordReader(targets.find_record_set(path), cache_bytes=0)  # at a URL: only what is shown
-    say_changes(reader)
+    targets.say_changes(reader)
     title = reader.path.name.removesuffix(".records")
-    target = _output(options, title)
+    target = output or _default_output(f"{title}.{kind}")
     field = picture_field(reader)
     labels = load_labels(reader)
-    found = candidates(reader, field, options.split, labels, options.classes)
-    choice = _choose(reader, field, found, labels, options)
+    found = candidates(reader, field, split, labels, classes or ())
+    count = DEFAULT_NUMBER[kind] if number is None else number
+    if order == "broken":
+        at_most = None if full else AT_MOST
+        choice = find_broken(
+            reader, field, found, number=count, seed=seed, progress=printed.make_progress(), at_most=at_most
+        )
+    else:
+        choice = choose(reader, field, found, labels, order=order, number=count, seed=seed)
     if not choice.positions:
-        return _say_nothing(reader, choice, options, as_json=as_json)
-    subtitle = describe(choice, labels, options)
+        if order != "broken":
+            raise ArgumentError(
+                f"There is no image in this split or of this class in {reader.path}."
+                if split or classes
+                else f"{reader.path} has no images."
+            )
+        return _say_none_broken(choice, as_json=as_json)
+    subtitle = _describe(choice, labels, split, order, seed)
     with quiet():
-        thumbnails = _thumbnails(reader, field, choice.positions, options)
-        if options.kind == "html":
+        thumbnails = _thumbnails(reader, field, choice.positions, PAGE_BOX if kind == "html" else BOX)
+        if kind == "html":
             data, seen = _page(thumbnails, labels, title, subtitle)
         else:
-            data, seen = _sheet(thumbnails, labels, title, subtitle, options)
+            data, seen = _sheet(thumbnails, labels, title, subtitle, order, font)
     durable.replace_file(target, data)
-    code = _report(target, len(data), seen, choice, labels, options, reader.path, as_json=as_json)
-    if options.open or (options.open is None and not as_json and is_on_desktop()):
+    if as_json:
+        printed.put_json(
+            {
+                "output": str(target),
+                "format": kind,
+                "size_bytes": len(data),
+                "order": order,
+                "seed": seed,
+                "of": choice.num_candidates,
+                "images": [_document(thumbnail, labels) for thumbnail in seen],
+            }
+        )
+    code = _report(reader, target, len(data), seen)
+    if open_viewer or (open_viewer is None and not as_json and is_on_desktop()):
         open_file(target)
     return code
 
 
-@dataclass(frozen=True)
-class _Options:
-    """What was asked for; None is the default."""
-
-    split: str | None = None
-    classes: Sequence[str] = ()
-    number: int | None = None
-    seed: int = 0
-    order: str = "class"
-    output: Path | None = None
-    as_html: bool = False
-    full: bool = False
-    font: Path | None = None
-    open: bool | None = None
-
-    @property
-    def kind(self) -> str:
-        """The kind of file: "png" or "html"."""
-        ending = "" if self.output is None else self.output.suffix.lower()
-        return "html" if self.as_html or ending in _ENDINGS["html"] else "png"
+def _check(kind: str, order: str, number: int | None, output: Path | None) -> None:
+    if order not in ORDERS:
+        hint = did_you_mean(order, ORDERS)
+        raise ArgumentError(f"Unknown value {order!r} for --order. Valid values are {', '.join(ORDERS)}.{hint}")
+    if number is not None and number > MOST[kind]:
+        raise ArgumentError(f"--number {number:,} is too many for one file: at most {MOST[kind]:,}.")
+    if output is not None and output.suffix.lower() not in _ENDINGS[kind]:
+        endings = " or ".join(_ENDINGS[kind])
+        raise ArgumentError(f"--output {output} does not end with {endings}. A sheet is a .png, a page a .html.")
 
 
-def describe(choice: Choice, labels: Labels | None, options: _Options) -> str:
+def _default_output(name: str) -> Path:
+    """Return the path of the file in the current directory; only an earlier one of ours may be there."""
+    path = Path(name)
+    if not path.exists():
+        return path
+    with path.open("rb") as file:
+        if GENERATOR.encode() in file.read(_HEAD_BYTES):
+            return path
+    raise ArgumentError(f"{path} is there, and was not made by `recordzoo show`. Give --output.", path=str(path))
+
+
+def _describe(choice: Choice, labels: Labels | None, split: str | None, order: str, seed: int) -> str:
     """Say in one line which images these are: ``12 of 4,000 images, 12 of 200 classes, seed 0``."""
     count, total = f"{len(choice.positions):,}", _images(choice.num_candidates)
-    if options.order == "broken":
+    if order == "broken":
         parts = [f"{count} broken of {total} that were looked at"]
-    elif options.order in ("largest", "smallest"):
-        parts = [f"the {count} {options.order} of {total}"]
+    elif order in ("largest", "smallest"):
+        parts = [f"the {count} {order} of {total}"]
     else:
         parts = [f"{count} of {total}" if len(choice.positions) < choice.num_candidates else total]
     if labels is not None and choice.num_classes is not None:
         shown = len({_label(labels, position) for position in choice.positions})
         of = f"{shown:,} of " if shown < choice.num_classes else ""
         parts.append(f"{of}{choice.num_classes:,} {'class' if choice.num_classes == 1 else 'classes'}")
-    if options.split is not None:
-        parts.insert(0, f"split {options.split}")
-    if options.order == "random" or (options.order == "class" and labels is not None):
-        parts.append(f"seed {options.seed}")
+    if split is not None:
+        parts.insert(0, f"split {split}")
+    if order == "random" or (order == "class" and labels is not None):
+        parts.append(f"seed {seed}")
     return ", ".join(parts)
 
 
-def _check(options: _Options) -> None:
-    if options.order not in ORDERS:
-        hint = did_you_mean(options.order, ORDERS)
-        raise ArgumentError(f"Unknown value {options.order!r} for --order. Valid values are {', '.join(ORDERS)}.{hint}")
-    if _number(options) > MOST[options.kind]:
-        raise ArgumentError(f"--number {options.number:,} is too many for one file: at most {MOST[options.kind]:,}.")
-    endings = _ENDINGS[options.kind]
-    if options.output is not None and options.output.suffix.lower() not in endings:
-        raise ArgumentError(
-            f"--output {options.output} does not end with {' or '.join(endings)}. A sheet is a .png, a page a .html."
-        )
-
-
-def _number(options: _Options) -> int:
-    return DEFAULT_NUMBER[options.kind] if options.number is None else options.number
-
-
-def _output(options: _Options, title: str) -> Path:
-    """Return where the file goes; by default into the current directory, over nothing but an earlier one."""
-    if options.output is not None:
-        return options.output
-    path = Path(f"{title}.{options.kind}")
-    if path.exists() and not _is_ours(path):
-        raise ArgumentError(f"{path} is there, and was not made by `recordzoo show`. Give --output.", path=str(path))
-    return path
-
-
-def _is_ours(path: Path) -> bool:
-    with path.open("rb") as file:
-        return GENERATOR.encode() in file.read(_HEAD_BYTES)
-
-
-def _choose(
-    reader: RecordReader, field: str, found: NDArray[np.int64], labels: Labels | None, options: _Options
-) -> Choice:
-    number = _number(options)
-    if options.order != "broken":
-        return choose(reader, field, found, labels, order=options.order, number=number, seed=options.seed)
-    broken = find_broken(
-        reader,
-        field,
-        found,
-        number=number,
-        seed=options.seed,
-        progress=make_progress(),
-        at_most=None if options.full else AT_MOST,
-    )
-    return Choice(broken.positions, broken.num_looked_at)
-
-
-def _thumbnails(reader: RecordReader, field: str, positions: Sequence[int], options: _Options) -> Iterator[Thumbnail]:
+def _thumbnails(
+    reader: RecordReader, field: str, positions: Sequence[int], box: tuple[int, int]
+) -> Iterator[Thumbnail]:
     reader.hint(field, positions)
-    box = PAGE_BOX if options.kind == "html" else BOX
     for position in positions:
-        yield make_thumbnail(reader, field, position, box, enlarge=options.kind == "png")
+        yield make_thumbnail(reader, field, position, box, enlarge=box == BOX)
 
 
 def _label(labels: Labels | None, position: int) -> int | None:
@@ -240,17 +206,22 @@ def _page(
 
 
 def _sheet(
-    thumbnails: Iterator[Thumbnail], labels: Labels | None, title: str, subtitle: str, options: _Options
+    thumbnails: Iterator[Thumbnail],
+    labels: Labels | None,
+    title: str,
+    subtitle: str,
+    order: str,
+    font_file: Path | None,
 ) -> tuple[bytes, list[Thumbnail]]:
     seen = list(thumbnails)
-    cells = [_cell(thumbnail, labels, options.order) for thumbnail in seen]
-    font = load_font(12, options.font)
+    cells = [_cell(thumbnail, labels, order) for thumbnail in seen]
+    font = load_font(12, font_file)
     if not all(is_drawable(clean(text), font) for cell in cells for text in (cell.caption, *cell.details)):
-        output.say(
+        printed.say(
             "Some names have characters that the sheet's font lacks: --font FILE takes another font, and --html shows "
             "them as they are."
         )
-    sheet = draw_sheet(cells, title, subtitle, font=options.font)
+    sheet = draw_sheet(cells, title, subtitle, font=font_file)
     info = PngImagePlugin.PngInfo()
     info.add_text("Software", GENERATOR)
     file = io.BytesIO()
@@ -270,51 +241,23 @@ def _cell(thumbnail: Thumbnail, labels: Labels | None, order: str) -> Cell:
     return Cell(thumbnail.image, caption, details, thumbnail.reason)
 
 
-def _say_nothing(reader: RecordReader, choice: Choice, options: _Options, *, as_json: bool) -> int:
-    """There is nothing to show, and nothing is written: good if broken images were looked for."""
-    if options.order != "broken":
-        raise ArgumentError(
-            f"There is no image in this split or of this class in {reader.path}."
-            if options.split or options.classes
-            else f"{reader.path} has no images."
-        )
+def _say_none_broken(choice: Choice, *, as_json: bool) -> int:
     if as_json:
-        output.put_json({"output": None, "images": [], "of": choice.num_candidates, "order": options.order})
+        printed.put_json({"output": None, "images": [], "of": choice.num_candidates, "order": "broken"})
     else:
-        output.say(f"none of {_images(choice.num_candidates)} that were looked at is broken; nothing is written")
+        printed.say(f"none of {_images(choice.num_candidates)} that were looked at is broken; nothing is written")
     return Exit.OK
 
 
-def _report(
-    target: Path,
-    num_bytes: int,
-    thumbnails: Sequence[Thumbnail],
-    choice: Choice,
-    labels: Labels | None,
-    options: _Options,
-    path: Path | Url,
-    *,
-    as_json: bool,
-) -> int:
-    if as_json:
-        output.put_json(
-            {
-                "output": str(target),
-                "format": options.kind,
-                "size_bytes": num_bytes,
-                "order": options.order,
-                "seed": options.seed,
-                "of": choice.num_candidates,
-                "images": [_document(thumbnail, labels) for thumbnail in thumbnails],
-            }
-        )
+def _report(reader: RecordReader, target: Path, num_bytes: int, thumbnails: Sequence[Thumbnail]) -> int:
+    """Say what was written, and what is wrong with some of the images; returns the exit code."""
     problems = {kind: sum(t.problem == kind for t in thumbnails) for kind in ("broken", "large", "damaged")}
     told = {"broken": "cannot be decoded", "large": "too large to be shown", "damaged": "damaged"}
     parts = [f"{count:,} {told[kind]}" for kind, count in problems.items() if count]
-    output.say(f"wrote {target}: {', '.join([_images(len(thumbnails)), *parts])}; {format_bytes(num_bytes)}")
+    printed.say(f"wrote {target}: {', '.join([_images(len(thumbnails)), *parts])}; {format_bytes(num_bytes)}")
     if not problems["damaged"]:
         return Exit.OK
-    output.say(f"error: {path} is damaged. Run: {command('verify', '--full', path)}")
+    printed.say(f"error: {reader.path} is damaged. Run: {command('verify', '--full', reader.path)}")
     return Exit.CORRUPT
 
 
@@ -355,4 +298,4 @@ def is_on_desktop() -> bool:
 def open_file(path: Path) -> None:
     """Open a file in the desktop's viewer (``xdg-open``, ``open``, the Windows shell); say it if none starts."""
     if typer.launch(str(path.absolute())) != 0:
-        output.say(f"No viewer could be started for {path}. On Linux, xdg-open (package xdg-utils) does it.")
+        printed.say(f"No viewer could be started for {path}. On Linux, xdg-open (package xdg-utils) does it.")

@@ -1,24 +1,26 @@
-"""Tables and lines that fit a terminal: what is too wide is wrapped at words."""
+"""Tables, charts and lines that fit a terminal: what is too wide is wrapped at words."""
 
 import re
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from recordzoo.base.text import display_width
-from recordzoo.cli.chart import terminal_width
+from recordzoo.base.text import clean, display_width, shorten
 
 FIXED_SPACE = "\N{NO-BREAK SPACE}"
 """In a cell: a space at which it is not wrapped. It is printed as a plain one."""
 
 _GAP = 2
 _KEY = re.compile(r" *[\w ]+: +")
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_MOST_NAME = 40  # columns of a name in a chart, and never more than a third of the width
 
 
 def wrapping_width() -> int | None:
     """Return how wide lines for people may be: the terminal's width; None elsewhere, where programs read lines."""
-    is_terminal = sys.stdout is not None and sys.stdout.isatty()
-    return terminal_width() if is_terminal else None
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()  # None where the shell closed it: >&-
+    return shutil.get_terminal_size((80, 24)).columns if is_terminal else None
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None) -> str:
@@ -80,6 +82,56 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
     padded = [[*column, *[""] * (height - len(column))] for column in columns]
     gap = " " * _GAP
     return [
-        gap.join(text + " " * (width - display_width(text)) for text, width in zip(line, widths, strict=True)).rstrip()
+        gap.join(_padded(text, width) for text, width in zip(line, widths, strict=True)).rstrip()
         for line in zip(*padded, strict=True)
     ]
+
+
+def bar_chart(rows: Sequence[tuple[str, int]], width: int, *, blocks: bool = True) -> list[str]:
+    """Draw a bar for each row of a name and a number, one line each.
+
+    Args:
+        rows: Names, which are cleaned and cut, and numbers of at least 0.
+        width: Columns of the terminal.
+        blocks: Whether block characters can be shown; otherwise bars are of "#".
+    """
+    most = max((count for _, count in rows), default=0)
+    names = [shorten(clean(name), min(_MOST_NAME, width // 3)) for name, _ in rows]
+    name_width = max(map(display_width, names), default=0)
+    number_width = len(f"{most:,}")
+    room = max(1, width - name_width - number_width - 4)
+    return [
+        f"{_padded(name, name_width)}  {count:>{number_width},}  {_bar(count, most, room, blocks)}".rstrip()
+        for name, (_, count) in zip(names, rows, strict=True)
+    ]
+
+
+def shorten_end(text: str, columns: int) -> str:
+    """Cut the end of a text off, so that it takes so many columns at most."""
+    while text and display_width(text) > columns - 4:
+        text = text[: -max(1, (display_width(text) - columns) // 2)]
+    return f"{text.rstrip()} ..."
+
+
+def encodable(text: str) -> str:
+    """Escape what the encoding of stdout does not have, before it is known how wide the text is."""
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def has_blocks() -> bool:
+    """Whether the encoding of stdout has block characters."""
+    return encodable(_EIGHTHS) == _EIGHTHS
+
+
+def _padded(text: str, columns: int) -> str:
+    return text + " " * (columns - display_width(text))
+
+
+def _bar(count: int, most: int, room: int, blocks: bool) -> str:
+    if not count:
+        return ""
+    if not blocks:
+        return "#" * max(1, round(count * room / most))
+    eighths = max(1, round(count * room * 8 / most))
+    return _EIGHTHS[8] * (eighths // 8) + _EIGHTHS[eighths % 8].strip()

@@ -1,18 +1,20 @@
 """Which record set an argument of a command means."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from recordzoo.base import settings
 from recordzoo.base.program import command
+from recordzoo.base.text import clean
+from recordzoo.cli.output import say
 from recordzoo.custom.nearby import no_set
 from recordzoo.custom.targets import is_path, records_beside, resolve
 from recordzoo.errors import ArgumentError, NotPreparedError
 from recordzoo.net.url import Url, is_url
 
-
-def is_set_path(text: str) -> bool:
-    """Whether an argument means a directory, as `is_path`, or a record set called like a dataset is in this one."""
-    return is_path(text) or (Path(text) / "manifest.json").is_file()
+if TYPE_CHECKING:
+    from recordzoo.preparing.changes import Changes
+    from recordzoo.records.reader import RecordReader
 
 
 def find_record_set(text: str) -> Path | Url:
@@ -43,22 +45,12 @@ def find_record_set(text: str) -> Path | Url:
     return found[0]
 
 
-def refuse_urls(what: str, *places: object) -> None:
-    """Refuse URLs, also those that have become paths, where something is read or made on this machine.
+def _set_at_url(text: str) -> Url:
+    if settings.offline():  # the node's cache may know it
+        return Url.parse(text)
+    from recordzoo.copying.places import find_set  # imports NumPy
 
-    Raises:
-        ArgumentError: One is a URL.
-    """
-    for place in places:
-        try:
-            found = is_url(place)
-        except ArgumentError:  # it has lost a slash on its way through `Path`
-            found = True
-        if found:
-            raise ArgumentError(
-                f"{what} is a URL, and must be on this machine. `recordzoo pull` and `push` copy record sets from and "
-                "to URLs."
-            )
+    return find_set(text)[0]
 
 
 def find_local_set(text: str, what: str) -> Path:
@@ -78,9 +70,32 @@ def find_local_set(text: str, what: str) -> Path:
     raise ArgumentError(f"{found} is a URL; {what} needs a record set on this machine. Run: {command('pull', found)}")
 
 
-def _set_at_url(text: str) -> Url:
-    if settings.offline():  # the node's cache may know it
-        return Url.parse(text)
-    from recordzoo.copying.places import find_set  # imports NumPy
+def refuse_urls(what: str, place: Path | Url | None) -> None:
+    """Refuse a URL, also one that has become a path, where something is read or made on this machine.
 
-    return find_set(text)[0]
+    Raises:
+        ArgumentError: It is a URL.
+    """
+    try:
+        found = is_url(place)
+    except ArgumentError:  # it has lost a slash on its way through `Path`
+        found = True
+    if found:
+        raise ArgumentError(
+            f"{what} is a URL, and must be on this machine. `recordzoo pull` and `push` copy record sets from and to "
+            "URLs."
+        )
+
+
+def say_changes(reader: "RecordReader", changes: "Changes | None" = None) -> None:
+    """Print a warning if raw files have changed since the record set was made of them.
+
+    Args:
+        reader: The record set.
+        changes: What was found. Default: a bounded number of files is compared now.
+    """
+    from recordzoo.preparing.changes import change_text, recorded_changes, refresh_command  # imports NumPy
+
+    changes = recorded_changes(reader) if changes is None else changes
+    if changes:
+        say(f"warning: {clean(change_text(reader, changes, refresh_command(reader, changes.root)))}")

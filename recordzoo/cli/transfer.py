@@ -11,11 +11,8 @@ from recordzoo.base.progress import format_bytes
 from recordzoo.base.text import clean
 from recordzoo.base.types import JSON
 from recordzoo.cli import targets
-from recordzoo.cli.completion import complete_path
-from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import DryRun, Json, RecordSet, data_argument
-from recordzoo.cli.output import put, put_json
-from recordzoo.cli.progress import make_progress
+from recordzoo.cli.options import DryRun, Json, RecordSet, data_argument, flag, option, path_argument
+from recordzoo.cli.output import make_progress, put, put_json
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.copying.arrival import Arrived
 from recordzoo.copying.copy import CopyJob, PullJob, refuse_two_urls
@@ -24,38 +21,26 @@ from recordzoo.errors import ArgumentError
 from recordzoo.net.url import Url, is_url
 from recordzoo.publish.space import free_bytes
 
-Replace = Annotated[
-    bool, typer.Option("--replace", help="Replace another record set that is there. Default: that is an error.")
-]
+Replace = Annotated[bool, flag("--replace", "Replace another record set that is there. Default: that is an error.")]
 
 Check = Annotated[
-    bool,
-    typer.Option(
-        "--verify", help="Read back every file of the copy and compare its hash, also where the store has one."
-    ),
+    bool, flag("--verify", "Read back every file of the copy and compare its hash, also where the store has one.")
 ]
 
-Transfers = Annotated[
-    int, typer.Option("--workers", min=1, metavar="N", help="Files copied at a time.", show_default=True)
-]
+Transfers = Annotated[int, option("N", "Files copied at a time.", "--workers", min=1)]
 
 
 def copy(
     path: RecordSet,
     destination: Annotated[
-        str,
-        typer.Argument(
-            metavar="DIR|URL",
-            help="Its new place: ends in .records, or is the folder in which it keeps its name.",
-            autocompletion=complete_path,
-        ),
+        str, path_argument("DIR|URL", "Its new place: ends in .records, or is the folder in which it keeps its name.")
     ],
     replace: Replace = False,
     check: Check = False,
     workers: Transfers = 8,
     dry_run: DryRun = False,
     as_json: Json = False,
-) -> int:
+) -> None:
     """Copy a record set to another place.
 
     Every file is compared with the hash in the manifest while it is copied. The copy appears in one step, complete.
@@ -64,13 +49,15 @@ def copy(
     """
     refuse_two_urls(path, destination)
     if is_url(destination):
-        return push(path, destination, replace, check, workers, dry_run, as_json)
+        push(path, destination, replace, check, workers, dry_run, as_json)
+        return
     kind = PullJob if is_url(path) else CopyJob
     source = path if is_url(path) else str(targets.find_local_set(path, "copy"))
     job = kind(source, Path(destination), replace, workers, make_progress(), check)
     done = job.plan() if dry_run else job.run()
+    text = _arrived(done, "copy", "copied", "copied", dry_run=dry_run)
     facts = {"source": done.source, "copied_bytes": done.fetched_bytes, "was_ready": done.was_ready}
-    return _print(done, done.path, _copied(done, dry_run=dry_run), facts, dry_run=dry_run, as_json=as_json)
+    _print(done, done.path, text, facts, dry_run=dry_run, as_json=as_json)
 
 
 def push(
@@ -93,7 +80,7 @@ def push(
     workers: Transfers = 8,
     dry_run: DryRun = False,
     as_json: Json = False,
-) -> int:
+) -> None:
     """Copy a record set to object storage.
 
     Files are compared with the manifest before they are sent. The manifest goes last: what was not pushed to its end
@@ -109,7 +96,7 @@ def push(
     job = PushJob(place, destination, replace=replace, verify=check, workers=workers, progress=make_progress())
     done = job.plan() if dry_run else job.run()
     facts = {"url": done.url, "sent_files": done.sent_files, "sent_bytes": done.sent_bytes}
-    return _print(done, job.path, _pushed(done, dry_run=dry_run), facts, dry_run=dry_run, as_json=as_json)
+    _print(done, job.path, _pushed(done, dry_run=dry_run), facts, dry_run=dry_run, as_json=as_json)
 
 
 def pull(
@@ -118,17 +105,15 @@ def pull(
     ],
     destination: Annotated[
         str,
-        typer.Argument(
-            metavar="DIR",
-            help="Its new place: ends in .records, or is the folder in which it keeps its name. Default: this one.",
-            autocompletion=complete_path,
+        path_argument(
+            "DIR", "Its new place: ends in .records, or is the folder in which it keeps its name. Default: this one."
         ),
     ] = ".",
     replace: Replace = False,
     workers: Transfers = 8,
     dry_run: DryRun = False,
     as_json: Json = False,
-) -> int:
+) -> None:
     """Copy a record set from object storage to this machine.
 
     Every file is compared with the hash in the manifest. The record set appears in one step, complete. What was
@@ -140,20 +125,20 @@ def pull(
         raise ArgumentError(f"{Url.parse(destination)} is a URL. A record set is pulled into a directory.")
     job = PullJob(url, Path(destination), replace=replace, workers=workers, progress=make_progress())
     done = job.plan() if dry_run else job.run()
+    text = _arrived(done, "fetch", "fetched", "pulled", f" from {done.source}", dry_run=dry_run)
     facts = {"url": done.source, "fetched_bytes": done.fetched_bytes, "was_ready": done.was_ready}
-    return _print(done, done.path, _pulled(done, dry_run=dry_run), facts, dry_run=dry_run, as_json=as_json)
+    _print(done, done.path, text, facts, dry_run=dry_run, as_json=as_json)
 
 
 def _print(
     done: Pushed | Arrived, path: Path, text: str, facts: dict[str, JSON], *, dry_run: bool, as_json: bool
-) -> int:
+) -> None:
     """Print what was copied, for people or as JSON."""
     if as_json:
         common = {"path": str(path), "digest": done.digest, "files": done.num_files, "size_bytes": done.num_bytes}
         put_json({**common, "dry_run": dry_run, **facts})
     else:
         put(wrapped(clean(text), wrapping_width()))
-    return Exit.OK
 
 
 def _pushed(done: Pushed, *, dry_run: bool) -> str:
@@ -168,16 +153,7 @@ def _pushed(done: Pushed, *, dry_run: bool) -> str:
     return f"pushed to {done.url}: {sent} sent{rest}."
 
 
-def _pulled(done: Arrived, *, dry_run: bool) -> str:
-    return _arrived(done, ("fetch", "fetched", "pulled"), f" from {done.source}", dry_run=dry_run)
-
-
-def _copied(done: Arrived, *, dry_run: bool) -> str:
-    return _arrived(done, ("copy", "copied", "copied"), "", dry_run=dry_run)
-
-
-def _arrived(done: Arrived, words: tuple[str, str, str], origin: str, *, dry_run: bool) -> str:
-    verb, participle, whole = words
+def _arrived(done: Arrived, verb: str, participle: str, whole: str, origin: str = "", *, dry_run: bool) -> str:
     files = _files(done.num_files, done.num_bytes)
     if done.was_ready:
         return f"{done.path} is there already: the record set of {done.source}. Nothing is {participle}."

@@ -4,18 +4,13 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from recordzoo.base.program import command
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.text import clean, name_first
 from recordzoo.base.types import JSON
 from recordzoo.cli import output, targets
-from recordzoo.cli.changed import say_changes
-from recordzoo.cli.completion import complete_path
 from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import AcceptTerms, Json, RecordSet
-from recordzoo.cli.progress import make_progress
+from recordzoo.cli.options import AcceptTerms, Json, RecordSet, complete_path, flag, option
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.errors import ArgumentError
 from recordzoo.net.url import Url
@@ -35,20 +30,20 @@ _FILES_SHOWN = 5
 def verify(
     path: RecordSet,
     full: Annotated[
-        bool, typer.Option("--full", help="Also read every byte: hashes of all files, every record's checksum.")
+        bool, flag("--full", "Also read every byte: hashes of all files, every record's checksum.")
     ] = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Check as --full does, and copy, pull or prepare a damaged set again.")
+        bool, flag("--repair", "Check as --full does, and copy, pull or prepare a damaged set again.")
     ] = False,
     root: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="With --repair: where the raw data is (tree, list, or a dataset's root). Default: where it was.",
+        option(
+            "PATH",
+            "With --repair: where the raw data is (tree, list, or a dataset's root). Default: where it was.",
             autocompletion=complete_path,
         ),
     ] = None,
-    download: Annotated[bool, typer.Option("--download", help="With --repair: download missing raw files.")] = False,
+    download: Annotated[bool, flag("--download", "With --repair: download missing raw files.")] = False,
     accept_terms: AcceptTerms = False,
     as_json: Json = False,
 ) -> int:
@@ -69,7 +64,7 @@ def _repair(text: str, root: Path | None, *, download: bool, accept_terms: bool,
     place = targets.find_local_set(text, "--repair")
     if root is None and place != Path(text) and Path(text).exists():
         root = Path(text)  # the tree or list that was named
-    done = repair_set(place, root=root, download=download, accept_terms=accept_terms, progress=make_progress())
+    done = repair_set(place, root=root, download=download, accept_terms=accept_terms, progress=output.make_progress())
     reader = RecordReader(place)
     if as_json:
         repaired = {"files": list(done.report.damaged), "source": done.source}
@@ -90,10 +85,10 @@ def _repair(text: str, root: Path | None, *, download: bool, accept_terms: bool,
 def _verify(text: str, *, full: bool, as_json: bool) -> int:
     """Check a record set and print what was found; returns the exit code."""
     place = targets.find_record_set(text)
-    report = check(place, full=full, progress=make_progress())
+    report = check(place, full=full, progress=output.make_progress())
     changes = None
     if report.ok and isinstance(place, Path):  # raw files are on the machine where a set at a URL was made
-        changes = recorded_changes(RecordReader(place), full=True, progress=make_progress())
+        changes = recorded_changes(RecordReader(place), full=True, progress=output.make_progress())
     if as_json:
         named = list(changes.found[:MOST_NAMED]) if changes else []
         output.put_json({"path": str(place), "full": full, "ok": report.ok, **_fields(report), "changes": named})
@@ -106,7 +101,7 @@ def _verify(text: str, *, full: bool, as_json: bool) -> int:
     if report.ok:
         output.put(wrapped(f"{shown}: ok. {_checked(RecordReader(place), report, full=full)}", wrapping_width()))
         if changes:
-            say_changes(RecordReader(place), changes)
+            targets.say_changes(RecordReader(place), changes)
         return Exit.OK
     for problem in report.problems[:MAX_PROBLEMS_SHOWN]:
         output.put(clean(problem))
@@ -150,6 +145,6 @@ def _unread(report: Report, *, full: bool) -> str:
 
 
 def _fields(report: JSON) -> dict[str, JSON]:
-    """Take the report's lists as they are; its attributes are the JSON's keys."""
+    """Return the report's attributes as JSON."""
     document = dataclasses.asdict(report)
     return {key: document[key] for key in ("problems", "checked", "notes", "damaged", "stopped")}

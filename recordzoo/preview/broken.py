@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base.progress import Progress
+from recordzoo.preview.choose import Choice
 from recordzoo.preview.thumbnail import Thumbnail, make_thumbnail
 from recordzoo.recipes.images import quiet
 from recordzoo.records.reader import RecordReader
@@ -20,14 +20,6 @@ _THREADS = 4  # Pillow decodes without Python's lock
 _SMALL = (32, 32)
 
 
-@dataclass(frozen=True)
-class Broken:
-    """What was found: positions that cannot be decoded or are damaged, and how many images were looked at."""
-
-    positions: Sequence[int]
-    num_looked_at: int
-
-
 def find_broken(
     reader: RecordReader,
     field: str,
@@ -37,12 +29,12 @@ def find_broken(
     seed: int,
     progress: Progress,
     at_most: int | None = AT_MOST,
-) -> Broken:
+) -> Choice:
     """Decode images until `number` broken ones are found: first those that the manifest names, then the others.
 
     Args:
-        found: Among these positions.
-        at_most: Look at so many others, at random; None for all.
+        found: The positions to look at.
+        at_most: Maximum number of others, chosen at random. None: all.
     """
     named = np.array(sorted(_named(reader, found)), np.int64)
     others = found[~np.isin(found, named)]
@@ -59,7 +51,7 @@ def find_broken(
             if len(broken) == number:
                 break
     progress.end()
-    return Broken(broken, looked_at)
+    return Choice(broken, looked_at)
 
 
 def _named(reader: RecordReader, found: NDArray[np.int64]) -> Iterator[int]:

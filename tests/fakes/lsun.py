@@ -16,7 +16,7 @@ from torchvision.datasets import LSUN, LSUNClass
 
 import recordzoo
 from recordzoo import catalogue
-from recordzoo.cli.demo.birds import picture
+from recordzoo.cli.birds import picture
 from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.legacy import write_lmdb
 from tests.fakes.mutations import change, change_item

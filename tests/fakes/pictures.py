@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from recordzoo.cli.demo import birds
-from recordzoo.cli.demo.birds import Box
+from recordzoo.cli import birds
+from recordzoo.cli.birds import Box
 from tests.fakes.scale import SIDE
 
 __all__ = ["Box", "encoded", "jpeg", "picture", "with_broken_exif"]

@@ -1,15 +1,22 @@
-"""The demo's dataset: generated pictures in the layout of CUB-200-2011. Run as a module, the process that is killed."""
+"""The demo's dataset: generated pictures in the layout of CUB-200-2011, and the server that it is downloaded from.
+
+Run as a module, this is the demo's process that is killed.
+"""
 
 import hashlib
 import io
+import re
 import sys
 import tarfile
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
+from typing_extensions import override
 
 from recordzoo.net.download import RemoteFile
 
@@ -63,6 +70,61 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     member = tarfile.TarInfo(TOP + name)
     member.size = len(data)
     archive.addfile(member, io.BytesIO(data))
+
+
+class DemoServer(ThreadingHTTPServer):
+    """Serve one file at `url` while the `with` block lasts; the first answer stops at byte `held_at`.
+
+    `log` has the first byte and the number of bytes of each answer.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.path = path
+        self.url = f"http://127.0.0.1:{self.server_port}/{path.name}"
+        self.size_bytes = path.stat().st_size
+        self.held_at = self.size_bytes * 3 // 5
+        self.log: list[tuple[int, int]] = []
+
+    @override
+    def __enter__(self) -> Self:
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    @override
+    def __exit__(self, *exc: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+    @override
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of clients that were killed."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: DemoServer
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep the terminal for the demo."""
+
+    def do_GET(self) -> None:
+        """Send the file, or the rest of it."""
+        total = self.server.size_bytes
+        end = total if self.server.log else self.server.held_at
+        asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        start = int(asked[1]) if asked else 0
+        self.server.log.append((start, end - start))
+        self.send_response(206 if asked else 200)
+        self.send_header("Content-Length", str(total - start))
+        self.send_header("ETag", '"demo"')
+        if asked:
+            self.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
+        self.end_headers()
+        self.wfile.write(self.server.path.read_bytes()[start:end])
+        if end < total:
+            self.rfile.read(1)  # nothing comes: this waits until the client is gone
 
 
 def open_birds(root: Path, remote: RemoteFile, **options: Any) -> "CUB200Record":  # Any: CUB200Record's own options

@@ -1,4 +1,4 @@
-"""`recordzoo demo`: what it does, in order, and what it says of it."""
+"""`demo`: the whole way of a dataset, offline, in about a minute."""
 
 import dataclasses
 import shutil
@@ -9,20 +9,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from PIL import ImageDraw, ImageOps
-from torch.utils.data import DataLoader
-from torchvision import transforms as T
-from torchvision.datasets import ImageFolder
 
 from recordzoo.base.program import command
 from recordzoo.base.progress import format_bytes
-from recordzoo.cli import output
-from recordzoo.cli.demo.birds import TOP, open_birds, write_archive
-from recordzoo.cli.demo.server import DemoServer
+from recordzoo.cli import output as printed
+from recordzoo.cli.birds import TOP, DemoServer, open_birds, write_archive
+from recordzoo.cli.options import directory_option
 from recordzoo.errors import ArgumentError, RecordZooError
-from recordzoo.loader.loader import RecordLoader
 from recordzoo.net.download import RemoteFile
 from recordzoo.preview.sheet import BOX, Cell, draw_sheet
 
@@ -30,9 +26,12 @@ _MARKER = ".recordzoo-demo"
 _KILL_TIMEOUT_S = 120.0
 
 
-def run_demo(folder: Path) -> int:
-    """Run the demo; everything that it writes lies in `folder`."""
+def demo(
+    output: Annotated[Path, directory_option("Where the demo's files and its contact sheet go.")] = Path("demo-output"),
+) -> None:
+    """Show the whole way in about a minute, offline, with generated pictures in CUB-200-2011's layout."""
     began = time.perf_counter()
+    folder = output
     _empty(folder)
     with _told("1. An archive in the layout of CUB-200-2011, with generated pictures"):
         remote = write_archive(folder / "host")
@@ -52,13 +51,12 @@ def run_demo(folder: Path) -> int:
     _line(f"All done in {time.perf_counter() - began:.0f} s. Look around:")
     for words in (("info",), ("show", "--html"), ("verify", "--full")):
         _line(f"  {command(words[0], folder / 'data' / 'cub200.records', *words[1:])}")
-    return 0
 
 
 def _download_and_kill(root: Path, remote: RemoteFile, server: DemoServer) -> int:
     """Let another process download; kill it when the server has stopped sending and the process has written."""
     arguments = [str(root), remote.name, *remote.urls, str(remote.size_bytes), str(remote.sha256)]
-    with subprocess.Popen([sys.executable, "-m", "recordzoo.cli.demo.birds", *arguments]) as process:
+    with subprocess.Popen([sys.executable, "-m", "recordzoo.cli.birds", *arguments]) as process:
         try:
             end = time.monotonic() + _KILL_TIMEOUT_S
             while _written(root, remote) < server.held_at * 9 // 10:
@@ -89,6 +87,8 @@ def _resume(root: Path, remote: RemoteFile, server: DemoServer, there: int) -> N
 
 
 def _compare(folder: Path, remote: RemoteFile) -> None:
+    from torchvision.datasets import ImageFolder  # imports torch, as below
+
     with tarfile.open(folder / "host" / remote.name) as archive:
         archive.extractall(folder / "extracted", filter="data")
     theirs = ImageFolder(folder / "extracted" / TOP / "images")
@@ -102,6 +102,12 @@ def _compare(folder: Path, remote: RemoteFile) -> None:
 
 
 def _load(folder: Path, remote: RemoteFile) -> None:
+    from torch.utils.data import DataLoader
+    from torchvision import transforms as T
+    from torchvision.datasets import ImageFolder
+
+    from recordzoo.loader.loader import RecordLoader
+
     transform = T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.PILToTensor()])
     theirs = ImageFolder(folder / "extracted" / TOP / "images", transform)
     ours = RecordLoader(open_birds(folder / "data", remote, split="all", transform=transform), 50, shuffle=True)
@@ -132,7 +138,7 @@ def _draw(folder: Path, remote: RemoteFile) -> None:
 
 
 def _empty(folder: Path) -> None:
-    """Make the folder, or clear away what an earlier demo made; nobody else's."""
+    """Make the folder, or delete the files of an earlier demo; a folder with other files is refused."""
     if folder.exists() and any(folder.iterdir()) and not (folder / _MARKER).exists():
         raise ArgumentError(f"--output {folder} has files in it that no demo made. Choose another directory.")
     for name in ("host", "data", "extracted"):
@@ -150,5 +156,5 @@ def _told(title: str) -> Iterator[None]:
 
 
 def _line(text: str) -> None:
-    output.put(text)
-    output.flush()
+    printed.put(text)
+    printed.flush()
