@@ -183,7 +183,7 @@ def test_info_says_what_it_costs():
     birds = parse("birds", GOOD.replace("size_bytes = 10", "about_bytes = 9_000_000_000"))
     told = cli_info.describe(birds)
     assert "disk:      about 18 GB for the record sets; 27 GB while preparing, with the raw files\n" in told
-    assert "time:      about 2 min 18 s to convert on one core: an estimate, at 130 MB/s of raw data\n" in told
+    assert "time:      about 1 min 09 s to convert on one core: an estimate, at 130 MB/s of raw data\n" in told
 
 
 def test_info_says_where_the_license_was_read():
