@@ -5,6 +5,7 @@ the part of that name (`docs/parts/register.py`). With ``RECORDZOO_DOCS_FAKES=0`
 and nothing else that is found out from the fakes: it is built in half of the time.
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -17,10 +18,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from docs.parts import dataset_page, fakes, register, sheets
 from recordzoo import catalogue
+from recordzoo.catalogue import published
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page and a contact sheet for each dataset."""
+    """Add a page and a contact sheet for each dataset, and `facts.json`."""
+    files.append(File.generated(config, "facts.json", content=json.dumps(published.document(), indent=1) + "\n"))
     for name in catalogue.names():
         files.append(File.generated(config, f"datasets/{name}.md", content=dataset_page.page(name)))
         if fakes.are_wanted() and (sheet := sheets.sheet(name)) is not None:
