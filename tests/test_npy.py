@@ -20,6 +20,7 @@ from recordzoo.datasets.moving_mnist_recipe import MovingMNIST
 from recordzoo.formats import indexed, tar_keys
 from recordzoo.formats import numpy as numpy_files
 from recordzoo.preparing.rows import ShardDone, ShardRows, load_rows, save_rows
+from recordzoo.recipes.arrays import read_npy
 
 INDEX = np.array([(0, 5, 1), (5, 7, 0)], [("offset", "<u8"), ("length", "<u8"), ("label", "<i4")])
 
@@ -63,6 +64,21 @@ def videos(folder: Path) -> Callable[[], object]:
     return lambda: [
         chunk["image"].shape for chunk in MovingMNIST("moving_mnist").decode("mnist_test_seq.npy", io.BytesIO(data))
     ]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.arange(5, dtype=np.uint8), np.arange(5 << 20).reshape(5, -1), np.asfortranarray(np.eye(3)), np.zeros((0, 2))],
+    ids=["small", "in chunks", "Fortran", "empty"],
+)
+def test_a_file_is_read_in_order(array: np.ndarray):
+    data = saved(np.save, array)
+    chunks = list(read_npy(io.BytesIO(data)))
+    assert len(chunks) == (5 if array.nbytes > 1 << 20 else len(array) > 0)
+    assert np.array_equal(np.concatenate([array[:0], *chunks]), array)
+    if array.size:
+        with pytest.raises(ValueError, match=r"has 4 of 5 rows|buffer|reshape"):
+            list(read_npy(io.BytesIO(data[: -array.nbytes // len(array)])))
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ class DatasetPart:
     description: str = ""
     optional: bool = False
     set_name: str = ""
-    arguments: Mapping[str, str | bool] = field(default_factory=dict)
+    arguments: Mapping[str, str | int] = field(default_factory=dict)
     layout: Layout = Layout()
 
 

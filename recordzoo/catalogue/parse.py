@@ -37,7 +37,7 @@ def parse(name: str, text: str) -> Entry:
                 description=table.text("description", ""),
                 optional=table.flag("optional"),
                 set_name=table.text("set_name", ""),
-                arguments=table.texts_or_flags("arguments"),
+                arguments=table.scalars("arguments"),
                 layout=_layout_of(part, layout, table) if layout.kind else layout,
             )
         )
@@ -178,10 +178,10 @@ class _Table:
             raise self._wrong(key, value, "a table of strings")
         return value
 
-    def texts_or_flags(self, key: str) -> dict[str, str | bool]:
+    def scalars(self, key: str) -> dict[str, str | int]:
         value = self._data.pop(key, {})
-        if not isinstance(value, dict) or not all(isinstance(item, str | bool) for item in value.values()):
-            raise self._wrong(key, value, "a table of strings, true or false")
+        if not isinstance(value, dict) or not all(isinstance(item, str | int) for item in value.values()):
+            raise self._wrong(key, value, "a table of strings, whole numbers, true or false")
         return value
 
     def flag(self, key: str) -> bool:

@@ -38,6 +38,7 @@ from recordzoo.datasets.lfw import LFWPairsRecord as LFWPairsRecord
 from recordzoo.datasets.lfw import LFWPeopleRecord as LFWPeopleRecord
 from recordzoo.datasets.lsun import LSUNClassRecord as LSUNClassRecord
 from recordzoo.datasets.lsun import LSUNRecord as LSUNRecord
+from recordzoo.datasets.medmnist import MedMNISTRecord as MedMNISTRecord
 from recordzoo.datasets.mnist import EMNISTRecord as EMNISTRecord
 from recordzoo.datasets.mnist import FashionMNISTRecord as FashionMNISTRecord
 from recordzoo.datasets.mnist import KMNISTRecord as KMNISTRecord

@@ -6,12 +6,7 @@ from typing import BinaryIO
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.recipes.arrays import ArraysRecipe, Chunk, Splits
-from recordzoo.system.npy import array_of, header_of
-
-_HEADER = 1 << 10
-_CHUNK = 1024
-_IMAGE = 32 * 32 * 3
+from recordzoo.recipes.arrays import ArraysRecipe, Chunk, Splits, read_npy
 
 CORRUPTIONS = (
     *("gaussian_noise", "shot_noise", "impulse_noise", "defocus_blur", "glass_blur", "motion_blur", "zoom_blur"),
@@ -30,20 +25,8 @@ class CIFAR10C(ArraysRecipe):
 
     @override
     def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
-        start = file.read(_HEADER)
-        header = header_of(start)
-        if len(header.shape) == 1:
-            yield {"target": array_of(start + file.read(), header).astype(np.int64)}
-            return
-        if header.is_fortran or header.dtype != np.uint8:
-            raise ValueError(f"it is an array {header.dtype} {header.shape}, not uint8 (n, 32, 32, 3)")
-        count, left = 0, start[header.size_bytes :]
-        while data := left + file.read(_CHUNK * _IMAGE - len(left)):
-            images = np.frombuffer(data, np.uint8).reshape(-1, *header.shape[1:])
-            count, left = count + len(images), b""
-            yield {"image": images}
-        if count != header.shape[0]:
-            raise ValueError(f"it has {count:,} of {header.shape[0]:,} images")
+        for values in read_npy(file):
+            yield {"image": values} if values.ndim > 1 else {"target": values.astype(np.int64)}
 
 
 class CIFAR10_1(CIFAR10C):

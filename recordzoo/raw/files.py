@@ -19,7 +19,7 @@ from recordzoo.raw.member import Member, Unit
 from recordzoo.raw.packed import Unpacked
 from recordzoo.raw.stream import ADVICE, STREAM_ERRORS, unpacked_cap
 
-ARCHIVE_ENDINGS = (".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz", ".zip")
+ARCHIVE_ENDINGS = (".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz", ".zip", ".npz")
 
 _DECOMPRESS: dict[str, Callable[[BinaryIO], Any]] = {
     ".gz": gzip.open,

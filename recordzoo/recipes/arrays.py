@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import math
 import shutil
 import tempfile
 from abc import abstractmethod
@@ -20,12 +21,14 @@ from recordzoo.raw.files import decompressed
 from recordzoo.raw.member import Member
 from recordzoo.recipes.base import Blob, BlobField, Sidecar, Stored, Table
 from recordzoo.recipes.declared import DeclaredRecipe
-from recordzoo.system.npy import array_of
+from recordzoo.system.npy import MAX_HEADER_BYTES, array_of, header_of
 
 Chunk = Mapping[str, NDArray[Any]]
 """Consecutive samples: "image" uint8 [n, H, W] or [n, H, W, C], and any other field [n, ...]."""
 
 Splits = Mapping[str, Sequence[str | tuple[str, ...]]]
+
+_CHUNK_BYTES = 3 << 20
 
 _COLUMN = "\0"  # in the name of a sidecar, between file and field
 
@@ -162,6 +165,29 @@ class ArraysRecipe(DeclaredRecipe):
             file, is_column, field = name.partition(_COLUMN)
             if is_column and file in group:
                 yield field, array_of(data)
+
+
+# Any: of whatever dtype.
+def read_npy(file: BinaryIO) -> Iterator[NDArray[Any]]:
+    """Read a `.npy` file in order, in chunks of its first axis; whole if that axis is not the outermost in the file.
+
+    Raises:
+        ValueError: It is damaged, cut, or holds Python objects.
+    """
+    left = file.read(MAX_HEADER_BYTES)
+    header = header_of(left)
+    if header.is_fortran:
+        yield array_of(left + file.read(), header)
+        return
+    left, count = left[header.size_bytes :], 0
+    row_bytes = header.dtype.itemsize * math.prod(header.shape[1:]) or 1
+    chunk_bytes = max(_CHUNK_BYTES // row_bytes, 1) * row_bytes
+    while data := left + file.read(max(chunk_bytes - len(left), 0)):
+        values = np.frombuffer(data, header.dtype).reshape(-1, *header.shape[1:])
+        count, left = count + len(values), b""
+        yield values
+    if count != header.shape[0]:
+        raise ValueError(f"it has {count:,} of {header.shape[0]:,} rows")
 
 
 @contextmanager
