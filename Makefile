@@ -18,6 +18,9 @@ PARALLEL := -n 2 --dist loadgroup
 PYTEST := $(BIN)/python -m pytest
 # Their advertisement for a successor; says nothing of our pages.
 export NO_MKDOCS_2_WARNING := 1
+# Python keeps compiled modules, whatever the caller's environment says: to compile torch anew takes each process of the
+# tests 5 s of CPU time.
+unexport PYTHONDONTWRITEBYTECODE
 # Tests with other frameworks are not even collected without being asked for: to import those takes seconds.
 WITHOUT_FRAMEWORKS := --ignore=tests/frameworks
 FAST := $(PARALLEL) -m "not slow" $(WITHOUT_FRAMEWORKS)

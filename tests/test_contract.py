@@ -67,11 +67,11 @@ class Compared:
     def both(self, **kwargs: Any) -> tuple[Any, Any]:
         return self.pair.both(**{**self.row.arguments, **kwargs})
 
-    def assert_same(self, theirs: Any, ours: Any) -> None:
-        assert len(theirs) == len(ours)
+    def assert_same(self, theirs: Any, ours: Any, what: str = "") -> None:
+        assert len(theirs) == len(ours), what
         expected, found = all_samples(theirs, self.pair.their_root), all_samples(ours, self.pair.our_root)
         for index, (a, b) in enumerate(zip(expected, found, strict=True)):
-            assert self.same(a, b), f"sample {index}{difference(a, b)}"
+            assert self.same(a, b), f"{what} sample {index}{difference(a, b)}"
 
     def same(self, theirs: Any, ours: Any) -> bool:
         return same_outcome(theirs, ours, self.row.differences)
@@ -243,24 +243,22 @@ def test_transforms_are_read_when_a_sample_is_taken(compared: Compared) -> None:
     compared.assert_same(theirs, ours)
 
 
-MUTATIONS = [((row, source), name) for row, source in CASES for name in row.mutations]
+LISTS = ("samples", "imgs", "targets", "labels", "data", "images", "_samples", "_image_files", "_labels")
 
 
-@pytest.mark.parametrize(
-    ("compared", "name"), MUTATIONS, indirect=["compared"], ids=[f"{case_id(case)}-{name}" for case, name in MUTATIONS]
-)
-def test_mutation(compared: Compared, name: str) -> None:
-    theirs, ours = compared.both()
-    a, b = compared.outcomes(compared.row.mutations[name], theirs, ours)
-    assert compared.same(a, b), f"{a!r} / {b!r}"
-    compared.assert_same(theirs, ours)
-    for attribute in ("samples", "imgs", "targets", "labels", "data", "images", "_samples", "_image_files", "_labels"):
-        if hasattr(theirs, attribute):
-            a, b = compared.plain(getattr(theirs, attribute), getattr(ours, attribute))
-            assert a == b, attribute
-    # What was changed travels to worker processes and into copies.
-    compared.assert_same(theirs, pickle.loads(pickle.dumps(ours)))
-    compared.assert_same(theirs, copy.copy(ours))
+def test_mutations(compared: Compared) -> None:
+    for name, change in compared.row.mutations.items():
+        theirs, ours = compared.both()
+        a, b = compared.outcomes(change, theirs, ours)
+        assert compared.same(a, b), f"{name}: {a!r} / {b!r}"
+        compared.assert_same(theirs, ours, name)
+        for attribute in LISTS:
+            if hasattr(theirs, attribute):
+                a, b = compared.plain(getattr(theirs, attribute), getattr(ours, attribute))
+                assert a == b, f"{name}: {attribute}"
+        # What was changed travels to worker processes and into copies.
+        compared.assert_same(theirs, pickle.loads(pickle.dumps(ours)), name)
+        compared.assert_same(theirs, copy.copy(ours), name)
 
 
 @fault(
