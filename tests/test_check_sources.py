@@ -2,12 +2,16 @@
 
 import dataclasses
 import itertools
+import json
+from pathlib import Path
 
 import pytest
 
+from docs.parts import sources
 from recordzoo import catalogue
 from recordzoo.catalogue import FileFacts
 from tests.fakes.server import Fault, FileServer
+from tests.preparing import REPOSITORY
 from tools.check_sources import State, main, probe
 
 DATA = bytes(range(256)) * 40
@@ -102,6 +106,37 @@ class TestCommand:
             assert main(["usps", "--only-bad"]) == 1
         _, row = capsys.readouterr().out.splitlines()
         assert row.split()[:5] == ["usps", "a.bz2", "gone", "?", f"{len(DATA):,}"]
+
+    def test_the_site_shows_the_answers(
+        self, server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sources, "RESULT", tmp_path / "sources.json")
+        sources.result.cache_clear()
+        usps = catalogue.entry("usps")
+        assert sources.badge(usps) == "[addresses: not checked yet](../sources.md){ .badge .unknown }"
+        assert sources.page() == "Not checked yet."
+        with server:
+            main(["usps", "--only-bad", "--json", str(sources.RESULT)])
+        sources.result.cache_clear()
+        date = json.loads(sources.RESULT.read_text())["date"]
+        assert sources.badge(usps) == f"[1 of 3 addresses failed on {date}](../sources.md){{ .badge .bad }}"
+        monkeypatch.setattr(catalogue, "names", lambda: ["usps"])
+        page = sources.page()
+        assert f"Checked on {date}: 3 addresses: " in page
+        assert f"| [USPS](datasets/usps.md) | [`a.bz2`]({server.url}/file) | gone | {server.url}/file: " in page
+        assert "404 Not Found" in page
+        assert "`b.bz2`" not in page
+        good = dataclasses.replace(usps, files=usps.files[1:])
+        assert sources.badge(good) == f"[all addresses answered on {date}](../sources.md){{ .badge .good }}"
+        newer = dataclasses.replace(usps, files=(FileFacts("c", urls=("https://example.org/c",)),))
+        assert "[1 of 1 addresses: not checked yet]" in sources.badge(newer)
+        assert sources.badge(dataclasses.replace(usps, files=(FileFacts("d"),))) == ""
+        sources.result.cache_clear()
+
+
+def test_the_page_explains_every_state() -> None:
+    page = (REPOSITORY / "docs" / "sources.md").read_text(encoding="utf-8")
+    assert all(f"\n| {state.value} | " in page for state in State)
 
 
 def test_an_unknown_dataset_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,6 +106,7 @@ def test_a_page_without_fakes_has_all_that_is_declared(monkeypatch: pytest.Monke
         assert code.prepare(entry) in page
         assert f"| **disk** | {info.disk(entry)} |" in page
         assert f"| **time** | {info.duration(entry)} |" in page
+        assert ("](../sources.md){ .badge" in page) == any(file.urls for file in entry.files)
         assert entry.license_source.partition("http")[0] in page
 
 

@@ -2,19 +2,24 @@
 
     python -m tools.check_sources                       # all datasets
     python -m tools.check_sources cub200 --only-bad
+    python -m tools.check_sources --json docs/sources.json    # for the site
 
 The exit code is 1 if an address is gone, refuses, or has another file.
 """
 
 import argparse
+import datetime
+import json
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from recordzoo import catalogue
 from recordzoo.base.addresses import Address, public_url
+from recordzoo.base.types import JSON
 from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.cli.tables import table, wrapping_width
 from recordzoo.errors import ArgumentError, DownloadError
@@ -97,13 +102,14 @@ class _Row:
     answer: Probe
 
 
-def check(names: Sequence[str], *, jobs: int, only_bad: bool) -> bool:
+def check(names: Sequence[str], *, jobs: int, only_bad: bool, json_file: Path | None = None) -> bool:
     """Print a line for each address; returns whether all are as they should be.
 
     Args:
         names: Datasets; none for all.
         jobs: How many addresses are asked at once.
         only_bad: Leave out the addresses that are as they should be.
+        json_file: Where the answers of all addresses are written.
 
     Raises:
         ArgumentError: There is no such dataset.
@@ -113,6 +119,8 @@ def check(names: Sequence[str], *, jobs: int, only_bad: bool) -> bool:
     with ThreadPoolExecutor(jobs) as pool:
         answers = pool.map(lambda each: probe(each[2], each[1].size_bytes), wanted)
         rows = [_Row(entry, file, answer) for (entry, file, _), answer in zip(wanted, answers, strict=True)]
+    if json_file:
+        json_file.write_text(json.dumps(_document(rows), indent=1) + "\n", encoding="utf-8")
     bad = [row for row in rows if row.answer.state.is_bad]
     head = ("DATASET", "FILE", "STATE", "SIZE", "EXPECTED", "ADDRESS")
     print(table(head, [_cells(row) for row in (bad if only_bad else rows)], wrapping_width()))
@@ -120,6 +128,22 @@ def check(names: Sequence[str], *, jobs: int, only_bad: bool) -> bool:
         print(f"{row.entry.name}: {_sentence(row)}", file=sys.stderr)
     print(f"{len(rows):,} addresses: {_counts(rows)}.", file=sys.stderr)
     return not bad
+
+
+def _document(rows: Sequence[_Row]) -> dict[str, JSON]:
+    """Return what `docs/parts/sources.py` reads."""
+    answers: list[JSON] = [
+        {
+            "dataset": row.entry.name,
+            "file": row.file.name,
+            "url": row.answer.url,
+            "state": row.answer.state.value,
+            "bad": row.answer.state.is_bad,
+            "said": _sentence(row) if row.answer.state.is_bad else "",
+        }
+        for row in rows
+    ]
+    return {"date": datetime.datetime.now(datetime.UTC).date().isoformat(), "addresses": answers}
 
 
 def _cells(row: _Row) -> tuple[str, ...]:
@@ -152,9 +176,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="datasets (default: all)")
     parser.add_argument("--jobs", type=int, default=8, metavar="N", help="addresses asked at once (default: 8)")
     parser.add_argument("--only-bad", action="store_true", help="leave out the addresses that are as they should be")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all answers there")
     asked = parser.parse_args(arguments)
     try:
-        return 0 if check(asked.names, jobs=asked.jobs, only_bad=asked.only_bad) else 1
+        return 0 if check(asked.names, jobs=asked.jobs, only_bad=asked.only_bad, json_file=asked.json) else 1
     except ArgumentError as err:
         parser.error(str(err))
 

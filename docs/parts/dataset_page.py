@@ -2,7 +2,7 @@
 
 import re
 
-from docs.parts import code, sheets
+from docs.parts import code, sheets, sources
 from docs.parts.fakes import are_wanted, seen
 from docs.parts.markdown import fenced, table
 from docs.parts.overview import OBTAINED
@@ -21,7 +21,7 @@ def page(name: str) -> str:
     sections = [
         "---\nhide: [navigation]\nsearch: {boost: 2}\n---",
         f"# {facts.title}",
-        f"[All datasets](../datasets.md) · `{name}`",
+        " · ".join(filter(None, ["[All datasets](../datasets.md)", f"`{name}`", sources.badge(facts)])),
         f"{facts.summary} [Homepage]({facts.homepage}).",
         _picture(name),
         at_a_glance(facts),

@@ -4,7 +4,7 @@ import functools
 import re
 from collections.abc import Callable
 
-from docs.parts import api, error_facts, errors, example, faults, home, overview, program
+from docs.parts import api, error_facts, errors, example, faults, home, overview, program, sources
 
 PARTS: dict[str, Callable[[], str]] = {
     "attributes": errors.attributes,
@@ -16,6 +16,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "faults": faults.tables,
     "own data": api.own,
     "sheets": home.sheet_row,
+    "sources": sources.page,
     "speed": home.speed,
     "training": api.training,
     "training example": example.training,
