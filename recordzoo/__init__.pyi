@@ -2,10 +2,10 @@
 from recordzoo import datasets as datasets
 from recordzoo import errors as errors
 from recordzoo.base.progress import Progress as Progress
-from recordzoo.combining.add_field import add_field as add_field
+from recordzoo.combining.changing import add_field as add_field
+from recordzoo.combining.changing import split as split
 from recordzoo.combining.merge import append as append
 from recordzoo.combining.merge import merge as merge
-from recordzoo.combining.split import split as split
 from recordzoo.combining.subset import subset as subset
 from recordzoo.copying.copy import copy as copy
 from recordzoo.copying.copy import pull as pull

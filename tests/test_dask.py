@@ -11,7 +11,7 @@ import pytest
 
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing import ensure
-from recordzoo.preparing.dask_cluster import dask_executor
+from recordzoo.preparing.pools import dask_executor
 from recordzoo.recipes import folder
 from tests.clusters import Cluster, cluster
 from tests.fakes import simple
@@ -102,7 +102,7 @@ def test_the_scheduler_is_killed_half_way(wanted: dict[str, str], two_workers: C
 CONVERTS = """
 import sys
 from recordzoo import convert
-from recordzoo.preparing.dask_cluster import dask_executor
+from recordzoo.preparing.pools import dask_executor
 
 class Mine:  # in no module that a worker could import
     def __len__(self):
@@ -124,7 +124,7 @@ def test_a_dataset_reaches_the_workers(two_workers: Cluster, tmp_path: Path) -> 
 
 
 def test_no_scheduler_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recordzoo.preparing.dask_cluster.CONNECT_S", 0.2)
+    monkeypatch.setattr("recordzoo.preparing.pools.CONNECT_S", 0.2)
     write_tree(tmp_path / "photos")
     absent = run("prepare", "photos", "--dask", "absent.json", cwd=tmp_path)
     assert absent.returncode != 0

@@ -26,7 +26,7 @@ from recordzoo.cli.options import (
     path_argument,
 )
 from recordzoo.cli.output import make_progress, put_json, say
-from recordzoo.combining.split import split_place
+from recordzoo.combining.changing import split_place
 from recordzoo.copying.places import digest_at
 from recordzoo.errors import ArgumentError
 from recordzoo.net.url import Url

@@ -17,7 +17,7 @@ from recordzoo.families.base import ZooDataset
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.selection import Selection
 from recordzoo.preview.labels import class_numbers
-from recordzoo.recipes.from_sets.part import Choice, checked_indices
+from recordzoo.recipes.from_sets.part import Choice, checked_indices, taken
 
 
 def view(
@@ -46,11 +46,7 @@ def view(
     selection = dataset._selection
     chosen = _in_split(selection, split)
     if indices is not None:
-        wanted = checked_indices(indices)
-        if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(chosen):
-            bad = int(wanted.min() if wanted.min() < 0 else wanted.max())
-            raise ArgumentError(f"Index {bad:,} is out of range: there are {len(chosen):,} samples.")
-        chosen = chosen[wanted]
+        chosen = taken(chosen, checked_indices(indices), f"there are {len(chosen):,} samples")
     labels = None if classes is None else _numbers(dataset, classes)
     if labels is not None:
         chosen = chosen[np.isin(selection.targets(chosen), labels)]

@@ -4,6 +4,7 @@ The data shared by all units is a file in the build directory; each process read
 and a recipe's set-up reaches processes that have no initializer.
 """
 
+import functools
 import hashlib
 import mmap
 import os
@@ -32,6 +33,8 @@ _KEPT = 4
 """Preparations cached by a worker, which may serve several at once."""
 
 _WATCH_S = 5.0
+
+_loading = threading.Lock()
 
 
 def versions() -> dict[str, str]:
@@ -70,7 +73,8 @@ def convert_assigned(call: Mapping[str, Any]) -> UnitDone:
     _check_versions(call["versions"])
     here = socket.gethostname()
     try:
-        template = _templates.get(Path(call["shared"]["path"]), call["shared"]["digest"])
+        with _loading:
+            template = _loaded(Path(call["shared"]["path"]), call["shared"]["digest"])
         number, unit, done = pickle.loads(call["unit"])  # noqa: S301 - from the executor, whose calls are code
         return convert_watched(replace(template, number=number, unit=unit, done=done))
     except (SourceError, PrepareError) as err:
@@ -115,28 +119,9 @@ class _Watch:
             raise PrepareError(f"{self._plan.parent} is gone: the preparation has ended.") from err
 
 
-class _Templates:
-    """Caches the data shared by all units of a preparation, per process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: dict[str, Task] = {}
-
-    def get(self, path: Path, digest: str) -> Task:
-        """Return the shared task; call the set-up on the first read."""
-        with self._lock:
-            if digest not in self._known:
-                template = _loaded(path, digest)
-                while len(self._known) >= _KEPT:
-                    del self._known[next(iter(self._known))]
-                self._known[digest] = template
-            return self._known[digest]
-
-
-_templates = _Templates()
-
-
+@functools.lru_cache(_KEPT)
 def _loaded(path: Path, digest: str) -> Task:
+    """Read the data shared by all units of a preparation, and call its set-up, once per process."""
     try:
         data = path.read_bytes()
     except OSError as err:

@@ -1,5 +1,6 @@
 """Build a record set that shares the shards of others by hard links, or rebuild a damaged one."""
 
+import dataclasses
 import itertools
 import os
 from collections.abc import Callable, Sequence
@@ -129,7 +130,7 @@ class SharedShards:
             for number, old in enumerate(part.reader.manifest.shards):
                 new = found.setdefault(old.hash, len(self.specs))
                 if new == len(self.specs):
-                    self.specs.append(_renamed(old, new))
+                    self.specs.append(dataclasses.replace(old, name=shard_name(new)))
                     self._places.append((part, number))
                 numbers.append(new)
             self.numbers.append(np.array(numbers, np.uint32))
@@ -179,10 +180,6 @@ class SharedShards:
                 )
             column[is_there] = numbers[column[is_there]]
         return index
-
-
-def _renamed(spec: ShardSpec, number: int) -> ShardSpec:
-    return ShardSpec(shard_name(number), spec.size_bytes, spec.num_values, spec.page_size, spec.last_page, spec.hash)
 
 
 def write_linked(recipe: CombinedRecipe, shards: SharedShards, folder: Path) -> str:

@@ -1,10 +1,15 @@
-"""Convert units in processes that end with this one, or in the workers of the user's executor."""
+"""Convert units in processes that end with this one, or in the workers of the user's executor, such as a Dask cluster.
+
+`distributed` is imported only when used.
+"""
 
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
 
 import loky
 from loky.process_executor import TerminatedWorkerError
@@ -13,8 +18,7 @@ from typing_extensions import override
 from recordzoo.base.owner import Owner
 from recordzoo.base.progress import Progress
 from recordzoo.base.workers import killed, serve
-from recordzoo.errors import PrepareError, RecordZooError
-from recordzoo.preparing import dask_cluster
+from recordzoo.errors import ArgumentError, PrepareError, RecordZooError
 from recordzoo.preparing.assignment import call_of, convert_assigned, convert_watched, share
 from recordzoo.preparing.convert import Task, convert_unit
 from recordzoo.preparing.rows import UnitDone
@@ -24,6 +28,11 @@ _LEAST_AHEAD = 8
 
 _ASK_S = 5.0
 """Interval between queries for the number of an executor's workers, which may change."""
+
+CONNECT_S = 30.0
+"""Timeout for a scheduler's answer: in a cluster job it may start at the same time as this program."""
+
+_LOOK_S = 0.2
 
 _KEPT = "What is finished is kept; run the same command again."
 
@@ -139,8 +148,8 @@ class ExecutorPool(Pool):
 
 def num_workers(executor: Executor) -> int | None:
     """Return the current number of an executor's workers, or None if unknown."""
-    if dask_cluster.is_dask(executor):
-        return dask_cluster.num_threads(executor)
+    if _is_dask(executor):
+        return _num_threads(executor)
     for name in ("_max_workers", "num_workers", "max_workers"):  # concurrent.futures and loky; mpi4py; others
         number = getattr(executor, name, None)
         if isinstance(number, int) and number > 0:
@@ -150,7 +159,7 @@ def num_workers(executor: Executor) -> int | None:
 
 def _problem(executor: Executor, err: Exception) -> str | None:
     """Describe an executor's failure; None if the conversion itself failed."""
-    if dask_cluster.is_dask(executor) and (problem := dask_cluster.problem(err)):
+    if _is_dask(executor) and (problem := _dask_problem(err)):
         return problem
     if isinstance(err, CancelledError):
         return "The executor cancelled a unit: it was shut down, or lost its workers."
@@ -163,3 +172,80 @@ def _problem(executor: Executor, err: Exception) -> str | None:
 
 def _text(err: Exception) -> str:
     return f"{type(err).__name__}: {err}".rstrip(": ")
+
+
+@contextlib.contextmanager
+def dask_executor(address: str) -> Iterator[Executor]:
+    """Connect to a Dask scheduler; yield the executor of its workers.
+
+    Args:
+        address: ``tcp://host:8786``, or the JSON file that the scheduler was told to write (``--scheduler-file``).
+
+    Raises:
+        ArgumentError: `distributed` is not installed, or the address is invalid.
+        PrepareError: No scheduler answers.
+    """
+    try:
+        from distributed import Client
+    except ModuleNotFoundError as err:
+        raise ArgumentError(
+            f"Converting on a Dask cluster needs a package that is not installed ({err.name}). "
+            "Run: pip install 'recordzoo[dask]'"
+        ) from err
+    try:
+        client = Client(set_as_default=False, timeout=CONNECT_S, name="recordzoo", **_place(address))
+    except ValueError as err:
+        raise ArgumentError(
+            f"{address!r} is no address of a Dask scheduler ({err}). One is tcp://host:8786, or the path of its "
+            "--scheduler-file, which ends in .json."
+        ) from err
+    except OSError as err:
+        raise PrepareError(
+            f"No Dask scheduler answers at {address} ({err}). Start one with: dask scheduler, or look at the address "
+            "that it printed."
+        ) from err
+    try:
+        yield client.get_executor(pure=False)
+    finally:
+        client.close()
+
+
+def _place(address: str) -> dict[str, str]:
+    """Return the arguments of a client; wait for a scheduler's file."""
+    if not address.endswith(".json"):
+        return {"address": address}
+    file = Path(address).expanduser()
+    deadline = time.monotonic() + CONNECT_S
+    while not file.exists():
+        if time.monotonic() > deadline:
+            raise OSError(f"there is no such file after {CONNECT_S:.0f} s")
+        time.sleep(_LOOK_S)
+    return {"scheduler_file": str(file)}
+
+
+def _is_dask(executor: Executor) -> bool:
+    """Whether an executor belongs to a Dask client."""
+    return type(executor).__module__.startswith("distributed.")
+
+
+def _num_threads(executor: Any) -> int | None:  # Any: distributed may be missing
+    """Return the total number of worker threads; None if the scheduler does not answer."""
+    try:
+        threads: dict[str, int] = executor._client.ncores()
+    except Exception:  # noqa: BLE001 - of many kinds; the units' own results say that the scheduler is gone
+        return None
+    return sum(threads.values())
+
+
+def _dask_problem(err: Exception) -> str | None:
+    """Describe a cluster failure; None if the conversion itself failed."""
+    from distributed import KilledWorker
+
+    if isinstance(err, KilledWorker):
+        return (
+            f"Workers died of the same unit, one after the other, the last at {err.last_worker.address} (for want of "
+            "memory?). Their logs say why."
+        )
+    if isinstance(err, CancelledError):
+        return "The connection to the Dask scheduler was lost: it ended, or was started again."
+    return None

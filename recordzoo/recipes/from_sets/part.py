@@ -51,12 +51,8 @@ class Choice:
             raise no_split(reader.path, self.split, reader.manifest.splits)
         found = np.array(reader.split(self.split or ""), np.int64)
         if self.indices is not None:
-            wanted = self.indices
-            if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(found):
-                bad = int(wanted.min() if wanted.min() < 0 else wanted.max())
-                where = f"split {self.split!r} of {reader.path}" if self.split else str(reader.path)
-                raise ArgumentError(f"Index {bad:,} is out of range: {where} has {len(found):,} records.")
-            found = found[wanted]
+            where = f"split {self.split!r} of {reader.path}" if self.split else str(reader.path)
+            found = taken(found, self.indices, f"{where} has {len(found):,} records")
         if self.labels is not None:
             column = reader.manifest.label_field
             if column is None:
@@ -88,6 +84,14 @@ def checked_indices(indices: Sequence[int] | NDArray[np.integer[Any]]) -> NDArra
     if found.ndim != 1 or found.dtype.kind not in "iu":
         raise ArgumentError("Argument indices must be a list of whole numbers, or an array with one dimension of them.")
     return found.astype(np.int64)
+
+
+def taken(positions: NDArray[np.int64], indices: NDArray[np.int64], extent: str) -> NDArray[np.int64]:
+    """Return the positions at some indices; the error for an index out of range says `extent`."""
+    if len(indices) and not 0 <= indices.min() <= indices.max() < len(positions):
+        bad = int(indices.min() if indices.min() < 0 else indices.max())
+        raise ArgumentError(f"Index {bad:,} is out of range: {extent}.")
+    return positions[indices]
 
 
 @dataclass(frozen=True, eq=False)
