@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -146,6 +146,20 @@ def served(archive: Path, url: str) -> dict[str, Any]:
     known = remote(archive, url)
     facts = {"name": known.name, "urls": known.urls, "size_bytes": known.size_bytes, "md5": known.md5}
     return {"raw_files": [facts], "download": True, "workers": 1}
+
+
+def assert_made(root: Path, form: str, files: Mapping[str, str], ended: Sequence[Ended] = ()) -> None:
+    """There is one set, the same for all processes, with these files, and nothing else is left."""
+    assert len({each.digest for each in ended}) <= 1
+    assert contents(root / "simple.records") == files
+    assert beside(root, form) == ["simple.records"]
+
+
+# Any: options of `again`.
+def assert_made_again(root: Path, form: str, files: Mapping[str, str], **options: Any) -> None:
+    """The same command makes these files, and nothing else is left."""
+    again(root, form, **options)
+    assert_made(root, form, files)
 
 
 class Notes(LogProgress):

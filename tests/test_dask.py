@@ -18,7 +18,7 @@ from tests.fakes import simple
 from tests.fakes.folder import write_tree
 from tests.fakes.simple import SimpleRecipe
 from tests.faults import fault
-from tests.preparing import REPOSITORY, SHARD_BYTES, Process, beside, builds, contents, wait_for
+from tests.preparing import REPOSITORY, SHARD_BYTES, Process, assert_made, beside, builds, contents, wait_for
 from tests.running import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("dask")]
@@ -67,8 +67,7 @@ def test_a_worker_is_killed_half_way(wanted: dict[str, str], two_workers: Cluste
         assert list(build.glob("u*.tmp"))
         alone.start_worker()
         assert process.end().digest
-    assert contents(tmp_path / "simple.records") == wanted
-    assert beside(tmp_path, "nested") == ["simple.records"]
+    assert_made(tmp_path, "nested", wanted)
 
 
 @fault(

@@ -30,7 +30,17 @@ from tests.fakes import simple
 from tests.fakes.server import FileServer
 from tests.fakes.simple import SimpleRecipe
 from tests.faults import fault
-from tests.preparing import SHARD_BYTES, Process, again, beside, builds, contents, served
+from tests.preparing import (
+    SHARD_BYTES,
+    Process,
+    again,
+    assert_made,
+    assert_made_again,
+    beside,
+    builds,
+    contents,
+    served,
+)
 
 slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 
@@ -182,8 +192,7 @@ def test_a_file_size_limit(whole: dict[str, str], tmp_path: Path) -> None:
     assert "run the same command again, or pass smaller shard_bytes" in error["text"]
     assert not (tmp_path / "simple.records").exists()
     assert not list(tmp_path.glob("*/*.tmp"))
-    assert contents(again(tmp_path, "stream")) == whole
-    assert beside(tmp_path, "stream") == ["simple.records"]
+    assert_made_again(tmp_path, "stream", whole)
 
 
 @fault(
@@ -198,8 +207,7 @@ def test_a_quota(call: str, when: str, whole: dict[str, str], tmp_path: Path) ->
     assert error["type"] == "DiskSpaceError", error
     assert f"Your quota in {tmp_path} is used up (Disk quota exceeded)" in error["text"]
     assert not (tmp_path / "simple.records").exists()
-    assert contents(again(tmp_path, "stream")) == whole
-    assert beside(tmp_path, "stream") == ["simple.records"]
+    assert_made_again(tmp_path, "stream", whole)
 
 
 @fault("K3")
@@ -232,8 +240,7 @@ def test_a_shard_that_cannot_be_mapped(whole: dict[str, str], tmp_path: Path) ->
         assert "no memory for a shard (Cannot allocate memory)" in error["text"]
         assert "raise the limit on address space (ulimit -v), or pass smaller shard_bytes" in error["text"]
         assert preparing.run(tmp_path, "stream", workers=1).digest
-    assert contents(tmp_path / "simple.records") == whole
-    assert beside(tmp_path, "stream") == ["simple.records"]
+    assert_made(tmp_path, "stream", whole)
 
 
 @fault(
@@ -275,8 +282,7 @@ class TestReadOnly:
             for path in [root, *root.rglob("*")]:
                 path.chmod(0o555 if path.is_dir() else 0o444)
             assert preparing.run(root, "stream", **options).digest == digest
-            assert contents(root / "simple.records") == whole
-            assert beside(root, "stream") == ["simple.records"]
+            assert_made(root, "stream", whole)
 
     @fault("K6")
     def test_a_volume_that_is_read_only(self, whole: dict[str, str], tmp_path: Path) -> None:
@@ -404,8 +410,7 @@ class TestPlainFileSystems:
         assert preparing.run(
             tmp_path, "stream", prefix=failing(calls, "EINVAL"), workers=1, refresh=refresh, check=True
         ).digest
-        assert contents(tmp_path / "simple.records") == whole
-        assert beside(tmp_path, "stream") == ["simple.records"]
+        assert_made(tmp_path, "stream", whole)
 
     @fault("K10")
     @pytest.mark.parametrize("error", ["EINVAL", slow("EOPNOTSUPP")])
@@ -510,5 +515,4 @@ class TestTimes:
             os.utime(path, (then, then))
         assert [found.is_dead for found in find_builds(tmp_path / "simple.records")] == [True]
         assert "are already converted" in preparing.run(tmp_path, "stream", workers=1).log
-        assert contents(tmp_path / "simple.records") == whole
-        assert beside(tmp_path, "stream") == ["simple.records"]
+        assert_made(tmp_path, "stream", whole)

@@ -9,7 +9,7 @@ from tests.disks import failing, strace
 from tests.fakes import simple
 from tests.fakes.server import FileServer
 from tests.faults import fault
-from tests.preparing import again, beside, contents, served
+from tests.preparing import assert_made_again, served
 
 
 class Calls:
@@ -155,5 +155,4 @@ def test_a_disk_that_fails(call: str, when: str, whole: dict[str, str], tmp_path
     assert "run the same command again" in error["text"]
     assert not (tmp_path / "simple.records").exists()
     assert not list(tmp_path.glob("*/*.tmp"))
-    assert contents(again(tmp_path, "stream")) == whole
-    assert beside(tmp_path, "stream") == ["simple.records"]
+    assert_made_again(tmp_path, "stream", whole)

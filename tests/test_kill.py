@@ -19,7 +19,18 @@ from tests.fakes.folder import write_tree
 from tests.fakes.server import FileServer
 from tests.fakes.simple import SimpleRecipe
 from tests.faults import fault
-from tests.preparing import SHARD_BYTES, Process, again, beside, builds, contents, group_members, wait_for
+from tests.preparing import (
+    SHARD_BYTES,
+    Process,
+    again,
+    assert_made,
+    assert_made_again,
+    beside,
+    builds,
+    contents,
+    group_members,
+    wait_for,
+)
 
 BIG = "c000/0000.jpg"
 """In the raw data of steps that only a large shard meets: more than one transaction."""
@@ -103,8 +114,7 @@ def test_killed_while_a_stream_is_converted(step: str, wanted: Wanted, tmp_path:
     assert ended.code == -signal.SIGKILL, ended
     assert_nothing_half_done(root, "stream", wanted.files[kind])
     assert (root / "simple.records").exists() == (step in AFTER_PUBLISHING)
-    assert contents(again(root, "stream")) == wanted.files[kind]
-    assert beside(root, "stream") == ["simple.records"]
+    assert_made_again(root, "stream", wanted.files[kind])
 
 
 @fault(
@@ -127,8 +137,7 @@ def test_killed_while_several_processes_convert_a_tree(step: str, wanted: Wanted
             assert ended.code == -signal.SIGKILL, ended
         wait_for(lambda: not group_members(process.pid), "the end of all processes")
     assert_nothing_half_done(root, "tree", wanted.files["tree"])
-    assert contents(again(root, "tree", workers=1)) == wanted.files["tree"]
-    assert beside(root, "tree") == ["simple.records"]
+    assert_made_again(root, "tree", wanted.files["tree"], workers=1)
 
 
 @fault("C1")
@@ -136,8 +145,7 @@ def test_killed_while_a_tar_of_tars_is_converted(wanted: Wanted, tmp_path: Path)
     root = wanted.raw("nested", tmp_path)
     ended = preparing.run(root, "nested", env={"RECORDZOO_KILL_AT": "unit.journalled:2"}, workers=2)
     assert ended.code == -signal.SIGKILL, ended
-    assert contents(again(root, "nested", workers=2)) == wanted.files["nested"]
-    assert beside(root, "nested") == ["simple.records"]
+    assert_made_again(root, "nested", wanted.files["nested"], workers=2)
 
 
 @pytest.mark.parametrize("step", ["build.claimed", "shard.journalled:2", "set.published", "build.cleaned"])
@@ -168,8 +176,7 @@ def test_killed_again_at_the_same_place(twice: str, wanted: Wanted, tmp_path: Pa
     for _ in range(3):
         assert preparing.run(root, "stream", env={"RECORDZOO_KILL_AT": twice}).code == -signal.SIGKILL
         assert len(list(builds(root))) == 1
-    assert contents(again(root, "stream")) == wanted.files["stream"]
-    assert beside(root, "stream") == ["simple.records"]
+    assert_made_again(root, "stream", wanted.files["stream"])
 
 
 @fault("C1")
@@ -180,8 +187,7 @@ def test_killed_while_a_set_is_made_again(step: str, wanted: Wanted, tmp_path: P
     ended = preparing.run(root, "tree", env={"RECORDZOO_KILL_AT": step}, refresh=True, workers=1)
     assert ended.code == -signal.SIGKILL
     assert_nothing_half_done(root, "tree", wanted.files["tree"])
-    assert contents(again(root, "tree", refresh=True)) == wanted.files["tree"]
-    assert beside(root, "tree") == ["simple.records"]
+    assert_made_again(root, "tree", wanted.files["tree"], refresh=True)
 
 
 @fault("C2")
@@ -201,8 +207,7 @@ def test_ctrl_c(form: str, workers: int, step: str, wanted: Wanted, tmp_path: Pa
     (build,) = builds(root)
     assert build.name.startswith("simple.records.build.free-")  # released: nobody has to ask whether its process lives
     assert not list(build.glob("*.tmp"))
-    assert contents(again(root, form)) == wanted.files[form]
-    assert beside(root, form) == ["simple.records"]
+    assert_made_again(root, form, wanted.files[form])
 
 
 @fault("C2")
@@ -213,8 +218,7 @@ def test_ctrl_c_while_the_pool_starts(wanted: Wanted, tmp_path: Path) -> None:
         process.signal(signal.SIGINT, group=True)
         assert process.end().code == -signal.SIGINT
         wait_for(lambda: not group_members(process.pid), "the end of all processes")
-    assert contents(again(root, "tree")) == wanted.files["tree"]
-    assert beside(root, "tree") == ["simple.records"]
+    assert_made_again(root, "tree", wanted.files["tree"])
 
 
 @fault(
@@ -251,8 +255,7 @@ def test_workers_without_their_builder_end_and_do_no_harm(wanted: Wanted, tmp_pa
         process.signal(signal.SIGKILL)
         assert contents(again(root, "tree")) == wanted.files["tree"]
         wait_for(lambda: not group_members(process.pid), "the end of all processes")
-    assert contents(root / "simple.records") == wanted.files["tree"]
-    assert beside(root, "tree") == ["simple.records"]
+    assert_made(root, "tree", wanted.files["tree"])
 
 
 @fault(
@@ -285,10 +288,8 @@ def test_killed_at_random_moments(form: str, workers: int, latest_s: float, tmp_
                 process.signal(signal.SIGKILL, group=rng.random() < 0.7)
             assert_nothing_half_done(root, form, whole)
         if not process.runs and (root / "simple.records").exists():  # once more from the start
-            assert contents(again(root, form)) == whole
-            assert beside(root, form) == ["simple.records"]
+            assert_made_again(root, form, whole)
             shutil.rmtree(root / "simple.records")
-    assert contents(again(root, form)) == whole
-    assert beside(root, form) == ["simple.records"]
+    assert_made_again(root, form, whole)
     reader = RecordReader(root / "simple.records")
     assert all(reader.read("image", i) == files[name] for i, name in enumerate(reader.names))

@@ -20,7 +20,7 @@ from tests.disks import Volume, overlaid
 from tests.fakes import simple
 from tests.fakes.simple import SimpleRecipe
 from tests.faults import fault
-from tests.preparing import Process, beside, builds, contents
+from tests.preparing import Process, assert_made, builds, contents
 
 OPTIONS = {"shard_bytes": 1 << 17, "workers": 1}
 
@@ -74,8 +74,7 @@ def test_a_build_in_the_image(container: Callable[[Path], Volume], wanted: dict[
     ended = prepare_in(volume)
     assert ended.digest
     assert f"{left.name} is an interrupted preparation that cannot be resumed" in ended.log
-    assert contents(volume.path / "simple.records") == wanted
-    assert beside(volume.path, "tree") == ["simple.records"]
+    assert_made(volume.path, "tree", wanted)
     assert left.exists()  # in the image nothing changes
 
 
