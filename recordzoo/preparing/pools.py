@@ -32,7 +32,7 @@ _ASK_S = 5.0
 CONNECT_S = 30.0
 """Timeout for a scheduler's answer: in a cluster job it may start at the same time as this program."""
 
-_LOOK_S = 0.2
+_FILE_POLL_S = 0.2
 
 _KEPT = "What is finished is kept; run the same command again."
 
@@ -193,7 +193,7 @@ def dask_executor(address: str) -> Iterator[Executor]:
             "Run: pip install 'recordzoo[dask]'"
         ) from err
     try:
-        client = Client(set_as_default=False, timeout=CONNECT_S, name="recordzoo", **_place(address))
+        client = Client(set_as_default=False, timeout=CONNECT_S, name="recordzoo", **_client_arguments(address))
     except ValueError as err:
         raise ArgumentError(
             f"{address!r} is no address of a Dask scheduler ({err}). One is tcp://host:8786, or the path of its "
@@ -210,7 +210,7 @@ def dask_executor(address: str) -> Iterator[Executor]:
         client.close()
 
 
-def _place(address: str) -> dict[str, str]:
+def _client_arguments(address: str) -> dict[str, str]:
     """Return the arguments of a client; wait for a scheduler's file."""
     if not address.endswith(".json"):
         return {"address": address}
@@ -219,7 +219,7 @@ def _place(address: str) -> dict[str, str]:
     while not file.exists():
         if time.monotonic() > deadline:
             raise OSError(f"there is no such file after {CONNECT_S:.0f} s")
-        time.sleep(_LOOK_S)
+        time.sleep(_FILE_POLL_S)
     return {"scheduler_file": str(file)}
 
 
