@@ -78,10 +78,8 @@ def _cells(reader: RecordReader) -> list[Cell]:
     cells = []
     choice = choose(reader, field, found, labels, order="class", number=2 * _NUMBER, seed=0)
     for position in choice.positions:
-        thumbnail = make_thumbnail(reader, field, position, BOX, enlarge=False)
+        thumbnail = make_thumbnail(reader, field, position, BOX, labels, enlarge=False)
         if thumbnail.image is None or len(cells) == _NUMBER:
             continue  # fakes have broken images, too
-        number = None if labels is None else int(labels.numbers[position])
-        caption = thumbnail.caption if labels is None or number is None else labels.name(number)
-        cells.append(Cell(ImageOps.contain(thumbnail.image, BOX), caption))
+        cells.append(Cell(ImageOps.contain(thumbnail.image, BOX), thumbnail.title))
     return cells

@@ -23,14 +23,7 @@ _OURS, _OTHERS = ("#0d9488", "#99d5cf"), ("#8b8f98", "#cfd2d8")
 
 @dataclass(frozen=True)
 class Group:
-    """The bars of one loader.
-
-    Attributes:
-        label: Its name.
-        values: One number for each series; None is no bar.
-        note: Written after the first number.
-        is_ours: Drawn in another colour than the others.
-    """
+    """The bars of one loader: a number for each series (None: no bar), and a note after the first number."""
 
     label: str
     values: Sequence[float | None]
@@ -39,16 +32,12 @@ class Group:
 
 
 def draw_chart(groups: Sequence[Group], title: str, subtitle: str = "", series: Sequence[str] = ()) -> Image.Image:
-    """Draw horizontal bars under a heading.
-
-    Args:
-        series: What the bars of a group are, at most two; explained below the heading if there are any.
-    """
+    """Draw horizontal bars under a heading; `series` are the names of the bars of a group, at most two."""
     return _Chart(groups, title, subtitle, series).image
 
 
 def write_chart(path: Path, chart: Image.Image) -> None:
-    """Write a chart as a small PNG: the old file or the new one is there, never half of it."""
+    """Write a chart as a small PNG, in one rename."""
     info = PngImagePlugin.PngInfo()
     info.add_text("Software", "recordzoo bench")
     buffer = io.BytesIO()

@@ -10,13 +10,10 @@ from recordzoo.errors import RecordZooError
 
 
 def compare(task: Task, repeats: int, tell: Callable[[str], None]) -> list[Result]:
-    """Measure all loaders in turn, so many times over, each time in a fresh process.
-
-    Args:
-        tell: Told each measurement in a line.
+    """Measure all loaders in turn, `repeats` times, each time in a fresh process; `tell` gets a line for each.
 
     Raises:
-        RecordZooError: What was asked for cannot be done by any of them.
+        RecordZooError: The task itself cannot be done, by no loader.
     """
     runs: dict[str, list[Measurement]] = {loader: [] for loader in task.loaders}
     problems: dict[str, str] = {}

@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a loader did and took; None is what this system does not tell.
+    """The numbers of one run; None if this system does not tell.
 
     Attributes:
-        images_per_s: In whole epochs, the first not counted.
-        first_epoch_images_per_s: In the first epoch, making the loader and starting its workers counted.
-        first_batch_s: From making the loader to its first batch.
-        cpu_ms: CPU time an image, of all processes, the first epoch not counted.
-        memory_bytes: Of all processes after the last epoch (PSS), Python and torch included.
+        images_per_s: In whole epochs, without the first.
+        first_epoch_images_per_s: In the first epoch, with the start of the loader and its workers.
+        first_batch_s: From the start of the loader to its first batch.
+        cpu_ms: CPU time per image, of all processes, without the first epoch.
+        memory_bytes: Of all processes after the last epoch (PSS), with Python and torch.
     """
 
     images_per_s: float
@@ -34,12 +34,12 @@ class Measurement:
 
 
 def measure(make_loader: Callable[[], Iterable[Any]], num_images: int, at_least_s: float) -> Measurement:
-    """Run through a loader's first epoch, then through whole epochs for so many seconds, one at least.
+    """Run a loader's first epoch, then whole epochs for `at_least_s` seconds, one at least.
 
     Args:
-        make_loader: Opens the data and makes the loader; its imports should be done.
-        num_images: In an epoch.
-        at_least_s: Of the epochs after the first.
+        make_loader: Opens the data and starts the loader; all imports should be done before.
+        num_images: Images in an epoch.
+        at_least_s: Minimum time of the epochs after the first.
     """
     start = time.perf_counter()
     loader = make_loader()

@@ -16,14 +16,9 @@ _SAME = 1.1
 
 @dataclass(frozen=True)
 class Comparison:
-    """How a loader compares with the first one.
+    """The speed of a loader relative to the first one: median, smallest and largest ratio of all rounds.
 
-    Attributes:
-        ratio: How many times as fast it is: the median of all rounds, each compared with the first loader's same round.
-        low: The smallest ratio of a round.
-        high: The largest.
-        verdict: "faster" or "slower" if every round says so. Else "the same" if the ratios lie close together, or "too
-            noisy". "too few rounds" if there are fewer than `LEAST_ROUNDS`.
+    The verdict is "faster" or "slower" if every round says so; else "the same" if the ratios are close, or "too noisy".
     """
 
     ratio: float

@@ -14,15 +14,15 @@ FAST = "RecordLoader, fast"
 
 @dataclass(frozen=True)
 class Task:
-    """What each loader is given.
+    """The data and the options of a comparison.
 
     Attributes:
         records: A record set.
-        tree: The image tree that it was made from, if that is there.
-        split: Only a split of the record set.
+        tree: The image tree that it was made from, if it is there.
+        split: A split of the record set. None: all images.
         transform: See `recordzoo.bench.transform.load_transform`.
         workers: Processes of DataLoader, threads of RecordLoader.
-        num_images: So many of the images, chosen at random.
+        num_images: Number of images, chosen at random.
     """
 
     records: Path

@@ -24,14 +24,7 @@ from recordzoo.preparing.outlook import MOST_NAMED
 from recordzoo.preview.choose import picture_field
 from recordzoo.preview.headers import SAMPLE, SAMPLE_AT_URL, Headers, read_headers
 from recordzoo.preview.labels import load_labels
-from recordzoo.preview.stats import (
-    ClassCount,
-    count_bytes,
-    count_classes,
-    count_values,
-    find_variants,
-    spread,
-)
+from recordzoo.preview.stats import ClassCount, count_bytes, count_classes, count_values, find_variants, spread
 from recordzoo.records.reader import RecordReader
 
 _ALL_CLASSES = 20  # so many are charted in full
@@ -80,8 +73,8 @@ def set_document(reader: RecordReader, headers: Headers | None) -> dict[str, JSO
         "default_target": manifest.default_target,
         "shards": len(manifest.shards),
         "size_bytes": sizes.total,
-        "bad": _true_number(manifest.metadata.get("num_bad"), manifest.bad),
-        "skipped": _true_number(manifest.metadata.get("num_skipped"), manifest.skipped),
+        "bad": _number(manifest.metadata.get("num_bad"), manifest.bad),
+        "skipped": _number(manifest.metadata.get("num_skipped"), manifest.skipped),
         "raw_files": [dataclasses.asdict(file) for file in manifest.raw_files],
         "blobs": {
             name: {
@@ -155,63 +148,45 @@ def _headers(reader: RecordReader, *, full: bool) -> Headers | None:
 
 
 def _lines(reader: RecordReader, headers: Headers | None, document: Mapping[str, JSON]) -> list[str]:
-    width = wrapping_width() or 80
+    manifest, width = reader.manifest, wrapping_width() or 80
     labels = load_labels(reader)
-    lines = _summary(reader, document)
-    lines += ["", "fields:", *_indented(_field_table(document))]
-    if labels is not None:
-        lines += ["", *_class_lines(count_classes(labels), width)]
-    if headers is not None and headers.num_images:
-        lines += ["", *_image_lines(headers)]
-    lines += ["", *_byte_lines(document)]
-    lines += ["", *_origin_lines(document, width)]
-    return lines
-
-
-def _summary(reader: RecordReader, document: Mapping[str, JSON]) -> list[str]:
-    manifest = reader.manifest
-    shards = "shard" if len(manifest.shards) == 1 else "shards"
     counts = ", ".join(f"{split} {count:,}" for split, count in manifest.splits.items())
-    classes = "-" if manifest.classes is None else f"{len(manifest.classes):,}"
-    return [
+    shards = f"{len(manifest.shards):,} shard{'' if len(manifest.shards) == 1 else 's'}"
+    lines = [
         f"record set of {text_of(manifest)}, {manifest.variant}",
         f"records:   {manifest.num_records:,}",
         f"splits:    {counts or '-'}",
-        f"classes:   {classes}",
-        f"size:      {format_bytes(document['size_bytes'])} in {len(manifest.shards):,} {shards}",
+        f"classes:   {'-' if manifest.classes is None else f'{len(manifest.classes):,}'}",
+        f"size:      {format_bytes(document['size_bytes'])} in {shards}",
         f"bad:       unreadable images: {document['bad']:,} kept, {document['skipped']:,} skipped",
         f"digest:    {reader.digest}",
+        "",
+        "fields:",
+        *_indented(_field_table(document)),
+        "",
     ]
+    if labels is not None:
+        lines += [*_class_lines(count_classes(labels), width), ""]
+    if headers is not None and headers.num_images:
+        lines += [*_image_lines(headers), ""]
+    return [*lines, *_byte_lines(document), "", *_origin_lines(document, width)]
 
 
 def _field_table(document: Mapping[str, JSON]) -> str:
-    blobs = [
-        (
-            name,
-            " ".join(filter(None, (blob["encoding"], _dtype(blob["dtype"] or ""), _shape(blob["shape"])))),
-            f"{blob['values']:,}",
-            format_bytes(blob["bytes"]),
-        )
-        for name, blob in document["blobs"].items()
-    ]
-    arrays = [
-        (
-            name,
-            " ".join(filter(None, (_dtype(array["dtype"]), _shape(array["shape"][1:])))),
-            f"{document['records']:,}",
-            format_bytes(math.prod(array["shape"]) * np.dtype(array["dtype"]).itemsize),
-        )
-        for name, array in document["arrays"].items()
-    ]
-    return table(("NAME", "KIND", "VALUES", "BYTES"), [*blobs, *arrays])
+    rows = []
+    for name, blob in document["blobs"].items():
+        kind = _kind(blob["encoding"], blob["dtype"], blob["shape"])
+        rows.append((name, kind, f"{blob['values']:,}", format_bytes(blob["bytes"])))
+    for name, array in document["arrays"].items():
+        size = math.prod(array["shape"]) * np.dtype(array["dtype"]).itemsize
+        kind = _kind("", array["dtype"], array["shape"][1:])
+        rows.append((name, kind, f"{document['records']:,}", format_bytes(size)))
+    return table(("NAME", "KIND", "VALUES", "BYTES"), rows)
 
 
-def _dtype(text: str) -> str:
-    return np.dtype(text).name if text else ""
-
-
-def _shape(shape: Sequence[int] | None) -> str:
-    return f"[{', '.join(map(str, shape))}]" if shape else ""
+def _kind(encoding: str, dtype: str | None, shape: Sequence[int] | None) -> str:
+    parts = (encoding, np.dtype(dtype).name if dtype else "", f"[{', '.join(map(str, shape))}]" if shape else "")
+    return " ".join(filter(None, parts))
 
 
 def _class_lines(classes: Sequence[ClassCount], width: int) -> list[str]:
@@ -219,11 +194,11 @@ def _class_lines(classes: Sequence[ClassCount], width: int) -> list[str]:
     if not counts:
         return ["records of each class: there are none"]
     low, median, high = spread(counts)
-    summary = f"min {low:,}, median {median:,g}, max {high:,} per class"
-    if len(classes) > _ALL_CLASSES and low == high:
-        return [f"records of each class: {low:,}, of all {len(classes):,} classes"]
     if len(classes) <= _ALL_CLASSES:
         return ["records of each class:", *_indented(_chart(classes, width))]
+    if low == high:
+        return [f"records of each class: {low:,}, of all {len(classes):,} classes"]
+    summary = f"min {low:,}, median {median:,g}, max {high:,} per class"
     order = sorted(classes, key=lambda each: (-each.count, each.number))
     chart = _chart([*order[:_MOST_FREQUENT], *order[-_LEAST_FREQUENT:]], width)
     between = f"... {len(classes) - _MOST_FREQUENT - _LEAST_FREQUENT:,} classes between"
@@ -240,8 +215,11 @@ def _image_lines(headers: Headers) -> list[str]:
     looked_at, total = headers.num_looked_at, headers.num_images
     what = f"{total:,}" if looked_at == total else f"of {looked_at:,} sampled images of {total:,}; --full reads all"
     head = "images" if set(headers.formats) == {"raw"} else "images, from their headers"
-    lines = [f"{head} ({what}):", f"  format:  {_counted(headers.formats)}"]
-    lines.append(f"  mode:    {_counted(headers.modes)}")
+    lines = [
+        f"{head} ({what}):",
+        f"  format:  {_counted(headers.formats)}",
+        f"  mode:    {_counted(headers.modes)}",
+    ]
     if headers.sizes:
         for name, values in zip(("width", "height"), _sides(headers), strict=True):
             low, median, high = spread(values)
@@ -249,10 +227,8 @@ def _image_lines(headers: Headers) -> list[str]:
             lines.append(f"  {name + ':':<8} {shown}")
         common = headers.sizes.most_common(_SIZES_SHOWN)
         if len(headers.sizes) > 1 and common[0][1] > 1:
-            shown = ", ".join(
-                f"{width:,} x {height:,} ({_share(count, looked_at)})" for (width, height), count in common
-            )
-            lines.append(f"  often:   {shown}")
+            often = [f"{width:,} x {height:,} ({_share(count, looked_at)})" for (width, height), count in common]
+            lines.append(f"  often:   {', '.join(often)}")
     for name, found in (("unreadable", headers.unreadable), ("damaged", headers.damaged)):
         if found:
             more = ", ..." if len(found) > _NAMES_SHOWN else ""
@@ -322,6 +298,6 @@ def _indented(lines: str | Sequence[str]) -> list[str]:
     return [f"  {line}" for line in (lines.splitlines() if isinstance(lines, str) else lines)]
 
 
-def _true_number(noted: object, named: Mapping[str, str]) -> int:
-    """Return how many there are: of many, the manifest names only the first and notes the number."""
+def _number(noted: object, named: Mapping[str, str]) -> int:
+    """Return the number that the manifest notes where it names only the first of many."""
     return noted if isinstance(noted, int) else len(named)

@@ -22,24 +22,12 @@ from recordzoo.errors import DownloadError, RecordZooError, TermsError
 # Any: found through the one class that every typer exports: newer ones carry click inside, older ones import it.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 
-
 _NO_COMMAND = re.compile(r"No such command '(.*?)'")
 
 _KEPT = "what is finished is kept, and the same command goes on from there."
 _NOT_KEPT = "nothing of this run is kept, and the same command begins again."
-_AFTERWARDS = {
-    "prepare": _KEPT,
-    "import": _KEPT,
-    "copy": _KEPT,
-    "merge": _KEPT,
-    "append": _KEPT,
-    "add-field": _KEPT,
-    "split": _KEPT,
-    "subset": _KEPT,
-    "push": _KEPT,
-    "pull": _KEPT,
-    "cache": "what is not deleted yet stays.",
-}
+_CACHE = "what is not deleted yet stays."
+_KEEPING = ("prepare", "copy", "merge", "append", "add-field", "split", "subset", "push", "pull")
 
 
 def run(app: Callable[..., Any], args: Sequence[str]) -> int:
@@ -112,8 +100,8 @@ def _text(err: RecordZooError | OSError) -> str:
 def _report_interrupted(code: int, args: Sequence[str], as_json: bool) -> None:
     close_bars()
     name = Exit(code).name.lower()
-    command = next((word for word in args if not word.startswith("-")), "")
-    text = f"{name}; {_AFTERWARDS.get(command, _NOT_KEPT)}"
+    called = next((word for word in args if not word.startswith("-")), "")
+    text = f"{name}; {_CACHE if called == 'cache' else _KEPT if called in _KEEPING else _NOT_KEPT}"
     if as_json:
         output.say_json({"error": {"code": code, "name": name, "type": "KeyboardInterrupt", "message": text}})
     else:

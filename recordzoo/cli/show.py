@@ -27,7 +27,7 @@ from recordzoo.preview.captions import is_drawable, load_font
 from recordzoo.preview.choose import ORDERS, Choice, candidates, choose, picture_field
 from recordzoo.preview.labels import Labels, load_labels
 from recordzoo.preview.page import BOX as PAGE_BOX
-from recordzoo.preview.page import GENERATOR, Card, write_page
+from recordzoo.preview.page import GENERATOR, write_page
 from recordzoo.preview.sheet import BOX, Cell, draw_sheet
 from recordzoo.preview.thumbnail import Thumbnail, make_thumbnail
 from recordzoo.recipes.images import quiet
@@ -109,11 +109,11 @@ def show(
         return _say_none_broken(choice, as_json=as_json)
     subtitle = _describe(choice, labels, split, order, seed)
     with quiet():
-        thumbnails = _thumbnails(reader, field, choice.positions, PAGE_BOX if kind == "html" else BOX)
+        thumbnails = _thumbnails(reader, field, choice.positions, labels, kind)
         if kind == "html":
-            data, seen = _page(thumbnails, labels, title, subtitle)
+            data, seen = _page(thumbnails, title, subtitle)
         else:
-            data, seen = _sheet(thumbnails, labels, title, subtitle, order, font)
+            data, seen = _sheet(thumbnails, title, subtitle, order, font)
     durable.replace_file(target, data)
     if as_json:
         printed.put_json(
@@ -165,7 +165,7 @@ def _describe(choice: Choice, labels: Labels | None, split: str | None, order: s
     else:
         parts = [f"{count} of {total}" if len(choice.positions) < choice.num_candidates else total]
     if labels is not None and choice.num_classes is not None:
-        shown = len({_label(labels, position) for position in choice.positions})
+        shown = len(set(labels.numbers[choice.positions].tolist()))
         of = f"{shown:,} of " if shown < choice.num_classes else ""
         parts.append(f"{of}{choice.num_classes:,} {'class' if choice.num_classes == 1 else 'classes'}")
     if split is not None:
@@ -176,45 +176,30 @@ def _describe(choice: Choice, labels: Labels | None, split: str | None, order: s
 
 
 def _thumbnails(
-    reader: RecordReader, field: str, positions: Sequence[int], box: tuple[int, int]
+    reader: RecordReader, field: str, positions: Sequence[int], labels: Labels | None, kind: str
 ) -> Iterator[Thumbnail]:
     reader.hint(field, positions)
+    box = PAGE_BOX if kind == "html" else BOX
     for position in positions:
-        yield make_thumbnail(reader, field, position, box, enlarge=box == BOX)
+        yield make_thumbnail(reader, field, position, box, labels, enlarge=kind == "png")
 
 
-def _label(labels: Labels | None, position: int) -> int | None:
-    return None if labels is None else int(labels.numbers[position])
-
-
-def _short_name(labels: Labels | None, thumbnail: Thumbnail) -> str:
-    return thumbnail.name if labels is None else labels.short(thumbnail.name, int(labels.numbers[thumbnail.position]))
-
-
-def _page(
-    thumbnails: Iterator[Thumbnail], labels: Labels | None, title: str, subtitle: str
-) -> tuple[bytes, list[Thumbnail]]:
+def _page(thumbnails: Iterator[Thumbnail], title: str, subtitle: str) -> tuple[bytes, list[Thumbnail]]:
     seen: list[Thumbnail] = []
 
-    def cards() -> Iterator[Card]:
+    def noted() -> Iterator[Thumbnail]:
         for thumbnail in thumbnails:
             seen.append(replace(thumbnail, image=None))  # 5,000 pictures would take 3 GB
-            yield Card(thumbnail, _short_name(labels, thumbnail), _label(labels, thumbnail.position))
+            yield thumbnail
 
-    text = write_page(cards(), str if labels is None else labels.name, title, subtitle)
-    return text.encode(), seen
+    return write_page(noted(), title, subtitle).encode(), seen
 
 
 def _sheet(
-    thumbnails: Iterator[Thumbnail],
-    labels: Labels | None,
-    title: str,
-    subtitle: str,
-    order: str,
-    font_file: Path | None,
+    thumbnails: Iterator[Thumbnail], title: str, subtitle: str, order: str, font_file: Path | None
 ) -> tuple[bytes, list[Thumbnail]]:
     seen = list(thumbnails)
-    cells = [_cell(thumbnail, labels, order) for thumbnail in seen]
+    cells = [_cell(thumbnail, order) for thumbnail in seen]
     font = load_font(12, font_file)
     if not all(is_drawable(clean(text), font) for cell in cells for text in (cell.caption, *cell.details)):
         printed.say(
@@ -229,16 +214,14 @@ def _sheet(
     return file.getvalue(), seen
 
 
-def _cell(thumbnail: Thumbnail, labels: Labels | None, order: str) -> Cell:
-    label = _label(labels, thumbnail.position)
-    caption = thumbnail.caption if labels is None or label is None else labels.name(label)
-    details = [_short_name(labels, thumbnail)]
-    if thumbnail.caption not in ("", caption):
+def _cell(thumbnail: Thumbnail, order: str) -> Cell:
+    details = [thumbnail.short_name]
+    if thumbnail.caption not in ("", thumbnail.title):
         details.append(thumbnail.caption)
     if order in ("largest", "smallest"):
         size = "" if thumbnail.size is None else f"{thumbnail.size[0]:,} x {thumbnail.size[1]:,}, "
         details.append(f"{size}{format_bytes(thumbnail.num_bytes)}")
-    return Cell(thumbnail.image, caption, details, thumbnail.reason)
+    return Cell(thumbnail.image, thumbnail.title, details, thumbnail.reason)
 
 
 def _say_none_broken(choice: Choice, *, as_json: bool) -> int:
@@ -262,12 +245,11 @@ def _report(reader: RecordReader, target: Path, num_bytes: int, thumbnails: Sequ
 
 
 def _document(thumbnail: Thumbnail, labels: Labels | None) -> dict[str, JSON]:
-    label = _label(labels, thumbnail.position)
     return {
         "position": thumbnail.position,
         "name": thumbnail.name,
-        "target": label,
-        "class": None if labels is None or label is None or not labels.names else labels.name(label),
+        "target": thumbnail.label,
+        "class": thumbnail.class_name if labels is not None and labels.names else None,
         "size": thumbnail.size,
         "format": thumbnail.format or None,
         "mode": thumbnail.mode or None,

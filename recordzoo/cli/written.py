@@ -1,4 +1,4 @@
-"""What recordzoo wrote below some directories, found by names and contents; `recordzoo cache` deletes nothing else."""
+"""Files that recordzoo wrote, found by names and contents; `recordzoo cache` deletes nothing else."""
 
 import contextlib
 import functools
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from recordzoo import catalogue
 from recordzoo.base import settings
@@ -25,7 +26,7 @@ from recordzoo.recipes.from_sets.variants import original_path
 from recordzoo.records.arrays import file_name
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.made_from import BESIDE
-from recordzoo.records.manifest import ENDING, MANIFEST_NAME, MAX_MANIFEST_BYTES, ORIGINAL, Manifest, manifest_digest
+from recordzoo.records.manifest import ENDING, MANIFEST_NAME, MAX_MANIFEST_BYTES, ORIGINAL, manifest_digest
 from recordzoo.records.marks import marks_name
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.remote_directory import cached_addresses
@@ -65,16 +66,8 @@ LEFTOVERS = (Kind.BUILD, Kind.DOWNLOAD, Kind.BAD, Kind.REMAINS, Kind.LOCK)
 """What interrupted work left."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """A file that has several names.
-
-    Attributes:
-        device: Where it is,
-        inode: and its number there.
-        size_bytes: Its size.
-        num_names: How many names it has.
-    """
+class Shared(NamedTuple):
+    """A file that has several names."""
 
     device: int
     inode: int
@@ -92,9 +85,9 @@ class Item:
         name: A record set's name, the dataset of a raw file, or the address of a cached set.
         size_bytes: Its size, with that of all files in it.
         last_used: About when it was read or written last, in seconds since 1970.
-        used_by: The process that works on it; it is then not deleted. "" for none.
+        used_by: The process that works on it, which prevents deletion. "" for none.
         kept: Why `prune` leaves it, and `rm` warns: it could not be made again. "" if it could.
-        foreign: Files in it that recordzoo did not write; it is then not deleted.
+        foreign: Files in it that recordzoo did not write, which prevent deletion.
         shared: The shards that have other names, too.
     """
 
@@ -212,16 +205,11 @@ def _items_in(folder: Path, only: set[str] | None = None) -> Iterator[Item]:
 def _measure(paths: Iterable[Path], not_read: Iterable[str] = ()) -> tuple[int, float]:
     """Return the size of some files together, and about when one of them was read or written last.
 
-    The newer of the times of reading and writing counts. Most systems note the time of reading once a day at most, and
-    some not at all.
-
-    Args:
-        paths: The files; those that are gone are left out.
-        not_read: Names of files whose time of reading does not count: this command reads them.
+    `not_read` are names of files whose time of reading does not count: this command reads them.
     """
     size, last, unread = 0, 0.0, set(not_read)
     for path in paths:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # it is gone
             facts = path.lstat()
             size += facts.st_size
             last = max(last, facts.st_mtime, 0.0 if path.name in unread else facts.st_atime)
@@ -243,14 +231,9 @@ def _set_item(path: Path) -> Item | None:
     own = {MANIFEST_NAME, *map(file_name, manifest.arrays), *map(marks_name, manifest.blobs), *BESIDE}
     own.update(shard.name for shard in manifest.shards)
     foreign = tuple(name for name in names if name not in own)
-    name, shared = path.name.removesuffix(ENDING), _shared(path, manifest)
-    return Item(Kind.SET, path, name, size, last, who_prepares(path), reason, foreign, shared)
-
-
-def _shared(path: Path, manifest: Manifest) -> tuple[Shared, ...]:
-    """Find the shards of a set that have other names, too."""
     facts = [(path / shard.name).lstat() for shard in manifest.shards if (path / shard.name).is_file()]
-    return tuple(Shared(f.st_dev, f.st_ino, f.st_size, f.st_nlink) for f in facts if f.st_nlink > 1)
+    shared = tuple(Shared(f.st_dev, f.st_ino, f.st_size, f.st_nlink) for f in facts if f.st_nlink > 1)
+    return Item(Kind.SET, path, path.name.removesuffix(ENDING), size, last, who_prepares(path), reason, foreign, shared)
 
 
 def _remains_item(path: Path) -> Item | None:

@@ -1,4 +1,4 @@
-"""Which images are shown."""
+"""Choose the images that are shown."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +18,7 @@ ORDERS = ("class", "random", "largest", "smallest", "broken")
 
 @dataclass(frozen=True)
 class Choice:
-    """What is shown, and of what.
-
-    Attributes:
-        positions: Positions of the images, in the order of showing.
-        num_candidates: Of how many they were chosen.
-        num_classes: Of how many classes those are; None without classes.
-    """
+    """The positions of the images in the order of showing, and the images and classes that they were chosen from."""
 
     positions: Sequence[int]
     num_candidates: int
@@ -49,6 +43,18 @@ def picture_field(reader: RecordReader) -> str:
     return "image" if "image" in fitting else fitting[0]
 
 
+def with_value(reader: RecordReader, field: str, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return those of the positions that have a value in a blob field."""
+    found: NDArray[np.int64] = positions[reader.array(f"{field}.index")["shard"][positions] != NO_SHARD]
+    return found
+
+
+def evenly(positions: NDArray[np.int64], number: int) -> NDArray[np.int64]:
+    """Choose at most `number` of the positions, evenly from the first to the last."""
+    count = min(number, len(positions))
+    return positions[np.arange(count) * len(positions) // max(1, count)]
+
+
 def candidates(
     reader: RecordReader, field: str, split: str | None, labels: Labels | None, classes: Sequence[str]
 ) -> NDArray[np.int64]:
@@ -60,9 +66,7 @@ def candidates(
     splits = reader.manifest.splits
     if split is not None and split not in splits:
         raise no_split(reader.path, split, splits)
-    positions: NDArray[np.int64] = np.asarray(reader.split(split or ""), np.int64)
-    has_image: NDArray[np.bool_] = reader.array(f"{field}.index")["shard"] != NO_SHARD
-    positions = positions[has_image[positions]]
+    positions = with_value(reader, field, np.asarray(reader.split(split or ""), np.int64))
     if not classes:
         return positions
     if labels is None:
@@ -103,14 +107,13 @@ def choose(
     elif order != "class":
         raise ArgumentError(f"Unknown value {order!r} for order. Valid values are {', '.join(ORDERS)}.")
     elif labels is None:
-        count = min(number, len(found))
-        chosen = found[np.arange(count) * len(found) // max(1, count)]
+        chosen = evenly(found, number)
     else:
-        chosen = _evenly(found, labels.numbers[found], number, rng)
+        chosen = _of_classes(found, labels.numbers[found], number, rng)
     return Choice(chosen.tolist(), len(found), num_classes)
 
 
-def _evenly(
+def _of_classes(
     found: NDArray[np.int64], numbers: NDArray[np.int64], number: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
     """Take from each class in turn, from each at random, until there are enough; then sort by class."""

@@ -24,7 +24,7 @@ _COLOURS = (
     "#9a6324",
 )
 _COVER = 110  # of 255: how much of the image a mask covers
-_VOID = 255  # what masks have where nothing is known
+_VOID = 255  # value of a mask where the class is not known
 _CAPTIONS = ("caption", "captions", "text")
 _MOST_OBJECTS = 200
 _MOST_NAMES = 4
@@ -33,11 +33,7 @@ _MOST_NAMES = 4
 def draw_objects(image: Image.Image, reader: RecordReader, position: int, size: tuple[int, int]) -> Image.Image:
     """Draw the masks and boxes of a record on its small picture; annotations that cannot be read are left out.
 
-    Args:
-        image: RGB.
-        reader: The record set.
-        position: The record's position.
-        size: Width and height of the stored image.
+    `size` is the width and height of the stored image.
     """
     found = find_objects(reader)
     if not found:

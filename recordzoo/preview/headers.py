@@ -6,20 +6,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from recordzoo.base.progress import Progress
 from recordzoo.errors import CorruptRecordError
 from recordzoo.images.pictures import open_picture
+from recordzoo.preview.choose import with_value
 from recordzoo.recipes.images import quiet
-from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
 
 SAMPLE = 2000
-"""So many images are looked at unless all shall be."""
+"""Images that are looked at by default."""
 
 SAMPLE_AT_URL = 200
-"""So many at a URL: each is fetched whole."""
+"""The same at a URL, where each image is fetched whole."""
 
 _CHUNK = 256
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # of raw pixels, by their channels
@@ -27,16 +26,9 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # of raw pixels, by their channels
 
 @dataclass
 class Headers:
-    """What was found.
+    """Images counted by format ("raw" for pixels), mode and (width, height); and the names of those with a problem.
 
-    Attributes:
-        num_images: How many images there are.
-        num_looked_at: How many of them were looked at.
-        formats: How many of each format, as Pillow calls it; "raw" for pixels.
-        modes: How many of each mode, as Pillow calls it.
-        sizes: How many of each (width, height).
-        unreadable: Names of those that no decoder recognises.
-        damaged: Names of those whose stored bytes are not the ones that were written.
+    No decoder recognises the unreadable ones; of the damaged ones the stored bytes have changed.
     """
 
     num_images: int
@@ -46,12 +38,6 @@ class Headers:
     sizes: Counter[tuple[int, int]] = field(default_factory=Counter)
     unreadable: list[str] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
-
-    def add(self, image: Image.Image) -> None:
-        """Count an image."""
-        self.formats[image.format or "raw"] += 1
-        self.modes[image.mode] += 1
-        self.sizes[image.size] += 1
 
 
 def read_headers(
@@ -64,7 +50,7 @@ def read_headers(
     Raises:
         CorruptRecordError: The index or another array is damaged; a damaged image is noted.
     """
-    positions = np.flatnonzero(reader.array(f"{field_name}.index")["shard"] != NO_SHARD)
+    positions = with_value(reader, field_name, np.arange(len(reader)))
     if reader.manifest.blobs[field_name].encoding == "raw":
         return _raw_headers(reader, field_name, positions)
     count = len(positions)
@@ -89,7 +75,10 @@ def _hinted(reader: RecordReader, field_name: str, positions: list[int]) -> Iter
 
 def _read_header(reader: RecordReader, field_name: str, position: int, headers: Headers) -> None:
     try:
-        headers.add(open_picture(reader, position, field_name))
+        image = open_picture(reader, position, field_name)
+        headers.formats[image.format or "raw"] += 1
+        headers.modes[image.mode] += 1
+        headers.sizes[image.size] += 1
     except CorruptRecordError:
         headers.damaged.append(reader.names[position])
     except Exception:  # noqa: BLE001 - decoders raise anything, also for headers

@@ -21,8 +21,8 @@ class Labels:
     Attributes:
         column: The array field that holds them.
         numbers: int64 [N], the class number of each position.
-        names: Class names in label order; empty if the classes have none.
-        synonyms: What a class is called besides, in label order; may be empty.
+        names: Class names in label order; may be empty.
+        synonyms: Further names in label order; may be empty.
     """
 
     column: str
@@ -83,7 +83,7 @@ def load_labels(reader: RecordReader) -> Labels | None:
 
 
 def _synonyms(reader: RecordReader, num_classes: int) -> list[str]:
-    """Read the first word for each class out of the metadata, where there are some for all."""
+    """Read the first word for each class from the metadata, if all classes have words."""
     found: Any = reader.manifest.metadata.get("synonyms")
     if not isinstance(found, list) or len(found) != num_classes:
         return []

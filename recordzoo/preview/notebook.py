@@ -14,11 +14,11 @@ from recordzoo.base.text import clean
 from recordzoo.errors import ArgumentError
 from recordzoo.images.decode import reason
 from recordzoo.preview.captions import cut
-from recordzoo.preview.choose import picture_field
-from recordzoo.preview.labels import Labels, load_labels
+from recordzoo.preview.choose import evenly, picture_field, with_value
+from recordzoo.preview.labels import load_labels
 from recordzoo.preview.thumbnail import Thumbnail, make_thumbnail
 from recordzoo.recipes.images import quiet
-from recordzoo.records.manifest import NO_SHARD, ORIGINAL, ArraySpec
+from recordzoo.records.manifest import ORIGINAL, ArraySpec
 from recordzoo.records.reader import RecordReader
 
 NUMBER = 12
@@ -48,11 +48,11 @@ class Shown:
 
     Attributes:
         kind: The dataset's class, for the heading.
-        num_samples: How many samples it has.
+        num_samples: Number of samples.
         reader: The record set.
-        positions: Which positions are shown, int64 [n].
-        split: The split that is shown; "" for none.
-        note: What else has to be said; "" for nothing.
+        positions: The positions of the samples, int64 [n].
+        split: The name of the split. "": all samples.
+        note: A further fact. "": none.
     """
 
     kind: str
@@ -129,7 +129,7 @@ def _figures(shown: Shown) -> Iterator[str]:
     """Make the images; one paragraph where there are none."""
     try:
         field = picture_field(shown.reader)
-        positions = _spread(shown.reader, field, shown.positions)
+        positions = evenly(with_value(shown.reader, field, shown.positions), NUMBER)
         labels = load_labels(shown.reader)
     except ArgumentError:
         yield "<p>The record set holds no images.</p>"
@@ -138,29 +138,20 @@ def _figures(shown: Shown) -> Iterator[str]:
         yield f"<p>Its images cannot be shown: {_text(reason(err), _LONGEST_LINE)}</p>"
         return
     with quiet():
-        for position in positions:
-            thumbnail = make_thumbnail(shown.reader, field, position, _BOX, enlarge=False, max_pixels=_MOST_PIXELS)
-            yield _figure(thumbnail, labels)
+        for position in positions.tolist():
+            yield _figure(
+                make_thumbnail(shown.reader, field, position, _BOX, labels, enlarge=False, max_pixels=_MOST_PIXELS)
+            )
 
 
-def _spread(reader: RecordReader, field: str, positions: NDArray[np.int64]) -> list[int]:
-    """Choose positions that have an image, evenly from the first to the last."""
-    found = positions[reader.array(f"{field}.index")["shard"][positions] != NO_SHARD]
-    count = min(NUMBER, len(found))
-    chosen: list[int] = found[np.arange(count) * len(found) // max(1, count)].tolist()
-    return chosen
-
-
-def _figure(thumbnail: Thumbnail, labels: Labels | None) -> str:
-    number = None if labels is None else int(labels.numbers[thumbnail.position])
-    caption = thumbnail.caption if labels is None or number is None else labels.name(number)
-    name = thumbnail.name if labels is None or number is None else labels.short(thumbnail.name, number)
-    alternative = ": ".join(_text(text, 2 * _LONGEST) for text in (caption, name) if text)
+def _figure(thumbnail: Thumbnail) -> str:
+    texts = (thumbnail.title, thumbnail.short_name)
+    alternative = ": ".join(_text(text, 2 * _LONGEST) for text in texts if text)
     if thumbnail.image is None:
         place = f'<div style="{_WRONG}">{_text(thumbnail.reason, 2 * _LONGEST)}</div>'
     else:
         place = f'<div style="{_PLACE}"><img alt="{alternative}" {_source(thumbnail.image)}></div>'
-    lines = [f'<div style="{_CAPTION}">{_text(text, _LONGEST)}</div>' for text in (caption, name)]
+    lines = [f'<div style="{_CAPTION}">{_text(text, _LONGEST)}</div>' for text in texts]
     return f'<figure style="margin:0" title="{alternative}">{place}<figcaption>{"".join(lines)}</figcaption></figure>'
 
 

@@ -1,4 +1,4 @@
-"""The page: one HTML file with its images in it, which asks nobody for anything."""
+"""The page: one HTML file with its images in it, which requests nothing."""
 
 import base64
 import hashlib
@@ -6,8 +6,7 @@ import html
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 
 from PIL import Image
@@ -24,39 +23,25 @@ _LOSSLESS_BELOW = 128  # pixels of the longer side: small images are shown pixel
 _QUALITY = 82
 
 
-@dataclass(frozen=True)
-class Card:
-    """One image of the page: with the name that stands below it, and its class's number or None."""
-
-    thumbnail: Thumbnail
-    short_name: str
-    label: int | None = None
-
-
-def write_page(cards: Iterable[Card], class_name: Callable[[int], str], title: str, subtitle: str = "") -> str:
-    """Write the page; the same arguments give the same text.
-
-    Args:
-        cards: The images, as they follow each other.
-        class_name: Says what a class is called.
-        title: The heading.
-        subtitle: The line below it.
-    """
-    items = [_item(card) for card in cards]
-    used = sorted({item["label"] for item in items if item["label"] is not None})
-    data = {"items": items, "classes": [[label, clean(class_name(label))] for label in used]}
-    parts = {name: _resource(f"page.{name}") for name in ("css", "js")}
+def write_page(thumbnails: Iterable[Thumbnail], title: str, subtitle: str = "") -> str:
+    """Write the page, with a title and a line below it; the same arguments give the same text."""
+    items, classes = [], {}
+    for each in thumbnails:
+        items.append(_item(each))
+        if each.label is not None:
+            classes[each.label] = clean(each.class_name)
+    css, js = _resource("page.css"), _resource("page.js")
     return _fill(
         _resource("page.html"),
         {
             "title": html.escape(clean(title)),
             "subtitle": html.escape(clean(subtitle)),
             "generator": GENERATOR,
-            "css": parts["css"],
-            "css-hash": _hash(parts["css"]),
-            "js": parts["js"],
-            "js-hash": _hash(parts["js"]),
-            "data": script_json(data),
+            "css": css,
+            "css-hash": _hash(css),
+            "js": js,
+            "js-hash": _hash(js),
+            "data": script_json({"items": items, "classes": [list(each) for each in sorted(classes.items())]}),
         },
     )
 
@@ -75,14 +60,13 @@ def data_uri(image: Image.Image) -> str:
     return f"data:image/{kind.lower()};base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
 
 
-def _item(card: Card) -> dict[str, JSON]:
-    thumbnail = card.thumbnail
+def _item(thumbnail: Thumbnail) -> dict[str, JSON]:
     return {
         "position": thumbnail.position,
         "name": clean(thumbnail.name),
-        "short": clean(card.short_name),
+        "short": clean(thumbnail.short_name),
         "caption": clean(thumbnail.caption),
-        "label": card.label,
+        "label": thumbnail.label,
         "size": None if thumbnail.size is None else list(thumbnail.size),
         "format": clean(thumbnail.format),
         "mode": clean(thumbnail.mode),
@@ -97,11 +81,10 @@ def _resource(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """Return what a Content-Security-Policy calls a script or a style by."""
+    """Return the hash of a script or a style for a Content-Security-Policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"
 
 
 def _fill(template: str, values: Mapping[str, str]) -> str:
     """Put values in the places ``{{name}}`` of a template, in one pass: what a value holds is no place."""
-    names: Sequence[str] = list(values)
-    return re.sub("{{(" + "|".join(names) + ")}}", lambda match: values[match[1]], template)
+    return re.sub("{{(" + "|".join(values) + ")}}", lambda match: values[match[1]], template)

@@ -23,14 +23,7 @@ _CROSS, _WRONG = "#e5b4b4", "#fdf3f3"
 
 @dataclass(frozen=True)
 class Cell:
-    """One image of a sheet.
-
-    Attributes:
-        image: RGB, no larger than `BOX`; None draws a crossed box.
-        caption: The line below it.
-        details: Smaller lines below that.
-        reason: What is written into the crossed box.
-    """
+    """One image of a sheet, RGB and no larger than `BOX`, with a caption and smaller lines; None with the reason."""
 
     image: Image.Image | None
     caption: str = ""

@@ -1,4 +1,4 @@
-"""Numbers about a record set: its classes, its bytes, its fields, its variants, where it came from."""
+"""Numbers about a record set: its classes, bytes, fields and variants."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -33,13 +33,13 @@ def count_classes(labels: Labels) -> list[ClassCount]:
 
 @dataclass(frozen=True)
 class Bytes:
-    """Where a record set's bytes are.
+    """Sizes of the parts of a record set.
 
     Attributes:
-        blobs: For each blob field, the stored values themselves; one that several records share counts once.
-        shards: The shard files: all values, and what LMDB needs around them.
+        blobs: The stored values of each blob field; a value that several records share counts once.
+        shards: The shard files: all values, and LMDB's overhead.
         arrays: The array files: indices, names, splits and array fields.
-        shared: The shard files that have other names, too: other record sets share them.
+        shared: The shard files that other record sets share, by hard links.
     """
 
     blobs: Mapping[str, int]
@@ -64,22 +64,17 @@ def count_bytes(reader: RecordReader) -> Bytes:
     Raises:
         CorruptRecordError: An index is damaged.
     """
-    manifest = reader.manifest
+    manifest, shared = reader.manifest, 0
+    for shard in manifest.shards if isinstance(reader.path, Path) else ():
+        with contextlib.suppress(OSError):  # `verify` speaks of what is missing
+            facts = (reader.folder / shard.name).stat()
+            shared += facts.st_size if facts.st_nlink > 1 else 0
     return Bytes(
         {name: _stored_bytes(reader, name) for name in manifest.blobs},
         sum(shard.size_bytes for shard in manifest.shards),
         sum(array.size_bytes for array in manifest.arrays.values()),
-        _shared_bytes(reader) if isinstance(reader.path, Path) else 0,
+        shared,
     )
-
-
-def _shared_bytes(reader: RecordReader) -> int:
-    found = 0
-    for shard in reader.manifest.shards:
-        with contextlib.suppress(OSError):  # `verify` speaks of what is missing
-            facts = (reader.folder / shard.name).stat()
-            found += facts.st_size if facts.st_nlink > 1 else 0
-    return found
 
 
 def count_values(reader: RecordReader, field: str) -> int:

@@ -1,4 +1,4 @@
-"""A small picture of a stored image, whatever it is stored as; or why there is none."""
+"""Thumbnails of stored images of any kind; or why there is none."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -10,6 +10,7 @@ from recordzoo.errors import CorruptRecordError, ImageError
 from recordzoo.images.decode import reason
 from recordzoo.images.pictures import open_picture
 from recordzoo.preview.drawn import caption_of, draw_objects
+from recordzoo.preview.labels import Labels
 from recordzoo.records.reader import RecordReader
 
 MAX_PIXELS = 89_478_485
@@ -24,16 +25,19 @@ Problem = Literal["", "broken", "large", "damaged"]
 
 @dataclass(frozen=True)
 class Thumbnail:
-    """An image of a record set, made small.
+    """A small picture of a stored image, and what is known of the image.
 
     Attributes:
         position: Its position.
         name: Its name.
-        num_bytes: What it takes as it is stored.
+        num_bytes: Its stored size.
+        short_name: Its name without the folder that is its class.
+        label: The number of its class.
+        class_name: The name of its class, or the number as text.
         image: RGB; None if there is a problem.
-        size: Width and height of the stored image, if it says so.
-        format: What it is encoded as, as Pillow calls it; "raw" for pixels, "" if nobody knows.
-        mode: Its pixels, as Pillow calls them.
+        size: Width and height of the stored image.
+        format: The encoding, as Pillow calls it; "raw" for pixels, "" if it is not known.
+        mode: The mode of its pixels, as Pillow calls it.
         caption: What its other fields say: the classes of its objects, or a text.
         problem: "broken" (no decoder takes it), "large" (too many pixels), "damaged" (not the bytes that were written).
         reason: The problem in words.
@@ -42,6 +46,9 @@ class Thumbnail:
     position: int
     name: str
     num_bytes: int
+    short_name: str = ""
+    label: int | None = None
+    class_name: str = ""
     image: Image.Image | None = None
     size: tuple[int, int] | None = None
     format: str = ""
@@ -50,12 +57,18 @@ class Thumbnail:
     problem: Problem = ""
     reason: str = ""
 
+    @property
+    def title(self) -> str:
+        """The line below the picture: its class, or else its caption."""
+        return self.caption if self.label is None else self.class_name
+
 
 def make_thumbnail(
     reader: RecordReader,
     field: str,
     position: int,
     box: tuple[int, int],
+    labels: Labels | None = None,
     *,
     enlarge: bool = True,
     max_pixels: int = MAX_PIXELS,
@@ -65,16 +78,23 @@ def make_thumbnail(
     Masks and boxes are drawn on it.
 
     Args:
-        box: Width and height; the aspect ratio is kept.
-        enlarge: Whether small images are made larger, by a whole factor, so that each pixel stays sharp.
-        max_pixels: Of larger images none is made.
+        box: Maximum width and height; the aspect ratio is kept.
+        labels: The classes of the record set, if they are shown.
+        enlarge: Whether small images are enlarged, by a whole factor, so that each pixel stays sharp.
+        max_pixels: Larger images are not decoded.
     """
-    thumbnail = Thumbnail(position, reader.names[position], int(reader.lengths(field)[position]))
+    name = reader.names[position]
+    thumbnail = Thumbnail(position, name, int(reader.lengths(field)[position]), name)
+    if labels is not None:
+        label = int(labels.numbers[position])
+        short_name = labels.short(name, label)
+        thumbnail = replace(thumbnail, short_name=short_name, label=label, class_name=labels.name(label))
     try:
         image = open_picture(reader, position, field)
         thumbnail = replace(thumbnail, size=image.size, format=image.format or "raw", mode=image.mode)
         if image.width * image.height > max_pixels:
-            return replace(thumbnail, problem="large", reason=_too_large(image.size))
+            too_large = f"{image.width:,} x {image.height:,} pixels: too large to be shown"
+            return replace(thumbnail, problem="large", reason=too_large)
         small = _fit(_small(image, box), box, enlarge)
         if field != "image":
             return replace(thumbnail, image=small)
@@ -85,16 +105,8 @@ def make_thumbnail(
     except Image.DecompressionBombError:
         return replace(thumbnail, problem="broken", reason=f"it has over {2 * MAX_PIXELS:,} pixels")
     except Exception as err:  # noqa: BLE001 - decoders raise anything; it becomes the reason that is shown
-        return replace(thumbnail, problem="broken", reason=_told(err))
-
-
-def _too_large(size: tuple[int, int]) -> str:
-    return f"{size[0]:,} x {size[1]:,} pixels: too large to be shown"
-
-
-def _told(err: Exception) -> str:
-    cause = err.__cause__ if isinstance(err, ImageError) and isinstance(err.__cause__, Exception) else err
-    return reason(cause) or type(cause).__name__
+        cause = err.__cause__ if isinstance(err, ImageError) and isinstance(err.__cause__, Exception) else err
+        return replace(thumbnail, problem="broken", reason=reason(cause) or type(cause).__name__)
 
 
 def _small(image: Image.Image, box: tuple[int, int]) -> Image.Image:
