@@ -95,11 +95,6 @@ class TestCommand:
         for loader in (FILES, STOCK, EXACT, FAST):
             assert f"{loader} did not run: KeyError: 'no such colour'" in result.stdout
 
-    def test_such_a_transform_ends_the_command(self, tree):
-        result = quick(tree, "--transform", "own.py:squash", cwd=tree.parent)
-        assert result.returncode == 2
-        assert result.stderr == "error: --transform own.py:squash: there is no 'squash' in own.py.\n"
-
 
 class TestTransform:
     def test_a_person_s_own_is_what_is_run(self, tree, monkeypatch):
@@ -126,30 +121,6 @@ class TestTransform:
         monkeypatch.setattr(sys, "path", list(sys.path))
         with pytest.raises(ArgumentError, match=said):
             load_transform(transform)
-
-
-class TestMistakes:
-    def test_a_tree_without_records(self, tmp_path):
-        folder.write_tree(tmp_path / "photos")
-        result = quick("./photos", cwd=tmp_path)
-        assert result.returncode == 3
-        assert "Run: recordzoo prepare ./photos" in result.stderr
-
-    def test_nothing_there(self, tmp_path):
-        result = quick("./nothing", cwd=tmp_path)
-        assert result.returncode == 3
-        assert "./nothing does not exist" in result.stderr
-
-    def test_a_directory_that_is_no_record_set(self, tmp_path):
-        (tmp_path / "odd.records").mkdir()
-        result = quick("./odd.records", cwd=tmp_path)
-        assert result.returncode != 0
-        assert "odd.records" in result.stderr
-
-    def test_a_chart_that_is_no_png(self, tree):
-        result = quick(tree, "--output", "chart.jpg", cwd=tree.parent)
-        assert result.returncode == 2
-        assert "--output chart.jpg does not end with .png" in result.stderr
 
 
 class TestTask:

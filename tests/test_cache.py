@@ -373,11 +373,6 @@ class TestPrune:
         assert (result.returncode, snapshot(data)) == (2, before)
         assert result.stderr.endswith("There is no terminal to ask on: pass --yes, or --dry-run to only look.\n")
 
-    @pytest.mark.parametrize("age", ["30", "d", "-1d", "30 years", ""])
-    def test_a_time_that_is_none(self, data, age):
-        result = run("cache", "prune", f"--older-than={age}", cwd=data)
-        assert (result.returncode, "give a number with h (hours), d (days) or w (weeks)" in result.stderr) == (2, True)
-
 
 class Terminal:
     def __init__(self, answer):
@@ -431,7 +426,6 @@ class TestList:
         (tmp_path / "empty").mkdir()
         result = run("cache", "ls", "--root", "empty", cwd=tmp_path)
         assert result.stderr == f"Nothing that recordzoo wrote was found in {tmp_path}/empty.\n"
-        assert run("cache", "ls", "--root", "nowhere", cwd=tmp_path).returncode == 3
 
     def test_without_a_home_directory_there_is_no_cache(self, data, monkeypatch):
         def no_home():

@@ -193,17 +193,13 @@ def test_it_runs_where_nothing_can_be_imported(tmp_path):
     assert done.stdout.count("broken: ") == 4
 
 
-class TestCommand:
-    @pytest.mark.slow
-    def test_the_text_names_everything(self, tmp_path):
-        result = run("doctor", "--root", tmp_path, cwd=tmp_path)
-        assert (result.returncode, result.stderr) == (0, "")
-        heads = [line.strip().partition(":")[0] for line in result.stdout.splitlines() if ":" in line]
-        essential = [package.name for package in doctor.ESSENTIAL]
-        assert heads[: 3 + len(essential)] == ["versions", "recordzoo", "Python", *essential]
-        assert {"optional packages", "numba", "disk", "root", "file system", "free"} <= {*heads}
-        assert result.stdout.endswith("recordzoo works here.\n")
-        assert list(tmp_path.iterdir()) == []
-
-    def test_a_root_that_is_not_there(self, tmp_path):
-        assert run("doctor", "--root", "nowhere", cwd=tmp_path).returncode == 3
+@pytest.mark.slow
+def test_the_text_names_everything(tmp_path):
+    result = run("doctor", "--root", tmp_path, cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    heads = [line.strip().partition(":")[0] for line in result.stdout.splitlines() if ":" in line]
+    essential = [package.name for package in doctor.ESSENTIAL]
+    assert heads[: 3 + len(essential)] == ["versions", "recordzoo", "Python", *essential]
+    assert {"optional packages", "numba", "disk", "root", "file system", "free"} <= {*heads}
+    assert result.stdout.endswith("recordzoo works here.\n")
+    assert list(tmp_path.iterdir()) == []

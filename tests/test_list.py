@@ -42,18 +42,6 @@ def test_filters(options: list[str], has: str, lacks: str) -> None:
     assert [line.split()[0] for line in shown] == found
 
 
-def test_what_is_no_filter_is_an_error() -> None:
-    for options, said in (
-        (["--obtained", "never"], "download, terms, partly, by-hand"),
-        (["--checked", "list"], "--checked 'list' is none of bytes, lists, layout. Did you mean lists?"),
-        (["--max-size", "big"], "--max-size 'big' is no size"),
-        (["--root", "."], "needs --prepared"),
-    ):
-        result = run("list", *options, cwd=REPOSITORY)
-        assert result.returncode == 2
-        assert said in result.stderr
-
-
 def test_what_is_prepared(tmp_path: Path) -> None:
     usps.write_archive(tmp_path)
     (made,) = recordzoo.prepare("usps.test", tmp_path, check_hash=False, workers=1)

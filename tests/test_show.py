@@ -348,24 +348,6 @@ class TestCommand:
         result = run("show", "cub200", cwd=tmp_path)
         assert (result.returncode, "cub200.records" in result.stderr) == (3, True)
 
-    @pytest.mark.parametrize(
-        ("arguments", "told"),
-        [
-            (["--order", "biggest"], "Valid values are class, random, largest, smallest, broken"),
-            (["--number", "1001"], "at most 1,000"),
-            (["--number", "5001", "--html"], "at most 5,000"),
-            (["--number", "0"], "--number"),
-            (["--output", "sheet.jpg"], "A sheet is a .png, a page a .html"),
-            (["--split", "tset"], "no split 'tset'"),
-            (["--class", "penguin"], "no class 'penguin'"),
-        ],
-    )
-    def test_wrong_usage_is_one_line_and_code_2(self, birds, tmp_path, arguments, told):
-        result = run("show", birds, *arguments, cwd=tmp_path)
-        assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
-        assert told in result.stderr
-        assert not list(tmp_path.iterdir())
-
     def test_a_class_without_images(self, tmp_path):
         path = write_set(tmp_path / "s", {"a.png": SMALL}, classes=["a", "b"])
         result = run("show", path, "--class", "b", cwd=tmp_path)

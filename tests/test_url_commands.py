@@ -117,28 +117,3 @@ class TestLooking:
             assert result.returncode == 0
         assert (tmp_path / f"here.{kind}").read_bytes() == (tmp_path / f"there.{kind}").read_bytes()
         assert cached(tmp_path) == set()
-
-
-class TestRefused:
-    @pytest.mark.parametrize(
-        ("words", "said"),
-        [
-            ("bench THERE", "bench needs a record set on this machine. Run: recordzoo pull THERE"),
-            ("verify THERE --repair", "--repair needs a record set on this machine. Run: recordzoo pull THERE"),
-            ("push THERE s3://b/c", "push needs a record set on this machine."),
-            ("pull THERE THERE", "THERE is a URL. A record set is pulled into a directory."),
-            ("pull photos", "'photos' is no URL"),
-            ("push photos there", "'there' is no URL"),
-            ("prepare THERE", "THERE is a URL; raw data and the record sets made from it are on this machine."),
-            ("prepare mnist --root THERE", "--root is a URL, and must be on this machine."),
-            ("prepare mnist --output THERE", "--output is a URL"),
-            ("info s3://", "s3:// names no bucket"),
-        ],
-    )
-    def test_what_needs_this_machine(self, words, said, tmp_path):
-        folder.write_tree(tmp_path / "photos")
-        url = "s3://bucket/data/a.records"
-        result = run(*words.replace("THERE", url).split(), cwd=tmp_path)
-        assert result.returncode == 2
-        assert said.replace("THERE", url) in result.stderr
-        assert result.stderr.count("\n") == 1

@@ -94,7 +94,7 @@ class _Chart:
             self._draw.rectangle((left * _SCALE, top * _SCALE, max(right, left * _SCALE), bottom), fill=colour)
 
     def _write(self, left: float, middle: float, text: str, font: Font, colour: str = _INK) -> None:
-        """Write a line whose middle is at a height."""
+        """Write a line of text around its middle."""
         text = cut(drawable(text, font), (_WIDTH - _MARGIN - left) * _SCALE, font.getlength)
         height = font.getbbox("0")[1] + font.getbbox("0")[3]
         self._draw.text((left * _SCALE, middle * _SCALE - height / 2), text, colour, font)

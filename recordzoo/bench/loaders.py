@@ -53,7 +53,7 @@ def run(loader: str, task: Task) -> Measurement:
 
 
 def _open(loader: str, task: Task, transform: Callable[..., Any]) -> Subset[Any]:
-    """Open the data of a loader; choose so many samples at random, the same ones each time."""
+    """Open the data of a loader; choose samples at random, the same ones each time."""
     dataset: Any = None  # Any: either dataset
     if loader == FILES:
         dataset = ImageFolder(str(task.tree), transform, allow_empty=True)

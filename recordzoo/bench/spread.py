@@ -8,10 +8,10 @@ from typing import Literal
 Verdict = Literal["first", "faster", "slower", "the same", "too noisy", "too few rounds"]
 
 LEAST_ROUNDS = 3
-"""With fewer rounds, all of them agree too often by chance."""
+"""With fewer rounds, all agree too often by chance."""
 
 _SAME = 1.1
-"""Ratios around 1 whose largest is at most so many times the smallest are no difference; others are noise."""
+"""Ratios around 1 are "the same" if the largest is at most 1.1 times the smallest; else they are noise."""
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def _import(place: str) -> ModuleType:
     if not place.endswith(".py"):
         return importlib.import_module(place)
     path = Path(place)
-    sys.path.insert(0, str(path.absolute().parent))  # for what it imports from beside it
+    sys.path.insert(0, str(path.absolute().parent))  # for its own imports
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{place} is no Python file")

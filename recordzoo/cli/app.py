@@ -16,7 +16,7 @@ from recordzoo.cli.output import put
 
 
 class _Command:
-    """Where a command's function is, what it does in one line, and examples, which are run in the order given."""
+    """A command: `place` is module:function; a summary in one line; examples, which a test runs in this order."""
 
     def __init__(self, place: str, summary: str, *examples: str) -> None:
         self.place = place
@@ -188,7 +188,7 @@ class _Loaded(Mapping[str, Any]):
 
 
 class _ListedGroup(typer.core.TyperGroup):
-    """A group whose commands are rows of a table: its help imports none of them."""
+    """A group whose commands are rows of a table; its help imports no command."""
 
     rows: ClassVar[Mapping[str, _Command | _Group]]
 

@@ -44,7 +44,7 @@ def picture(rng: np.random.Generator, width: int, height: int, hue: float = 0.0,
 
 
 def write_archive(folder: Path) -> RemoteFile:
-    """Write the archive; returns its name, size and hash, as the catalogue has them of the real one."""
+    """Write the archive; return its name, size and hash, the catalogue's facts of a raw file."""
     rng = np.random.default_rng(0)
     lists: dict[str, list[str]] = {"images.txt": [], "train_test_split.txt": [], "bounding_boxes.txt": []}
     path = folder / "CUB_200_2011.tgz"

@@ -192,7 +192,7 @@ def choose(
 
 
 def remove(item: Item) -> str:
-    """Delete an item, if it is still what it was; return why it was left, "" if it is deleted.
+    """Delete an item unless it has changed; return the reason why it is left, "" if it is deleted.
 
     Of a record set the manifest is deleted first: a kill in the middle leaves nothing that looks whole.
     """
@@ -349,7 +349,7 @@ def _table(items: Sequence[Item]) -> str:
 
 
 def _groups(items: Sequence[Item]) -> list[list[Item]]:
-    """Group items as people count them: record sets, raw files, cached sets, leftovers."""
+    """Group items into record sets, raw files, cached sets and leftovers."""
     groups = [[kind] for kind in Kind if kind not in LEFTOVERS]
     found = [[item for item in items if item.kind in kinds] for kinds in (*groups, LEFTOVERS)]
     return [group for group in found if group]

@@ -104,7 +104,7 @@ def append(
     """
     found = targets.find_record_set(path)
     make = partial(recordzoo.append, str(found), more, output=output, split=split)
-    _make(make, _place(found, output), f"{shown(path)} + {shown(more)}", refresh=refresh, as_json=as_json)
+    _make(make, output or found, f"{shown(path)} + {shown(more)}", refresh=refresh, as_json=as_json)
 
 
 def add_field(
@@ -130,7 +130,7 @@ def add_field(
     """
     found = targets.find_record_set(path)
     make = partial(recordzoo.add_field, str(found), values, name, output=output)
-    _make(make, _place(found, output), f"{shown(path)} with {name}", refresh=refresh, as_json=as_json)
+    _make(make, output or found, f"{shown(path)} with {name}", refresh=refresh, as_json=as_json)
 
 
 def split(
@@ -185,14 +185,10 @@ def subset(
     _make(make, output, shown(path), refresh=refresh, as_json=as_json)
 
 
-def _place(path: Path | Url, output: Path | None) -> Path | None:
-    return output or (path if isinstance(path, Path) else None)
-
-
-def _make(make: Callable[..., Path], place: Path | None, title: str, *, refresh: bool, as_json: bool) -> None:
-    """Make a record set, and say what came of it."""
+def _make(make: Callable[..., Path], place: Path | Url, title: str, *, refresh: bool, as_json: bool) -> None:
+    """Make a record set, and say what was made, and where."""
     before = None
-    if place is not None:
+    if isinstance(place, Path):  # a set at a URL is refused by the library
         targets.refuse_urls("--output", place)
         before = digest_at(place)
     began = time.monotonic()
@@ -215,7 +211,7 @@ def _make(make: Callable[..., Path], place: Path | None, title: str, *, refresh:
 
 
 def _read_indices(text: str) -> NDArray[np.int64]:
-    """Read places: "0,5,10-19"; or a file of them, one a line or an array of NumPy."""
+    """Read places: "0,5,10-19", or a file with one number per line or an array of NumPy."""
     if _NUMBERS.fullmatch(text):
         ends = [tuple(map(int, each.split("-"))) for each in text.split(",")]
         if sum(max(0, each[-1] - each[0] + 1) for each in ends) > _MOST_INDICES or max(map(max, ends)) >> 62:

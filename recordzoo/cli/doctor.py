@@ -74,7 +74,7 @@ def doctor(
 
 
 class Package(NamedTuple):
-    """A package, its module, what it is for, and how to install it if not as `how_to_install` says."""
+    """A package, its module and purpose, and its install command. Default: that of `how_to_install`."""
 
     name: str
     module: str
@@ -99,7 +99,7 @@ _SPEED = ("libjpeg-turbo", "numba", "isal")
 
 
 def versions(_: Path) -> Found:
-    """Import the packages that nothing works without. Takes seconds: torch is one of them."""
+    """Import the essential packages. Takes seconds, because of torch."""
     from recordzoo import __version__
 
     python = f"{platform.python_version()} ({PLATFORM}, {platform.machine()})"
@@ -115,7 +115,7 @@ def versions(_: Path) -> Found:
 
 
 def optional_packages(_: Path) -> Found:
-    """Import the packages that make something faster or possible, libjpeg-turbo among them."""
+    """Import the optional packages, and look for libjpeg-turbo."""
     turbo, missing = _turbojpeg(), {}
     found = Found()
     for package in (turbo, *OPTIONAL):

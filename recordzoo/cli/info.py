@@ -13,7 +13,7 @@ from recordzoo.catalogue.costs import CONVERT_SPEED
 from recordzoo.cli import output
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.options import Json, data_argument, flag
-from recordzoo.cli.tables import FIXED_SPACE, table, wrapped, wrapping_width
+from recordzoo.cli.tables import table, wrapped, wrapping_width
 from recordzoo.custom.targets import find_dataset, is_path
 
 
@@ -54,7 +54,7 @@ def describe(entry: Entry, width: int | None = None) -> str:
         "disk": disk(entry),
         "time": duration(entry),
         "classes": number(entry.num_classes),
-        "splits": splits(entry).replace(FIXED_SPACE, " "),
+        "splits": ", ".join(f"{split.name} {split.count:,}" for split in entry.default_splits),
         "obtained": OBTAINED[entry.obtained],
         "python": ", ".join(f"recordzoo.{name}" for name in entry.class_names),
         "homepage": entry.homepage,
@@ -127,11 +127,6 @@ def checked(entry: Entry) -> str:
 def number(value: int | None) -> str:
     """Write a count, "-" where there is none."""
     return "-" if value is None else f"{value:,}"
-
-
-def splits(entry: Entry) -> str:
-    """List the splits with their numbers of samples."""
-    return ", ".join(f"{split.name}{FIXED_SPACE}{split.count:,}" for split in entry.default_splits)
 
 
 def entry_document(entry: Entry) -> dict[str, JSON]:

@@ -10,6 +10,7 @@ import typer
 from recordzoo import catalogue
 from recordzoo.base.program import command
 from recordzoo.base.progress import format_bytes
+from recordzoo.base.types import JSON
 from recordzoo.catalogue import Entry
 from recordzoo.catalogue.search import fitting
 from recordzoo.cli import output
@@ -90,29 +91,23 @@ def list_datasets(entries: Sequence[Entry], as_json: bool) -> None:
 
 def list_prepared(entries: Sequence[Entry], root: Path, as_json: bool) -> None:
     """Print one line for each record set of the catalogue's datasets under a root."""
-    found = [(entry, part.name) for entry in entries for part in entry.parts]
-    sets = [(entry.label(part), path) for entry, part in found if (path := _record_set(root, entry, part)) is not None]
-    sizes = [sum(file.stat().st_size for file in path.iterdir()) for _, path in sets]
+    found: list[dict[str, JSON]] = []
+    for entry in entries:
+        for part in entry.parts:
+            path = root / f"{entry.set_name(part.name)}.records"
+            if (path / "manifest.json").is_file():
+                size_bytes = sum(file.stat().st_size for file in path.iterdir())
+                found.append({"name": entry.label(part.name), "path": str(path), "size_bytes": size_bytes})
     if as_json:
-        documents = [
-            {"name": name, "path": str(path), "size_bytes": size_bytes}
-            for (name, path), size_bytes in zip(sets, sizes, strict=True)
-        ]
-        output.put_json({"prepared": documents})
-        return
-    if not sets:
+        output.put_json({"prepared": found})
+    elif found:
+        rows = [(each["name"], format_bytes(each["size_bytes"]), each["path"]) for each in found]
+        output.put(table(("NAME", "SIZE", "PATH"), rows, wrapping_width()))
+    else:
         output.say(
             f"No dataset of the catalogue is prepared in {root.absolute()}. {command('cache', 'ls')} lists all record "
             "sets, also those of your own images."
         )
-        return
-    rows = [(name, format_bytes(size_bytes), str(path)) for (name, path), size_bytes in zip(sets, sizes, strict=True)]
-    output.put(table(("NAME", "SIZE", "PATH"), rows, wrapping_width()))
-
-
-def _record_set(root: Path, entry: Entry, part: str) -> Path | None:
-    path = root / f"{entry.set_name(part)}.records"
-    return path if (path / "manifest.json").is_file() else None
 
 
 def download(entry: Entry) -> str:

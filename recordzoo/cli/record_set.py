@@ -27,7 +27,7 @@ from recordzoo.preview.labels import load_labels
 from recordzoo.preview.stats import ClassCount, count_bytes, count_classes, count_values, find_variants, spread
 from recordzoo.records.reader import RecordReader
 
-_ALL_CLASSES = 20  # so many are charted in full
+_ALL_CLASSES = 20  # most classes that are charted in full
 _MOST_FREQUENT, _LEAST_FREQUENT = 10, 5
 _SIZES_SHOWN = 4
 _NAMES_SHOWN = 5

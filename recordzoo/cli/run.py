@@ -27,7 +27,7 @@ _NO_COMMAND = re.compile(r"No such command '(.*?)'")
 _KEPT = "what is finished is kept, and the same command goes on from there."
 _NOT_KEPT = "nothing of this run is kept, and the same command begins again."
 _CACHE = "what is not deleted yet stays."
-_KEEPING = ("prepare", "copy", "merge", "append", "add-field", "split", "subset", "push", "pull")
+_KEEPING = ("prepare", "copy", "merge", "append", "add-field", "split", "subset", "push", "pull", "export")
 
 
 def run(app: Callable[..., Any], args: Sequence[str]) -> int:
@@ -60,7 +60,9 @@ def _report(err: Any, args: Sequence[str], as_json: bool) -> int:
     """Say what went wrong and what to do next, on stderr; `err` is any exception. Nothing secret of `args` is shown."""
     close_bars()
     if isinstance(err, _USAGE_ERROR):
-        code, text = Exit.USAGE, f"{_usage_text(err)} See: {_command_path(err)} --help"
+        context = getattr(err, "ctx", None)
+        path = context.command_path.split()[1:] if context else []
+        code, text = Exit.USAGE, f"{_usage_text(err)} See: {command(*path)} --help"
     elif isinstance(err, RecordZooError | OSError):
         code, text = exit_code(err), _text(err)
     else:
@@ -118,12 +120,6 @@ def _usage_text(err: Any) -> str:  # Any: click's error, whose module depends on
     if match := _NO_COMMAND.match(text):
         return f"{match[0]}.{did_you_mean(match[1], getattr(called, 'commands', ()))}"
     return f"{text.rstrip('.')}."
-
-
-def _command_path(err: Any) -> str:  # Any: click's error, whose module depends on typer's version
-    context = getattr(err, "ctx", None)
-    path: str = context.command_path if context else "recordzoo"
-    return command(*path.split()[1:])
 
 
 class _Signals:

@@ -37,7 +37,7 @@ from recordzoo.system.names import PLATFORM
 DEFAULT_NUMBER = {"png": 48, "html": 200}
 MOST = {"png": 1000, "html": 5000}
 _ENDINGS = {"png": (".png",), "html": (".html", ".htm")}
-_HEAD_BYTES = 4096  # of a page or a sheet, in which it says who made it
+_HEAD_BYTES = 4096  # the beginning of a page or a sheet, which names its generator
 
 
 def show(

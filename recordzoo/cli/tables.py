@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from recordzoo.base.text import clean, display_width, shorten
 
 FIXED_SPACE = "\N{NO-BREAK SPACE}"
-"""In a cell: a space at which it is not wrapped. It is printed as a plain one."""
+"""A space at which a cell is not wrapped; printed as a plain space."""
 
 _GAP = 2
 _KEY = re.compile(r" *[\w ]+: +")
@@ -107,7 +107,7 @@ def bar_chart(rows: Sequence[tuple[str, int]], width: int, *, blocks: bool = Tru
 
 
 def shorten_end(text: str, columns: int) -> str:
-    """Cut the end of a text off, so that it takes so many columns at most."""
+    """Cut off the end of a text that is wider than `columns`."""
     while text and display_width(text) > columns - 4:
         text = text[: -max(1, (display_width(text) - columns) // 2)]
     return f"{text.rstrip()} ..."

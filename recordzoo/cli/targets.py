@@ -54,11 +54,7 @@ def _set_at_url(text: str) -> Url:
 
 
 def find_local_set(text: str, what: str) -> Path:
-    """Find a record set that must be on this machine.
-
-    Args:
-        text: See `find_record_set`.
-        what: What needs it there: "--repair".
+    """Find a record set that must be on this machine, because `what` needs it here: "--repair".
 
     Raises:
         ArgumentError: It is at a URL.
@@ -90,9 +86,7 @@ def refuse_urls(what: str, place: Path | Url | None) -> None:
 def say_changes(reader: "RecordReader", changes: "Changes | None" = None) -> None:
     """Print a warning if raw files have changed since the record set was made of them.
 
-    Args:
-        reader: The record set.
-        changes: What was found. Default: a bounded number of files is compared now.
+    Without `changes`, a bounded number of files is compared now.
     """
     from recordzoo.preparing.changes import change_text, recorded_changes, refresh_command  # imports NumPy
 

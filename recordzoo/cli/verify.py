@@ -56,35 +56,7 @@ def verify(
         return _repair(path, root, download=download, accept_terms=accept_terms, as_json=as_json)
     if root is not None or download or accept_terms:
         raise ArgumentError("--root, --download and --accept-terms say how raw data is found; they need --repair.")
-    return _verify(path, full=full, as_json=as_json)
-
-
-def _repair(text: str, root: Path | None, *, download: bool, accept_terms: bool, as_json: bool) -> int:
-    """Check a record set, repair what is damaged, and print what was done; returns the exit code."""
-    place = targets.find_local_set(text, "--repair")
-    if root is None and place != Path(text) and Path(text).exists():
-        root = Path(text)  # the tree or list that was named
-    done = repair_set(place, root=root, download=download, accept_terms=accept_terms, progress=output.make_progress())
-    reader = RecordReader(place)
-    if as_json:
-        repaired = {"files": list(done.report.damaged), "source": done.source}
-        document = {"path": str(place), "full": True, "ok": True, **_fields(done.report), "changes": []}
-        output.put_json({**document, "digest": reader.digest, "repaired": repaired})
-        return Exit.OK
-    if done.report.damaged:
-        files = clean(name_first(done.report.damaged, _FILES_SHOWN))
-        how = "fetched again from" if done.was_copied else "made again: the whole set was prepared from"
-        said = f"repaired. {files} {'was' if len(done.report.damaged) == 1 else 'were'} {how} {clean(done.source)}. "
-        said += "The hashes are those in the manifest."
-    else:
-        said = f"ok, nothing to repair. {_checked(reader, done.report, full=True)}"
-    output.put(wrapped(f"{clean(str(place))}: {said}", wrapping_width()))
-    return Exit.OK
-
-
-def _verify(text: str, *, full: bool, as_json: bool) -> int:
-    """Check a record set and print what was found; returns the exit code."""
-    place = targets.find_record_set(text)
+    place = targets.find_record_set(path)
     report = check(place, full=full, progress=output.make_progress())
     changes = None
     if report.ok and isinstance(place, Path):  # raw files are on the machine where a set at a URL was made
@@ -110,8 +82,31 @@ def _verify(text: str, *, full: bool, as_json: bool) -> int:
         output.put(f"... and {more:,} more")
     count = f"{len(report.problems):,} problem{'s' if len(report.problems) > 1 else ''}"
     found = f"{count}, where the check stopped; there may be more" if report.stopped else count
-    output.say(f"error: {shown} is damaged: {found}. {_unread(report, full=full)}{_cure(place)}")
+    output.say(f"error: {shown} is damaged: {found}. {_advice(place, report, full=full)}")
     return Exit.CORRUPT
+
+
+def _repair(text: str, root: Path | None, *, download: bool, accept_terms: bool, as_json: bool) -> int:
+    """Repair a record set, and print what was done."""
+    place = targets.find_local_set(text, "--repair")
+    if root is None and place != Path(text) and Path(text).exists():
+        root = Path(text)  # the tree or list that was named
+    done = repair_set(place, root=root, download=download, accept_terms=accept_terms, progress=output.make_progress())
+    reader = RecordReader(place)
+    if as_json:
+        repaired = {"files": list(done.report.damaged), "source": done.source}
+        document = {"path": str(place), "full": True, "ok": True, **_fields(done.report), "changes": []}
+        output.put_json({**document, "digest": reader.digest, "repaired": repaired})
+        return Exit.OK
+    if done.report.damaged:
+        files = clean(name_first(done.report.damaged, _FILES_SHOWN))
+        how = "fetched again from" if done.was_copied else "made again: the whole set was prepared from"
+        said = f"repaired. {files} {'was' if len(done.report.damaged) == 1 else 'were'} {how} {clean(done.source)}. "
+        said += "The hashes are those in the manifest."
+    else:
+        said = f"ok, nothing to repair. {_checked(reader, done.report, full=True)}"
+    output.put(wrapped(f"{clean(str(place))}: {said}", wrapping_width()))
+    return Exit.OK
 
 
 def _checked(reader: RecordReader, report: Report, *, full: bool) -> str:
@@ -131,17 +126,14 @@ def _checked(reader: RecordReader, report: Report, *, full: bool) -> str:
     )
 
 
-def _cure(place: Path | Url) -> str:
-    if isinstance(place, Url):
-        return "Push the record set again, with --verify."
-    return f"To repair it, run: {clean(command('verify', place, '--repair'))}"
-
-
-def _unread(report: Report, *, full: bool) -> str:
-    """Say of a damaged set what was not looked at; of one whose manifest is damaged, nothing but that."""
+def _advice(place: Path | Url, report: Report, *, full: bool) -> str:
+    """Say what was not checked of a damaged set, and how it is repaired."""
+    unread = "" if full else "The records themselves were not read; --full does that. "
     if MANIFEST_NAME in report.damaged:
-        return "Nothing behind the manifest was checked. "
-    return "" if full else "The records themselves were not read; --full does that. "
+        unread = "Nothing behind the manifest was checked. "
+    if isinstance(place, Url):
+        return f"{unread}Push the record set again, with --verify."
+    return f"{unread}To repair it, run: {clean(command('verify', place, '--repair'))}"
 
 
 def _fields(report: JSON) -> dict[str, JSON]:

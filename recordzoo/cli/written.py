@@ -32,7 +32,7 @@ from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.remote_directory import cached_addresses
 
 DEPTH = 2
-"""So many levels of directories below a root are searched: torchvision keeps raw files as deep as ``MNIST/raw``."""
+"""Levels of directories below a root that are searched: torchvision keeps raw files in ``MNIST/raw``."""
 
 _BUILD = re.compile(r"(?P<set>.+)\.build\.[^.]+")
 _LOCK = re.compile(r"\.(?P<set>.+)\.lock")
@@ -147,7 +147,7 @@ def item_at(path: Path) -> Item:
     if path.is_symlink():
         raise ArgumentError(f"{path} is a link. Nothing is deleted through links; name {os.path.realpath(path)}.")
     place = Path(os.path.realpath(path))
-    found = next((item for item in _items_in(place.parent, {place.name}) if item.path == place), None)
+    found = _describe(place, is_dir=place.is_dir(), is_file=place.is_file())
     if found is None:
         raise ArgumentError(
             f"{path} is not deleted: it is no record set with a readable manifest, and no other file or folder that "
@@ -179,27 +179,26 @@ def _folders(root: Path, depth: int) -> Iterator[Path]:
             yield from _folders(root / name, depth - 1)
 
 
-def _items_in(folder: Path, only: set[str] | None = None) -> Iterator[Item]:
-    """Yield what recordzoo wrote into a directory, not what is deeper; `only` names entries."""
+def _items_in(folder: Path) -> Iterator[Item]:
+    """Yield what recordzoo wrote into a directory, not what is deeper."""
     try:
         with os.scandir(folder) as scanned:
-            entries = [(e.name, e.is_dir(follow_symlinks=False), e.is_file(follow_symlinks=False)) for e in scanned]
+            entries = list(scanned)
     except OSError:
         return
-    for name, is_dir, is_file in entries:
-        if only is not None and name not in only:
-            continue
-        path = folder / name
-        item = None
-        try:
-            if is_dir:
-                item = _build_item(path) or _cached_item(path) or _set_item(path)
-            elif is_file:
-                item = _lock_item(path) or _bad_item(path) or _part_item(path) or _raw_item(path)
-        except OSError:  # it went away meanwhile, or may not be read
-            continue
-        if item is not None:
+    for entry in entries:
+        is_dir, is_file = entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False)
+        if (item := _describe(Path(entry.path), is_dir=is_dir, is_file=is_file)) is not None:
             yield item
+
+
+def _describe(path: Path, *, is_dir: bool, is_file: bool) -> Item | None:
+    with contextlib.suppress(OSError):  # it is gone, or may not be read
+        if is_dir:
+            return _build_item(path) or _cached_item(path) or _set_item(path)
+        if is_file:
+            return _lock_item(path) or _bad_item(path) or _part_item(path) or _raw_item(path)
+    return None
 
 
 def _measure(paths: Iterable[Path], not_read: Iterable[str] = ()) -> tuple[int, float]:
@@ -237,7 +236,7 @@ def _set_item(path: Path) -> Item | None:
 
 
 def _remains_item(path: Path) -> Item | None:
-    """Describe what is left of a record set whose deletion was interrupted: its files without the manifest."""
+    """Describe a record set whose deletion was interrupted: files without a manifest."""
     names = os.listdir(path)
     if not path.name.endswith(ENDING) or not all(map(_IN_SET.fullmatch, names)):
         return None
@@ -328,7 +327,7 @@ def _why_needed(path: Path, entry: Entry, file: FileFacts) -> str:
 
 
 def _known(path: Path) -> tuple[Entry, FileFacts] | None:
-    """Find the dataset that has a raw file of this name in such a folder."""
+    """Find the dataset that has a raw file of this name in a folder of this name."""
     for entry, file in _raw_files().get(path.name, ()):
         parts = Path(entry.folder).parts
         if not parts or path.parent.parts[-len(parts) :] == parts:
@@ -363,7 +362,7 @@ def _why_kept(reader: RecordReader) -> str:
 
 
 def why_not_downloaded(dataset: str, part: str, root: Path) -> str:
-    """Say which raw file of a dataset's part is neither in a root nor can be downloaded by anybody; "" if none."""
+    """Say which raw file of a dataset's part is missing in a root and has no free download; "" if none."""
     entry = catalogue.entry(dataset)
     for file in entry.files:
         if part not in file.parts or file.optional or (root / entry.folder / file.name).is_file():

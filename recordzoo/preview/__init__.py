@@ -1,1 +1,1 @@
-"""Looking at a record set: which images, small pictures of them on a sheet or a page, and statistics; no torch."""
+"""Views of a record set: images on a sheet, a page or in a notebook, and statistics; no torch."""

@@ -13,7 +13,7 @@ from recordzoo.recipes.images import quiet
 from recordzoo.records.reader import RecordReader
 
 AT_MOST = 20_000
-"""So many images are decoded in the search unless all shall be."""
+"""Images that are decoded by default."""
 
 _CHUNK = 256
 _THREADS = 4  # Pillow decodes without Python's lock
@@ -67,7 +67,7 @@ def _named(reader: RecordReader, found: NDArray[np.int64]) -> Iterator[int]:
 
 
 def _small_ones(reader: RecordReader, field: str, positions: Sequence[int]) -> Iterator[Thumbnail]:
-    """Make thumbnails in threads, in order, a few ahead of who takes them."""
+    """Make thumbnails in threads, in order, a few in advance."""
 
     def make(position: int) -> Thumbnail:
         return make_thumbnail(reader, field, position, _SMALL, enlarge=False)

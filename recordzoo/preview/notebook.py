@@ -22,7 +22,7 @@ from recordzoo.records.manifest import ORIGINAL, ArraySpec
 from recordzoo.records.reader import RecordReader
 
 NUMBER = 12
-"""At most so many images are shown."""
+"""Maximum number of images."""
 
 _BOX = (112, 112)
 _MOST_PIXELS = 16_000_000  # decoding a larger PNG would take a second

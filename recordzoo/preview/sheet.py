@@ -51,7 +51,7 @@ def draw_sheet(
 
 
 def columns_for(count: int) -> int:
-    """Choose the number of columns for so many images, so that the last row is as full as can be."""
+    """Choose the number of columns that fills the last row best."""
     if count <= 4:
         return max(1, count)
     ideal = min(MAX_COLUMNS, math.ceil(math.sqrt(count * 1.4)))

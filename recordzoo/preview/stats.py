@@ -119,7 +119,7 @@ def find_variants(reader: RecordReader) -> list[VariantStats]:
 def _is_same_dataset(one: Manifest, other: Manifest) -> bool:
     if (one.kind, one.dataset, one.part) != (other.kind, other.dataset, other.part):
         return False
-    # People's own trees have one name; the names of the records tell them apart.
+    # users' trees have one dataset name; the names of their records differ
     return one.kind is SetKind.ZOO or one.arrays["names"].hash == other.arrays["names"].hash
 
 

@@ -1,0 +1,122 @@
+"""Mistakes on the command line: each is answered with an exit code and one line, before anything is done."""
+
+import shlex
+
+import pytest
+from PIL import Image
+
+from tests.fakes import folder
+from tests.faults import fault
+from tests.running import run
+
+THERE = "s3://bucket/data/a.records"
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    """A directory with a prepared tree, an unprepared one, images without classes, and damaged files."""
+    here = tmp_path_factory.mktemp("mistakes")
+    folder.write_tree(here / "photos")
+    assert run("prepare", "photos", cwd=here).returncode == 0
+    folder.write_tree(here / "raw")
+    for name in ("empty", "odd.records", ".hidden", "cub2000", "damaged", "classes/cat", "flat"):
+        (here / name).mkdir(parents=True)
+    (here / "classes" / "cat" / "notes.txt").touch()
+    (here / "files.jpg").touch()
+    (here / "damaged" / "CUB_200_2011.tgz").write_bytes(b"this is not an archive" * 100)
+    (here / "own.py").touch()
+    for number in range(2):
+        Image.new("RGB", (8, 6)).save(here / "flat" / f"{number}.png")
+    return here
+
+
+MISTAKES = [
+    *((name, 2, "Missing argument '") for name in ("info", "prepare", "verify", "show", "bench", "push", "pull")),
+    ("nonsense", 2, "No such command 'nonsense'."),
+    ("prepare cub200 --bogus", 2, "No such option: --bogus."),
+    ("prepare cub200 --workers 0", 2, "--workers"),
+    ("prepare cub200 --split tset", 2, "has no split 'tset'"),
+    ("prepare imagenet.val --split train", 2, "imagenet.val has no split 'train'; it has val."),
+    ("prepare imagenet --output x", 2, "--output names one record set, but 2 are asked for"),
+    # names and paths
+    ("prepare cub20", 2, "Did you mean cub200?"),
+    ("info cub20", 2, "Did you mean cub200?"),  # before a path, such as cub2000
+    *((f"{name} photoss", 2, "Did you mean ./photos?") for name in ("prepare", "info", "show", "bench", "verify")),
+    ("prepare photoss", 2, "There is no dataset and no path 'photoss'."),
+    ("prepare photoss", 2, "recordzoo list shows the datasets"),
+    *((f"{name} ./photoss", 3, "./photoss does not exist") for name in ("prepare", "info", "show", "bench", "verify")),
+    ("prepare file", 2, "There is no dataset and no path 'file'. recordzoo list shows"),  # no hidden file, no picture
+    ("prepare none/", 3, "does not exist"),
+    ("verify none.records", 3, "There is no record set at none.records: it does not exist."),
+    ("show empty", 3, "Run: recordzoo prepare empty"),
+    ("bench ./raw", 3, "Run: recordzoo prepare ./raw"),
+    ("bench odd.records", 5, "odd.records"),
+    ("cache ls --root nowhere", 3, "--root nowhere is not there."),
+    ("doctor --root nowhere", 3, "--root nowhere is not there."),
+    # options that would be ignored
+    ("prepare raw --root elsewhere", 2, "--root elsewhere is for datasets, and raw is a directory of images"),
+    ("prepare raw --root elsewhere", 2, "--output elsewhere/raw.records"),
+    ("prepare raw --mirror https://example.org", 2, "--mirror is for datasets, and raw is a directory"),
+    *(
+        (f"prepare raw {option}", 2, f"{option} is for datasets, and raw is a directory")
+        for option in ("--accept-terms", "--discard-raw", "--no-check-hash")
+    ),
+    ("prepare cub200 --from flat", 2, "(--from) is for "),
+    ("prepare cub200 --from classes", 2, "(--from) is for "),
+    ("prepare cub200 --allow-empty", 2, "(--allow-empty) is for "),
+    ("list --root .", 2, "needs --prepared"),
+    # values
+    ("list --obtained never", 2, "download, terms, partly, by-hand"),
+    ("list --checked list", 2, "--checked 'list' is none of bytes, lists, layout. Did you mean lists?"),
+    ("list --max-size big", 2, "--max-size 'big' is no size"),
+    ("show photos --order biggest", 2, "Valid values are class, random, largest, smallest, broken"),
+    ("show photos --number 1001", 2, "at most 1,000"),
+    ("show photos --number 5001 --html", 2, "at most 5,000"),
+    ("show photos --number 0", 2, "--number"),
+    ("show photos --output sheet.jpg", 2, "A sheet is a .png, a page a .html"),
+    ("show photos --split tset", 2, "no split 'tset'"),
+    ("show photos --class penguin", 2, "no class 'penguin'"),
+    ("bench photos --output chart.jpg", 2, "--output chart.jpg does not end with .png"),
+    ("bench photos --transform own.py:squash", 2, "--transform own.py:squash: there is no 'squash' in own.py."),
+    *(
+        (f"cache prune --older-than={age}", 2, "give a number with h (hours), d (days) or w (weeks)")
+        for age in ("30", "d", "-1d", "'30 years'", "")
+    ),
+    # raw data
+    ("prepare empty/", 3, "empty has no class folders, no images, and no files of a known format."),
+    ("prepare classes --from classes", 3, "Found no valid file for the classes cat"),
+    ("prepare classes --allow-empty", 3, "There are no images in classes"),
+    ("prepare classes --from flat", 3, "There are no images in classes"),
+    ("prepare flat", 3, "2 images lie there without class folders."),
+    ("prepare flat", 3, "list (.csv, .txt)"),
+    ("prepare cub200 --root damaged --no-check-hash", 5, "CUB_200_2011.tgz"),
+    # URLs
+    (f"bench {THERE}", 2, f"bench needs a record set on this machine. Run: recordzoo pull {THERE}"),
+    (f"verify {THERE} --repair", 2, f"--repair needs a record set on this machine. Run: recordzoo pull {THERE}"),
+    (f"push {THERE} s3://b/c", 2, "push needs a record set on this machine."),
+    (f"pull {THERE} {THERE}", 2, f"{THERE} is a URL. A record set is pulled into a directory."),
+    ("pull photos", 2, "'photos' is no URL"),
+    ("push photos there", 2, "'there' is no URL"),
+    (f"prepare {THERE}", 2, f"{THERE} is a URL; raw data and the record sets made from it are on this machine."),
+    (f"prepare mnist --root {THERE}", 2, "--root is a URL, and must be on this machine."),
+    (f"prepare mnist --output {THERE}", 2, "--output is a URL"),
+    ("info s3://", 2, "s3:// names no bucket"),
+]
+
+
+@fault(
+    "U9",
+    "options contradict each other, or name something that is not there",
+    "one line that says so, before anything is done; exit code 2",
+)
+@fault("U1", "a dataset's name is mistyped", "which was meant, and which there are; exit code 2")
+@pytest.mark.parametrize(("words", "code", "said"), MISTAKES)
+def test_a_mistake_is_answered_with_one_line(words, code, said, here):
+    before = sorted(path.name for path in here.iterdir())
+    result = run(*shlex.split(words), cwd=here)
+    assert (result.returncode, result.stdout) == (code, ""), result.stderr
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert said in line
+    if code == 2:
+        assert result.stderr == f"{line}\n"
+    assert sorted(path.name for path in here.iterdir()) == before
