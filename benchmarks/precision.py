@@ -12,7 +12,7 @@ from torchvision import transforms as T
 from benchmarks.common import Line, arguments, fresh_folder, photographs
 from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.images.frames import open_encoded
-from recordzoo.loader.generators import uniforms
+from recordzoo.loader.pieces import uniforms
 from recordzoo.pixels.render import PRECISIONS, render
 from recordzoo.transforms.read import read_plan
 from recordzoo.transforms.steps import decide

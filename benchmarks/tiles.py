@@ -16,7 +16,7 @@ from torchvision import transforms as T
 
 from benchmarks.common import Line, arguments, interleaved, median, photographs, ratio
 from recordzoo.images.frames import Box, open_encoded
-from recordzoo.loader.generators import uniforms
+from recordzoo.loader.pieces import uniforms
 from recordzoo.pixels.render import resample
 from recordzoo.transforms.read import read_plan
 from recordzoo.transforms.steps import Crop, decide

@@ -31,10 +31,10 @@ from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.errors import ImageError
 from recordzoo.images.decode import decode_rgb
 from recordzoo.images.frames import JpegFrame, open_encoded
-from recordzoo.loader.generators import uniforms
+from recordzoo.loader.choice import maker_of
 from recordzoo.loader.order import Wanted
+from recordzoo.loader.pieces import cut, uniforms
 from recordzoo.loader.source import BatchSource
-from recordzoo.loader.work import cut
 from recordzoo.recipes.jpeg import PLAIN
 from recordzoo.records.marks import marks_name
 from recordzoo.transforms.steps import Crop, decide
@@ -122,7 +122,7 @@ def _check_refused(
     """Make a piece of a batch of each that is no image, and of one that is: as a thread of a loader does."""
     loader = RecordLoader(dataset, 2, num_workers=3)
     source = BatchSource(dataset)
-    maker = loader._making().maker(source)
+    maker = maker_of(loader._batch_options())
 
     def work(number: int) -> None:
         pair = np.array([large[number % len(large)], number], np.int64)

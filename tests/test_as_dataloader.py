@@ -23,8 +23,8 @@ from torchvision import transforms as v1
 
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
 from recordzoo.errors import ArgumentError
-from recordzoo.loader.makers import RowMaker
-from recordzoo.loader.source import BatchSource
+from recordzoo.loader.choice import maker_of
+from recordzoo.loader.rows import RowMaker
 from recordzoo.sampling.schemes import Draws
 from tests.batching import FIXED, RANDOM, UINT8, assert_same
 
@@ -303,7 +303,7 @@ def test_all_integers_are_indices_of_records(dataset: ImageFolderRecord, right: 
 
 def test_default_collate_is_the_default(dataset: ImageFolderRecord) -> None:
     loader = RecordLoader(dataset, 8, collate_fn=default_collate)
-    assert type(loader._making().maker(BatchSource(dataset))) is RowMaker
+    assert type(maker_of(loader._batch_options())) is RowMaker
     assert_same(list(loader), list(RecordLoader(dataset, 8)))
 
 

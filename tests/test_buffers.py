@@ -11,9 +11,8 @@ import torch
 
 from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.errors import ImageError
-from recordzoo.loader.buffers import Buffers
-from recordzoo.loader.makers import RowMaker
-from recordzoo.loader.source import BatchSource
+from recordzoo.loader.choice import maker_of
+from recordzoo.loader.rows import Buffers, RowMaker
 from tests.batching import FIXED, RANDOM, UINT8, assert_same, image_file
 from tests.fakes.folder import bad_image, write_tree
 
@@ -109,7 +108,7 @@ def test_memory_may_come_back_in_any_thread() -> None:
 
 def test_a_loader_takes_its_memory_again(dataset: Any) -> None:
     loader = RecordLoader(dataset, 2, num_workers=2, seed=1)
-    assert isinstance(loader._making().maker(BatchSource(dataset)), RowMaker)
+    assert isinstance(maker_of(loader._batch_options()), RowMaker)
     addresses = {images.data_ptr() for images, _ in loader}
     assert len(addresses) <= 5 < len(loader)  # one at the user, one that is dropped, three in the making
 

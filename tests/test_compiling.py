@@ -13,7 +13,7 @@ import torch
 from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.base import settings
 from recordzoo.errors import ArgumentError
-from recordzoo.loader import writer
+from recordzoo.loader import rows
 from recordzoo.pixels import compiling
 from recordzoo.pixels.spare import Spare, Stamps, only_one
 from tests import warm
@@ -222,9 +222,9 @@ def test_the_choice_is_made_again_when_the_code_is_there(tree: Path, monkeypatch
 @needs_numba
 def test_an_epoch_switches_between_two_batches(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = [False]
-    monkeypatch.setattr(writer, "compiled_code", lambda **_: None)
+    monkeypatch.setattr(rows, "compiled_code", lambda **_: None)
     now = compiling.compiled_now
-    monkeypatch.setattr(writer, "compiled_now", lambda changes: now(changes=changes) if there[0] else None)
+    monkeypatch.setattr(rows, "compiled_now", lambda changes: now(changes=changes) if there[0] else None)
     dataset = ImageFolderRecord(tree, JITTER)
     batches = iter(RecordLoader(dataset, 2, num_workers=1, prefetch_factor=1, seed=3))
     made = [next(batches)]

@@ -18,9 +18,9 @@ from torchvision.transforms import InterpolationMode, v2
 
 from recordzoo.images.decode import decode_rgb
 from recordzoo.images.frames import Frame, JpegFrame, open_encoded, open_raw
-from recordzoo.loader.generators import uniforms
+from recordzoo.loader.pieces import uniforms
+from recordzoo.loader.rows import with_values
 from recordzoo.loader.samples import _frame
-from recordzoo.loader.writer import with_values
 from recordzoo.pixels import render as rendering
 from recordzoo.pixels.compiling import compiled_code
 from recordzoo.pixels.render import Precision, render, to_picture

@@ -26,7 +26,7 @@ from recordzoo.pixels import render as rendering
 from recordzoo.pixels.compiled import Compiled
 from recordzoo.pixels.render import render
 from recordzoo.pixels.rows import RowRenderer
-from recordzoo.transforms.pointwise import Pointwise
+from recordzoo.transforms.plan import Pointwise
 from recordzoo.transforms.read import read_plan
 from recordzoo.transforms.steps import Action, Crop, Flip, Resize, decide
 from tests import extras, warm
@@ -418,7 +418,7 @@ def press():
 
 {when}
 from recordzoo.pixels.compiling import compiled_code
-from recordzoo.transforms.pointwise import Pointwise
+from recordzoo.transforms.plan import Pointwise
 from recordzoo.pixels.rows import RowRenderer
 
 try:
@@ -482,7 +482,7 @@ MAKES_BATCHES = """
 import numpy as np
 import torch
 from recordzoo.pixels.compiling import compiled_code
-from recordzoo.transforms.pointwise import Pointwise
+from recordzoo.transforms.plan import Pointwise
 from recordzoo.pixels.rows import RowRenderer
 from recordzoo.images.frames import ArrayFrame
 

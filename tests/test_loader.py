@@ -41,8 +41,9 @@ from recordzoo import (
     convert,
 )
 from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError, SampleIndexError
+from recordzoo.loader.choice import maker_of
 from recordzoo.loader.leaf import JointLeaf
-from recordzoo.loader.makers import RowMaker
+from recordzoo.loader.rows import RowMaker
 from recordzoo.loader.samples import SampleMaker
 from recordzoo.loader.source import BatchSource
 from tests.batching import FIXED, JITTER, MEAN, RANDOM, STD, UINT8, assert_same, image_file
@@ -70,8 +71,8 @@ def compare(dataset: Any, **options: Any) -> list[Any]:
     return found
 
 
-def maker_of(loader: RecordLoader) -> type:
-    return type(loader._making().maker(BatchSource(loader.dataset)))
+def maker_type(loader: RecordLoader) -> type:
+    return type(maker_of(loader._batch_options()))
 
 
 # As DataLoader
@@ -83,7 +84,7 @@ def test_batches(tree: Path, transform: Any, options: dict[str, Any]) -> None:
     dataset = ImageFolderRecord(tree, transform=transform)
     for num_workers in (1, 3):
         loader = RecordLoader(dataset, num_workers=num_workers, **options)
-        assert maker_of(loader) is RowMaker
+        assert maker_type(loader) is RowMaker
         assert len(loader) == len(DataLoader(dataset, **options))
         batches = compare(dataset, num_workers=num_workers, **options)
         assert len(batches) == len(loader)
@@ -111,7 +112,7 @@ def test_samples(tree: Path, name: str) -> None:
     for num_workers in (1, 3):
         options = {"batch_size": 1 if collate is None and name.startswith("of all") else 6, "collate_fn": collate}
         loader = RecordLoader(dataset, num_workers=num_workers, **options)
-        assert maker_of(loader) is SampleMaker
+        assert maker_type(loader) is SampleMaker
         found = [list(each) for each in loader]
         right = [list(each) for each in DataLoader(dataset, **options)]
         assert_same(found, right)
@@ -267,7 +268,7 @@ def test_subsets_and_concatenations(tree: Path) -> None:
         loader = RecordLoader(dataset, batch_size=3, num_workers=2)
         if len(dataset):
             assert BatchSource(dataset).leaves
-            assert maker_of(loader) is RowMaker
+            assert maker_type(loader) is RowMaker
         compare(dataset, batch_size=3)
 
 

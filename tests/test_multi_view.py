@@ -13,10 +13,9 @@ from recordzoo import ImageFolderRecord, MultiView, RecordLoader
 from recordzoo.errors import ArgumentError
 from recordzoo.images.decode import decode_rgb
 from recordzoo.images.frames import JpegFrame, open_raw
-from recordzoo.loader.generators import uniforms
-from recordzoo.loader.makers import RowMaker
-from recordzoo.loader.source import BatchSource
-from recordzoo.loader.writer import with_values
+from recordzoo.loader.choice import maker_of
+from recordzoo.loader.pieces import uniforms
+from recordzoo.loader.rows import RowMaker, with_values
 from recordzoo.pixels.render import render
 from recordzoo.transforms.read import read_plan
 from recordzoo.transforms.steps import decide
@@ -53,7 +52,7 @@ def test_random_views_are_crops_of_the_whole_image(tree: Path) -> None:
     """Each is decided from numbers of its own; its pixels are those of its crop of the image, decoded as a whole."""
     dataset = ImageFolderRecord(tree, transform=MultiView([RANDOM, SMALL]))
     loader = RecordLoader(dataset, 41, seed=2)
-    assert isinstance(loader._making().maker(BatchSource(dataset)), RowMaker)
+    assert isinstance(maker_of(loader._batch_options()), RowMaker)
     (views, _) = next(iter(loader))
     plans = [read_plan(each) for each in (RANDOM, SMALL)]
     draws = uniforms(2, 0, np.arange(41), sum(plan.num_draws for plan in plans))

@@ -17,7 +17,7 @@ from torchvision import transforms as v1
 from torchvision.transforms import InterpolationMode, autoaugment, v2
 
 from recordzoo.images.frames import ArrayFrame, open_encoded
-from recordzoo.loader.generators import uniforms
+from recordzoo.loader.pieces import uniforms
 from recordzoo.pixels.compiled import BYTES, Compiled
 from recordzoo.pixels.compiling import compiled_code
 from recordzoo.pixels.render import erase_, render

@@ -1,4 +1,4 @@
-"""Choose threads or worker processes; measure a few samples in doubt."""
+"""Choose how batches are made, as rows or as samples; and by threads or worker processes: in doubt, measure."""
 
 import functools
 import multiprocessing
@@ -13,14 +13,13 @@ from typing import Any, Literal
 import numpy as np
 
 from recordzoo.errors import ArgumentError
-from recordzoo.loader.generators import restored
 from recordzoo.loader.leaf import ImageLeaf, JointLeaf
-from recordzoo.loader.makers import Maker
-from recordzoo.loader.making import Making
+from recordzoo.loader.maker import BatchOptions, Maker
 from recordzoo.loader.order import Wanted
-from recordzoo.loader.samples import SampleMaker
+from recordzoo.loader.pieces import cut, restored
+from recordzoo.loader.rows import Buffers, RowMaker
+from recordzoo.loader.samples import JointMaker, SampleMaker
 from recordzoo.loader.source import BatchSource
-from recordzoo.loader.work import cut
 from recordzoo.system.processes import are_forked, cores
 
 Workers = Literal["threads", "processes"]
@@ -35,6 +34,39 @@ _BUDGET_S = 0.5
 _SLOWER = 1.25
 """Processes are chosen if parallel threads take this many times as long as one thread. Below it, sending batches
 between processes costs more."""
+
+
+def maker_of(options: BatchOptions, kept: list[Buffers] | None = None) -> Maker:
+    """Return the maker of the batches of a dataset.
+
+    Args:
+        options: The dataset, and how batches are made of it.
+        kept: Memory of batches of an earlier epoch.
+    """
+    source = BatchSource(options.dataset)
+    if _are_rows(options, source):
+        return RowMaker(options, source, kept)
+    is_joint = any(isinstance(leaf, JointLeaf) for leaf in source.leaves)
+    return (JointMaker if is_joint else SampleMaker)(options, source)
+
+
+def _are_rows(options: BatchOptions, source: BatchSource) -> bool:
+    """Whether images can be made directly into the batch: all fused, one size and dtype, collated by torch."""
+    leaves = [leaf for leaf in source.leaves if isinstance(leaf, ImageLeaf)]
+    if not leaves or len(leaves) < len(source.leaves):
+        return False
+    views = [leaf.views for leaf in leaves]
+    kinds = {
+        (each.is_list, *((plan.size, plan.pointwise.operations, plan.erases) for plan in each.plans)) for each in views
+    }
+    is_random = options.deterministic and any(leaf.target_transform is not None for leaf in leaves)
+    return (
+        not is_random
+        and options.stacks
+        and len(kinds) == 1
+        and all(each.is_whole for each in views)
+        and all(plan.size is not None for plan in views[0].plans)
+    )
 
 
 @dataclass(frozen=True)
@@ -52,14 +84,11 @@ class Choice:
     is_measured: bool = False
 
 
-def choose(
-    maker: Maker, source: BatchSource, length: int | None, num_workers: int, workplace: Any, context: Any
-) -> Choice:
+def choose(maker: Maker, length: int | None, num_workers: int, workplace: Any, context: Any) -> Choice:
     """Choose threads or processes; if both are possible, measure.
 
     Args:
         maker: Makes batches.
-        source: The dataset, as the loader reads it.
         length: Number of samples; None if unknown.
         num_workers: Number of threads or processes.
         workplace: The object to pickle for processes that are not forked.
@@ -73,11 +102,12 @@ def choose(
         return Choice("threads", f"the dataset cannot be sent to another process ({problem})")
     if not length:
         return Choice("processes", "what is not fused may hold the GIL", is_measured=True)
-    return measured(maker, source, length, min(num_workers, cores()))
+    return measured(maker, length, min(num_workers, cores()))
 
 
-def seeded_code(making: Making, source: BatchSource) -> list[str]:
+def seeded_code(maker: Maker) -> list[str]:
     """List the user's code that needs seeded generators with `deterministic`, except code on a device."""
+    options, source = maker.options, maker.source
     found = [] if source.leaves else [source.kind]
     for leaf in source.leaves:
         if isinstance(leaf, JointLeaf):
@@ -87,10 +117,10 @@ def seeded_code(making: Making, source: BatchSource) -> list[str]:
         found += [" ".join(repr(transform).split()) for plan in leaf.views.plans for transform in plan.rest]
         if isinstance(leaf, ImageLeaf) and leaf.target_transform is not None:
             found.append(f"target_transform {leaf.target_transform!r}")
-    if not making.collates_by_default:
-        found.append(f"collate_fn {making.collate!r}")
-    if making.batch_transform is not None and making.device.type == "cpu":
-        found.append(f"batch_transform {making.batch_transform!r}")
+    if not options.collates_by_default:
+        found.append(f"collate_fn {options.collate!r}")
+    if options.batch_transform is not None and options.device.type == "cpu":
+        found.append(f"batch_transform {options.batch_transform!r}")
     return found
 
 
@@ -126,7 +156,7 @@ def is_other(known: list[Any], now: list[Any]) -> bool:
     return len(known) != len(now) or any(one is not other for one, other in zip(known, now, strict=True))
 
 
-def measured(maker: SampleMaker, source: BatchSource, length: int, num_threads: int) -> Choice:
+def measured(maker: SampleMaker, length: int, num_threads: int) -> Choice:
     """Time the first samples of a dataset with threads, and choose the faster kind of workers.
 
     The generators are restored afterwards in the user's thread, which waits. The first samples are used, because
@@ -135,21 +165,23 @@ def measured(maker: SampleMaker, source: BatchSource, length: int, num_threads: 
     num_threads = min(max(2, num_threads), _MOST_THREADS)
     try:
         with restored():
-            if problem := _pickling_problem(_batch(maker, source, [0])):
+            if problem := _pickling_problem(_batch(maker, [0])):
                 return Choice("threads", f"a batch cannot be sent from another process ({problem})")
             start = time.perf_counter()
-            _batch(maker, source, [0])
+            _batch(maker, [0])
             a_sample_s = time.perf_counter() - start
             affordable = int(_BUDGET_S / (1 + num_threads) / max(a_sample_s, 1e-9))
             probes = list(range(max(1, min(_PROBES, length, affordable))))
-            _batch(maker, source, probes)  # values at a URL are fetched once, not by each thread
+            _batch(maker, probes)  # values at a URL are fetched once, not by each thread
             first = max(1, len(probes) // num_threads)
             calls = (_CALLS - 2 - len(probes) - first * num_threads) // (1 + num_threads)
             numbers = [number % len(probes) for number in range(max(1, min(calls, affordable)))]
-            work, warm_up = (functools.partial(_batch, maker, source, some) for some in (numbers, numbers[:first]))
+            work, warm_up = (functools.partial(_batch, maker, some) for some in (numbers, numbers[:first]))
             slower = slowdown(work, num_threads, warm_up)
     except KeyError:
-        return Choice("processes", f"not measured: the samples of {source.kind} do not have the numbers 0, 1, 2, ...")
+        return Choice(
+            "processes", f"not measured: the samples of {maker.source.kind} do not have the numbers 0, 1, 2, ..."
+        )
     except Exception as err:  # noqa: BLE001 - it is raised again where the user comes to it
         return Choice("processes", f"what is not fused fails: {type(err).__name__}: {err}")
     waiting = "they wait for the GIL" if slower > _SLOWER else "the GIL is mostly free"
@@ -158,12 +190,12 @@ def measured(maker: SampleMaker, source: BatchSource, length: int, num_threads: 
 
 
 # Any: a batch is what the collate function makes.
-def _batch(maker: Maker, source: BatchSource, numbers: list[int]) -> Any:
+def _batch(maker: Maker, numbers: list[int]) -> Any:
     """Make a batch of these samples."""
     indices = np.array(numbers)
-    (piece,) = cut(Wanted(indices, indices, lambda: None, indices, indices), source, 0, 0, len(indices))
+    (piece,) = cut(Wanted(indices, indices, lambda: None, indices, indices), maker.source, 0, 0, len(indices))
     memory = maker.memory(len(indices))
-    return maker.batch(memory, [maker.make(piece, memory)])
+    return maker.collated(memory, [maker.make(piece, memory)])
 
 
 def slowdown(work: Callable[[], object], num_threads: int = 2, warm_up: Callable[[], object] = bool) -> float:

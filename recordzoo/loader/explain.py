@@ -10,7 +10,7 @@ import PIL
 from recordzoo.images.frames import decoders
 from recordzoo.images.turbojpeg import how_to_install_library, library
 from recordzoo.loader.leaf import ImageLeaf, JointLeaf
-from recordzoo.loader.making import Making
+from recordzoo.loader.maker import Maker
 from recordzoo.loader.source import BatchSource
 from recordzoo.pixels.compiling import DISABLED, OFF, compiled_code, why_not_compiled
 from recordzoo.system.wheels import how_to_install, together
@@ -47,16 +47,17 @@ def sample_lines(dataset: object, source: BatchSource, precision: str) -> list[s
     return lines
 
 
-def batch_lines(making: Making, source: BatchSource) -> Iterator[str]:
+def batch_lines(maker: Maker) -> Iterator[str]:
     """Describe the other options of batches, one per line."""
-    if making.skips:
+    options, leaves = maker.options, maker.source.leaves
+    if options.skips:
         yield "on_error: samples that cannot be read or decoded are left out of their batches"
-    if not making.collates_by_default:
+    if not options.collates_by_default:
         yield "collate_fn: samples are made on their own, for it to put together"
-    if not source.leaves or not all(leaf.is_fused for leaf in source.leaves):
+    if not leaves or not all(leaf.is_fused for leaf in leaves):
         yield (
             "deterministic: what is not fused runs one sample at a time, with generators seeded for each"
-            if making.deterministic
+            if options.deterministic
             else "what is not fused draws random numbers from the generators of its process: reproducible with "
             "num_workers=1, or deterministic=True"
         )

@@ -9,21 +9,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
+from typing_extensions import override
 
 from recordzoo.errors import ForkError
-from recordzoo.loader.makers import Maker
-from recordzoo.loader.making import Making
+from recordzoo.loader.maker import Maker
 from recordzoo.loader.order import Drawing, EpochBatches, Wanted
-from recordzoo.loader.source import BatchSource
-from recordzoo.loader.work import batch_seed, cut
+from recordzoo.loader.pieces import batch_seed, cut
 from recordzoo.sampling.storage import forget, hint
 
 _PIECES_PER_THREAD = 2
 """Two pieces a thread: all threads finish a batch at about the same time, and stop soon. More pieces would wait for the
 GIL more often."""
+
+# Any, here and below: a batch is what the collate function makes.
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,6 @@ class _Pending:
         finish: Builds the batch from the results of the pieces.
     """
 
-    # Any, here and below: a batch is what the collate function makes.
     def __init__(self, wanted: Wanted, num_pieces: int, finish: Callable[[list[Any]], Any]) -> None:
         self.wanted, self.batch = wanted, Future[Any]()
         self._parts: list[Any] = [None] * num_pieces
@@ -88,54 +88,12 @@ class _Failure:
     error: BaseException
 
 
-class Batches(Protocol):
-    """The batches of a running epoch."""
-
-    def __next__(self) -> Any:  # Any: a batch is what the collate function makes
-        """Return the next batch."""
-
-    def close(self) -> None:
-        """End the work; there are no more batches."""
-
-
-class Unbegun(Iterator[Any]):
-    """The batches of an epoch that begins with the first `next`.
-
-    Lightning calls `iter` before `set_epoch`, so `iter` must not read or decide anything.
-
-    Args:
-        begin: Begins the epoch.
-    """
-
-    def __init__(self, begin: Callable[[], Batches]) -> None:
-        self._begin: Callable[[], Batches] | None = begin
-        self._batches: Batches | None = None
-
-    def __iter__(self) -> "Unbegun":
-        return self
-
-    # Any: as above.
-    def __next__(self) -> Any:
-        if self._batches is None:
-            if self._begin is None:
-                raise StopIteration
-            self._batches = self._begin()
-        return next(self._batches)
-
-    def close(self) -> None:
-        """End the work; there are no more batches."""
-        self._begin = None
-        if self._batches is not None:
-            self._batches.close()
-
-
 class BatchIterator(Iterator[Any], ABC):
-    """The batches of an epoch in host memory, for the user or for `OnDevice`."""
+    """The batches of an epoch."""
 
     def __iter__(self) -> "BatchIterator":
         return self
 
-    # Any, here and below: as above.
     def __next__(self) -> Any:
         batch, wanted = self.take()
         wanted.mark()
@@ -158,6 +116,36 @@ class BatchIterator(Iterator[Any], ABC):
     @abstractmethod
     def close(self) -> None:
         """End the work; there are no more batches."""
+
+
+class Unbegun(Iterator[Any]):
+    """The batches of an epoch that begins with the first `next`.
+
+    Lightning calls `iter` before `set_epoch`, so `iter` must not read or decide anything.
+
+    Args:
+        begin: Begins the epoch.
+    """
+
+    def __init__(self, begin: Callable[[], BatchIterator]) -> None:
+        self._begin: Callable[[], BatchIterator] | None = begin
+        self._batches: BatchIterator | None = None
+
+    def __iter__(self) -> "Unbegun":
+        return self
+
+    def __next__(self) -> Any:
+        if self._batches is None:
+            if self._begin is None:
+                raise StopIteration
+            self._batches = self._begin()
+        return next(self._batches)
+
+    def close(self) -> None:
+        """End the work; there are no more batches."""
+        self._begin = None
+        if self._batches is not None:
+            self._batches.close()
 
 
 def late(timeout_s: float) -> TimeoutError:
@@ -197,24 +185,23 @@ class Iteration(BatchIterator):
     The threads refer to pieces and maker, never to this object: otherwise it would never be garbage-collected.
     """
 
-    def __init__(self, making: Making, source: BatchSource, maker: Maker, order: EpochBatches, pace: Pace) -> None:
-        self._making, self._source, self._maker = making, source, maker
-        self._order, self._pace = order, pace
+    def __init__(self, maker: Maker, order: EpochBatches, pace: Pace) -> None:
+        self._maker, self._order, self._pace = maker, order, pace
         self._pending: collections.deque[_Pending] = collections.deque()
         num_threads, self._num_pieces = pace.num_threads, _PIECES_PER_THREAD * pace.num_threads
-        if source.is_small:  # several threads would wait for each other
+        if maker.source.is_small:  # several threads would wait for each other
             num_threads = self._num_pieces = 1
         self._pool = pool = _threads(num_threads)
         self._home = Home()
 
         def announce(wanted: Wanted) -> None:
-            pool.submit(hint, making.dataset, wanted.upcoming)
+            pool.submit(hint, maker.options.dataset, wanted.upcoming)
 
         self._drawing = Drawing(order.batches, pace.hinted, announce)
         self._forgotten = weakref.finalize(self, self._pool.shutdown, wait=False, cancel_futures=True)
 
+    @override
     def take(self) -> tuple[Any, Wanted]:
-        """See `BatchIterator`."""
         self._home.check()
         try:
             self._work_ahead()
@@ -226,7 +213,7 @@ class Iteration(BatchIterator):
                 raise late(timeout_s)
             batch = pending.batch.result()
             if len(pending.wanted.finished):
-                self._pool.submit(forget, self._making.dataset, pending.wanted.finished)
+                self._pool.submit(forget, self._maker.options.dataset, pending.wanted.finished)
             return batch, pending.wanted
         except TimeoutError:
             self._end(wait=False)
@@ -235,8 +222,8 @@ class Iteration(BatchIterator):
             self.close()
             raise
 
+    @override
     def is_ready(self) -> bool:
-        """See `BatchIterator`."""
         return bool(self._pending) and self._pending[0].batch.done()
 
     def close(self) -> None:
@@ -258,12 +245,12 @@ class Iteration(BatchIterator):
 
     def _begin(self, wanted: Wanted) -> _Pending:
         size = -(-len(wanted.keys) // self._num_pieces)
-        pieces = cut(wanted, self._source, self._order.seed, self._order.epoch, size)
-        making, maker, seed = self._making, self._maker, batch_seed(self._order, wanted)
+        maker, seed = self._maker, batch_seed(self._order, wanted)
+        pieces = cut(wanted, maker.source, self._order.seed, self._order.epoch, size)
         memory = maker.memory(len(wanted.keys))
 
-        def finish(parts: list[Any]) -> Any:  # Any: as above
-            return making.made_here(functools.partial(maker.batch, memory, parts), seed)
+        def finish(parts: list[Any]) -> Any:
+            return maker.batch(memory, parts, seed)
 
         pending = _Pending(wanted, len(pieces), finish)
         for number, piece in enumerate(pieces):

@@ -20,19 +20,17 @@ from recordzoo.loader.arguments import (
     checked_device,
     default_threads,
 )
-from recordzoo.loader.buffers import Buffers
-from recordzoo.loader.choice import Choice, choose, choose_seeded, is_other, seeded_code
-from recordzoo.loader.device import OnDevice
+from recordzoo.loader.choice import Choice, choose, choose_seeded, is_other, maker_of, seeded_code
+from recordzoo.loader.delivery import Counting, OnDevice
 from recordzoo.loader.explain import batch_lines, sample_lines, warn
 from recordzoo.loader.iterated import IteratedOrders
 from recordzoo.loader.iteration import BatchIterator, Iteration, Pace, Unbegun
-from recordzoo.loader.makers import Maker, RowMaker
-from recordzoo.loader.making import Making
+from recordzoo.loader.maker import BatchOptions, Maker
 from recordzoo.loader.order import EpochBatches, Orders, SampledOrders, Wanted
+from recordzoo.loader.pieces import batch_seed
 from recordzoo.loader.processes import ProcessIteration, Tasks, WorkerInit, Workers, Workplace, as_made
-from recordzoo.loader.skipping import Counting
+from recordzoo.loader.rows import Buffers, RowMaker
 from recordzoo.loader.source import BatchSource
-from recordzoo.loader.work import batch_seed
 from recordzoo.pixels.compiling import compiled_code
 from recordzoo.pixels.render import PRECISIONS, Precision
 from recordzoo.sampling.ahead import keeping_values
@@ -272,46 +270,46 @@ class RecordLoader(DataLoader[Any]):
         """
         return Unbegun(self._begin)
 
-    def _begin(self) -> BatchIterator | OnDevice:
-        source, making = BatchSource(self.dataset), self._making()
-        if making.skips and not source.leaves:
+    def _begin(self) -> BatchIterator:
+        maker = maker_of(self._batch_options(), self._kept)
+        source = maker.source
+        if self.on_error == "skip" and not source.leaves:
             raise ArgumentError(
                 f"on_error='skip' is for samples that the loader reads itself, and {source.problem}. Leave it out."
             )
         warn(source)
-        maker = making.maker(source, self._kept)
         if isinstance(maker, RowMaker):
             self._kept = maker.buffers if self.persistent_workers else None
-        choice = self._chosen(making, source, maker)
+        choice = self._chosen(maker)
         order = self._orders.begin()
         if choice.workers == "processes":
-            iteration: BatchIterator = self._in_processes(making, source, maker, order)
+            iteration: BatchIterator = self._in_processes(maker, order)
         else:
             self._processes = None
             # Single samples: as many ahead as with worker processes, or most threads would wait.
             ahead = (self.prefetch_factor or 0) * (1 if self.batch_sampler is not None else self.num_workers)
             pace = Pace(self.num_workers, ahead, _HINTED, self.timeout or None)
-            iteration = Iteration(making, source, maker, order, pace)
+            iteration = Iteration(maker, order, pace)
         if self.on_error == "skip":
             iteration = Counting(iteration, self._count_skipped)
         if self.device.type == "cpu":
             return iteration
 
         def arrived(batch: Any, wanted: Wanted) -> Any:
-            return making.transformed(maker.arrived(batch), batch_seed(order, wanted))
+            return maker.arrived(batch, batch_seed(order, wanted))
 
         return OnDevice(iteration, self.device, arrived)
 
     def _count_skipped(self, number: int) -> None:
         self._num_skipped += number
 
-    def _in_processes(self, making: Making, source: BatchSource, maker: Maker, order: EpochBatches) -> ProcessIteration:
-        key = [*self._key(source), self.batch_transform]
+    def _in_processes(self, maker: Maker, order: EpochBatches) -> ProcessIteration:
+        key = [*self._key(maker.source), self.batch_transform]
         kept = self._processes if self.persistent_workers else None
         if kept is None or kept[0].is_broken or is_other(kept[2], key):
-            tasks, init = Tasks(self.dataset, source, self.num_workers, _HINTED), self._worker_init_fn
+            tasks, init = Tasks(self.dataset, maker.source, self.num_workers, _HINTED), self._worker_init_fn
             loader = Workers(
-                Workplace(making, maker),  # type: ignore[arg-type]  # it has __getitems__, which is used
+                Workplace(maker),  # type: ignore[arg-type]  # it has __getitems__, which is used
                 batch_sampler=tasks,  # type: ignore[arg-type]  # of tasks, not of indices
                 num_workers=self.num_workers,
                 collate_fn=as_made,
@@ -363,11 +361,10 @@ class RecordLoader(DataLoader[Any]):
 
         If a transform is not fused, a few samples are made to measure whether threads or processes are faster.
         """
-        source, making = BatchSource(self.dataset), self._making()
-        maker = making.maker(source)
-        lines = [repr(self), *sample_lines(self.dataset, source, self.precision), *batch_lines(making, source)]
+        maker = maker_of(self._batch_options())
+        lines = [repr(self), *sample_lines(self.dataset, maker.source, self.precision), *batch_lines(maker)]
         try:
-            choice = self._chosen(making, source, maker)
+            choice = self._chosen(maker)
             chosen = f"{choice.workers}: {choice.why}"
         except ArgumentError as err:
             chosen = str(err)
@@ -391,8 +388,8 @@ class RecordLoader(DataLoader[Any]):
     def _size_text(self) -> str:
         return f" of {len(self.dataset):,} samples" if hasattr(self.dataset, "__len__") else ""
 
-    def _making(self) -> Making:
-        return Making(
+    def _batch_options(self) -> BatchOptions:
+        return BatchOptions(
             self.dataset,
             self.precision,
             self.memory_format,
@@ -406,23 +403,23 @@ class RecordLoader(DataLoader[Any]):
             skips=self.on_error == "skip",
         )
 
-    def _chosen(self, making: Making, source: BatchSource, maker: Maker) -> Choice:
+    def _chosen(self, maker: Maker) -> Choice:
         """Return the choice of workers; measures once per transform, and again with compiled code.
 
         Raises:
             ArgumentError: `deterministic` needs processes, which are impossible here.
         """
-        compiled = compiled_code(waits=self.precision == "fast") if source.leaves else None
-        if self.deterministic and (code := seeded_code(making, source)):
-            return choose_seeded(code[0], self.workers, Workplace(making, maker), self.multiprocessing_context)
+        compiled = compiled_code(waits=self.precision == "fast") if maker.source.leaves else None
+        if self.deterministic and (code := seeded_code(maker)):
+            return choose_seeded(code[0], self.workers, Workplace(maker), self.multiprocessing_context)
         if self.workers != "auto":
             return Choice(self.workers, "as asked")
-        key = [*self._key(source), compiled]
+        key = [*self._key(maker.source), compiled]
         if self._choice is None or is_other(self._choice[0], key):
             length = len(self.dataset) if hasattr(self.dataset, "__len__") else None
-            workplace = Workplace(making, maker)
+            workplace = Workplace(maker)
             with keeping_values(self.dataset):
-                found = choose(maker, source, length, self.num_workers, workplace, self.multiprocessing_context)
+                found = choose(maker, length, self.num_workers, workplace, self.multiprocessing_context)
             if found.is_measured and self._worker_init_fn is not None:
                 found = Choice("processes", "worker_init_fn is for worker processes")
             self._choice = key, found

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, get_worker_info
 
 from recordzoo.errors import ArgumentError
+from recordzoo.loader.choice import maker_of
 from recordzoo.loader.iteration import BatchIterator, Home, late
-from recordzoo.loader.makers import Maker
-from recordzoo.loader.making import Making
+from recordzoo.loader.maker import Maker
 from recordzoo.loader.order import Drawing, EpochBatches, Wanted
+from recordzoo.loader.pieces import BatchPiece, batch_seed, cut
 from recordzoo.loader.sending import Sent
 from recordzoo.loader.source import BatchSource
-from recordzoo.loader.work import BatchPiece, batch_seed, cut
 from recordzoo.net.background import Background
 from recordzoo.sampling.ahead import follow_plans, planned_sets
 from recordzoo.sampling.storage import forget, hint, will_need
@@ -129,38 +129,32 @@ class Workplace:
     """The dataset of torch's `DataLoader`: takes tasks, returns batches. It is sent to the workers.
 
     Args:
-        making: How batches are made.
         maker: Makes the batches; a process that was not forked creates its own maker.
     """
 
-    def __init__(self, making: Making, maker: Maker) -> None:
-        self._making = making
+    def __init__(self, maker: Maker) -> None:
+        self._options = maker.options
         self._maker: Maker | None = maker
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_making": self._making, "_maker": None}
+        return {"_options": self._options, "_maker": None}
 
     def __getitems__(self, task: _Task) -> Any:
         """Return a batch, or its exception."""
         try:
-            maker = self._there()
+            if self._maker is None:
+                self._maker = maker_of(self._options)
             if task.planned is not None:
-                follow_plans(self._making.dataset, task.planned)
+                follow_plans(self._options.dataset, task.planned)
                 with contextlib.suppress(IndexError):  # the batch with that key raises it
-                    hint(self._making.dataset, task.upcoming)
-            memory = maker.memory(len(task.piece))
-            parts = [maker.make(task.piece, memory)]
-            return Sent(self._making.made_here(functools.partial(maker.batch, memory, parts), task.seed))
+                    hint(self._options.dataset, task.upcoming)
+            memory = self._maker.memory(len(task.piece))
+            return Sent(self._maker.batch(memory, [self._maker.make(task.piece, memory)], task.seed))
         except Exception as err:
             err.add_note(f"In worker process {get_worker_info().id}:\n{traceback.format_exc()}")  # type: ignore[union-attr]
             if not _is_picklable(err):
                 raise
             return _Failed(err, list(err.__notes__))
-
-    def _there(self) -> Maker:
-        if self._maker is None:
-            self._maker = self._making.maker(BatchSource(self._making.dataset))
-        return self._maker
 
 
 def _is_picklable(err: Exception) -> bool:

@@ -9,22 +9,25 @@ import numpy as np
 import torch
 from PIL import Image
 from torchvision import tv_tensors
+from typing_extensions import override
 
 from recordzoo.images.frames import ArrayFrame
-from recordzoo.loader.buffers import Allocator
-from recordzoo.loader.generators import seeded
-from recordzoo.loader.leaf import ImageLeaf
-from recordzoo.loader.makers import Maker, Memory, collated_targets
+from recordzoo.loader.leaf import ImageLeaf, JointLeaf
+from recordzoo.loader.maker import BatchOptions, Maker, Memory, collated_targets
+from recordzoo.loader.pieces import BatchPiece, Opened, check_sizes, open_views, opened_at_once
+from recordzoo.loader.rows import RowWriter, allocate, with_values
 from recordzoo.loader.source import BatchSource
-from recordzoo.loader.work import BatchPiece, Opened, check_sizes, open_views, opened_at_once
-from recordzoo.loader.writer import RowWriter, finished
-from recordzoo.pixels.render import Precision, to_picture
+from recordzoo.pixels.render import erase_, to_picture
+from recordzoo.transforms.joint import frame_of
 from recordzoo.transforms.plan import Plan, Transform
 from recordzoo.transforms.read import as_given
-from recordzoo.transforms.steps import Size
+from recordzoo.transforms.steps import Size, num_draws
 
 _PART = 0x9E3779B9
 """Distance between the seeds of a sample's views and target."""
+
+Allocator = Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
+"""Allocates an uninitialised tensor of a shape and dtype."""
 
 Seeding = Callable[[], contextlib.AbstractContextManager[None]]
 """Returns the context for the user's functions on one sample: seeded generators, or nothing."""
@@ -52,75 +55,53 @@ class Made(NamedTuple):
 
 
 class SampleMaker(Maker):
-    """Makes samples as the dataset would, and collates them.
+    """Makes samples as the dataset would, and collates them."""
 
-    Args:
-        dataset: Gives the samples if the source has no leaves.
-        source: Gives the samples otherwise.
-        precision: "exact" or "fast".
-        collate: Converts a list of samples to a batch.
-        allocate: Allocates memory for the images of a piece.
-        is_stacked: Whether `collate` is torch's own: it is not called if all images are in one tensor.
-        deterministic: Run code that is not fused one sample at a time, with seeded generators.
-        skips: As `Maker`'s.
-        singly: A batch is one sample; `collate` gets the sample, not a list.
-    """
-
-    def __init__(
-        self,
-        dataset: Any,
-        source: BatchSource,
-        precision: Precision,
-        collate: Callable[[Any], Any],
-        allocate: Allocator,
-        *,
-        is_stacked: bool,
-        deterministic: bool,
-        skips: bool,
-        singly: bool = False,
-    ) -> None:
-        super().__init__(source, skips=skips)
-        self._dataset, self._precision = dataset, precision
-        self._collate, self.allocate, self._singly = collate, allocate, singly
-        self._is_stacked, self._is_deterministic = is_stacked, deterministic
+    def __init__(self, options: BatchOptions, source: BatchSource) -> None:
+        super().__init__(options, source)
+        memory_format = options.memory_format if options.collates_by_default else torch.contiguous_format
+        self._allocate = functools.partial(allocate, memory_format=memory_format)
         self._writers: dict[tuple[int, Size], RowWriter] = {}
 
+    @override
     def _make(self, piece: BatchPiece, memory: Memory) -> Any:
         """Return samples: a list of them, or a `Made`."""
         if self.source.leaves:
-            return self.made(piece)
+            return self._made(piece)
         keys = piece.keys if isinstance(piece.keys, list) else piece.keys.tolist()
-        if not self._is_deterministic and not self._singly and hasattr(self._dataset, "__getitems__"):
-            return list(self._dataset.__getitems__(keys))
+        dataset = self.options.dataset
+        if not self.options.deterministic and not self.options.is_single and hasattr(dataset, "__getitems__"):
+            return list(dataset.__getitems__(keys))
         return [self._taken(piece, number, key) for number, key in enumerate(keys)]
 
-    def _batch(self, memory: Memory, parts: list[Any]) -> Any:
+    @override
+    def _collated(self, memory: Memory, parts: list[Any]) -> Any:
         """Collate; skip the collate function if the images are already stacked."""
         if self.source.leaves:
-            if self._is_stacked and all(part.rows is not None for part in parts):
+            if self.options.stacks and all(part.rows is not None for part in parts):
                 views = [_joined(rows) for rows in zip(*(part.rows for part in parts), strict=True)]
                 images = views if self.source.leaves[0].views.is_list else views[0]
                 return [images, collated_targets([part.targets for part in parts])]
-            return self._collated([sample for part in parts for sample in _samples(part)], parts)
-        return self._collated([sample for part in parts for sample in part], [])
+            return self._with_collate_fn([sample for part in parts for sample in _samples(part)], parts)
+        return self._with_collate_fn([sample for part in parts for sample in part], [])
 
-    def _collated(self, samples: list[Any], made: list[Made]) -> Any:
+    def _with_collate_fn(self, samples: list[Any], made: list[Made]) -> Any:
         try:
-            return self._collate(samples[0] if self._singly else samples)
+            return self.options.collate(samples[0] if self.options.is_single else samples)
         except RuntimeError as err:  # torch's message has no names
-            if self._is_stacked:
+            if self.options.stacks:
                 check_sizes(self.source, [(part.piece, part.images) for part in made], err)
             raise
 
     def _taken(self, piece: BatchPiece, number: int, key: Any) -> Any:
-        with self.seeding(piece, number):
-            return self._dataset[key]
+        with self._seeding(piece, number):
+            return self.options.dataset[key]
 
-    def made(self, piece: BatchPiece) -> Made:
+    def _made(self, piece: BatchPiece) -> Made:
         """Make the images and targets of a piece."""
         kinds = {(leaf.views.is_list, len(leaf.views.plans)) for leaf in self.source.leaves}
         num_views = max(number for _, number in kinds)
-        rows = [Rows(len(piece), self.allocate) for _ in range(num_views)]
+        rows = [Rows(len(piece), self._allocate) for _ in range(num_views)]
         images: list[Any] = []
         at_once = opened_at_once(self.source)
         for start in range(0, len(piece), at_once):
@@ -135,7 +116,7 @@ class SampleMaker(Maker):
     def _target(self, piece: BatchPiece, number: int) -> Any:
         leaf = self.source.leaves[piece.leaves[number]]
         assert isinstance(leaf, ImageLeaf)
-        with contextlib.nullcontext() if leaf.target_transform is None else self.seeding(piece, number, -1):
+        with contextlib.nullcontext() if leaf.target_transform is None else self._seeding(piece, number, -1):
             return leaf.target(int(piece.inner[number]))
 
     def _images(self, piece: BatchPiece, numbers: range, opened: list[list[Opened]], rows: list["Rows"]) -> list[Any]:
@@ -149,13 +130,13 @@ class SampleMaker(Maker):
             if len(plans) != 1 or sum(map(len, plans.values())) < len(opened):
                 memory.give_up()
             for places in plans.values():
-                seedings = [functools.partial(self.seeding, piece, numbers[place], view) for place in places]
-                made = self.images_of([opened[place][view] for place in places], seedings, memory)
+                seedings = [functools.partial(self._seeding, piece, numbers[place], view) for place in places]
+                made = self._images_of([opened[place][view] for place in places], seedings, memory)
                 for place, image in zip(places, made, strict=True):
                     views[place][view] = image
         return [made if each[0].leaf.views.is_list else made[0] for made, each in zip(views, opened, strict=True)]
 
-    def images_of(self, opened: list[Opened], seedings: Sequence[Seeding], rows: "Rows") -> list[Any]:
+    def _images_of(self, opened: list[Opened], seedings: Sequence[Seeding], rows: "Rows") -> list[Any]:
         """Apply all transforms of one plan to images.
 
         Args:
@@ -167,7 +148,7 @@ class SampleMaker(Maker):
         if plan.is_whole:
             return self._tensors(opened, rows)
         if plan.is_tensor:
-            samples: list[Any] = self._tensors(opened, Rows(len(opened), self.allocate))
+            samples: list[Any] = self._tensors(opened, Rows(len(opened), self._allocate))
         else:
             samples = self._pictures(opened)
         if plan.rest:
@@ -181,15 +162,20 @@ class SampleMaker(Maker):
         is_rare = plan.size is None and len(opened) == 1 and not is_ending
         if is_rare or min(size) < 1 or any(each.size != size for each in opened):
             rows.give_up()
-            return [as_given(plan, finished(each, self._precision)) for each in opened]
+            return [as_given(plan, self._finished(each)) for each in opened]
         memory = rows.take(len(opened), size, plan.pointwise.dtype)
         self._writer(plan, size).fill(memory, opened)
         return [as_given(plan, each) for each in memory]
 
+    def _finished(self, image: Opened) -> torch.Tensor:
+        """Make one image of any size, contiguous [3, H, W]."""
+        made = with_values(image.plan, image.render(self.options.precision).contiguous())
+        return erase_(made, image.actions)
+
     def _pictures(self, opened: list[Opened]) -> list[Image.Image]:
         plan = opened[0].plan
         if plan.size is None or min(plan.size) < 1:
-            return [to_picture(each.render(self._precision)) for each in opened]
+            return [to_picture(each.render(self.options.precision)) for each in opened]
         memory = torch.empty((len(opened), 3, *plan.size), dtype=torch.uint8, memory_format=torch.channels_last)
         self._writer(plan, plan.size).fill(memory, opened)
         return [to_picture(each) for each in memory]
@@ -200,7 +186,7 @@ class SampleMaker(Maker):
         if found is None:
             if len(self._writers) >= _WRITERS:
                 self._writers = {}
-            found = self._writers[id(plan), size] = RowWriter(plan, size, self._precision, plan.pointwise)
+            found = self._writers[id(plan), size] = RowWriter(plan, size, self.options.precision, plan.pointwise)
         return found
 
     def _ended(self, opened: list[Opened], samples: list[Any], seedings: Sequence[Seeding], rows: "Rows") -> list[Any]:
@@ -221,11 +207,44 @@ class SampleMaker(Maker):
                 made += self._tensors([image], rows)
         return made
 
-    def seeding(self, piece: BatchPiece, number: int, part: int = 0) -> contextlib.AbstractContextManager[None]:
+    def _seeding(self, piece: BatchPiece, number: int, part: int = 0) -> contextlib.AbstractContextManager[None]:
         """Return the context for one part of a sample: the number of a view, or -1 for the target."""
-        if not self._is_deterministic:
-            return contextlib.nullcontext()
-        return seeded((int(piece.seeds[number]) + part * _PART) % (1 << 32))
+        return self.options.seeding((int(piece.seeds[number]) + part * _PART) % (1 << 32))
+
+
+class JointMaker(SampleMaker):
+    """A `SampleMaker` for datasets with joint transforms of image and target."""
+
+    @override
+    def _made(self, piece: BatchPiece) -> Made:
+        """Make the samples of a piece; images of one size share one tensor."""
+        together = Rows(len(piece), self._allocate)
+        samples = [self._sample(piece, number, together) for number in range(len(piece))]
+        return Made([image for image, _ in samples], [target for _, target in samples], None, piece)
+
+    def _sample(self, piece: BatchPiece, number: int, together: "Rows") -> tuple[Any, Any]:
+        leaf, index = self.source.leaves[piece.leaves[number]], int(piece.inner[number])
+        if not isinstance(leaf, JointLeaf):
+            made = super()._made(piece.of([number]))
+            return made.images[0], made.targets[0]
+        image, target = leaf.sample(index)
+        seeding, draws = functools.partial(self._seeding, piece, number), piece.draws[number].tolist()
+        frame = frame_of(image)
+        if frame is None or not leaf.plan.takes(target, (frame.height, frame.width)):
+            plain = leaf.as_plain(image, index)
+            with seeding(), leaf.noting(index):
+                sample: tuple[Any, Any] = leaf.plan.transforms(plain, target)
+            return sample
+        with self._seeding(piece, number, -1), leaf.noting(index):  # as `SampleMaker` seeds a target
+            actions, target = leaf.plan.decide(frame, target, draws)
+        own = num_draws(leaf.plan.image.steps)
+        (image,) = self._images_of(
+            [Opened(leaf, index, leaf.plan.image, frame, actions, draws[own:])], [seeding], together
+        )
+        with seeding(), leaf.noting(index):
+            for transform in leaf.plan.rest:
+                image, target = transform(image, target)
+        return image, target
 
 
 class Rows:

@@ -19,7 +19,7 @@ from recordzoo.images.frames import ArrayFrame, Frame, JpegFrame
 from recordzoo.images.turbojpeg import Box, UnusualImage, decompress_address
 from recordzoo.pixels.compiled import BYTES, Compiled, PixelSource, Span, address_of, job_of
 from recordzoo.pixels.render import Precision, denominator_of, resamples, whose
-from recordzoo.transforms.pointwise import Pointwise
+from recordzoo.transforms.plan import Pointwise
 from recordzoo.transforms.steps import Action, Crop, Erase, Flip, Geometry, PixelOp, Resize, Size
 from recordzoo.transforms.table import Compiled as Form
 from recordzoo.transforms.table import compiled_form

@@ -1,10 +1,12 @@
 """Split transforms into a compiled prefix, a compiled suffix, and the rest in between, called as usual.
 
 Only a transform's exact class counts: a subclass may do something else. The transforms in between stay as they are,
-known or not, so that none is dropped or reordered.
+known or not, so that none is dropped or reordered. timm's transforms are translated to torchvision's; timm itself is
+never imported.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +18,6 @@ from torchvision.transforms import v2
 from recordzoo.transforms.plan import Plan, Transform, UnknownTransformError, Views, is_v2, with_step
 from recordzoo.transforms.steps import Step
 from recordzoo.transforms.table import CONTAINERS, READERS
-from recordzoo.transforms.timm import as_torchvision
 from recordzoo.transforms.views import views_of
 
 _COMPOSES = (v1.Compose, v2.Compose)
@@ -71,7 +72,7 @@ def read_one(plan: Plan, transform: Any) -> Plan:
     Raises:
         UnknownTransformError: The transform is not supported at this point.
     """
-    for each in as_torchvision(transform, is_tensor=plan.is_tensor):
+    for each in _as_torchvision(transform, is_tensor=plan.is_tensor):
         kind = type(each)
         if kind not in READERS and kind not in CONTAINERS and kind not in _COMPOSES:
             raise UnknownTransformError(f"{kind.__module__}.{kind.__qualname__} is not one of those known here")
@@ -112,3 +113,58 @@ def _inner_steps(plan: Plan, transform: Any) -> list[tuple[Step, ...]]:
 def as_given(plan: Plan, image: torch.Tensor) -> torch.Tensor:
     """Convert a tensor to the input type of the first transform in `rest`."""
     return tv_tensors.Image(image) if plan.is_image else image
+
+
+def _as_torchvision(transform: Any, *, is_tensor: bool) -> list[Any]:
+    """Translate a transform of timm to torchvision's; return any other one unchanged.
+
+    The `interpolation` of a `RandomResizedCrop` may then be a tuple, to draw from for each image.
+    """
+    kind = type(transform)
+    reader = _OF_TIMM.get(f"{kind.__module__}.{kind.__qualname__}")
+    try:
+        return [transform] if reader is None else reader(transform, is_tensor)
+    except (TypeError, ValueError) as err:
+        raise UnknownTransformError(f"torchvision has none like it: {err}") from err
+
+
+def _timm_crop(transform: Any, is_tensor: bool) -> list[Any]:
+    if len(transform.size) != 2:
+        raise UnknownTransformError("its size is not height and width")
+    found = v1.RandomResizedCrop(transform.size, tuple(transform.scale), tuple(transform.ratio))
+    found.interpolation = transform.interpolation
+    return [found]
+
+
+def _maybe_to_tensor(transform: Any, is_tensor: bool) -> list[Any]:
+    return [] if is_tensor else [v1.ToTensor()]
+
+
+def _maybe_pil_to_tensor(transform: Any, is_tensor: bool) -> list[Any]:
+    return [] if is_tensor else [v1.PILToTensor()]
+
+
+def _timm_to_tensor(transform: Any, is_tensor: bool) -> list[Any]:
+    return [v1.PILToTensor(), v2.ToDtype(transform.dtype)]  # from 0 to 255
+
+
+def _timm_erasing(transform: Any, is_tensor: bool) -> list[Any]:
+    if transform.mode not in ("", "const"):
+        raise UnknownTransformError("it fills boxes with noise")
+    if (transform.min_count, transform.max_count) != (1, 1):
+        raise UnknownTransformError("it erases several boxes")
+    if str(transform.device) != "cpu":
+        raise UnknownTransformError(f"it makes the filling of boxes on {transform.device}")
+    low, high = transform.log_aspect_ratio
+    area = transform.min_area, transform.max_area
+    return [v1.RandomErasing(transform.probability, area, (math.exp(low), math.exp(high)), 0.0)]
+
+
+_OF_TIMM: dict[str, Callable[[Any, bool], list[Any]]] = {
+    "timm.data.transforms.RandomResizedCropAndInterpolation": _timm_crop,
+    "timm.data.transforms.MaybeToTensor": _maybe_to_tensor,
+    "timm.data.transforms.MaybePILToTensor": _maybe_pil_to_tensor,
+    "timm.data.transforms.ToTensor": _timm_to_tensor,
+    "timm.data.random_erasing.RandomErasing": _timm_erasing,
+}
+"""The reader of each class, by module and name."""

@@ -6,8 +6,7 @@ from typing import Any
 
 import torch
 
-from recordzoo.transforms.plan import Plan, UnknownTransformError, is_v2
-from recordzoo.transforms.pointwise import Operation
+from recordzoo.transforms.plan import Operation, Plan, UnknownTransformError, is_v2
 
 
 def to_tensor(plan: Plan, transform: Any) -> Plan:

@@ -13,7 +13,7 @@ from torchvision import transforms as v1
 
 from recordzoo.images.decode import decode_rgb
 from recordzoo.images.frames import open_encoded
-from recordzoo.loader.generators import uniforms
+from recordzoo.loader.pieces import uniforms
 from recordzoo.pixels.compiling import compiled_code
 from recordzoo.pixels.render import render
 from recordzoo.pixels.rows import RowRenderer

@@ -1,5 +1,11 @@
-"""Pieces of a batch, one for a thread: sample indices and random numbers; and opening their images."""
+"""Pieces of a batch, one for a thread: the indices of samples, their random numbers, and their opened images.
 
+Random numbers are functions of seed, epoch and place.
+"""
+
+import contextlib
+import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,14 +15,60 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import ArgumentError
 from recordzoo.images.frames import OPENED_AT_ONCE, Frame
-from recordzoo.loader.generators import local_seeds, uniforms
 from recordzoo.loader.leaf import ImageLeaf, Leaf
 from recordzoo.loader.order import EpochBatches, Keys, Wanted, indices_of
 from recordzoo.loader.source import BatchSource
 from recordzoo.pixels.render import Precision, render
+from recordzoo.sampling.permutation import hash_key, hash_keys
 from recordzoo.transforms.plan import Plan
 from recordzoo.transforms.steps import Action, Size, decide, num_draws, size_after
 from recordzoo.transforms.views import decoded_once
+
+_DRAWS = 0x64726177  # separates these from the random numbers of the epoch's order
+_OF_BATCH = 0x62617463  # separates a batch's seed from its first sample's
+
+
+def uniforms(seed: int, epoch: int, places: NDArray[np.int64], count: int) -> NDArray[np.float64]:
+    """Return numbers from 0 to 1, 1 excluded, float64 [places, count]; the same ones for the same arguments."""
+    key = hash_key(seed, epoch, _DRAWS)
+    hashes = hash_keys(key, places[:, None] * count + np.arange(count))
+    return (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def local_seeds(seed: int, epoch: int, places: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return a 32-bit seed for each place, for the generators of other libraries."""
+    return hash_keys(hash_key(seed, epoch, _DRAWS + 1), places) >> np.uint64(32)
+
+
+def batch_seed(order: EpochBatches, wanted: Wanted) -> int:
+    """Return the seed for `collate_fn` and `batch_transform`."""
+    seeds = local_seeds(order.seed, order.epoch, wanted.places[:1])
+    return (int(seeds[0]) if len(seeds) else 0) ^ _OF_BATCH
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed the process's generators for one piece of work, then restore them.
+
+    Only for worker processes and the user's thread: other threads would change the random numbers of the user's thread.
+    """
+    with restored():
+        torch.default_generator.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)
+        yield
+
+
+@contextlib.contextmanager
+def restored() -> Iterator[None]:
+    """Restore the process's generators after the block."""
+    of_torch, of_python, of_numpy = torch.default_generator.get_state(), random.getstate(), np.random.get_state()
+    try:
+        yield
+    finally:
+        torch.default_generator.set_state(of_torch)
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)
 
 
 @dataclass(frozen=True)
@@ -66,15 +118,6 @@ def cut(wanted: Wanted, source: BatchSource, seed: int, epoch: int, size: int) -
         here = slice(start, start + size)
         pieces.append(BatchPiece(start, wanted.keys[here], leaves[here], inner[here], draws[here], seeds[here]))
     return pieces
-
-
-_OF_BATCH = 0x62617463  # separates a batch's seed from its first sample's
-
-
-def batch_seed(order: EpochBatches, wanted: Wanted) -> int:
-    """Return the seed for `batch_transform`."""
-    seeds = local_seeds(order.seed, order.epoch, wanted.places[:1])
-    return (int(seeds[0]) if len(seeds) else 0) ^ _OF_BATCH
 
 
 @dataclass(slots=True)  # not frozen: twice as fast to create, and there are many
@@ -180,12 +223,3 @@ def check_sizes(source: BatchSource, made: list[tuple[BatchPiece, list[Any]]], c
                     "channels (v2.RGB()), or pass a collate_fn."
                 ) from cause
             first, name_of_first = first or size, name_of_first or name
-
-
-# Any: targets are what the dataset has.
-def targets_of(source: BatchSource, piece: BatchPiece) -> Any:
-    """Return the targets of a piece: as `ImageLeaf.targets` of one dataset, otherwise a list."""
-    leaves = [leaf for leaf in source.leaves if isinstance(leaf, ImageLeaf)]  # all are
-    if len(leaves) == 1:
-        return leaves[0].targets(piece.inner)
-    return [leaves[leaf].target(index) for leaf, index in zip(piece.leaves, piece.inner.tolist(), strict=True)]

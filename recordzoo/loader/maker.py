@@ -1,27 +1,67 @@
-"""Make a batch directly into its tensors; `samples` makes samples and collates them."""
+"""`Maker` makes the batches of a loader in pieces: `rows` directly as tensors, `samples` as samples to collate."""
 
+import contextlib
 import errno
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.utils.data import default_collate
+from torch.utils.data import default_collate, default_convert
 
 from recordzoo.errors import CorruptRecordError, EmptyBatchError, ImageError, RecordZooError
 from recordzoo.families.selection import Uneven
-from recordzoo.loader.buffers import Buffers
+from recordzoo.loader.pieces import BatchPiece, seeded
 from recordzoo.loader.source import BatchSource
-from recordzoo.loader.work import BatchPiece, open_views, opened_at_once, targets_of
-from recordzoo.loader.writer import RowWriter, with_values
 from recordzoo.pixels.render import Precision
 
 # Any, here and below: targets and samples are what the dataset has, a batch is what the collate function makes.
 
 _OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 """Errors of a process or machine without enough files or memory, not of a sample."""
+
+
+@dataclass(frozen=True)
+class BatchOptions:
+    """How batches are made of samples: everything that a worker process needs, except the order.
+
+    Attributes:
+        dataset, precision, memory_format, device, deterministic, batch_transform: As in `RecordLoader`.
+        collate: Converts a list of samples to a batch.
+        is_single: Whether a batch is one single sample.
+        is_pinned: Whether images are in page-locked memory.
+        num_kept: Number of batches whose memory is kept for reuse.
+        skips: Whether samples that cannot be read or decoded are left out.
+    """
+
+    dataset: Any
+    precision: Precision
+    memory_format: torch.memory_format
+    device: torch.device
+    deterministic: bool
+    collate: Callable[[Any], Any]
+    batch_transform: Callable[..., Any] | None
+    is_single: bool
+    is_pinned: bool
+    num_kept: int
+    skips: bool
+
+    @property
+    def collates_by_default(self) -> bool:
+        """Whether torch's own function collates batches."""
+        return self.collate is (default_convert if self.is_single else default_collate)
+
+    @property
+    def stacks(self) -> bool:
+        """Whether a batch has all images in one tensor, if they have one size."""
+        return self.collates_by_default and not self.is_single
+
+    def seeding(self, seed: int) -> contextlib.AbstractContextManager[None]:
+        """Seed the process's generators for the user's functions, with `deterministic`."""
+        return seeded(seed) if self.deterministic else contextlib.nullcontext()
 
 
 class Memory:
@@ -45,14 +85,9 @@ class Memory:
 
 
 class Less(NamedTuple):
-    """A batch without some of its samples.
+    """A batch without some of its samples, and the error of each sample that was left out."""
 
-    Attributes:
-        batch: The batch of the other samples.
-        failures: The error of each sample that was left out.
-    """
-
-    batch: Any  # the collate function's result
+    batch: Any
     failures: list[str]
 
 
@@ -65,15 +100,10 @@ class _BatchPart(NamedTuple):
 
 
 class Maker(ABC):
-    """Makes batches: `make` in several threads or in worker processes, then `batch`; `arrived` in the user's thread.
+    """Makes batches: `make` in several threads or in worker processes, then `batch`; `arrived` in the user's thread."""
 
-    Args:
-        source: The source of the samples.
-        skips: Leave out samples that cannot be read or decoded.
-    """
-
-    def __init__(self, source: BatchSource, *, skips: bool) -> None:
-        self.source, self._skips = source, skips
+    def __init__(self, options: BatchOptions, source: BatchSource) -> None:
+        self.options, self.source = options, source
 
     def memory(self, count: int) -> Memory:
         """Return the memory for a batch of this many samples."""
@@ -81,7 +111,7 @@ class Maker(ABC):
 
     def make(self, piece: BatchPiece, memory: Memory) -> Any:
         """Make a piece."""
-        if not self._skips:
+        if not self.options.skips:
             return self._make(piece, memory)
         failures: list[str] = []
         try:
@@ -93,24 +123,55 @@ class Maker(ABC):
             made = self._make(piece, memory) if len(piece) else None
         return _BatchPart(made, slice(piece.start, piece.start + len(piece)), failures)
 
-    def batch(self, memory: Memory, parts: list[Any]) -> Any:
-        """Build a batch from its pieces, as returned by `make`; a `Less` if samples were skipped.
+    def collated(self, memory: Memory, parts: list[Any]) -> Any:
+        """Build a batch from its pieces, as returned by `make`; a `Less` if samples were left out.
 
         Raises:
             EmptyBatchError: All samples were left out.
         """
-        if not self._skips:
-            return self._batch(memory, parts)
+        if not self.options.skips:
+            return self._collated(memory, parts)
         failures = [failure for part in parts for failure in part.failures]
         if not failures:
-            return self._batch(memory, [part.made for part in parts])
+            return self._collated(memory, [part.made for part in parts])
         kept = [part for part in parts if part.made is not None]
         if not kept:
             raise EmptyBatchError(
                 f"None of the {len(failures)} samples of a batch can be read or decoded. The first: {failures[0]}"
             )
         rows = [torch.cat([tensor[part.rows] for part in kept]) for tensor in memory.tensors]
-        return Less(self._batch(Memory(lambda: rows), [part.made for part in kept]), failures)
+        return Less(self._collated(Memory(lambda: rows), [part.made for part in kept]), failures)
+
+    def batch(self, memory: Memory, parts: list[Any], seed: int) -> Any:
+        """Do `collated` and `batch_transform`; a batch for another device is transformed there, by `arrived`."""
+        options = self.options
+        with contextlib.nullcontext() if options.collates_by_default else options.seeding(seed):
+            batch = self.collated(memory, parts)
+        if options.device.type != "cpu":
+            return batch
+        if isinstance(batch, Less):
+            return Less(self._transformed(batch.batch, seed), batch.failures)
+        return self._transformed(batch, seed)
+
+    def arrived(self, batch: Any, seed: int) -> Any:
+        """Finish a batch on the user's device."""
+        return self._transformed(batch, seed)
+
+    @abstractmethod
+    def _make(self, piece: BatchPiece, memory: Memory) -> Any:
+        """Make all samples of a piece."""
+
+    @abstractmethod
+    def _collated(self, memory: Memory, parts: list[Any]) -> Any:
+        """Build a batch from the parts that `_make` returned."""
+
+    def _transformed(self, batch: Any, seed: int) -> Any:
+        """Return a batch after `batch_transform`, whose arguments are the parts of the batch."""
+        transform = self.options.batch_transform
+        if transform is None:
+            return batch
+        with self.options.seeding(seed):
+            return transform(*batch) if isinstance(batch, list | tuple) else transform(batch)
 
     def _without_failures(self, piece: BatchPiece) -> tuple[BatchPiece, list[str]]:
         """Return the samples of a piece that can be decoded, and the errors of the others."""
@@ -125,70 +186,6 @@ class Maker(ABC):
             else:
                 good.append(number)
         return piece.of(good), failures
-
-    @abstractmethod
-    def _make(self, piece: BatchPiece, memory: Memory) -> Any:
-        """Make all samples of a piece."""
-
-    @abstractmethod
-    def _batch(self, memory: Memory, parts: list[Any]) -> Any:
-        """Assemble a batch from the parts that `_make` returned."""
-
-    def arrived(self, batch: Any) -> Any:
-        """Finish a batch on the user's device."""
-        return batch
-
-
-class RowMaker(Maker):
-    """Renders images to rows of one tensor per view. All transforms are fused, and all images have the same size.
-
-    Args:
-        source: The source of the samples.
-        precision: "exact" or "fast".
-        buffers: The memory for the tensors, per view.
-        skips: As `Maker`'s.
-    """
-
-    def __init__(self, source: BatchSource, precision: Precision, buffers: list[Buffers], *, skips: bool) -> None:
-        super().__init__(source, skips=skips)
-        self.buffers = buffers
-        self._views = source.leaves[0].views
-        self._is_finished = []  # otherwise the device computes the values
-        self._writers = []
-        for plan, each in zip(self._views.plans, buffers, strict=True):
-            is_finished = each.dtype is plan.pointwise.dtype
-            height, width = each.shape[1:]
-            pointwise = plan.pointwise if is_finished else None
-            self._is_finished.append(is_finished)
-            self._writers.append(RowWriter(plan, (height, width), precision, pointwise))
-
-    def memory(self, count: int) -> Memory:
-        """See `Maker`."""
-        return Memory(lambda: [each.take(count) for each in self.buffers])
-
-    def _make(self, piece: BatchPiece, memory: Memory) -> Any:
-        """Fill rows; return targets."""
-        at_once = opened_at_once(self.source)
-        for start in range(0, len(piece), at_once):
-            numbers = range(start, min(start + at_once, len(piece)))
-            opened = [open_views(self.source, piece, number) for number in numbers]
-            for writer, tensor, images in zip(self._writers, memory.tensors, zip(*opened, strict=True), strict=True):
-                writer.fill(tensor[piece.start + start : piece.start + numbers.stop], images)
-        return targets_of(self.source, piece)
-
-    def _batch(self, memory: Memory, parts: list[Any]) -> Any:
-        """Return [images, targets]; with several views, images is a list of tensors."""
-        return [list(memory.tensors) if self._views.is_list else memory.tensors[0], collated_targets(parts)]
-
-    def arrived(self, batch: Any) -> Any:
-        """Convert and normalise images that were sent as bytes."""
-        images, targets = batch
-        views = images if self._views.is_list else [images]
-        done = [
-            view if is_finished else with_values(plan, view)
-            for view, plan, is_finished in zip(views, self._views.plans, self._is_finished, strict=True)
-        ]
-        return [done if self._views.is_list else done[0], targets]
 
 
 def collated_targets(parts: list[Any]) -> Any:

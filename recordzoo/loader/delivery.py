@@ -1,35 +1,83 @@
-"""Move batches to a device: the next batch is copied and converted there while the user works on the current one."""
+"""What follows the making of a batch: samples that were left out are counted; the batch is moved to a device."""
 
+import logging
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
+from typing_extensions import override
 
-from recordzoo.loader.iteration import Home
+from recordzoo.loader.iteration import BatchIterator, Home
+from recordzoo.loader.maker import Less
 from recordzoo.loader.order import Wanted
 
+logger = logging.getLogger("recordzoo")
 
-class Taking(Protocol):
-    """Batches in host memory."""
+# Any, here and below: a batch is what the collate function makes.
 
-    # Any: a batch is what the collate function makes.
+
+@dataclass
+class _Tally:
+    """The samples skipped in an epoch: their number, and the first reason."""
+
+    count: int = 0
+    first: str = ""
+
+    def log(self) -> None:
+        if self.count:
+            logger.warning(
+                "RecordLoader left out %s of this epoch that cannot be read or decoded; the first: %s",
+                "a sample" if self.count == 1 else f"{self.count:,} samples",
+                self.first,
+            )
+
+
+class Counting(BatchIterator):
+    """Counts the samples that are left out of an epoch's batches, and logs their number at the end of the epoch.
+
+    Args:
+        batches: The epoch.
+        count: Called with a batch's number of skipped samples, after the user has received the batch.
+    """
+
+    def __init__(self, batches: BatchIterator, count: Callable[[int], None]) -> None:
+        self._batches, self._count, self._tally = batches, count, _Tally()
+        self._log = weakref.finalize(self, self._tally.log)
+
+    @override
     def take(self) -> tuple[Any, Wanted]:
-        """Return the next batch and its description.
+        try:
+            batch, wanted = self._batches.take()
+        except BaseException:  # includes the end of the epoch
+            self._log()
+            raise
+        if not isinstance(batch, Less):
+            return batch, wanted
+        failures = batch.failures
 
-        Raises:
-            StopIteration: The epoch is over.
-        """
+        def mark() -> None:
+            wanted.mark()
+            self._count(len(failures))
+            self._tally.first = self._tally.first or failures[0]
+            self._tally.count += len(failures)
 
+        return batch.batch, replace(wanted, mark=mark)
+
+    @override
     def is_ready(self) -> bool:
-        """Whether `take` would return at once."""
+        return self._batches.is_ready()
 
+    @override
     def close(self) -> None:
-        """End the work."""
+        self._batches.close()
+        self._log()
 
 
-class OnDevice(Iterator[Any]):
-    """Batches on a device, moved one ahead of the user, in the user's thread.
+class OnDevice(BatchIterator):
+    """Moves batches to a device, one ahead of the user and in the user's thread.
 
     Args:
         batches: The batches in host memory.
@@ -37,18 +85,15 @@ class OnDevice(Iterator[Any]):
         finish: Finishes a moved batch on the device: computes its values and calls `batch_transform`.
     """
 
-    def __init__(self, batches: Taking, device: torch.device, finish: Callable[[Any, Wanted], Any]) -> None:
+    def __init__(self, batches: BatchIterator, device: torch.device, finish: Callable[[Any, Wanted], Any]) -> None:
         self._batches, self._device, self._finish = batches, device, finish
         self._home = Home()
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
         self._next: tuple[Any, Wanted] | None = None
         self._failure: Exception | None = None  # of the batch after the next one
 
-    def __iter__(self) -> "OnDevice":
-        return self
-
-    # Any: as above.
-    def __next__(self) -> Any:
+    @override
+    def take(self) -> tuple[Any, Wanted]:
         self._home.check()
         if self._failure is not None:
             failure, self._failure = self._failure, None
@@ -66,11 +111,14 @@ class OnDevice(Iterator[Any]):
                 self._next = self._move()
             except Exception as err:  # noqa: BLE001 - raised when the user has come there
                 self._failure = err
-        wanted.mark()
-        return batch
+        return batch, wanted
 
+    @override
+    def is_ready(self) -> bool:
+        return self._next is not None
+
+    @override
     def close(self) -> None:
-        """End the work; there are no more batches."""
         self._next = self._failure = None
         self._batches.close()
 
@@ -80,7 +128,6 @@ class OnDevice(Iterator[Any]):
             return self._finish(to_device(batch, self._device), wanted), wanted
 
 
-# Any, here and below: batches are what the collate function makes.
 def to_device(batch: Any, device: torch.device) -> Any:
     """Move all tensors of a batch; keep the types of lists, tuples and dicts."""
     if isinstance(batch, torch.Tensor):
