@@ -23,8 +23,7 @@ from recordzoo import (
 )
 from recordzoo.errors import ImageError
 from recordzoo.images import decode
-from recordzoo.images.deferred import Deferred, deferring
-from recordzoo.images.frames import ArrayFrame
+from recordzoo.images.frames import ArrayFrame, Deferred, deferring
 from recordzoo.loader.source import BatchSource
 from recordzoo.transforms.joint import read_joint
 from recordzoo.transforms.steps import Crop

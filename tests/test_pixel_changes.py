@@ -22,7 +22,7 @@ from recordzoo.pixels.compiled import BYTES, Compiled
 from recordzoo.pixels.compiling import compiled_code
 from recordzoo.pixels.render import erase_, render
 from recordzoo.pixels.rows import RowRenderer
-from recordzoo.transforms.automatic import named_changes
+from recordzoo.transforms.choices import named_changes
 from recordzoo.transforms.read import read_plan
 from recordzoo.transforms.steps import Action, Erase, Flip, PixelOp, decide
 from recordzoo.transforms.table import PIXEL_OPS, compiled_form, on_picture

@@ -25,8 +25,8 @@ from recordzoo import HasImageBytes, ImageFolderRecord, RecordLoader, VOCDetecti
 from recordzoo.errors import ArgumentError, EmptyBatchError, ImageError
 from recordzoo.loader import stores
 from recordzoo.loader.leaf import ImageLeaf, JointLeaf
-from recordzoo.loader.plain import _OPENING, _WITH_LOADER
 from recordzoo.loader.source import BatchSource
+from recordzoo.loader.stores import _OPENING, _WITH_LOADER
 from recordzoo.recipes.jpeg import is_plain_jpeg
 from tests.batching import FIXED, JITTER, RANDOM, UINT8, assert_same, image_file, make_tree
 from tests.contract import DECLARED, ROWS, Row

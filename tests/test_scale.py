@@ -11,7 +11,7 @@ from torch.utils.data import Subset
 import recordzoo
 from benchmarks.scale import page
 from recordzoo.families.selection import Selection
-from recordzoo.images.pictures import open_picture
+from recordzoo.images.decode import open_picture
 from recordzoo.preparing import resolve
 from recordzoo.preparing.resolve import Places, are_repeated
 from recordzoo.recipes.base import ABSENT

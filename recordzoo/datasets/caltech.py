@@ -12,8 +12,7 @@ from typing_extensions import override
 from recordzoo.datasets import caltech_recipe as recipe
 from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
 from recordzoo.families.derived import derived
-from recordzoo.images.decode import naming
-from recordzoo.images.pictures import open_picture
+from recordzoo.images.decode import naming, open_picture
 from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.images import open_image

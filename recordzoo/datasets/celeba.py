@@ -123,8 +123,7 @@ class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision i
         if kind not in _TARGETS:
             raise ArgumentError(f'Target type "{kind}" is not recognized.')
         name = _TARGETS[kind]
-        is_made = name in self._made or name in self.__dict__
-        if is_made or type(index) is not int or not -len(self._selection) <= index < len(self._selection):
+        if self._has(name) or type(index) is not int or not -len(self._selection) <= index < len(self._selection):
             rows: torch.Tensor = getattr(self, name)[index, :]
         else:
             position = self._selection.position(index % len(self._selection))

@@ -7,8 +7,8 @@ from torchvision.datasets import INaturalist
 
 from recordzoo.datasets.inaturalist_recipe import LEVELS, Taxonomy, taxonomy
 from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.category_files import CategoryFilesDataset
 from recordzoo.families.derived import derived
+from recordzoo.families.files import CategoryFilesDataset
 from recordzoo.families.path_loader import Loader, PillowLoader
 from recordzoo.families.selection import Selection
 from recordzoo.preparing import PrepareOptions
@@ -107,6 +107,6 @@ class INaturalistRecord(CategoryFilesDataset, INaturalist):  # type: ignore[misc
 
     def _level(self, kind: str, index: int, category: int) -> int:
         number = self._as_opened("index", index)
-        if number is None or "categories_map" in self._made or "categories_map" in self.__dict__:
+        if number is None or self._has("categories_map"):
             return self.categories_map[category][kind]
         return int(self._selection.reader.array(kind)[self._selection.position(number)])

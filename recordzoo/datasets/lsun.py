@@ -17,8 +17,7 @@ from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.families.base import Root, Transform, ZooDataset
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection
-from recordzoo.images.decode import RecordName, naming
-from recordzoo.images.pictures import open_picture
+from recordzoo.images.decode import RecordName, naming, open_picture
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing import PrepareOptions, is_record_set
 from recordzoo.preview.notebook import Shown

@@ -6,8 +6,8 @@ from typing import Any, Unpack
 from torchvision.datasets import Omniglot
 
 from recordzoo.families.base import Root, Transform
-from recordzoo.families.category_files import CategoryFilesDataset
 from recordzoo.families.derived import derived
+from recordzoo.families.files import CategoryFilesDataset
 from recordzoo.families.path_loader import Loader, PillowLoader
 from recordzoo.families.selection import Selection
 from recordzoo.preparing import PrepareOptions

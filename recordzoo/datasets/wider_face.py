@@ -14,8 +14,7 @@ from recordzoo.base.types import TrainValTest
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection, join_name
 from recordzoo.families.splits import SplitDataset
-from recordzoo.images.decode import naming
-from recordzoo.images.pictures import open_picture
+from recordzoo.images.decode import naming, open_picture
 from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.records.reader import RecordReader
@@ -91,7 +90,7 @@ class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[mi
     def _at(self, index: int) -> tuple[Info, int | None]:
         """Return what `img_info` has at an index, and the image's position; None if it has no record."""
         position = self._position(index)
-        if position is not None and "img_info" not in self._made and "img_info" not in self.__dict__:
+        if position is not None and not self._has("img_info"):
             return self._info(position), position
         return self.img_info[index], position
 

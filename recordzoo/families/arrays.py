@@ -132,10 +132,6 @@ class ArrayDataset(ZooDataset):
             pixels[number] = np.frombuffer(reader.read("image", position), np.uint8).reshape(shape)
         return pixels
 
-    def _has(self, name: str) -> bool:
-        """Whether somebody asked for an attribute, or assigned it: from then on it counts."""
-        return name in self._made or name in self.__dict__
-
     def __len__(self) -> int:
         return self._length(self._ITEMS)
 

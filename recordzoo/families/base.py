@@ -33,7 +33,7 @@ from torchvision.datasets.vision import VisionDataset
 
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.families.at_url import open_at_url, open_variant
-from recordzoo.families.derived import Made, derived
+from recordzoo.families.derived import HasDerived, derived
 from recordzoo.families.selection import Selection, list_index
 from recordzoo.images.decode import RecordName
 from recordzoo.net.download import RemoteFile
@@ -53,7 +53,7 @@ Root = str | os.PathLike[str]
 Transform = Callable[..., Any] | None
 
 
-class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms make of images and targets
+class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms make of images and targets
     """What all dataset classes share; put it before the torchvision class.
 
     Attributes:
@@ -79,9 +79,6 @@ class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms 
     transform: Transform
     target_transform: Transform
     transforms: Transform
-    _selection: Selection
-    # Any: derived values of all kinds, by name. Copies made by copy.copy share them, as copies of torchvision's do.
-    _made: dict[str, Made[Any]]
 
     if TYPE_CHECKING:  # torchvision's class, which comes after this one, has it
 
@@ -274,46 +271,6 @@ class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms 
         """The record set's directory, or its URL."""
         return self._selection.reader.path
 
-    def _as_opened(self, name: str, index: object) -> int | None:
-        """Return which sample, from 0, an index means, if a derived list still has there what the record set has.
-
-        Args:
-            name: The attribute. While nobody has asked for the list, it is not made.
-            index: As a list takes it.
-
-        Returns:
-            None if the item was changed or moved, or if the index is a slice: then the attribute itself answers.
-        """
-        attribute = getattr(type(self), name)
-        if not isinstance(attribute, derived):
-            return None  # a subclass's own property
-        made = self._made.get(attribute.name)
-        if made is None and name not in self.__dict__:
-            return list_index(index, len(self._selection))
-        values = getattr(self, name)
-        if made is None or not isinstance(values, list):
-            return None
-        number = list_index(index, len(values))
-        return number if number is not None and made.has_still(values, number) else None
-
-    def _length(self, name: str) -> int:
-        """Return the length of a derived attribute, without making it."""
-        attribute = getattr(type(self), name)
-        if name in self.__dict__ or not isinstance(attribute, derived) or attribute.name in self._made:
-            return len(getattr(self, name))
-        return len(self._selection)
-
-    def _is_as_opened(self, *names: str) -> bool:
-        """Whether derived attributes are what the record set has: nobody assigned or changed any of them."""
-        for name in names:
-            attribute = getattr(type(self), name)
-            if name in self.__dict__ or not isinstance(attribute, derived):
-                return False
-            made = self._made.get(attribute.name)
-            if made is not None and not made.is_unchanged():
-                return False
-        return True
-
     def _position(self, index: int) -> int | None:
         """Return the position behind an index; None if the sample was assigned and is not in the record set."""
         number = list_index(index, len(self._selection))
@@ -407,12 +364,6 @@ class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms 
         is_changed = hasattr(type(self), self._ITEMS) and not self._is_as_opened(self._ITEMS)
         note = "samples were changed; images and classes are as opened" if is_changed else ""
         return Shown(type(self).__name__, len(self), shown.reader, shown.all_positions(), shown.split, note)
-
-    # Any: what pickle keeps.
-    def __getstate__(self) -> dict[str, Any]:
-        """Return everything but the derived values that would be made to the same again."""
-        changed = {name: made for name, made in self.__dict__.get("_made", {}).items() if not made.is_unchanged()}
-        return {**self.__dict__, "_made": changed}
 
     def __copy__(self) -> Self:
         twin = type(self).__new__(type(self))

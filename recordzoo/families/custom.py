@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from recordzoo.base.meant import did_you_mean
 from recordzoo.errors import ArgumentError, ManifestError, OtherSourceError
 from recordzoo.families.selection import Selection, Uneven
-from recordzoo.images.decode import RecordName, naming
-from recordzoo.images.pictures import from_pixels, is_pixels, open_picture
+from recordzoo.images.decode import RecordName, from_pixels, is_pixels, naming, open_picture
 from recordzoo.records.kinds import FieldKind
 from recordzoo.records.manifest import is_label
 from recordzoo.records.reader import RecordReader

@@ -2,7 +2,7 @@
 
 torchvision holds 1.28 million tuples of a path and a label for ImageNet: 0.3 GB in every process. Here ``samples``,
 ``targets``, ``data`` and the like are `derived`: a plain list or array as torchvision's, made by the first access. A
-dataset's own ``__getitem__`` asks `ZooDataset._as_opened` instead, which makes nothing.
+dataset's own ``__getitem__`` asks `HasDerived._as_opened` instead, which makes nothing.
 """
 
 import operator
@@ -14,6 +14,8 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
+
+from recordzoo.families.selection import Selection, list_index
 
 T = TypeVar("T")
 
@@ -85,6 +87,68 @@ class derived(Generic[T]):
             is_frozen = dataset._selection.has_labels
             found = made.setdefault(self.name, _made(self.make(dataset), is_frozen=is_frozen))
         return cast(T, found.value)
+
+
+class HasDerived:
+    """A dataset with derived attributes.
+
+    Attributes:
+        _selection: Which records it shows.
+        _made: The derived values that are there, by name. Copies made by copy.copy share them, as torchvision's do.
+    """
+
+    _selection: Selection
+    _made: dict[str, Made[Any]]  # Any: values of all kinds
+
+    def _has(self, name: str) -> bool:
+        """Whether an attribute is there: made, or assigned."""
+        return name in self._made or name in self.__dict__
+
+    def _as_opened(self, name: str, index: object) -> int | None:
+        """Return which sample, from 0, an index means, if a derived list still has there what the record set has.
+
+        Args:
+            name: The attribute. While nobody has asked for the list, it is not made.
+            index: As a list takes it.
+
+        Returns:
+            None if the item was changed or moved, or if the index is a slice: then the attribute itself answers.
+        """
+        attribute = getattr(type(self), name)
+        if not isinstance(attribute, derived):
+            return None  # a subclass's own property
+        made = self._made.get(attribute.name)
+        if made is None and name not in self.__dict__:
+            return list_index(index, len(self._selection))
+        values = getattr(self, name)
+        if made is None or not isinstance(values, list):
+            return None
+        number = list_index(index, len(values))
+        return number if number is not None and made.has_still(values, number) else None
+
+    def _length(self, name: str) -> int:
+        """Return the length of a derived attribute, without making it."""
+        attribute = getattr(type(self), name)
+        if name in self.__dict__ or not isinstance(attribute, derived) or attribute.name in self._made:
+            return len(getattr(self, name))
+        return len(self._selection)
+
+    def _is_as_opened(self, *names: str) -> bool:
+        """Whether derived attributes are what the record set has: nobody assigned or changed any of them."""
+        for name in names:
+            attribute = getattr(type(self), name)
+            if name in self.__dict__ or not isinstance(attribute, derived):
+                return False
+            made = self._made.get(attribute.name)
+            if made is not None and not made.is_unchanged():
+                return False
+        return True
+
+    # Any: what pickle keeps.
+    def __getstate__(self) -> dict[str, Any]:
+        """Return everything but the derived values that would be made to the same again."""
+        changed = {name: made for name, made in self.__dict__.get("_made", {}).items() if not made.is_unchanged()}
+        return {**self.__dict__, "_made": changed}
 
 
 def _made(value: T, *, is_frozen: bool) -> Made[T]:

@@ -17,8 +17,7 @@ from recordzoo.errors import RecordError
 from recordzoo.families.base import Root, Transform, ZooDataset
 from recordzoo.families.custom import raw_file, raw_image
 from recordzoo.families.selection import Selection, join_name
-from recordzoo.images.decode import RecordName, decode_rgb, naming
-from recordzoo.images.pictures import open_picture
+from recordzoo.images.decode import RecordName, decode_rgb, naming, open_picture
 from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.declared import dataset_recipe

@@ -9,8 +9,7 @@ from PIL import Image
 
 from recordzoo.families.base import ZooDataset
 from recordzoo.families.selection import Selection, list_paths
-from recordzoo.images.decode import decode, decode_rgb, naming
-from recordzoo.images.pictures import open_picture
+from recordzoo.images.decode import decode, decode_rgb, naming, open_picture
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.images import open_image
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from recordzoo.base.meant import no_split
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.images.pictures import from_pixels
+from recordzoo.images.decode import from_pixels
 from recordzoo.recipes.images import PNG_LEVEL, sniffed_ending
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader

@@ -3,15 +3,16 @@
 A random crop needs about half of a photograph's pixels; which half depends on the photograph's size.
 """
 
+import contextlib
 import threading
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from recordzoo.images.decode import decoded_rgb
-from recordzoo.images.pictures import from_pixels
+from recordzoo.images.decode import decoded_rgb, from_pixels, instead
 from recordzoo.images.turbojpeg import Box, Decompressor, UnusualImage, library
 from recordzoo.recipes.jpeg import is_plain_jpeg
 
@@ -166,3 +167,51 @@ def _is_usual(data: bytes) -> bool:
         return False
     limit = Image.MAX_IMAGE_PIXELS
     return colors in ("YCbCr", "Gray") and (limit is None or height * width <= limit)
+
+
+class Deferred(Image.Image):
+    """An RGB image whose size is known and whose pixels are not decoded yet.
+
+    Args:
+        data: The encoded image.
+
+    Attributes:
+        frame: Decodes a part of the image; valid until the same thread has opened 16 more images.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self.frame: Frame = open_encoded(data)
+        self._data: bytes | None = data
+        self._mode = "RGB"
+        self._size = (self.frame.width, self.frame.height)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the pixels were read, and so may have been changed."""
+        return self._data is None
+
+    def load(self):  # type: ignore[no-untyped-def]  # like Pillow's
+        """Decode the pixels, as Pillow does."""
+        if self._data is not None:
+            data, self._data = self._data, None
+            self.im = decoded_rgb(data).im
+        return super().load()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle as a plain image."""
+        return _same, (self.copy(),)
+
+
+def _same(image: Image.Image) -> Image.Image:
+    return image
+
+
+@contextlib.contextmanager
+def deferring() -> Iterator[None]:
+    """Let `decode_rgb` return `Deferred` images in this thread."""
+    before, instead.make = instead.make, Deferred
+    try:
+        yield
+    finally:
+        instead.make = before

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from recordzoo.base.packages import need
 from recordzoo.errors import CorruptRecordError
-from recordzoo.images.pictures import open_picture
+from recordzoo.images.decode import open_picture
 from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
 from recordzoo.records.manifest import OBJECT_LABELS
 from recordzoo.records.reader import RecordReader

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from recordzoo.images.deferred import deferring
+from recordzoo.images.frames import deferring
 from recordzoo.loader.order import Indices
 from recordzoo.loader.stores import Records, SampleStore
 from recordzoo.sampling.labels import NewNumbers

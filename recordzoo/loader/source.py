@@ -10,11 +10,10 @@ from torch.utils.data import ConcatDataset, Subset
 
 from recordzoo.errors import SampleIndexError
 from recordzoo.families.base import ZooDataset
-from recordzoo.images.pictures import is_pixels
+from recordzoo.images.decode import is_pixels
 from recordzoo.loader.leaf import ImageLeaf, JointLeaf, Leaf
 from recordzoo.loader.order import Indices, indices_of
-from recordzoo.loader.plain import read_plain
-from recordzoo.loader.stores import HasImageBytes, Own, Records
+from recordzoo.loader.stores import HasImageBytes, Own, Records, read_plain
 from recordzoo.records.reader import RecordReader
 from recordzoo.sampling.mix import Mix
 from recordzoo.transforms.joint import is_wrapped, read_joint

@@ -1,4 +1,7 @@
-"""Sources of encoded images and their targets: a record set, files, or a user's dataset with `HasImageBytes`."""
+"""Where images and targets are: in a record set, in files, in a user's dataset with `HasImageBytes`.
+
+Files are those of torchvision's datasets that list paths and labels.
+"""
 
 import os
 import weakref
@@ -9,6 +12,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
+from torchvision import datasets, get_image_backend
+from torchvision.datasets.folder import default_loader
+from torchvision.datasets.vision import StandardTransform
 from typing_extensions import override
 
 from recordzoo.errors import RecordError
@@ -20,6 +26,35 @@ from recordzoo.recipes.jpeg import PLAIN, UNKNOWN, is_plain_jpeg, mark_of
 
 _SMALL_BYTES = 2048
 _LOOKED_AT = 1000
+
+_WITH_LOADER = (
+    datasets.CLEVRClassification,
+    datasets.DatasetFolder,  # includes ImageFolder, ImageNet, EuroSAT, Country211
+    datasets.DTD,
+    datasets.FGVCAircraft,
+    datasets.Flickr30k,
+    datasets.Flickr8k,
+    datasets.Flowers102,
+    datasets.Food101,
+    datasets.INaturalist,
+    datasets.Imagenette,
+    datasets.LFWPeople,
+    datasets.Omniglot,
+    datasets.Places365,
+    datasets.RenderedSST2,
+    datasets.StanfordCars,
+    datasets.SUN397,
+)
+"""Classes whose ``__getitem__`` calls ``self.loader`` with the path, then the transforms, and does nothing else."""
+
+_OPENING: dict[type, Callable[[Any, int], tuple[Any, Any]]] = {
+    datasets.GTSRB: lambda dataset, index: dataset._samples[index],
+    datasets.OxfordIIITPet: lambda dataset, index: (dataset._images[index], _pet(dataset, index)),
+}
+"""Classes that do the same with ``PIL.Image.open(path).convert("RGB")``, with their functions for path and target."""
+
+_WITH_TRANSFORMS = (datasets.Places365, datasets.OxfordIIITPet)
+"""Those of both that call ``self.transforms``, and not ``self.transform`` and ``self.target_transform``."""
 
 # Any, in all of this module: datasets and targets have the user's types.
 
@@ -163,6 +198,64 @@ class Files(SampleStore):
         return repr(os.fspath(self._look(index)[0]))
 
 
+def read_plain(dataset: Any) -> tuple[Files, Any, Any] | str:
+    """Return a dataset's files, transform and target_transform; or the reason why a loader cannot read the files."""
+    kind: Any = type(dataset)
+    known: Any = next((base for base in kind.__mro__ if base in _WITH_LOADER or base in _OPENING), None)
+    if known is None or kind.__getitem__ is not known.__getitem__ or hasattr(kind, "__getitems__"):
+        return f"{kind.__name__} makes its samples itself"
+    transforms = dataset
+    if known in _WITH_TRANSFORMS:
+        transforms = StandardTransform() if dataset.transforms is None else dataset.transforms
+        if type(transforms) is not StandardTransform:
+            return "its transforms take image and target together"
+    look = _look(dataset, known)
+    return look if isinstance(look, str) else (Files(dataset, look), transforms.transform, transforms.target_transform)
+
+
+def _look(dataset: Any, known: type) -> Callable[[int], tuple[Any, Any]] | str:
+    if known in _OPENING:
+        if known is datasets.OxfordIIITPet and "segmentation" in dataset._target_types:
+            return "its targets are images"
+        return lambda index: _OPENING[known](dataset, index)
+    if get_image_backend() != "PIL":
+        return "torchvision's image backend is not PIL"
+    loader = "_loader" if known is datasets.LFWPeople else "loader"
+    if vars(dataset).get(loader) is not default_loader:
+        return "its loader is not torchvision's default_loader"
+    # The class's own code gives path and target of an index: with a loader that returns its path.
+    paths = object.__new__(type(dataset))
+    vars(paths).update(vars(dataset) | {loader: _same, "transform": None, "target_transform": None, "transforms": None})
+    look: Callable[[int], tuple[Any, Any]] = paths.__getitem__
+    return look
+
+
+def _same(path: Any) -> Any:
+    return path
+
+
+def _pet(dataset: Any, index: int) -> Any:
+    labels = {"category": dataset._labels, "binary-category": dataset._bin_labels}
+    targets = [labels[kind][index] for kind in dataset._target_types]
+    return targets[0] if len(targets) == 1 else tuple(targets) or None
+
+
+_known: "weakref.WeakKeyDictionary[Any, NDArray[np.int64]]" = weakref.WeakKeyDictionary()
+
+
+def _known_of(dataset: Any) -> NDArray[np.int64]:
+    """Return cached facts of a dataset's files, int64 [n]: a hash of the file's version; the last bit: a plain JPEG.
+
+    The array is kept between epochs; 0: unknown.
+    """
+    found = _known.get(dataset) if isinstance(dataset, Hashable) else None
+    if found is None or len(found) != len(dataset):
+        found = np.zeros(len(dataset), np.int64)
+        if isinstance(dataset, Hashable):
+            _known[dataset] = found
+    return found
+
+
 @runtime_checkable
 class HasImageBytes(Protocol):
     """A dataset that returns encoded images: `RecordLoader` decodes and transforms them like those of record sets.
@@ -197,19 +290,3 @@ class Own(SampleStore):
     @override
     def name(self, index: int) -> str:
         return f"sample {index} of {type(self._dataset).__name__}"
-
-
-_known: "weakref.WeakKeyDictionary[Any, NDArray[np.int64]]" = weakref.WeakKeyDictionary()
-
-
-def _known_of(dataset: Any) -> NDArray[np.int64]:
-    """Return cached facts of a dataset's files, int64 [n]: a hash of the file's version; the last bit: a plain JPEG.
-
-    The array is kept between epochs; 0: unknown.
-    """
-    found = _known.get(dataset) if isinstance(dataset, Hashable) else None
-    if found is None or len(found) != len(dataset):
-        found = np.zeros(len(dataset), np.int64)
-        if isinstance(dataset, Hashable):
-            _known[dataset] = found
-    return found

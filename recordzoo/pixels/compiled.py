@@ -10,7 +10,7 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional
 
 from recordzoo.base.arrays import AnyArray
-from recordzoo.pixels.once import Once
+from recordzoo.pixels.spare import Once
 from recordzoo.transforms.steps import Arithmetic, Erase, Size
 from recordzoo.transforms.table import PIXEL_OPS
 from recordzoo.transforms.table import Compiled as Form

@@ -19,8 +19,7 @@ from torch.utils.data import get_worker_info
 
 from recordzoo.base import settings
 from recordzoo.pixels.compiled import Compiled
-from recordzoo.pixels.once import Once
-from recordzoo.pixels.spare import Spare, Stamps
+from recordzoo.pixels.spare import Once, Spare, Stamps
 
 T = TypeVar("T")
 

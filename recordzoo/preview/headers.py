@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from recordzoo.base.progress import Progress
 from recordzoo.errors import CorruptRecordError
-from recordzoo.images.pictures import open_picture
+from recordzoo.images.decode import open_picture
 from recordzoo.preview.choose import with_value
 from recordzoo.recipes.images import quiet
 from recordzoo.records.reader import RecordReader

@@ -7,8 +7,7 @@ import numpy as np
 from PIL import Image
 
 from recordzoo.errors import CorruptRecordError, ImageError
-from recordzoo.images.decode import reason
-from recordzoo.images.pictures import open_picture
+from recordzoo.images.decode import open_picture, reason
 from recordzoo.preview.drawn import caption_of, draw_objects
 from recordzoo.preview.labels import Labels
 from recordzoo.records.reader import RecordReader

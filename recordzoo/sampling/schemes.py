@@ -5,12 +5,11 @@ from collections.abc import Sized
 from typing import Any, TypedDict
 
 from recordzoo.errors import ArgumentError
-from recordzoo.sampling.class_batches import ClassBatches
 from recordzoo.sampling.mix import Mix, MixScheme
 from recordzoo.sampling.orders import BlockLayout, SampleScheme, Scheme
 from recordzoo.sampling.state import whole_number
 from recordzoo.sampling.storage import storage_of
-from recordzoo.sampling.weighted import BalancedWeights, GivenWeights, WithoutReplacement, WithReplacement
+from recordzoo.sampling.weighted import BalancedWeights, ClassBatches, GivenWeights, WithoutReplacement, WithReplacement
 
 _MIN_WINDOWS = 4
 """Minimum number of windows per virtual rank: with few samples, blocks are small."""

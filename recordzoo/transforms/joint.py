@@ -16,8 +16,7 @@ from torchvision.datasets.vision import StandardTransform
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional
 
-from recordzoo.images.deferred import Deferred
-from recordzoo.images.frames import ArrayFrame, Frame
+from recordzoo.images.frames import ArrayFrame, Deferred, Frame
 from recordzoo.transforms.geometry import CenterCropStep, RandomCropStep
 from recordzoo.transforms.plan import Plan, UnknownTransformError, is_v2
 from recordzoo.transforms.read import customized, flattened, read_one, read_plan

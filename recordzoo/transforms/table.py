@@ -1,6 +1,6 @@
 """The table of all transforms that a loader knows, and of their pixel operations.
 
-To add a transform, write a `Step` and its reader (in `geometry`, `colors`, `automatic`, `values` or `containers`), and
+To add a transform, write a `Step` and its reader (in `geometry`, `values` or `choices`), and
 a row here. If it changes pixels in a new way, the row also says how Pillow and the compiled code (`pixels`) do that:
 the compiled function also needs its branch in `_change` of `pixels/run.py`.
 """
@@ -15,11 +15,11 @@ from PIL import Image
 from torchvision import transforms as v1
 from torchvision.transforms import functional, v2
 
-from recordzoo.transforms import automatic, colors, containers, geometry, values
-from recordzoo.transforms.colors import sometimes
-from recordzoo.transforms.containers import ContainerReader
+from recordzoo.transforms import choices, geometry, values
+from recordzoo.transforms.choices import ContainerReader
 from recordzoo.transforms.plan import StepReader
 from recordzoo.transforms.steps import PixelOp, Size
+from recordzoo.transforms.values import sometimes
 
 Compiled = tuple[str, tuple[float, ...]]
 """The name of a compiled operation (a function of `pixels`), and its numbers."""
@@ -115,14 +115,14 @@ OPS = (
     Op("resize", {"Resize": geometry.resize}),
     Op("crop", {"CenterCrop": geometry.center_crop, "RandomCrop": geometry.random_crop}),
     Op("mirror", {"RandomHorizontalFlip": geometry.flip}, pillow=functional.hflip),
-    Op("jitter", {"ColorJitter": colors.jitter}),
+    Op("jitter", {"ColorJitter": values.jitter}),
     Op("brightness", pillow=functional.adjust_brightness, probe=(1.3,)),
     Op("contrast", pillow=functional.adjust_contrast, probe=(0.6,)),
     Op("saturation", pillow=functional.adjust_saturation, probe=(1.7,)),
     Op("hue", pillow=functional.adjust_hue, numbers=_hue_numbers, probe=(0.2,)),
     Op(
         "grayscale",
-        {"Grayscale": colors.grayscale, "RandomGrayscale": sometimes("grayscale")},
+        {"Grayscale": values.grayscale, "RandomGrayscale": sometimes("grayscale")},
         pillow=lambda picture: functional.to_grayscale(picture, 3),
     ),
     Op(
@@ -156,23 +156,23 @@ OPS = (
     ),
     Op(
         "blur",
-        {"GaussianBlur": colors.blur},
+        {"GaussianBlur": values.blur},
         pillow=lambda picture, w, h, across, down: functional.gaussian_blur(picture, [w, h], [across, down]),
         numbers=_blur_numbers,
         probe=(5, 7, 0.8, 1.3),
         tolerance=1,  # sums float32 in another order than torch
     ),
-    Op("trivial_augment", {"TrivialAugmentWide": automatic.trivial_augment}),
-    Op("rand_augment", {"RandAugment": automatic.rand_augment}),
-    Op("auto_augment", {"AutoAugment": automatic.auto_augment}),
-    Op("apply", containers={"RandomApply": containers.random_apply}),
-    Op("choice", containers={"RandomChoice": containers.random_choice}),
-    Op("order", containers={"RandomOrder": containers.random_order}),
+    Op("trivial_augment", {"TrivialAugmentWide": choices.trivial_augment}),
+    Op("rand_augment", {"RandAugment": choices.rand_augment}),
+    Op("auto_augment", {"AutoAugment": choices.auto_augment}),
+    Op("apply", containers={"RandomApply": choices.random_apply}),
+    Op("choice", containers={"RandomChoice": choices.random_choice}),
+    Op("order", containers={"RandomOrder": choices.random_order}),
     Op("to_tensor", {"v1.ToTensor": values.to_tensor, "PILToTensor": values.pil_to_tensor}),
     Op("to_image", {"v2.ToImage": values.to_image, "v2.ToPureTensor": values.to_pure_tensor}),
     Op("to_dtype", {"ConvertImageDtype": values.convert_dtype, "v2.ToDtype": values.to_dtype}),
     Op("normalize", {"Normalize": values.normalize}),
-    Op("erase", {"RandomErasing": colors.erase}),
+    Op("erase", {"RandomErasing": values.erase}),
 )
 """All rows."""
 

@@ -17,9 +17,9 @@ from recordzoo.loader.pieces import uniforms
 from recordzoo.pixels.compiling import compiled_code
 from recordzoo.pixels.render import render
 from recordzoo.pixels.rows import RowRenderer
-from recordzoo.transforms.colors import RandomErasingStep
 from recordzoo.transforms.read import read_plan
 from recordzoo.transforms.steps import Action, Crop, Erase, Flip, Resize, decide
+from recordzoo.transforms.values import RandomErasingStep
 from tests.fakes.pictures import jpeg, picture
 
 timm_data = pytest.importorskip("timm.data", reason="needs the extra `frameworks`: make frameworks")
