@@ -65,12 +65,6 @@ class AnnotatedDataset(ZooDataset):
 
         A folder that is called like the record set of a part is taken for that part, whose annotation files lie beside
         it. Of any other folder the images are prepared, as `recordzoo prepare FOLDER --from flat` does.
-
-        Args:
-            annotations: The annotation file.
-            loader: Makes an image of a path.
-            download: Download the part if it is not there.
-            options: See `PrepareOptions`.
         """
         # Of a URL only the name counts.
         folder = Path(self.root).expanduser().absolute()
@@ -153,9 +147,6 @@ class AnnotationFile:
         """Find the file that is given, on the disk or by its name in the record set, or the first usual one there.
 
         One that is nowhere is taken to be on the disk: to open it raises what torchvision raises.
-
-        Raises:
-            ArgumentError: None is given, and the record set holds no usual one.
         """
         path = None if given is None else os.path.abspath(os.path.expanduser(os.fspath(given)))
         if path is not None and os.path.exists(path):
@@ -175,11 +166,7 @@ class AnnotationFile:
 
     @contextlib.contextmanager
     def opened(self, reader: RecordReader) -> Iterator[str]:
-        """Give the file a path.
-
-        Raises:
-            RecordError: It is not the one that was found.
-        """
+        """Give the file a path; refuse it if it has changed."""
         if self.position is not None:
             with as_file(reader.read(ANNOTATIONS, self.position), self.path) as path:
                 yield path

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, SupportsIndex, Unpack
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from typing_extensions import override
 
 from recordzoo.families.base import Root, Transform, ZooDataset
 from recordzoo.families.derived import derived
@@ -70,12 +71,7 @@ class ArrayDataset(ZooDataset):
 
     # Any: what the transforms make of it.
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        """Return (PIL image, label).
-
-        Raises:
-            IndexError: There is no such sample.
-            CorruptRecordError: The stored bytes are damaged.
-        """
+        """Return (PIL image, label)."""
         if self._HAS_DATA and self._has(self._ITEMS):
             return super().__getitem__(index)  # torchvision's, behind this class
         number = self._number(index)
@@ -135,8 +131,8 @@ class ArrayDataset(ZooDataset):
     def __len__(self) -> int:
         return self._length(self._ITEMS)
 
+    @override
     def fusion_problem(self) -> str:
-        """See `ZooDataset`."""
         shape = self._selection.reader.manifest.blobs["image"].shape or ()
         if shape[2:] != (3,):
             return "its images are not RGB"

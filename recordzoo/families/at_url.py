@@ -19,11 +19,7 @@ def open_at_url(kind: str, recipe: Recipe, root: Url, options: Options, *, downl
     """Open the record set of a recipe at a URL: where it would lie below such a root, or the root itself.
 
     Args:
-        kind: The dataset class, for messages.
-        recipe: How it would be made.
         root: The URL.
-        options: How it would be prepared; the cache.
-        download: As the class has it.
 
     Raises:
         ArgumentError: An option would prepare something.
@@ -40,22 +36,14 @@ def open_at_url(kind: str, recipe: Recipe, root: Url, options: Options, *, downl
 
 
 def open_given(kind: str, root: Url, options: Options) -> RecordReader:
-    """Open the record set at a URL, or that of the tree that would be there.
-
-    Raises:
-        As `open_at_url`.
-    """
+    """Open the record set at a URL, or that of the tree that would be there."""
     _refuse_preparing(kind, root, options)
     beside = root.parent / f"{root.name}{ENDING}"
     return open_one(kind, [root] if root.name.endswith(ENDING) else [root, beside], options)
 
 
 def open_variant(kind: str, reader: RecordReader, url: Url, options: Options) -> RecordReader:
-    """Open the variant that lies beside the record set at a URL.
-
-    Raises:
-        As `open_at_url`.
-    """
+    """Open the variant that lies beside the record set at a URL."""
     stem = url.name.removesuffix(ENDING)
     if reader.manifest.variant != ORIGINAL:
         stem = stem.removesuffix(f"-{reader.manifest.variant}")
@@ -64,12 +52,7 @@ def open_variant(kind: str, reader: RecordReader, url: Url, options: Options) ->
 
 
 def open_one(kind: str, places: Sequence[Url], options: Options) -> RecordReader:
-    """Open the first record set that is there.
-
-    Raises:
-        NotPreparedError: None is.
-        RecordError: It cannot be read.
-    """
+    """Open the first record set that is there."""
     for place in places:
         try:
             return RecordReader(place, cache_bytes=options.cache_bytes)

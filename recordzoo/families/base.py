@@ -56,6 +56,9 @@ Transform = Callable[..., Any] | None
 class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms make of images and targets
     """What all dataset classes share; put it before the torchvision class.
 
+    ``dataset[i]`` raises IndexError if there is no such sample, `ImageError` if its image or target cannot be decoded,
+    and `CorruptRecordError` if the stored bytes are damaged.
+
     Attributes:
         entry: The dataset's name in the catalogue; "" for one that is not in it.
         raw_files: Where the raw files come from; None for the catalogue's. A subclass may name others.
@@ -149,9 +152,7 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
         At a URL nothing is prepared.
 
         Args:
-            recipe: How it is made.
             download: Download raw data that is not there. None: the class has no such argument.
-            options: How.
             raw_root: Where the recipe finds raw data. Default: the root.
         """
         self._refuse_in_pixels(options.variant)
@@ -239,12 +240,7 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
         return f"{type(self).__name__} makes its samples itself"
 
     def _label_problem(self, owner: type, *attributes: str) -> str:
-        """Say why samples are no longer what a class's own ``__getitem__`` makes of the records; "" if they are.
-
-        Args:
-            owner: The class with that ``__getitem__``.
-            attributes: Derived attributes that it reads.
-        """
+        """Say why samples are no longer what a class's own ``__getitem__`` makes of the records; "" if they are."""
         kind, made_for = cast(Any, type(self)), cast(Any, owner)  # Any: torchvision's class has the __getitem__
         if kind.__getitem__ is not made_for.__getitem__ or kind.__getitems__ is not ZooDataset.__getitems__:
             return ZooDataset.fusion_problem(self)
@@ -280,13 +276,7 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
         """Do nothing: what is open is there."""
 
     def _file_of(self, field: str, position: int | None, path: Callable[[], str]) -> tuple[bytes, object]:
-        """Return the content of a sample's file, of its record or from the disk, and what messages call it.
-
-        Args:
-            field: The blob field.
-            position: The sample's position; None if it is not in the record set.
-            path: Gives the path of the file, if that is needed.
-        """
+        """Return the content of a sample's file, of its record or from the disk, and what messages call it."""
         reader = self._selection.reader
         if position is not None and reader.has(field, position):
             return reader.read(field, position), RecordName(reader, position, f"{field} of ")
@@ -375,17 +365,7 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
 
 
 def check_choice(value: str, argument: str, valid: Sequence[str], message: str | None = None) -> str:
-    """Return `value` if it is one of the valid ones.
-
-    Args:
-        value: What the user gave.
-        argument: For what.
-        valid: The valid ones.
-        message: What to say of another string; by default torchvision's usual words.
-
-    Raises:
-        ArgumentError: It is not, in torchvision's words.
-    """
+    """Return `value` if it is valid; otherwise raise an ArgumentError with `message`, or in torchvision's words."""
     try:
         return cast(str, verify_str_arg(value, argument, valid, message))
     except ValueError as err:

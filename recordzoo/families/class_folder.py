@@ -42,9 +42,7 @@ class ClassFolderDataset(LoaderDataset):
         """Set the attributes of ImageFolder.
 
         Args:
-            selection: Which positions are shown.
             folder: The directory that the records' names are relative to, existing or not.
-            loader: The user's loader.
             is_valid_file: Leave out samples whose path it is false for.
             allow_empty: Whether a class may be without samples. Default: as the class has it.
         """
@@ -80,13 +78,7 @@ class ClassFolderDataset(LoaderDataset):
 
     # Any: what the loader and the transforms make of it.
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        """Return (image, label) as torchvision's ImageFolder does.
-
-        Raises:
-            IndexError: There is no such sample.
-            ImageError: The image cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
-        """
+        """Return (image, label) as torchvision's ImageFolder does."""
         sample, target = self._load(index)
         if self.transforms_pairs:
             return (sample, target) if self.transforms is None else self.transforms(sample, target)
@@ -112,8 +104,8 @@ class ClassFolderDataset(LoaderDataset):
     def __len__(self) -> int:
         return self._length(self._ITEMS)
 
+    @override
     def fusion_problem(self) -> str:
-        """See `ZooDataset`."""
         if self.transforms_pairs:
             return "its transforms take image and target together"
         return self._label_problem(ClassFolderDataset, self._ITEMS) or self._loader.fusion_problem()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from recordzoo.base.meant import did_you_mean
 from recordzoo.errors import ArgumentError, ManifestError, OtherSourceError
@@ -31,11 +32,7 @@ class ValueSelection(Selection):
 
     # Any: values of all kinds.
     def target(self, index: int) -> Any:
-        """Return the target of a (non-negative) index, as the dataset gave it; what was stored as JSON, as JSON has it.
-
-        Raises:
-            CorruptRecordError: What is stored is not what was written.
-        """
+        """Return the target of a (non-negative) index, as the dataset gave it, or as JSON has it."""
         position = self.position(index)
         parts = self._form.parts
         if not parts:
@@ -54,8 +51,8 @@ class ValueSelection(Selection):
             found[number] = self.target(index)
         return found
 
+    @override
     def batch_targets(self, indices: NDArray[np.int64]) -> Any:
-        """See `Selection`."""
         positions, parts = self.positions(indices), self._form.parts
         if not parts:
             return _column(self.reader, self._form, "target", positions)
@@ -97,11 +94,7 @@ class FieldSelection(Selection):
 
     # Any: values of all kinds.
     def target(self, index: int) -> Any:
-        """Return the target of a (non-negative) index.
-
-        Raises:
-            CorruptRecordError: What is stored is not what was written.
-        """
+        """Return the target of a (non-negative) index."""
         return self.targets(np.array([index], np.int64))[0]
 
     def targets(self, indices: NDArray[np.int64] | None = None) -> NDArray[Any]:
@@ -114,8 +107,8 @@ class FieldSelection(Selection):
             found[number] = target[0] if self._is_one else target
         return found
 
+    @override
     def batch_targets(self, indices: NDArray[np.int64]) -> Any:
-        """See `Selection`."""
         positions = self.positions(indices)
         batch = tuple(self._values(name, positions) for name in self._fields)
         return batch[0] if self._is_one else batch
@@ -147,11 +140,7 @@ class SampleForm:
 
 
 def sample_form(reader: RecordReader) -> SampleForm:
-    """Return what a record set keeps of the samples; it may be a stranger's.
-
-    Raises:
-        ManifestError: It is not what `recordzoo.convert` writes.
-    """
+    """Return what a record set keeps of the samples; it may be a stranger's."""
     form = reader.manifest.metadata.get("sample", {})
     fields = {*reader.manifest.blobs, *reader.columns}
     try:
@@ -172,12 +161,7 @@ def sample_form(reader: RecordReader) -> SampleForm:
 
 # Any, here and below: values of all kinds.
 def stored_value(reader: RecordReader, form: SampleForm, field: str, position: int) -> Any:
-    """Return a field's value, None if there is none; what was a tensor or an image, is one again.
-
-    Raises:
-        CorruptRecordError: What is stored is not what was written.
-        ImageError: It is no image, though it was one.
-    """
+    """Return a field's value, None if there is none; what was a tensor or an image, is one again."""
     if field in form.pictures and reader.has(field, position):
         return _picture(reader, field, position, form.pictures[field], is_tensor=field in form.tensors)
     value = reader.value(field, position)
@@ -263,11 +247,7 @@ def _checked_fields(reader: RecordReader, target_type: str | Sequence[str]) -> A
 
 
 def raw_image(reader: RecordReader, position: int) -> Any:
-    """Make of raw pixels what torchvision's loader makes of an image's file; of other numbers an array or tensor.
-
-    Raises:
-        CorruptRecordError: What is stored is not what was written.
-    """
+    """Make of raw pixels what torchvision's loader makes of an image's file; of other numbers an array or tensor."""
     value = reader.decoded("image", position)
     if is_pixels(value.dtype.str, value.shape):
         return from_pixels(value).convert("RGB")
@@ -275,11 +255,7 @@ def raw_image(reader: RecordReader, position: int) -> Any:
 
 
 def raw_file(reader: RecordReader, position: int) -> tuple[bytes, str]:
-    """Return raw values as a file that loaders know, and its ending: PNG for pixels, .npy for other numbers.
-
-    Raises:
-        CorruptRecordError: What is stored is not what was written.
-    """
+    """Return raw values as a file that loaders know, and its ending: PNG for pixels, .npy for other numbers."""
     value = reader.decoded("image", position)
     buffer = io.BytesIO()
     if is_pixels(value.dtype.str, value.shape):

@@ -7,6 +7,8 @@ and the name of a file.
 import os
 from typing import Any, ClassVar
 
+from typing_extensions import override
+
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import LoaderDataset
 from recordzoo.families.selection import join_name
@@ -36,13 +38,7 @@ class FilesDataset(LoaderDataset):
 
     # Any: what the loader and the transforms make of it.
     def __getitem__(self, idx: int) -> tuple[Any, Any]:
-        """Return (image, label).
-
-        Raises:
-            IndexError: There is no such sample.
-            ImageError: The image cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
-        """
+        """Return (image, label)."""
         number = self._as_opened(self._ITEMS, idx)
         if number is None:
             image = self.loader(getattr(self, self._ITEMS)[idx])
@@ -69,8 +65,8 @@ class FilesDataset(LoaderDataset):
             return self._loader.find(getattr(self, self._ITEMS)[index])
         return self._selection.position(number)
 
+    @override
     def fusion_problem(self) -> str:
-        """See `ZooDataset`."""
         return self._label_problem(FilesDataset, self._ITEMS, self._LABELS) or self._loader.fusion_problem()
 
 

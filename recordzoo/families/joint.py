@@ -38,12 +38,7 @@ class JointTargets:
         """Return the target of a record: a mask, or a dict.
 
         Args:
-            position: The record's position.
             image: Its image, whose size is the canvas of the boxes.
-
-        Raises:
-            CorruptRecordError: What is stored are no boxes or masks.
-            PrepareError: Polygons are made masks, and pycocotools is not installed.
         """
         if not self.keys:
             return _mask(self.objects.mask_of(position))

@@ -65,8 +65,6 @@ class PathLoader:
     Args:
         loader: What the user gave: any callable that takes a path. torchvision's own and `PillowLoader` decode from the
             stored bytes.
-        reader: The record set.
-        folder: The directory that its names are relative to, existing or not.
         keeps_names: Whether a table of all names is kept in memory, so that a path is found at once: a search by halves
             takes some tens of microseconds.
     """
@@ -177,9 +175,7 @@ class PathLoader:
 def files_folder(reader: RecordReader, folder: str) -> str:
     """Return the directory that names are relative to: the flat one, or that of the list, if it still exists.
 
-    Args:
-        reader: The record set.
-        folder: The directory for all other sets, and if it is gone.
+    Of all other sets it is `folder`.
     """
     if not reader.manifest.is_listed:
         return folder
@@ -241,10 +237,8 @@ class LoaderDataset(ZooDataset):
         """Set which positions are shown.
 
         Args:
-            selection: Positions and labels.
             folder: The directory that the record set's names are relative to, existing or not. With splits it contains
                 the folders of the splits, not those of the classes.
-            loader: The user's loader.
         """
         self._show(selection)
         self._load_with(loader, selection.reader, os.fspath(folder))

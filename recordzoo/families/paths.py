@@ -129,13 +129,7 @@ class PairsDataset(PathsDataset):
 
     # Any: as above.
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        """Return (PIL image, target).
-
-        Raises:
-            IndexError: There is no such sample.
-            ImageError: The image or the target cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
-        """
+        """Return (PIL image, target)."""
         image: Any = self._image(index)
         target: Any = self._target(index)
         if self.transforms is not None:
@@ -172,13 +166,7 @@ class TargetsDataset(PathsDataset):
 
     # Any: one target, a tuple of several, or None.
     def __getitem__(self, idx: int) -> tuple[Any, Any]:
-        """Return (RGB PIL image, target): one target, a tuple of several, or None.
-
-        Raises:
-            IndexError: There is no such sample.
-            ImageError: The image or a target cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
-        """
+        """Return (RGB PIL image, target): one target, a tuple of several, or None."""
         image: Any = self._image(idx)
         targets = [self._target(self._TARGETS[kind], idx) for kind in self._target_types]
         target: Any = tuple(targets) if len(targets) > 1 else targets[0] if targets else None

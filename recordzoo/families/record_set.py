@@ -118,20 +118,12 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
 
 
 def open_images(path: Path) -> RecordReader:
-    """Open a record set that has images.
-
-    Raises:
-        OtherSourceError: It has none.
-    """
+    """Open a record set that has images."""
     return with_images(RecordReader(path))
 
 
 def with_images(reader: RecordReader) -> RecordReader:
-    """Return a reader that has images.
-
-    Raises:
-        OtherSourceError: It has none.
-    """
+    """Return a reader that has images; refuse any other one."""
     manifest = reader.manifest
     if "image" not in manifest.blobs:
         raise OtherSourceError(

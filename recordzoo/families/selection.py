@@ -156,11 +156,7 @@ def list_samples(selection: Selection, folder: str) -> list[tuple[str, Any]]:
     """Return all (path, label) tuples as torchvision's ``samples``.
 
     Args:
-        selection: Positions and labels.
         folder: The directory that the record set's names are relative to, existing or not.
-
-    Raises:
-        CorruptRecordError: A name leads out of the directory.
     """
     paths = _join_names(folder, selection.names(), anywhere=selection.reader.manifest.is_listed)
     return list(zip(paths, list_targets(selection), strict=True))
@@ -170,14 +166,10 @@ def list_paths(selection: Selection, folder: str, ending: str, prefix: str = "",
     """Return the paths of files that belong to the records: their names in another folder and with another ending.
 
     Args:
-        selection: The positions.
         folder: The directory in which the files are, existing or not.
         ending: Their ending with its dot.
         prefix: What all names begin with, and the files' names do not.
         name_ending: What all names end with; by default the ending of each behind its last dot.
-
-    Raises:
-        CorruptRecordError: A name leads out of the directory.
     """
     names = (name.removeprefix(prefix) for name in selection.names())
     stems = (name.removesuffix(name_ending) if name_ending else name.rpartition(".")[0] for name in names)

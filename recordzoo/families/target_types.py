@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Generic, TypeVar, Unpack
 import numpy as np
 import torch
 from torchvision.datasets.folder import default_loader
+from typing_extensions import override
 
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import Root, Transform, check_choice
@@ -68,8 +69,8 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
     def _in_pixels(self) -> Sequence[str]:
         return [f"target_type {kind!r}" for kind in self._target_types if kind in self._IN_PIXELS]
 
+    @override
     def fusion_problem(self) -> str:
-        """See `ZooDataset`."""
         if self.target_type != self._TARGET_TYPES[0]:
             return f"{type(self).__name__} has other targets than labels"
         return self._label_problem(TargetTypesDataset, "samples") or self._loader.fusion_problem()

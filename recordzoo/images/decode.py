@@ -41,13 +41,7 @@ def decode(data: bytes) -> Image.Image:
 
 
 class RecordName:
-    """A record's name for messages, looked up on demand: the names of a large set take gigabytes.
-
-    Args:
-        reader: The record set.
-        position: The record.
-        before: A prefix of the name.
-    """
+    """A record's name for messages, looked up on demand: the names of a large set take gigabytes."""
 
     __slots__ = ("_before", "_position", "_reader")
 
@@ -62,7 +56,6 @@ class naming:  # a context manager, like `contextlib.suppress`; a generator is f
     """Add the record set and the file to errors of decoding.
 
     Args:
-        record_set: The record set's path.
         name: The file's name; converted to a string only on an error.
 
     Raises:

@@ -38,11 +38,7 @@ class Frame(Protocol):
 
 
 class ArrayFrame:
-    """Decoded pixels.
-
-    Args:
-        array: uint8 [H, W, 3].
-    """
+    """Decoded pixels, uint8 [H, W, 3]."""
 
     def __init__(self, array: NDArray[np.uint8]) -> None:
         self.array = array
@@ -171,9 +167,6 @@ def _is_usual(data: bytes) -> bool:
 
 class Deferred(Image.Image):
     """An RGB image whose size is known and whose pixels are not decoded yet.
-
-    Args:
-        data: The encoded image.
 
     Attributes:
         frame: Decodes a part of the image; valid until the same thread has opened 16 more images.

@@ -54,12 +54,7 @@ class Objects:
     def boxes_of(self, position: int, size: tuple[int, int]) -> NDArray[np.float32]:
         """Return the boxes of a record as in torchvision: float32 [n, 4], XYXY, in pixels.
 
-        Args:
-            position: The record's position.
-            size: Width and height of its image.
-
-        Raises:
-            CorruptRecordError: The stored values are not boxes.
+        `size` is width and height of the image.
         """
         boxes = self._numbers(self.boxes, position, np.float32, 4)
         if self.box_spec.is_normalized:
@@ -71,25 +66,13 @@ class Objects:
         return boxes
 
     def labels_of(self, position: int) -> NDArray[np.int64]:
-        """Return the class numbers of a record's objects: int64 [n].
-
-        Raises:
-            CorruptRecordError: The stored values are not numbers.
-        """
+        """Return the class numbers of a record's objects: int64 [n]."""
         return self._numbers(self.labels, position, np.int64)
 
     def masks_of(self, position: int, size: tuple[int, int]) -> NDArray[np.uint8]:
         """Return a mask for each object of a record: uint8 [n, H, W].
 
         Polygons and run lengths are drawn by pycocotools, as in torchvision.
-
-        Args:
-            position: The record's position.
-            size: Width and height of its image.
-
-        Raises:
-            PrepareError: pycocotools is needed and not installed.
-            CorruptRecordError: The stored values are not masks.
         """
         width, height = size
         if self.masks:
@@ -116,11 +99,7 @@ class Objects:
 
     # Any: an image or an array.
     def mask_of(self, position: int) -> Any:
-        """Return the mask of a record's image: a PIL image in its own mode, or an array [H, W].
-
-        Raises:
-            ImageError: It cannot be opened.
-        """
+        """Return the mask of a record's image: a PIL image in its own mode, or an array [H, W]."""
         return self._value(self.mask, position)
 
     # Any: either dtype.

@@ -99,11 +99,7 @@ def check_order(
 
 
 def batch_size_of(batch_size: int | None, sampler: object, draws: Draws) -> int | None:
-    """Return the batch size, given or implied by `classes_per_batch` of the loader or its sampler.
-
-    Raises:
-        ArgumentError: The given batch size differs from the implied one.
-    """
+    """Return the batch size, given or implied by `classes_per_batch` of the loader or its sampler."""
     size = sampler.unit if isinstance(sampler, RecordSampler) else 1
     if size == 1:  # also if Lightning replaced the sampler
         size = (draws.get("classes_per_batch") or 1) * (draws.get("samples_per_class") or 1)
@@ -115,11 +111,7 @@ def batch_size_of(batch_size: int | None, sampler: object, draws: Draws) -> int 
 
 
 def checked_device(device: torch.device | str | int | None) -> torch.device:
-    """Return the device for batches.
-
-    Raises:
-        ArgumentError: torch does not know the device, or it is not visible to this process.
-    """
+    """Return the device for batches."""
     try:
         found = torch.device("cpu" if device is None else device)
     except (RuntimeError, TypeError) as err:

@@ -88,7 +88,6 @@ def choose(maker: Maker, length: int | None, num_workers: int, workplace: Any, c
     """Choose threads or processes; if both are possible, measure.
 
     Args:
-        maker: Makes batches.
         length: Number of samples; None if unknown.
         num_workers: Number of threads or processes.
         workplace: The object to pickle for processes that are not forked.
@@ -131,12 +130,7 @@ def choose_seeded(code: str, workers: str, workplace: Any, context: Any) -> Choi
 
     Args:
         code: The code, for the message.
-        workers: The user's choice.
         workplace: The object to pickle for processes that are not forked.
-        context: How processes are started.
-
-    Raises:
-        ArgumentError: The user requires threads, or processes are impossible.
     """
     why = ""
     if workers == "threads":

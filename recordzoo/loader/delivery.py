@@ -39,7 +39,6 @@ class Counting(BatchIterator):
     """Counts the samples that are left out of an epoch's batches, and logs their number at the end of the epoch.
 
     Args:
-        batches: The epoch.
         count: Called with a batch's number of skipped samples, after the user has received the batch.
     """
 
@@ -80,8 +79,6 @@ class OnDevice(BatchIterator):
     """Moves batches to a device, one ahead of the user and in the user's thread.
 
     Args:
-        batches: The batches in host memory.
-        device: The device.
         finish: Finishes a moved batch on the device: computes its values and calls `batch_transform`.
     """
 

@@ -50,7 +50,6 @@ class IteratedOrders:
         sampler: Gives keys, or lists of keys.
         seed: For the random numbers of transforms.
         batch_size: Samples in a batch; None if the sampler gives lists.
-        drop_last: Leave out a last batch that is not full.
     """
 
     def __init__(self, sampler: Any, seed: Seed, batch_size: int | None, *, drop_last: bool = False) -> None:
@@ -69,11 +68,7 @@ class IteratedOrders:
         return length if self._batch_size is None else num_batches(length, self._batch_size, self._drop_last)
 
     def begin(self) -> EpochBatches:
-        """Begin the next epoch and tell the sampler its number.
-
-        Raises:
-            ArgumentError: The loaded state cannot be resumed on this number of ranks.
-        """
+        """Begin the next epoch and tell the sampler its number."""
         upcoming = self._place.epoch + 1 if self._begun else self._place.epoch
         found = self._epoch_of_sampler()
         if found is not None and found != self._told:  # the user called the sampler's set_epoch
@@ -108,11 +103,7 @@ class IteratedOrders:
         return {"seed": self._seed.among(self._num_ranks()), **asdict(place)}
 
     def load_state_dict(self, state: dict[str, JSON]) -> None:
-        """Resume from a `state_dict`.
-
-        Raises:
-            ArgumentError: The state belongs to another sampler.
-        """
+        """Resume from a `state_dict`."""
         kind = "a RecordLoader with a sampler or batch_sampler of your own"
         names = ("epoch", "samples", "checksum", "num_replicas", "rank")
         check_state(state, kind, ("seed", *names), {})
@@ -200,11 +191,7 @@ class IteratedOrders:
             yield Wanted(keys, places, self._mark(begun, reached, is_last=is_last), upcoming, NONE)
 
     def _resumed(self, place: _SamplerPlace) -> tuple[Iterator[list[Any]], int]:
-        """Return the batches from a place on, and the checksum of the keys before it.
-
-        Raises:
-            ArgumentError: The sampler does not repeat its earlier keys.
-        """
+        """Return the batches from a place on, and the checksum of the keys before it, which must be the same again."""
         given, checksum, left = iter(self._sampler), 0, place.samples
         while left > 0:
             size = min(left, _SKIPPED_AT_ONCE)

@@ -45,13 +45,7 @@ class Pace:
 
 
 class _Pending:
-    """A batch in progress. The thread that finishes its last piece collates it.
-
-    Args:
-        wanted: The batch to make.
-        num_pieces: Number of its pieces.
-        finish: Builds the batch from the results of the pieces.
-    """
+    """A batch in progress. The thread that finishes its last piece collates it."""
 
     def __init__(self, wanted: Wanted, num_pieces: int, finish: Callable[[list[Any]], Any]) -> None:
         self.wanted, self.batch = wanted, Future[Any]()
@@ -122,9 +116,6 @@ class Unbegun(Iterator[Any]):
     """The batches of an epoch that begins with the first `next`.
 
     Lightning calls `iter` before `set_epoch`, so `iter` must not read or decide anything.
-
-    Args:
-        begin: Begins the epoch.
     """
 
     def __init__(self, begin: Callable[[], BatchIterator]) -> None:
@@ -167,11 +158,7 @@ class Home:
         return self._pid == os.getpid()
 
     def check(self) -> None:
-        """Raise in any other process.
-
-        Raises:
-            ForkError: This process was forked from the one that created this object.
-        """
+        """Raise a `ForkError` in any other process."""
         if not self.is_here:
             raise ForkError(
                 f"This iterator of a RecordLoader began in process {self._pid}. Its workers do not belong to process "

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from typing_extensions import override
+
 from recordzoo.images.frames import deferring
 from recordzoo.loader.order import Indices
 from recordzoo.loader.stores import Records, SampleStore
@@ -18,13 +20,7 @@ from recordzoo.transforms.read import read_views
 
 
 class Leaf(ABC):
-    """A dataset whose images a loader decodes.
-
-    Args:
-        dataset: The user's dataset.
-        store: The store of its images.
-        views: The plan of its transforms.
-    """
+    """A dataset whose images a loader decodes."""
 
     def __init__(self, dataset: Any, store: SampleStore, views: Views) -> None:
         self.dataset, self.store, self.views = dataset, store, views
@@ -36,11 +32,7 @@ class Leaf(ABC):
 
     @abstractmethod
     def check(self, index: int) -> None:
-        """Read and decode the image of a sample.
-
-        Raises:
-            Exception: The image cannot be read or decoded.
-        """
+        """Read and decode the image of a sample; raise if that fails."""
 
     @property
     def is_small(self) -> bool:
@@ -67,14 +59,7 @@ class Leaf(ABC):
 
 
 class ImageLeaf(Leaf):
-    """A dataset whose images and targets the loader reads from their store.
-
-    Args:
-        dataset: The user's dataset.
-        store: Its images and targets.
-        transform: The transform of an image.
-        target_transform: The transform of a target.
-    """
+    """A dataset whose images and targets the loader reads from their store."""
 
     def __init__(self, dataset: Any, store: SampleStore, transform: Any, target_transform: Any) -> None:
         super().__init__(dataset, store, read_views(transform))
@@ -83,17 +68,17 @@ class ImageLeaf(Leaf):
         self.frame = store.frame
 
     @property
+    @override
     def is_fused(self) -> bool:
-        """See `Leaf`."""
         return self.target_transform is None and not self._has_rest
 
     @property
+    @override
     def is_small(self) -> bool:
-        """See `Leaf`."""
         return self.store.is_small and not self._has_rest
 
+    @override
     def check(self, index: int) -> None:
-        """See `Leaf`."""
         try:
             self.frame(index).pixels()
         except Exception as err:
@@ -124,8 +109,6 @@ class JointLeaf(Leaf):
 
     Args:
         dataset: The user's dataset, maybe in torchvision's wrapper for v2.
-        inner: The dataset of this package.
-        plan: The plan of its transforms.
     """
 
     def __init__(self, dataset: Any, inner: Any, plan: JointPlan) -> None:
@@ -136,21 +119,16 @@ class JointLeaf(Leaf):
         self._plain.transform = self._plain.target_transform = self._plain.transforms = None
 
     @property
+    @override
     def is_fused(self) -> bool:
-        """See `Leaf`."""
         return self.plan.is_fused and not self._has_rest
 
+    @override
     def check(self, index: int) -> None:
-        """See `Leaf`."""
         self.as_plain(self.sample(index)[0], index)
 
     def sample(self, index: int) -> tuple[Any, Any]:
-        """Return the image and the target before all transforms; the image is usually a `Deferred` one.
-
-        Raises:
-            ImageError: The dataset needs the pixels, and they cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
-        """
+        """Return the image and the target before all transforms; the image is usually a `Deferred` one."""
         try:
             with deferring():
                 image, target = self._plain[index]
@@ -160,11 +138,7 @@ class JointLeaf(Leaf):
         return image, target
 
     def as_plain(self, image: Any, index: int) -> Any:
-        """Return the image of a sample as the dataset would have returned it.
-
-        Raises:
-            ImageError: It cannot be decoded.
-        """
+        """Return the image of a sample as the dataset would have returned it."""
         try:
             return as_plain(image)
         except Exception as err:

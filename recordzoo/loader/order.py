@@ -74,14 +74,7 @@ class Orders(Protocol):
 
 
 class SampledOrders:
-    """`Orders` of a `RecordSampler`: the state is a few numbers, and a resume skips without iterating.
-
-    Args:
-        sampler: The sampler.
-        batch_size: Samples in a batch.
-        drop_last: Leave out a last batch that is not full.
-        drop_cache: Drop blocks from the page cache after their last use.
-    """
+    """`Orders` of a `RecordSampler`: the state is a few numbers, and a resume skips without iterating."""
 
     def __init__(self, sampler: RecordSampler, batch_size: int, drop_last: bool, *, drop_cache: bool = False) -> None:
         self._sampler, self._batch_size, self._drop_last = sampler, batch_size, drop_last
@@ -138,7 +131,6 @@ class Drawing:
     """Draws batches from an order, some ahead of those in progress, so that their samples can be prefetched.
 
     Args:
-        batches: The order.
         ahead: Number of batches to draw ahead.
         announce: Called with each batch when it is drawn.
 

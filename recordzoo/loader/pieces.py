@@ -101,12 +101,7 @@ class BatchPiece:
 
 
 def cut(wanted: Wanted, source: BatchSource, seed: int, epoch: int, size: int) -> list[BatchPiece]:
-    """Cut a batch into pieces of a size; an empty batch is one piece.
-
-    Raises:
-        SampleIndexError: There is no such sample.
-        TypeError: A key is not an index, and the samples are in record sets.
-    """
+    """Cut a batch into pieces of a size; an empty batch is one piece."""
     leaves = inner = np.empty(0, np.int64)
     if source.leaves:
         leaves, inner = source.locate(indices_of(wanted.keys, source.kind))
@@ -125,11 +120,7 @@ class Opened:
     """An opened image and the actions chosen for one view of it.
 
     Attributes:
-        leaf: The dataset.
         index: The sample's index in `leaf`.
-        plan: The plan of the view.
-        frame: The image.
-        actions: The actions.
         draws: Random numbers for the plan's ending.
     """
 
@@ -146,11 +137,7 @@ class Opened:
         return size_after(self.actions, (self.frame.height, self.frame.width))
 
     def render(self, precision: Precision) -> torch.Tensor:
-        """Decode the image and apply the actions.
-
-        Raises:
-            ImageError: It cannot be decoded.
-        """
+        """Decode the image and apply the actions."""
         try:
             return render(self.frame, self.actions, precision)
         except Exception as err:
@@ -158,11 +145,7 @@ class Opened:
             raise
 
     def again(self, frame: Frame) -> "Opened":
-        """Choose the actions of the plan's ending, for the image that the transforms before it returned.
-
-        Raises:
-            ValueError: It is too small, in torchvision's words.
-        """
+        """Choose the actions of the plan's ending, for the image that the transforms before it returned."""
         assert self.plan.ending is not None
         with self.leaf.noting(self.index):
             actions = decide(self.plan.ending.steps, (frame.height, frame.width), self.draws)
@@ -176,12 +159,7 @@ def opened_at_once(source: BatchSource) -> int:
 
 
 def open_views(source: BatchSource, piece: BatchPiece, number: int) -> list[Opened]:
-    """Open the image of a sample for each of its views. Several views share one decoding, done here.
-
-    Raises:
-        ImageError: It cannot be decoded.
-        CorruptRecordError: The stored bytes are damaged.
-    """
+    """Open the image of a sample for each of its views. Several views share one decoding, done here."""
     leaf, index = source.leaves[piece.leaves[number]], int(piece.inner[number])
     assert isinstance(leaf, ImageLeaf)
     draws = piece.draws[number].tolist()
@@ -205,11 +183,7 @@ def open_views(source: BatchSource, piece: BatchPiece, number: int) -> list[Open
 
 # Any: the transforms' images; a list for several views.
 def check_sizes(source: BatchSource, made: list[tuple[BatchPiece, list[Any]]], cause: Exception) -> None:
-    """Raise if the images of a batch differ in shape.
-
-    Raises:
-        ArgumentError: The shapes differ; names two samples.
-    """
+    """Raise an error that names two samples, if the images of a batch differ in shape."""
     first, name_of_first = "", ""
     for piece, images in made:
         for image, leaf, index in zip(images, piece.leaves, piece.inner, strict=True):

@@ -71,9 +71,6 @@ class Tasks:
     """The batch sampler of the worker processes' `DataLoader`: yields a task for each batch of the current epoch.
 
     Args:
-        dataset: The user's dataset.
-        source: The dataset, as the loader reads it.
-        num_workers: Number of processes.
         num_hinted: Minimum number of batches to prefetch from the disk.
     """
 
@@ -185,13 +182,7 @@ class Workers(DataLoader[Any]):
 
 
 class ProcessIteration(BatchIterator):
-    """An epoch made by worker processes.
-
-    Args:
-        loader: torch's `DataLoader` of a `Workplace`, with `tasks` as its batch sampler.
-        tasks: The tasks for the workers.
-        order: The epoch.
-    """
+    """An epoch made by worker processes."""
 
     def __init__(self, loader: Workers, tasks: Tasks, order: EpochBatches) -> None:
         tasks.begin(order)
@@ -273,12 +264,7 @@ at_fork(in_child=_leave_all_to_parent)
 
 
 class WorkerInit:
-    """Calls the user's `worker_init_fn`, with the user's dataset as `get_worker_info().dataset`.
-
-    Args:
-        function: The user's function.
-        dataset: The user's dataset.
-    """
+    """Calls the user's `worker_init_fn`, with the user's dataset as `get_worker_info().dataset`."""
 
     def __init__(self, function: Callable[[int], None], dataset: Any) -> None:
         self._function, self._dataset = function, dataset

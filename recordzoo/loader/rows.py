@@ -114,9 +114,6 @@ class RowWriter:
         Args:
             rows: [n, 3, height, width], contiguous or channels-last.
             images: n images, at most `OPENED_AT_ONCE`: the last ones opened in this thread.
-
-        Raises:
-            ImageError: One cannot be decoded.
         """
         left: Iterable[int] = range(len(images))
         if self._renderer is None:

@@ -140,7 +140,6 @@ class SampleMaker(Maker):
         """Apply all transforms of one plan to images.
 
         Args:
-            opened: The images.
             seedings: Seed the transforms that run as written, per image.
             rows: Memory for images that end as tensors.
         """
@@ -248,12 +247,7 @@ class JointMaker(SampleMaker):
 
 
 class Rows:
-    """Memory for the images of one view of a piece: one tensor, as long as sizes and dtypes are equal.
-
-    Args:
-        count: Number of images.
-        allocate: Allocates the tensor.
-    """
+    """Memory for the images of one view of a piece: one tensor, as long as sizes and dtypes are equal."""
 
     def __init__(self, count: int, allocate: Allocator) -> None:
         self._count, self._allocate = count, allocate

@@ -23,9 +23,6 @@ _PROTOCOL = pickle.HIGHEST_PROTOCOL
 class Sent:
     """Wraps a batch for multiprocessing; unpickling returns the batch itself.
 
-    Args:
-        batch: The batch.
-
     Raises:
         Exception: The batch cannot be pickled; the error of pickle or of a class in the batch. Multiprocessing would
             pickle in a thread and only print the error, and the other process would never stop waiting.

@@ -26,9 +26,6 @@ _channels: "weakref.WeakKeyDictionary[RecordReader, bool]" = weakref.WeakKeyDict
 class BatchSource:
     """The record sets and files behind a dataset.
 
-    Args:
-        dataset: Any map-style dataset.
-
     Attributes:
         leaves: The datasets that it consists of; none if there is a problem.
         problem: Why the loader must ask the dataset itself for samples; "" if it need not.
@@ -50,11 +47,7 @@ class BatchSource:
         return bool(self.leaves) and all(leaf.is_small for leaf in self.leaves)
 
     def locate(self, indices: Indices) -> tuple[NDArray[np.int64], Indices]:
-        """Map indices of the dataset to leaf numbers and indices within the leaves.
-
-        Raises:
-            SampleIndexError: There is no such sample.
-        """
+        """Map indices of the dataset to leaf numbers and indices within the leaves."""
         return self._route(indices)
 
     # Any: as above.
@@ -165,11 +158,7 @@ def _have_channels(reader: RecordReader) -> bool:
 
 
 def _checked(indices: Indices, size: int, kind: str, given_by: str = "") -> Indices:
-    """Return indices counted from 0.
-
-    Raises:
-        SampleIndexError: A dataset of this kind and size has no such sample.
-    """
+    """Return indices counted from 0; refuse those that a dataset of this kind and size does not have."""
     found = np.where(indices < 0, indices + size, indices)
     if len(wrong := indices[(found < 0) | (found >= size)]):
         raise SampleIndexError(f"{given_by}there is no sample {wrong[0]} in {kind}, which has {size} samples.")

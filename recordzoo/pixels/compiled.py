@@ -130,9 +130,6 @@ class Compiled:
 
         Args:
             pixels: uint8 [h, w, 3]; rows may have gaps between them.
-            height: Height of the result.
-            width: Width of the result.
-            mode: "bilinear" or "bicubic".
             like: The library whose bytes to reproduce, if it is in `exact`.
 
         Returns:

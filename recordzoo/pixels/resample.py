@@ -74,9 +74,6 @@ def _narrow(pixels, owner, pitch, height, width, firsts, weights, bits, flip, ou
     Args:
         pixels: Address of the first.
         owner: The array of the pixels: keeps the memory alive, because numba does not know that the address is in use.
-        pitch: Bytes from one row to the next.
-        height: Number of rows.
-        width: Pixels per row.
         firsts: Written by `compute_weights`.
         weights: Likewise.
         bits: The result of `compute_weights`.
@@ -224,13 +221,7 @@ def render(jobs, function, height, width, values, out, is_last, order):
     """Render images.
 
     Args:
-        jobs: Of dtype `JOB`, [n].
-        function: Address of `tj3Decompress8`.
-        height: Height of each image.
-        width: Width of each image.
-        values: The value to write for each byte of each channel, [3, 256]: uint8 for unchanged pixels, or float32.
         out: Of the dtype of `values`, [N, 3 * height * width]: rows `place` of it are written.
-        is_last: Whether an image is [height, width, 3]; otherwise [3, height, width].
         order: When the vertical pass comes first: `NEVER`; `TALL`, for images more than 100 times as high as wide whose
             height shrinks; `SHRINKING`, where the height loses more than twice as many pixels as the width.
     """

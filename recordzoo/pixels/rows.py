@@ -35,13 +35,7 @@ class Shape(NamedTuple):
 
 
 def shape_of(actions: Sequence[Geometry], size: Size, resamples: Callable[[Resize], bool]) -> Shape | None:
-    """Convert the actions on an image of a size to a `Shape`; None if they do not fit.
-
-    Args:
-        actions: The actions.
-        size: Height and width of the image.
-        resamples: Whether compiled code may do a resize.
-    """
+    """Convert the actions on an image of a size to a `Shape`; None if they do not fit."""
     crop = resize = window = None
     flip = False
     for action in actions:
@@ -117,11 +111,7 @@ class RowRenderer:
     """Makes images into rows of a batch.
 
     Args:
-        height: Height of each image.
-        width: Width of each.
         pointwise: Operations on the values; None: keep bytes.
-        precision: How images are made.
-        found: The compiled code.
         exact_changes: The result of `Compiled.exact_changes`; None if the plan only moves pixels.
     """
 

@@ -85,17 +85,9 @@ def _gather(old, image):
 
 @compiled
 def change(images, places, height, width, operations, values, out, is_last):
-    """Change images and write them as rows of a batch.
+    """Change images and write them as rows of a batch; see `Compiled.change`.
 
-    Args:
-        images: uint8 [N, height * width * 3].
-        places: The row of each image, in `images` and in `out`, int64 [n].
-        height: Height of each image.
-        width: Width of each image.
-        operations: Array of dtype `OPERATION`: the first image's operations in order, then the next image's.
-        values: The value to write for each byte of each channel, [3, 256], uint8 or float32.
-        out: Of the dtype of `values`, [N, 3 * height * width].
-        is_last: Whether an image is written as [height, width, 3]; otherwise as [3, height, width].
+    `operations` is an array of dtype `OPERATION`: the operations of the first image in order, then of the next one.
     """
     first, second = np.empty((height, width), np.uint32), np.empty((height, width), np.uint32)
     following = 0

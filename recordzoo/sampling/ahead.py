@@ -26,9 +26,6 @@ class Ahead:
     """Plans the next reads of one rank in an epoch.
 
     Args:
-        dataset: The dataset.
-        epoch: The order of the samples.
-        readers: The dataset's record sets at URLs.
         shuffle: As in the sampler; True reads from all shards at any time.
     """
 
@@ -100,13 +97,7 @@ class _ShardPlan:
         return sum(self._sizes[shard] for shard in needed) <= self._budget or len(needed) <= 1
 
     def add(self, shards: list[int], place: int, num_samples: int) -> None:
-        """Fetch the shards of the next samples; stop fetching whole shards if most of their bytes stay unread.
-
-        Args:
-            shards: The shards.
-            place: The first of the samples, as a place in the epoch.
-            num_samples: How many samples.
-        """
+        """Fetch the shards of the next samples; stop fetching whole shards if most of their bytes stay unread."""
         new = [shard for shard in shards if shard not in self._last]
         self._remote.bring(new)
         self._last.update(dict.fromkeys(shards, place))

@@ -82,9 +82,6 @@ class Classes:
     Attributes:
         counts: Number of samples of each class, int64 [c].
         is_none: Whether a class is -1, the label of samples without a class; bool [c].
-
-    Raises:
-        ArgumentError: As in `labels_of`; or the dataset has no samples.
     """
 
     def __init__(self, dataset: Sized, field: str | None) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from torch.utils.data import ConcatDataset, Subset
 from torchvision.datasets.vision import StandardTransform
+from typing_extensions import override
 
 from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
@@ -81,14 +82,7 @@ def mix(datasets: Sequence[Any], *, weights: Sequence[float]) -> Mix:
 
 
 class MixScheme(Scheme):
-    """The order of a mix: the dataset at each place of a cycle is tabulated; its sample is computed.
-
-    Args:
-        mixed: The mix.
-
-    Raises:
-        ArgumentError: A share is too small.
-    """
+    """The order of a mix: the dataset at each place of a cycle is tabulated; its sample is computed."""
 
     def __init__(self, mixed: Mix) -> None:
         self._sizes = np.diff(np.array([0, *mixed.cumulative_sizes]))
@@ -104,12 +98,12 @@ class MixScheme(Scheme):
         self.length = int(max(ends)) + 1
 
     @functools.cached_property
+    @override
     def identity(self) -> dict[str, JSON]:
-        """See `Scheme`."""
         return {"draws": ["mix", zlib.crc32(np.concatenate([self._sizes, self._counts]).astype(np.int64).tobytes())]}
 
+    @override
     def order(self, seed: int, epoch: int) -> SampleOrder:
-        """See `Scheme`."""
         key = hash_key(seed, epoch)
 
         def drawn(places: Int64s) -> Int64s:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from recordzoo.base.types import JSON
 from recordzoo.sampling.permutation import Network, Permutation, hash_key, hash_keys
@@ -96,8 +97,8 @@ class SampleScheme(Scheme):
     def __init__(self, length: int, is_shuffled: bool) -> None:
         self.length, self._is_shuffled = length, is_shuffled
 
+    @override
     def order(self, seed: int, epoch: int) -> SampleOrder:
-        """See `Scheme`."""
         return SampleOrder(Permutation(self.length, hash_key(seed, epoch)) if self._is_shuffled else None)
 
 
@@ -111,9 +112,6 @@ class BlockLayout(Scheme):
 
     Args:
         length: Number of samples, up to 2**36.
-        virtual_ranks: Number of virtual ranks.
-        blocks_per_rank: Blocks of each virtual rank.
-        window: Blocks that a virtual rank mixes at a time.
         storage: The indices in storage order; None if that is 0, 1, 2, ...
         mean_bytes: Mean size of a sample.
     """
@@ -126,8 +124,8 @@ class BlockLayout(Scheme):
     mean_bytes: float
 
     @property
+    @override
     def identity(self) -> dict[str, JSON]:
-        """See `Scheme`."""
         return {"blocks": [self.virtual_ranks, self.blocks_per_rank, self.window]}
 
     @property
@@ -140,12 +138,12 @@ class BlockLayout(Scheme):
         """Number of samples in the larger blocks."""
         return -(-self.length // self.num_blocks)
 
+    @override
     def order(self, seed: int, epoch: int) -> "BlockOrder":
-        """See `Scheme`."""
         return BlockOrder(self, hash_key(seed, epoch))
 
+    @override
     def window_bytes(self, num_replicas: int) -> int:
-        """See `Scheme`."""
         virtual_ranks = self.virtual_ranks // math.gcd(self.virtual_ranks, num_replicas)
         return int(min(self.length, virtual_ranks * self.window * self.max_block) * self.mean_bytes)
 
@@ -154,10 +152,6 @@ class BlockOrder:
     """Blocks of adjacent stored samples, permuted over the whole set and mixed in windows.
 
     The cuts between blocks depend on the key: all samples are equally likely at each place.
-
-    Args:
-        layout: The blocks.
-        key: A key from `hash_key`.
     """
 
     unit = 1

@@ -19,9 +19,6 @@ class Ranks:
     Args:
         num_replicas: Number of ranks.
         rank: This rank, from 0.
-
-    Raises:
-        ArgumentError: As in `now`.
     """
 
     def __init__(self, num_replicas: int | None = None, rank: int | None = None) -> None:

@@ -37,12 +37,7 @@ def is_drawn(dataset: object, draws: Draws) -> bool:
 
 
 def scheme_of(dataset: Sized, shuffle: object, draws: Draws, **blocks: int) -> Scheme:
-    """Return the scheme for a sampler's epochs.
-
-    Args:
-        dataset: The dataset.
-        shuffle, draws: As in `RecordSampler`.
-        blocks: The sampler's `block_bytes`, `window` and `virtual_ranks`.
+    """Return the scheme for a sampler's epochs; `blocks` are its `block_bytes`, `window` and `virtual_ranks`.
 
     Raises:
         ArgumentError: A value is invalid or contradicts another one.

@@ -9,11 +9,7 @@ from recordzoo.errors import ArgumentError
 
 # Any: a value from a user or a file.
 def whole_number(name: str, value: Any, *, at_least: int | None = None) -> int:
-    """Return a value that must be an integer.
-
-    Raises:
-        ArgumentError: The value is not an integer, or too small.
-    """
+    """Return a value that must be an integer; refuse another one, or one that is too small."""
     try:
         number = operator.index(value)
     except TypeError as err:
@@ -31,9 +27,6 @@ def check_state(state: Any, kind: str, numbers: tuple[str, ...], own: dict[str, 
         kind: The expected kind of object, for the message.
         numbers: Keys of integers. Only a seed may be negative.
         own: Keys whose values must be equal to these.
-
-    Raises:
-        ArgumentError: A key is missing, or a value is wrong.
     """
     names = state if isinstance(state, dict) else {}
     for name in (*numbers, *own):

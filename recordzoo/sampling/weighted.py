@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
@@ -33,10 +34,6 @@ class GivenWeights:
 
     Args:
         values: A list, array or tensor. An array is not copied.
-        length: Number of samples.
-
-    Raises:
-        ArgumentError: The weights are not one finite number of 0 or more per sample, or all are 0.
     """
 
     # Any: a user's value.
@@ -72,15 +69,7 @@ class GivenWeights:
 
 
 class BalancedWeights:
-    """Weights with which each class is drawn equally often: 1 / the number of samples of its class; 0 for label -1.
-
-    Args:
-        dataset: The dataset.
-        field: As in `labels_of`.
-
-    Raises:
-        ArgumentError: The dataset has no labels, or no samples.
-    """
+    """Weights with which each class is drawn equally often: 1 / the number of samples of its class; 0 for label -1."""
 
     def __init__(self, dataset: Sized, field: str | None) -> None:
         self._length, self._classes = len(dataset), Classes(dataset, field)
@@ -101,10 +90,6 @@ class WithReplacement(Scheme):
 
     It keeps 8 bytes per sample, the cumulative sum of the weights. The draw at a place is a hash of seed, epoch and
     place, looked up in the sums: a sample of weight 0 ends where the one before it ends, and is never found.
-
-    Args:
-        weights: Of each sample.
-        num_samples: Number of draws in an epoch.
     """
 
     def __init__(self, weights: Weights, num_samples: int) -> None:
@@ -118,12 +103,12 @@ class WithReplacement(Scheme):
             total = float(part[-1])
 
     @functools.cached_property
+    @override
     def identity(self) -> dict[str, JSON]:
-        """See `Scheme`."""
         return {"draws": ["with replacement", zlib.crc32(self._sums.data)]}
 
+    @override
     def order(self, seed: int, epoch: int) -> SampleOrder:
-        """See `Scheme`."""
         key = hash_key(seed, epoch)
 
         def drawn(places: Int64s) -> Int64s:
@@ -142,13 +127,6 @@ class WithoutReplacement(Scheme):
     Sample i has the key -log(u) / weight with its own random u, and the smallest keys come first: each place draws by
     weight among the samples that are left (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006).
     The keys are sorted when an epoch begins: 8 bytes a sample.
-
-    Args:
-        weights: Of each sample.
-        num_samples: Number of samples in an epoch.
-
-    Raises:
-        ArgumentError: Fewer samples have a weight above 0.
     """
 
     def __init__(self, weights: Weights, num_samples: int | None) -> None:
@@ -161,15 +139,15 @@ class WithoutReplacement(Scheme):
             )
 
     @functools.cached_property
+    @override
     def identity(self) -> dict[str, JSON]:
-        """See `Scheme`."""
         checksum = 0
         for _, piece in _pieces(self._weights):
             checksum = zlib.crc32(piece.data, checksum)
         return {"draws": ["without replacement", checksum]}
 
+    @override
     def order(self, seed: int, epoch: int) -> SampleOrder:
-        """See `Scheme`."""
         return SampleOrder(_Sorted(self, hash_key(seed, epoch)))
 
     def sorted(self, key: int) -> Int64s:
@@ -217,9 +195,6 @@ class ClassBatches(Scheme):
         num_classes: P.
         num_each: M.
         num_samples: Draws in an epoch, a multiple of P * M. Default: as many whole batches as the samples fill.
-
-    Raises:
-        ArgumentError: There are fewer classes, or `num_samples` is not a multiple.
     """
 
     def __init__(
@@ -242,13 +217,13 @@ class ClassBatches(Scheme):
         self._num_classes, self._num_each = num_classes, num_each
 
     @functools.cached_property
+    @override
     def identity(self) -> dict[str, JSON]:
-        """See `Scheme`."""
         checksum = zlib.crc32(self._members.data, zlib.crc32(self._counts.data))
         return {"draws": ["classes", self._num_classes, self._num_each, checksum]}
 
+    @override
     def order(self, seed: int, epoch: int) -> SampleOrder:
-        """See `Scheme`."""
         key, total = hash_key(seed, epoch), len(self._counts)
 
         def drawn(places: Int64s) -> Int64s:

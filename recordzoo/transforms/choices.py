@@ -173,12 +173,7 @@ def named_changes(name: str, magnitude: float, fill: Any) -> list[PixelOp]:
     """Return the changes made by an operation of torchvision's automatic augmentations.
 
     Args:
-        name: torchvision's name.
         magnitude: The signed magnitude; for "Solarize" a threshold of 0 to 255.
-        fill: The color outside of a moved image.
-
-    Raises:
-        KeyError: There is no such operation.
     """
     angle = math.degrees(math.atan(magnitude))
     match name:

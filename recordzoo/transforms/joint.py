@@ -66,10 +66,6 @@ class JointPlan:
         """Whether the loader can transform a target.
 
         v2 would transform an image in the target like the sample's image, and refuses a mask of another size.
-
-        Args:
-            target: The target.
-            size: Height and width of the image.
         """
         leaves = pytree.tree_leaves(target) if self.is_joint else ()
         return not any(
@@ -80,13 +76,7 @@ class JointPlan:
     def decide(self, frame: Frame, target: Any, draws: Draws) -> tuple[list[Action], Any]:
         """Decide the actions on an image, and transform its target.
 
-        Args:
-            frame: The image.
-            target: Its target.
-            draws: The random numbers for `image`.
-
-        Returns:
-            The image's actions, and the transformed target.
+        `draws` are the random numbers for `image`.
         """
         decided = decide_each(self.image.steps, (frame.height, frame.width), draws)
         for each in self.of_target:

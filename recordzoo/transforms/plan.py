@@ -152,11 +152,7 @@ class UnknownTransformError(Exception):
 
 
 def with_step(plan: Plan, step: Step, *, erases: bool = False) -> Plan:
-    """Return a plan with one more step.
-
-    Raises:
-        UnknownTransformError: An earlier transform erases boxes.
-    """
+    """Return a plan with one more step."""
     if plan.erases:
         raise UnknownTransformError("boxes of the image are erased by then")
     return replace(plan, steps=(*plan.steps, step), size=step.output(plan.size), erases=erases)

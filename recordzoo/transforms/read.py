@@ -67,11 +67,7 @@ def flattened(transform: Transform | None) -> list[Transform]:
 
 
 def read_one(plan: Plan, transform: Any) -> Plan:
-    """Return a plan extended by a transform.
-
-    Raises:
-        UnknownTransformError: The transform is not supported at this point.
-    """
+    """Return a plan extended by a transform."""
     for each in _as_torchvision(transform, is_tensor=plan.is_tensor):
         kind = type(each)
         if kind not in READERS and kind not in CONTAINERS and kind not in _COMPOSES:

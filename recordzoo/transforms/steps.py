@@ -121,13 +121,7 @@ class Step(ABC):
 
 
 def decide(steps: Sequence[Step], size: Size, draws: Draws) -> list[Action]:
-    """Return all actions on an image of a size.
-
-    Args:
-        steps: The transforms.
-        size: Height and width of the image.
-        draws: The random numbers for all steps.
-    """
+    """Return all actions on an image of a size."""
     actions: list[Action] = []
     for decided in decide_each(steps, size, draws):
         actions += decided

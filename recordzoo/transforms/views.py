@@ -75,10 +75,6 @@ def _owner(kind: type, name: str) -> int:
 def decoded_once(frame: Frame, views: Sequence[list[Action]]) -> Frame:
     """Decode the part of an image that its views need, and shift their first crops into that part.
 
-    Args:
-        frame: The image.
-        views: The actions of each view.
-
     Returns:
         The pixels of the smallest box with the first crops of all views, or of the whole image if a view needs it.
     """
