@@ -27,6 +27,8 @@ from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 
+# Any, in all of this module: ids and attributes are what annotation files have.
+
 
 class AnnotatedDataset(ZooDataset):
     """`ZooDataset` whose attributes are made of an annotation file, as torchvision makes them; "ids" is one of them.
@@ -45,15 +47,12 @@ class AnnotatedDataset(ZooDataset):
     _loader: PathLoader
     _file: "AnnotationFile"
     _parsed: Mapping[str, object]
-    # Any: whatever annotation files call images.
     ids: list[Any]
 
-    # Any: attributes of all kinds.
     @abstractmethod
     def _parse(self, path: str) -> dict[str, Any]:
         """Read an annotation file: attributes by name."""
 
-    # Any: an item of `ids`.
     @abstractmethod
     def _image_path(self, id: Any) -> str:
         """Return the path of a sample's image, existing or not."""
@@ -115,7 +114,6 @@ class AnnotatedDataset(ZooDataset):
             if len(positions) > 1:
                 self._hint_positions(positions)
 
-    # Any: what pickle keeps.
     @override
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
@@ -189,7 +187,6 @@ def _stored(reader: RecordReader) -> dict[str, int]:
     return {reader.names[position].rpartition("/")[2]: position for position in positions}
 
 
-# Any: attributes of all kinds.
 def _kept(value: Any) -> object:
     """Return what tells later whether an attribute was changed: the items of a list, of the lists of a dict."""
     if isinstance(value, list):
@@ -199,7 +196,6 @@ def _kept(value: Any) -> object:
     return value
 
 
-# Any: as above.
 def _is_kept(value: Any, kept: Any) -> bool:
     if isinstance(value, list):
         return isinstance(kept, tuple) and len(value) == len(kept) and all(map(_is_kept, value, kept))

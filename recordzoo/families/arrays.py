@@ -13,6 +13,8 @@ from recordzoo.families.derived import derived
 from recordzoo.families.selection import list_targets
 from recordzoo.preparing import PrepareOptions
 
+# Any, in all of this module: indices, labels and samples are what the user assigned, or the transforms made.
+
 
 class ArrayDataset(ZooDataset):
     """`ZooDataset` with ``data`` and labels. The array is read when somebody asks for it, and counts from then on.
@@ -64,12 +66,10 @@ class ArrayDataset(ZooDataset):
         """The class names in the order of their labels."""
         return self._class_names()
 
-    # Any: what the user assigned.
     def _label(self, label: Any) -> Any:
         """Make the target of an item of the labels."""
         return int(label) if self._INT_LABELS else label
 
-    # Any: what the transforms make of it.
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """Return (PIL image, label)."""
         if self._HAS_DATA and self._has(self._ITEMS):
@@ -86,16 +86,13 @@ class ArrayDataset(ZooDataset):
             target = self.target_transform(target)
         return image, target
 
-    # Any: as above.
     def _stored_label(self, number: int) -> Any:
         """Return the label of a sample as the record set has it."""
         return int(self._stored_labels()[self._selection.position(number)])
 
-    # Any: of any dtype.
     def _stored_labels(self) -> NDArray[Any]:
         return self._selection.reader.array(self._selection.column)
 
-    # Any: an index of any kind; a sample.
     def _unusual_item(self, index: Any) -> Any:
         """Return what torchvision makes of a slice, a mask, ...; mostly an error in its words."""
         return super().__getitem__(index)  # torchvision's class comes after this one

@@ -18,6 +18,8 @@ from recordzoo.families.path_loader import Loader, LoaderDataset
 from recordzoo.families.selection import Selection, join_name, list_samples, list_targets
 from recordzoo.recipes.folder import raise_if_empty
 
+# Any, in all of this module: samples are what the loader and the transforms make.
+
 
 class ClassFolderDataset(LoaderDataset):
     """`ZooDataset` with the attributes of torchvision's ImageFolder.
@@ -76,7 +78,6 @@ class ClassFolderDataset(LoaderDataset):
         """The label of each class name."""
         return {name: label for label, name in enumerate(self._class_names())}
 
-    # Any: what the loader and the transforms make of it.
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """Return (image, label) as torchvision's ImageFolder does."""
         sample, target = self._load(index)
@@ -88,7 +89,6 @@ class ClassFolderDataset(LoaderDataset):
             target = self.target_transform(target)
         return sample, target
 
-    # Any: as above.
     def _load(self, index: int) -> tuple[Any, Any]:
         """Return a sample before the transforms: what the loader made of it, and its label."""
         number = self._as_opened(self._ITEMS, index)
@@ -97,7 +97,6 @@ class ClassFolderDataset(LoaderDataset):
             return self.loader(path), target
         return self._loader.load(self._selection.position(number)), self._label(number)
 
-    # Any: as above.
     def _label(self, number: int) -> Any:
         return getattr(self, self._ITEMS)[number][1] if self._ITEMS in self._made else self._selection.target(number)
 

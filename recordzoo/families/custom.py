@@ -20,6 +20,8 @@ from recordzoo.records.kinds import FieldKind
 from recordzoo.records.manifest import is_label
 from recordzoo.records.reader import RecordReader
 
+# Any, in all of this module: values are of all kinds; a field is given as a name or a tuple of names.
+
 
 class ValueSelection(Selection):
     """A selection whose targets are no labels but what a dataset of one's own gave: numbers, tuples, images, dicts."""
@@ -30,18 +32,13 @@ class ValueSelection(Selection):
     def _form(self) -> "SampleForm":
         return sample_form(self.reader)
 
-    # Any: values of all kinds.
     def target(self, index: int) -> Any:
         """Return the target of a (non-negative) index, as the dataset gave it, or as JSON has it."""
-        position = self.position(index)
-        parts = self._form.parts
-        if not parts:
-            return stored_value(self.reader, self._form, "target", position)
-        names = parts.values() if isinstance(parts, Mapping) else parts
-        values = [stored_value(self.reader, self._form, name, position) for name in names]
-        if all(value is None for value in values):
-            return None
-        return dict(zip(parts, values, strict=True)) if isinstance(parts, Mapping) else tuple(values)
+        position, form = self.position(index), self._form
+        if not form.parts:
+            return stored_value(self.reader, form, "target", position)
+        values = [stored_value(self.reader, form, name, position) for name in form.part_fields]
+        return None if all(value is None for value in values) else form.joined(values)
 
     def targets(self, indices: NDArray[np.int64] | None = None) -> NDArray[Any]:
         """Return all targets, or those of some (non-negative) indices: a new object array [n]."""
@@ -53,12 +50,10 @@ class ValueSelection(Selection):
 
     @override
     def batch_targets(self, indices: NDArray[np.int64]) -> Any:
-        positions, parts = self.positions(indices), self._form.parts
-        if not parts:
-            return _column(self.reader, self._form, "target", positions)
-        names = parts.values() if isinstance(parts, Mapping) else parts
-        columns = [_column(self.reader, self._form, name, positions) for name in names]
-        return dict(zip(parts, columns, strict=True)) if isinstance(parts, Mapping) else tuple(columns)
+        positions, form = self.positions(indices), self._form
+        if not form.parts:
+            return _column(self.reader, form, "target", positions)
+        return form.joined([_column(self.reader, form, name, positions) for name in form.part_fields])
 
 
 class FieldSelection(Selection):
@@ -92,7 +87,6 @@ class FieldSelection(Selection):
         specs = map(self.reader.manifest.fields.__getitem__, self._fields)
         return next((spec.names or () for spec in specs if spec.kind is FieldKind.CLASS), ())
 
-    # Any: values of all kinds.
     def target(self, index: int) -> Any:
         """Return the target of a (non-negative) index."""
         return self.targets(np.array([index], np.int64))[0]
@@ -138,6 +132,15 @@ class SampleForm:
     tensors: frozenset[str] = frozenset()
     pictures: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def part_fields(self) -> tuple[str, ...]:
+        """The fields of `parts`."""
+        return tuple(self.parts.values() if isinstance(self.parts, Mapping) else self.parts)
+
+    def joined(self, values: Sequence[Any]) -> Any:
+        """Make a target of the values of its parts."""
+        return dict(zip(self.parts, values, strict=True)) if isinstance(self.parts, Mapping) else tuple(values)
+
 
 def sample_form(reader: RecordReader) -> SampleForm:
     """Return what a record set keeps of the samples; it may be a stranger's."""
@@ -150,8 +153,7 @@ def sample_form(reader: RecordReader) -> SampleForm:
             frozenset(form.get("tensors", ())),
             {name: operator.index(dimensions) for name, dimensions in form.get("pictures", {}).items()},
         )
-        names = found.parts.values() if isinstance(found.parts, Mapping) else found.parts
-        if not fields.issuperset({*names, *found.tensors, *found.pictures}):
+        if not fields.issuperset({*found.part_fields, *found.tensors, *found.pictures}):
             raise ValueError("a field that is not there")
     except (AttributeError, TypeError, ValueError) as err:
         text = f'{reader.path}: the metadata\'s "sample" does not describe its fields ({err}).'
@@ -159,7 +161,6 @@ def sample_form(reader: RecordReader) -> SampleForm:
     return found
 
 
-# Any, here and below: values of all kinds.
 def stored_value(reader: RecordReader, form: SampleForm, field: str, position: int) -> Any:
     """Return a field's value, None if there is none; what was a tensor or an image, is one again."""
     if field in form.pictures and reader.has(field, position):
@@ -197,7 +198,6 @@ def _column(reader: RecordReader, form: SampleForm, name: str, positions: NDArra
     return Uneven(found) if is_uneven or any(value is None for value in found) else found
 
 
-# Any: values of one sample.
 def _item(values: NDArray[Any] | list[Any], number: int) -> Any:
     return int(values[number]) if isinstance(values[number], np.integer) else values[number]
 
@@ -231,7 +231,6 @@ def stored_selection(
     return (Selection if is_plain else FieldSelection)(reader, split, column=column)
 
 
-# Any: a name, or a tuple of names.
 def _checked_fields(reader: RecordReader, target_type: str | Sequence[str]) -> Any:
     known = [name for name in reader.manifest.fields if name != "image"]
     names = (target_type,) if isinstance(target_type, str) else tuple(target_type)

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from recordzoo.families.selection import Selection, list_index
 
+# Any, in all of this module: items are of all kinds.
+
 T = TypeVar("T")
 
 Digest = tuple[str, tuple[int, ...], int]
@@ -34,10 +36,8 @@ class Made(Generic[T]):
     """
 
     value: T
-    # Any: items of all kinds.
     original: "tuple[Any, ...] | dict[Any, Any] | Digest | None"
     is_frozen: bool
-    # Any: as above.
     inner: tuple[tuple[Any, ...], ...] | None = None
 
     def is_unchanged(self) -> bool:
@@ -49,7 +49,6 @@ class Made(Generic[T]):
             return _digest(np.asarray(self.value)) == self.original
         return isinstance(self.value, dict) and self.value == self.original
 
-    # Any: whatever a list holds.
     def has_still(self, values: Any, number: int) -> bool:
         """Whether `values`, this list or another, has at a place the very item that this list was made with there."""
         if not isinstance(values, list) or not isinstance(self.original, tuple):
@@ -66,13 +65,11 @@ class derived(Generic[T]):
     the same object, as torchvision's ``imgs`` and ``samples``.
     """
 
-    # Any: the dataset class that declares it.
     def __init__(self, make: Callable[[Any], T]) -> None:
         self.make = make
         self.name = make.__name__
         self.__doc__ = make.__doc__
 
-    # Any: as above.
     def __get__(self, dataset: Any, owner: type) -> T:
         if dataset is None:
             return cast(T, self)  # as property does; nobody means the value then
@@ -144,7 +141,6 @@ class HasDerived:
                 return False
         return True
 
-    # Any: what pickle keeps.
     def __getstate__(self) -> dict[str, Any]:
         """Return everything but the derived values that would be made to the same again."""
         changed = {name: made for name, made in self.__dict__.get("_made", {}).items() if not made.is_unchanged()}
@@ -152,7 +148,6 @@ class HasDerived:
 
 
 def _made(value: T, *, is_frozen: bool) -> Made[T]:
-    # Any: as in `Made`.
     original: tuple[Any, ...] | dict[Any, Any] | Digest | None = None
     inner: tuple[tuple[Any, ...], ...] | None = None
     if isinstance(value, list):
@@ -166,13 +161,11 @@ def _made(value: T, *, is_frozen: bool) -> Made[T]:
     return Made(value, original, is_frozen, inner)
 
 
-# Any: items of all kinds.
 def _are_same(values: list[Any], original: tuple[Any, ...]) -> bool:
     """Whether a list has the very items that it was made with: equality would take True for 1."""
     return len(values) == len(original) and all(map(operator.is_, values, original))
 
 
-# Any: of whatever dtype.
 def _digest(array: NDArray[Any]) -> Digest:
     """Return a digest that changes with the array: the CRC-32 of its bytes, or the identity of an array of objects."""
     if array.dtype.hasobject:

@@ -11,7 +11,9 @@ from typing_extensions import override
 
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import LoaderDataset
-from recordzoo.families.selection import join_name
+from recordzoo.families.selection import join_name, list_targets
+
+# Any, in all of this module: paths are `Path` or str, as torchvision has them; samples are what the loader makes.
 
 
 class FilesDataset(LoaderDataset):
@@ -25,7 +27,6 @@ class FilesDataset(LoaderDataset):
     _LABELS: ClassVar[str] = "_labels"
     classes: list[str]
 
-    # Any: `Path` or str, as torchvision has it.
     @derived
     def _image_files(self) -> list[Any]:
         folder, path = self._loader.folder, type(self)._PATH
@@ -33,10 +34,8 @@ class FilesDataset(LoaderDataset):
 
     @derived
     def _labels(self) -> list[int]:
-        labels: list[int] = self._selection.targets().tolist()
-        return labels
+        return list_targets(self._selection)
 
-    # Any: what the loader and the transforms make of it.
     def __getitem__(self, idx: int) -> tuple[Any, Any]:
         """Return (image, label)."""
         number = self._as_opened(self._ITEMS, idx)
@@ -51,7 +50,6 @@ class FilesDataset(LoaderDataset):
             label = self.target_transform(label)
         return image, label
 
-    # Any: whatever the user assigned.
     def _label_at(self, idx: int) -> Any:
         number = self._as_opened(self._LABELS, idx)
         return getattr(self, self._LABELS)[idx] if number is None else self._selection.target(number)
@@ -87,7 +85,6 @@ class CategoryFilesDataset(LoaderDataset):
         """Return the path and the category that the two lists have at an index."""
         raise NotImplementedError
 
-    # Any: what the loader makes of it.
     def _load(self, index: int) -> tuple[Any, int]:
         """Return a sample before the transforms: the image and its category."""
         number = self._as_opened(self._ITEMS, index)

@@ -14,6 +14,8 @@ from recordzoo.errors import ArgumentError
 from recordzoo.images.objects import Objects, find_objects
 from recordzoo.records.reader import RecordReader
 
+# Any, in all of this module: values are images, tensors, numbers, or what else a field has.
+
 
 @dataclass(frozen=True)
 class JointTargets:
@@ -33,7 +35,6 @@ class JointTargets:
         found = self.objects
         return found.labels or found.boxes or found.masks or found.mask
 
-    # Any: what the user's loader returned; a dict or a mask.
     def target(self, position: int, image: Any) -> Any:
         """Return the target of a record: a mask, or a dict.
 
@@ -45,7 +46,6 @@ class JointTargets:
         height, width = functional.get_size(image)
         return {key: self._value(key, position, (width, height)) for key in self.keys}
 
-    # Any: tensors, numbers, or what else a field has.
     def _value(self, key: str, position: int, size: tuple[int, int]) -> Any:
         found, reader = self.objects, self.objects.reader
         if key == "image_id":
@@ -94,7 +94,6 @@ def joint_targets(reader: RecordReader, target_type: str | Sequence[str] | None)
     return JointTargets(found, keys or default)
 
 
-# Any: an image or an array.
 def _mask(mask: Any) -> tv_tensors.Mask:
     """Make a mask [H, W] of an image or array with one channel."""
     found = tv_tensors.Mask(mask if isinstance(mask, Image.Image) else torch.tensor(mask))

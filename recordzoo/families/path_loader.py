@@ -28,7 +28,8 @@ from recordzoo.records.reader import RecordReader
 from recordzoo.system.files import held_in_memory
 from recordzoo.system.names import WINDOWS, as_file_name
 
-# Any: a loader returns what its user wants, a path is whatever the user assigned.
+# Any, in all of this module: a loader takes and returns what its user wants, a path is whatever the user assigned.
+
 Loader = Callable[..., Any]
 
 _SEVERAL = -1
@@ -69,7 +70,6 @@ class PathLoader:
             takes some tens of microseconds.
     """
 
-    # Any: a loader returns what its user wants.
     def __init__(
         self, loader: Callable[[str], Any], reader: RecordReader, folder: str, *, keeps_names: bool = False
     ) -> None:
@@ -147,7 +147,6 @@ class PathLoader:
                 found[name] = _SEVERAL
         return found
 
-    # Any: what pickle keeps.
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "positions"}
 
@@ -243,7 +242,6 @@ class LoaderDataset(ZooDataset):
         self._show(selection)
         self._load_with(loader, selection.reader, os.fspath(folder))
 
-    # Any: a loader takes and returns what its user wants.
     @property
     def loader(self) -> Any:
         """The loader; equal to the one given, but it also loads images whose files are gone. None for the default."""

@@ -13,6 +13,8 @@ from recordzoo.images.decode import decode, decode_rgb, naming, open_picture
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.images import open_image
 
+# Any, in all of this module: paths and targets are whatever the user assigned, or the transforms made.
+
 
 class Files(NamedTuple):
     """The files of a blob field.
@@ -48,7 +50,6 @@ class PathsDataset(ZooDataset):
         self._show(selection)
         self._files = files
 
-    # Any: str or `Path`, as torchvision has it.
     def _paths(self, field: str) -> list[Any]:
         """Return the paths of a field's files, as torchvision lists them."""
         folder, ending = self._files[field].folder, self._files[field].ending
@@ -71,7 +72,6 @@ class PathsDataset(ZooDataset):
         """Return the content of the file whose path a field's attribute has at an index, and its name for messages."""
         return self._file_of(field, self._stored_at(field, index), lambda: self._listed(field, index))
 
-    # Any: whatever the user assigned.
     def _listed(self, field: str, index: int) -> Any:
         """Return the path of a field's file at an index, as it can be opened."""
         path, within = self._path_at(field, index), self._files[field].within
@@ -82,12 +82,10 @@ class PathsDataset(ZooDataset):
         number = self._as_opened(self._files[field].attribute, index)
         return self._find(self._path_at(field, index), field) if number is None else self._selection.position(number)
 
-    # Any: whatever the user assigned.
     def _path_at(self, field: str, index: int) -> Any:
         """Return the path of a field's file that the field's attribute has at an index."""
         return getattr(self, self._files[field].attribute)[index]
 
-    # Any: whatever the user assigned.
     def _find(self, path: Any, field: str) -> int | None:
         """Find the position whose file in a field had a path that was assigned."""
         folder, ending = self._files[field].folder, self._files[field].ending
@@ -122,12 +120,10 @@ class PairsDataset(PathsDataset):
     _ITEMS = "images"
     _TARGET: ClassVar[str]
 
-    # Any: a mask, an annotation.
     def _load_target(self, data: bytes) -> Any:
         """Make a target of its file."""
         raise NotImplementedError
 
-    # Any: as above.
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """Return (PIL image, target)."""
         image: Any = self._image(index)
@@ -136,7 +132,6 @@ class PairsDataset(PathsDataset):
             image, target = self.transforms(image, target)
         return image, target
 
-    # Any: as above.
     def _target(self, index: int) -> Any:
         """Return the target before the transforms."""
         data, name = self._bytes(self._TARGET, index)
@@ -164,7 +159,6 @@ class TargetsDataset(PathsDataset):
         values: list[int] = self._selection.array(name).tolist()
         return values
 
-    # Any: one target, a tuple of several, or None.
     def __getitem__(self, idx: int) -> tuple[Any, Any]:
         """Return (RGB PIL image, target): one target, a tuple of several, or None."""
         image: Any = self._image(idx)
@@ -174,7 +168,6 @@ class TargetsDataset(PathsDataset):
             image, target = self.transforms(image, target)
         return image, target
 
-    # Any: a number or an image.
     def _target(self, attribute: str, idx: int) -> Any:
         field = next((field for field, files in self._files.items() if files.attribute == attribute), None)
         if field is None:

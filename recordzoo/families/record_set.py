@@ -22,6 +22,8 @@ from recordzoo.preparing import PrepareOptions, is_record_set
 from recordzoo.recipes.folder import raise_if_empty
 from recordzoo.records.reader import RecordReader
 
+# Any, in all of this module: images and targets are of all kinds.
+
 
 class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """The images of any record set: of a tree, a list, another tool's database, a dataset of your own.
@@ -106,7 +108,6 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
     def _in_pixels(self) -> Sequence[str]:
         return ["the target"] if self._joint is not None else []
 
-    # Any: what the loader makes of an image; a label, a mask or a dict.
     @override
     def _load(self, index: int) -> tuple[Any, Any]:
         number = None if self._joint is None else self._as_opened(self._ITEMS, index)
@@ -140,7 +141,6 @@ def empty_classes(reader: RecordReader) -> list[str]:
     return [str(name) for name in empty] if isinstance(empty, list) else []
 
 
-# Any: targets of all kinds.
 def _selection(reader: RecordReader, split: str | None, target_type: str | Sequence[str] | None) -> Selection:
     splits = reader.manifest.splits
     if split is not None and split not in splits:

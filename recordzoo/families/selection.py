@@ -13,6 +13,8 @@ from recordzoo.records.arrays import leads_out
 from recordzoo.records.kinds import FieldKind
 from recordzoo.records.reader import RecordReader
 
+# Any, in all of this module: targets are labels, or what else a dataset of one's own has; arrays are of any dtype.
+
 
 class Uneven(list[Any]):
     """Targets that a batch has as a list: arrays of a field whose shapes differ, or None among them."""
@@ -76,14 +78,12 @@ class Selection:
         """Return all positions, int64 [n]: an array of 8 bytes a sample, so not for each batch."""
         return np.arange(self._length, dtype=np.int64) if self._positions is None else self._positions
 
-    # Any: a dataset of one's own may have other targets than labels (`recordzoo.families.custom`).
     def target(self, index: int) -> Any:
         """Return the label of a (non-negative) index."""
         if self._given_targets is not None:
             return int(self._given_targets[index])
         return int(self.reader.array(self.column)[self.position(index)])
 
-    # Any: as above.
     def targets(self, indices: NDArray[np.int64] | None = None) -> NDArray[Any]:
         """Return all labels, or those of some (non-negative) indices: a new int64 [n]."""
         if self._given_targets is not None:
@@ -96,7 +96,6 @@ class Selection:
             found = found[indices]
         return found.astype(np.int64, copy=True)
 
-    # Any: an array, a list, or of several targets a tuple of these.
     def batch_targets(self, indices: NDArray[np.int64]) -> Any:
         """Return the targets of some (non-negative) indices as a batch takes them: arrays if they are numbers."""
         return self.targets(indices) if type(self) is Selection else [self.target(index) for index in indices.tolist()]
@@ -108,7 +107,6 @@ class Selection:
         spec = manifest.fields.get(self.column)
         return (spec.names if spec is not None and spec.kind is FieldKind.CLASS else manifest.classes) or ()
 
-    # Any: of whatever dtype.
     def array(self, name: str) -> NDArray[Any]:
         """Return an array field of all records shown, [n, ...]."""
         found = self.reader.array(name)
@@ -144,14 +142,12 @@ def not_listed(reader: RecordReader, what: str, listed_in: str, has: str = "") -
     )
 
 
-# Any: labels, or what else a dataset of one's own has.
 def list_targets(selection: Selection) -> list[Any]:
     """Return all labels as torchvision's ``targets``: a list of ints."""
     targets: list[Any] = selection.targets().tolist()
     return targets
 
 
-# Any: as above.
 def list_samples(selection: Selection, folder: str) -> list[tuple[str, Any]]:
     """Return all (path, label) tuples as torchvision's ``samples``.
 

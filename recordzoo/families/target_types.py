@@ -15,6 +15,8 @@ from recordzoo.families.path_loader import Loader
 from recordzoo.families.splits import SplitFilesDataset, SplitName
 from recordzoo.preparing import PrepareOptions
 
+# Any, in all of this module: targets are of any kind, samples what the loader and the transforms make.
+
 TargetType = TypeVar("TargetType", bound=str)
 """The target types, for editors: `Literal["category", "bbox"]`."""
 
@@ -75,7 +77,6 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
             return f"{type(self).__name__} has other targets than labels"
         return self._label_problem(TargetTypesDataset, "samples") or self._loader.fusion_problem()
 
-    # Any: what the loader, the target types and the transforms make of it.
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """Return (image, target); the target is a tuple if `target_type` is a list.
 
@@ -97,7 +98,6 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
             target = self.target_transform(target)
         return sample, target
 
-    # Any: a target of any kind.
     def _target_at(self, kind: str, index: int) -> Any:
         position = self._position(index)
         if position is None:
@@ -107,7 +107,6 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
             )
         return self._target(kind, position)
 
-    # Any: as above.
     def _target(self, kind: str, position: int) -> Any:
         """Return a target other than the label; here a tensor of the array field of that name."""
         # A copy: the array is a read-only view of the file.

@@ -14,6 +14,8 @@ from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
 from recordzoo.records.manifest import OBJECT_LABELS
 from recordzoo.records.reader import RecordReader
 
+# Any, in all of this module: values are arrays of any dtype, images, or COCO's JSON.
+
 _OWN_BOXES = FieldSpec(FieldKind.BOXES, None, BoxFormat.XYXY)
 """The meaning of boxes in sets of `convert` and `RecordWriter`, whose fields have no box format."""
 
@@ -83,7 +85,6 @@ class Objects:
         masks = [_rasterized(shape, height, width) for shape in shapes]
         return np.stack(masks) if masks else np.zeros((0, height, width), np.uint8)
 
-    # Any: COCO's JSON.
     def outlines_of(self, position: int, size: tuple[int, int]) -> list[Any]:
         """Return the annotations of a record, with polygons in pixels."""
         found = self._value(self.annotations, position)
@@ -97,12 +98,10 @@ class Objects:
             for each in found
         ]
 
-    # Any: an image or an array.
     def mask_of(self, position: int) -> Any:
         """Return the mask of a record's image: a PIL image in its own mode, or an array [H, W]."""
         return self._value(self.mask, position)
 
-    # Any: either dtype.
     def _numbers(self, field: str, position: int, dtype: Any, columns: int = 0) -> NDArray[Any]:
         try:
             found = np.array(self._value(field, position), dtype)
@@ -110,7 +109,6 @@ class Objects:
         except (TypeError, ValueError):
             raise self._wrong(field, position) from None
 
-    # Any: values of any type.
     def _value(self, field: str, position: int) -> Any:
         blob = self.reader.manifest.blobs.get(field)
         if blob is not None and not self.reader.has(field, position):
@@ -148,7 +146,6 @@ def find_objects(reader: RecordReader) -> Objects:
     )
 
 
-# Any: COCO's polygons or run lengths.
 def _rasterized(shape: Any, height: int, width: int) -> NDArray[np.uint8]:
     from pycocotools import mask
 

@@ -12,6 +12,8 @@ from recordzoo.sampling.samplers import RecordSampler
 from recordzoo.sampling.schemes import Draws, names_given
 from recordzoo.system.processes import cores
 
+# Any, in all of this module: values are the user's, of whatever type.
+
 
 def default_threads() -> int:
     """Return the default of `num_workers`: the cores of this process, divided by ``LOCAL_WORLD_SIZE``."""
@@ -27,7 +29,6 @@ def check_choice(name: str, value: object, valid: tuple[object, ...]) -> None:
         raise ArgumentError(f"{name}={value!r} is not one of {', '.join(map(repr, valid))}.")
 
 
-# Any: a user's value.
 def check_sizes(**values: Any) -> None:
     """Accept None and numbers of 0 or more, whole ones except for `timeout`."""
     for name, value in values.items():
@@ -71,7 +72,6 @@ def check_drop_cache(drop_cache: bool, sampler: object) -> None:
         raise ArgumentError('drop_cache=True needs shuffle="block": else any sample may soon be read again.')
 
 
-# Any: of whatever type.
 def check_order(
     batch_size: object,
     shuffle: object,

@@ -22,6 +22,8 @@ from recordzoo.loader.samples import JointMaker, SampleMaker
 from recordzoo.loader.source import BatchSource
 from recordzoo.system.processes import are_forked, cores
 
+# Any, in all of this module: objects are the user's, batches what the collate function makes.
+
 Workers = Literal["threads", "processes"]
 
 _CALLS = 64
@@ -144,7 +146,6 @@ def choose_seeded(code: str, workers: str, workplace: Any, context: Any) -> Choi
     return Choice("processes", f"deterministic, and {code} is not compiled")
 
 
-# Any: objects of all types.
 def is_other(known: list[Any], now: list[Any]) -> bool:
     """Whether any object was replaced (compared by identity, not equality)."""
     return len(known) != len(now) or any(one is not other for one, other in zip(known, now, strict=True))
@@ -183,7 +184,6 @@ def measured(maker: SampleMaker, length: int, num_threads: int) -> Choice:
     return Choice("processes" if slower > _SLOWER else "threads", why, is_measured=True)
 
 
-# Any: a batch is what the collate function makes.
 def _batch(maker: Maker, numbers: list[int]) -> Any:
     """Make a batch of these samples."""
     indices = np.array(numbers)

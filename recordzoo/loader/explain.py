@@ -17,6 +17,8 @@ from recordzoo.system.wheels import how_to_install, together
 from recordzoo.transforms.joint import JointPlan
 from recordzoo.transforms.plan import Plan
 
+# Any, in all of this module: transforms are the user's.
+
 logger = logging.getLogger("recordzoo")
 
 _said: list[str] = []
@@ -111,7 +113,6 @@ def _joint_lines(plan: JointPlan) -> list[str]:
     return ["boxes and masks are moved as the image is, by torchvision", *rest]
 
 
-# Any: whatever transforms.
 def _rest_lines(rest: Sequence[Any], reason: str) -> Iterator[str]:
     for number, transform in enumerate(rest):
         why = "it comes behind one that is not fused" if number else reason
@@ -135,6 +136,5 @@ def _resampler(precision: str) -> str:
     return "compiled code (numba), as Pillow does" if "Pillow" in found.exact else "compiled code (numba)"
 
 
-# Any: whatever transform.
 def _line(transform: Any) -> str:
     return " ".join(repr(transform).split())

@@ -18,9 +18,9 @@ from recordzoo.loader.order import NONE, EpochBatches, Keys, Wanted, num_batches
 from recordzoo.sampling.ranks import Ranks, Seed
 from recordzoo.sampling.state import check_state, whole_number
 
-_SKIPPED_AT_ONCE = 4096
+# Any, in all of this module: samplers and keys are of any kind, a state may come from a file.
 
-# Any, here and below: a sampler of any kind, and keys of any kind.
+_SKIPPED_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,6 @@ def _checksum(keys: Keys, checksum: int) -> int:
     return checksum
 
 
-# Any: a value from a file.
 def _check_generator(text: Any, device: torch.device) -> None:
     """Accept None, or the state of a generator of this device, in base64."""
     if text is None:

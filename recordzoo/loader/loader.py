@@ -40,6 +40,8 @@ from recordzoo.sampling.samplers import RecordSampler
 from recordzoo.sampling.schemes import Draws, is_drawn
 from recordzoo.sampling.state import whole_number
 
+# Any, in all of this module: datasets, samples and batches have the user's types.
+
 ON_ERROR = ("raise", "skip")
 WORKERS = ("auto", "threads", "processes")
 
@@ -114,7 +116,6 @@ class RecordLoader(DataLoader[Any]):
     use_stateful_dataloader = True
     """accelerate's `save_state` and `load_state` check this attribute for a loader with a state."""
 
-    # Any: samples of any type, as in DataLoader.
     def __init__(
         self,
         dataset: Any,
@@ -253,7 +254,6 @@ class RecordLoader(DataLoader[Any]):
         """Return the number of batches in a whole epoch."""
         return len(self._orders)
 
-    # Any: a batch is what the collate function makes; as DataLoader's, a list of images and targets.
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # DataLoader's type is for worker processes
         """Iterate over an epoch. It begins with the first batch; its workers end with it or with the iterator.
 
@@ -381,7 +381,6 @@ class RecordLoader(DataLoader[Any]):
             f"precision={self.precision!r}, device={str(self.device)!r})"
         )
 
-    # Any: attributes.
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_kept": None, "_choice": None, "_processes": None}
 
@@ -425,7 +424,6 @@ class RecordLoader(DataLoader[Any]):
             self._choice = key, found
         return self._choice[1]
 
-    # Any: the user's objects.
     def _key(self, source: BatchSource) -> list[Any]:
         """Return the objects that determine the batches."""
         written = [each for leaf in source.leaves for each in leaf.written]

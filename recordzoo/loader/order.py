@@ -14,6 +14,8 @@ from recordzoo.sampling.ahead import ahead_of
 from recordzoo.sampling.epoch import CHUNK, Epoch
 from recordzoo.sampling.samplers import RecordSampler
 
+# Any, in all of this module: keys are of any kind.
+
 NONE = np.empty(0, np.int64)
 
 Indices = NDArray[np.int64]
@@ -115,7 +117,6 @@ class SampledOrders:
             return None, NONE
         return epoch.opened(start, end), epoch.closed(start, end) if self._drop_cache else NONE
 
-    # Any: attributes.
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if self._sampler.is_within_epoch:  # a copy or pickle continues the epoch
@@ -168,7 +169,6 @@ def num_batches(num_samples: int, batch_size: int, drop_last: bool) -> int:
     return num_samples // batch_size if drop_last else -(-num_samples // batch_size)
 
 
-# Any, here and below: a key.
 def read_keys(keys: Iterable[Any]) -> Keys:
     """Return keys as int64 [n] if all are integers, otherwise as a list; floats and texts are not converted."""
     given = keys if isinstance(keys, np.ndarray | list) else _listed(keys)

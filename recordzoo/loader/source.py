@@ -18,6 +18,8 @@ from recordzoo.records.reader import RecordReader
 from recordzoo.sampling.mix import Mix
 from recordzoo.transforms.joint import is_wrapped, read_joint
 
+# Any, in all of this module: datasets and samples have the user's types.
+
 _LOOKED_AT_ONCE = 1 << 20
 
 _channels: "weakref.WeakKeyDictionary[RecordReader, bool]" = weakref.WeakKeyDictionary()
@@ -32,7 +34,6 @@ class BatchSource:
         kind: The dataset's class, for messages.
     """
 
-    # Any: samples of any type.
     def __init__(self, dataset: Any) -> None:
         self.leaves: list[Leaf] = []
         self.problem = ""
@@ -50,7 +51,6 @@ class BatchSource:
         """Map indices of the dataset to leaf numbers and indices within the leaves."""
         return self._route(indices)
 
-    # Any: as above.
     def _read(self, dataset: Any) -> Callable[[Indices], tuple[NDArray[np.int64], Indices]]:
         if type(dataset) is Subset:
             inner = self._read(dataset.dataset)
@@ -90,7 +90,6 @@ class BatchSource:
         return route
 
 
-# Any: a dataset of any class.
 def leaf_of(dataset: Any) -> Leaf | str:
     """Return the leaf of a dataset, or the reason why a loader cannot read it itself."""
     problem = problem_of(dataset)
@@ -107,7 +106,6 @@ def leaf_of(dataset: Any) -> Leaf | str:
     return found if isinstance(found, str) else ImageLeaf(dataset, *found)
 
 
-# Any: a dataset of any class.
 def joint_leaf(dataset: Any) -> JointLeaf | None:
     """Return a leaf for a dataset of this package whose transforms act on image and target; None for any other."""
     inner = dataset._dataset if is_wrapped(dataset) else dataset
@@ -121,7 +119,6 @@ def joint_leaf(dataset: Any) -> JointLeaf | None:
     return None if plan is None else JointLeaf(dataset, inner, plan)
 
 
-# Any: a dataset of any class.
 def problem_of(dataset: Any) -> str:
     """Explain why images and targets cannot be read directly from a record set; "" if they can."""
     if not isinstance(dataset, ZooDataset):

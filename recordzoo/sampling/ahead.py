@@ -3,16 +3,18 @@
 import contextlib
 import warnings
 from collections.abc import Iterator, Sized
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch.utils.data import ConcatDataset, Subset
 
 from recordzoo.base.progress import format_bytes
 from recordzoo.families.selection import Selection
 from recordzoo.records.reader import RecordReader
 from recordzoo.sampling.epoch import CHUNK, Epoch
-from recordzoo.sampling.storage import FIELD, locate
+from recordzoo.sampling.storage import FIELD, leaves_of, locate
+
+if TYPE_CHECKING:
+    from recordzoo.records.remote_shards import RemoteShards  # its imports are slow
 
 _STEPS_AT_ONCE = 8  # steps planned per advance, so that no batch waits for the plan of the whole epoch
 
@@ -114,44 +116,39 @@ class _ShardPlan:
 
 def ahead_of(dataset: Sized, epoch: Epoch, shuffle: object) -> Ahead | None:
     """Return the `Ahead` of an epoch; None if no record set of the dataset is at a URL."""
-    readers = {reader.digest: reader for reader in _readers(dataset) if reader.remote is not None}
-    if not readers:
-        return None
-    return Ahead(dataset, epoch, list(readers.values()), shuffle)
+    readers = {reader.digest: reader for reader, _ in _remotes(dataset)}
+    return Ahead(dataset, epoch, list(readers.values()), shuffle) if readers else None
 
 
 @contextlib.contextmanager
 def keeping_values(dataset: Sized) -> Iterator[None]:
     """Fetch each value of record sets at URLs only once within the block."""
     with contextlib.ExitStack() as stack:
-        for reader in _readers(dataset):
-            if reader.remote is not None:
-                stack.enter_context(reader.remote.keeping_values())
+        for _, remote in _remotes(dataset):
+            stack.enter_context(remote.keeping_values())
         yield
 
 
 def planned_sets(dataset: Sized) -> set[str] | None:
     """Return the digests of the record sets at URLs whose shards are fetched ahead; None if none is at a URL."""
-    remotes = [(reader.digest, reader.remote) for reader in _readers(dataset) if reader.remote is not None]
-    return {digest for digest, remote in remotes if remote.is_planned} if remotes else None
+    remotes = list(_remotes(dataset))
+    return {reader.digest for reader, remote in remotes if remote.is_planned} if remotes else None
 
 
 def follow_plans(dataset: Sized, planned: set[str]) -> None:
     """Wait for the shards of these record sets from now on: another process fetches them ahead."""
-    for reader in _readers(dataset):
-        if reader.remote is not None:
-            reader.remote.is_planned_elsewhere = reader.digest in planned
+    for reader, remote in _remotes(dataset):
+        remote.is_planned_elsewhere = reader.digest in planned
 
 
-def _readers(dataset: Any) -> list[RecordReader]:
-    if isinstance(dataset, Subset):
-        return _readers(dataset.dataset)
-    if isinstance(dataset, ConcatDataset):
-        return [reader for part in dataset.datasets for reader in _readers(part)]
-    selection = getattr(dataset, "_selection", None)
-    if not isinstance(selection, Selection) or FIELD not in selection.reader.manifest.blobs:
-        return []
-    return [selection.reader]
+def _remotes(dataset: Sized) -> Iterator[tuple[RecordReader, "RemoteShards"]]:
+    """Iterate over the record sets at URLs."""
+    for leaf in leaves_of(dataset):
+        selection = getattr(leaf, "_selection", None)
+        if isinstance(selection, Selection) and FIELD in selection.reader.manifest.blobs:
+            reader = selection.reader
+            if reader.remote is not None:
+                yield reader, reader.remote
 
 
 def _warn(reader: RecordReader) -> None:

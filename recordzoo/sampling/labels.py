@@ -12,6 +12,7 @@ from recordzoo.families.base import ZooDataset
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection
 from recordzoo.records.kinds import FieldKind
+from recordzoo.sampling.storage import by_part
 
 Int64s = NDArray[np.int64]
 
@@ -139,16 +140,10 @@ def _span(labels: NDArray[Any]) -> int:
 
 
 def _labels_of_parts(dataset: ConcatDataset[Any], indices: Int64s, field: str | None) -> NDArray[Any]:
-    parts = np.searchsorted(dataset.cumulative_sizes, indices, side="right")
-    starts = np.array([0, *dataset.cumulative_sizes])
-    order = np.argsort(parts, kind="stable")
-    found = [
-        labels_of(dataset.datasets[part], indices[parts == part] - starts[part], field)
-        for part in np.unique(parts).tolist()
-    ]
-    merged = np.concatenate(found) if found else np.empty(0, np.int64)
-    labels = np.empty_like(merged)
-    labels[order] = merged
+    found = [(here, labels_of(part, within, field)) for part, here, within in by_part(dataset, indices)]
+    labels = np.concatenate([values for _, values in found]) if found else np.empty(0, np.int64)
+    for here, values in found:
+        labels[here] = values
     return labels
 
 

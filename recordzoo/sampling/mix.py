@@ -5,7 +5,7 @@ import functools
 import heapq
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,9 @@ from recordzoo.errors import ArgumentError
 from recordzoo.sampling.labels import NewNumbers, labels_of
 from recordzoo.sampling.orders import Int64s, SampleOrder, Scheme
 from recordzoo.sampling.permutation import hash_key, hash_keys, permute_each
+from recordzoo.sampling.storage import leaves_of
+
+# Any, in all of this module: datasets are of any type.
 
 _CYCLE = 65537
 """Period of the pattern of sources, in places: a prime number, which no number of ranks divides."""
@@ -34,7 +37,6 @@ class Mix(ConcatDataset[Any]):
         classes, class_to_idx: The class names of all; empty if they have none.
     """
 
-    # Any: datasets of any type.
     def __init__(self, datasets: Sequence[Any], weights: Sequence[float]) -> None:
         if not datasets or len(datasets) != len(weights):
             raise ArgumentError(f"mix: {len(datasets)} datasets and {len(weights)} weights; each dataset needs one.")
@@ -43,7 +45,7 @@ class Mix(ConcatDataset[Any]):
                 raise ArgumentError(f"mix: weights[{number}] is {weight}: a weight is a finite number above 0.")
             if not len(datasets[number]):
                 raise ArgumentError(f"mix: dataset {number} ({type(datasets[number]).__name__}) has no samples.")
-        names = [list(getattr(leaf, "classes", ())) for leaf in _leaves(datasets)]
+        names = [list(getattr(leaf, "classes", ())) for dataset in datasets for leaf in leaves_of(dataset)]
         self.classes: list[Any] = list(dict.fromkeys(name for each in names for name in each))
         if any(names) and not all(names):
             raise ArgumentError("mix joins classes by name, and some of the datasets have no class names.")
@@ -54,7 +56,6 @@ class Mix(ConcatDataset[Any]):
         self.weights = [share / math.fsum(shares) for share in shares]
 
 
-# Any: as above.
 def mix(datasets: Sequence[Any], *, weights: Sequence[float]) -> Mix:
     """Combine datasets into one, whose samples `RecordLoader` and `RecordSampler` take in given proportions.
 
@@ -153,17 +154,6 @@ def _pattern(counts: Int64s) -> Int64s:
         places = places[chance & (last[here] > places) & (first[there] <= places)]
         taken[places], taken[places + 1] = taken[places + 1], taken[places]
     return sources[taken]
-
-
-# Any, here and below: datasets of any type.
-def _leaves(datasets: Sequence[Any]) -> Iterator[Any]:
-    for dataset in datasets:
-        if isinstance(dataset, Subset):
-            yield from _leaves([dataset.dataset])
-        elif isinstance(dataset, ConcatDataset):
-            yield from _leaves(dataset.datasets)
-        else:
-            yield dataset
 
 
 def _renumbered(dataset: Any, numbers: dict[Any, int]) -> Any:

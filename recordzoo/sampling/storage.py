@@ -11,6 +11,8 @@ from torch.utils.data import ConcatDataset, Subset
 from recordzoo.families.selection import Selection
 from recordzoo.records.reader import RecordReader
 
+# Any, in all of this module: datasets have samples of any type, readers take any sequence as positions.
+
 FIELD = "image"
 """The blob field that defines a sample's place in the shards; other fields are small."""
 
@@ -140,15 +142,33 @@ def locate(dataset: Sized, indices: NDArray[np.int64]) -> Located | None:
     return Located([selection.reader], np.zeros_like(indices), selection.positions(indices))
 
 
-# Any: samples of any type.
-def _locate_parts(dataset: ConcatDataset[Any], indices: NDArray[np.int64]) -> Located | None:
-    readers: list[RecordReader] = []
-    numbers, positions = np.empty_like(indices), np.empty_like(indices)
+def leaves_of(dataset: Any) -> Iterator[Any]:
+    """Iterate over the datasets within any `Subset` and `ConcatDataset`."""
+    if isinstance(dataset, Subset):
+        yield from leaves_of(dataset.dataset)
+    elif isinstance(dataset, ConcatDataset):
+        for part in dataset.datasets:
+            yield from leaves_of(part)
+    else:
+        yield dataset
+
+
+def by_part(
+    dataset: ConcatDataset[Any], indices: NDArray[np.int64]
+) -> Iterator[tuple[Any, NDArray[np.bool_], NDArray[np.int64]]]:
+    """Iterate over the parts with some of the samples: the part, which samples, and their indices in it."""
     parts = np.searchsorted(dataset.cumulative_sizes, indices, side="right")
     starts = np.array([0, *dataset.cumulative_sizes])
     for part in np.unique(parts).tolist():
         here = parts == part
-        located = locate(dataset.datasets[part], indices[here] - starts[part])
+        yield dataset.datasets[part], here, indices[here] - starts[part]
+
+
+def _locate_parts(dataset: ConcatDataset[Any], indices: NDArray[np.int64]) -> Located | None:
+    readers: list[RecordReader] = []
+    numbers, positions = np.empty_like(indices), np.empty_like(indices)
+    for part, here, within in by_part(dataset, indices):
+        located = locate(part, within)
         if located is None:
             return None
         numbers[here] = np.array([_number(readers, reader) for reader in located.readers])[located.numbers]
@@ -180,7 +200,6 @@ def forget(dataset: Sized, indices: NDArray[np.int64]) -> None:
     _tell(RecordReader.forget, dataset, indices)
 
 
-# Any: positions as an array, which readers take as any sequence.
 def _tell(tell: Callable[[RecordReader, str, Any], None], dataset: Sized, indices: NDArray[np.int64]) -> None:
     located = locate(dataset, indices)
     if located is not None:
