@@ -1,31 +1,25 @@
 """`classes_per_batch` and `samples_per_class`: whole batches on every rank, from any place on; each class as often."""
 
-import json
-from itertools import islice, pairwise
+import functools
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
-from torch.utils.data import ConcatDataset, DataLoader, Subset
-from torchdata.stateful_dataloader import StatefulDataLoader
+from torch.utils.data import ConcatDataset, Subset
 
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
 from recordzoo.errors import ArgumentError
 from tests.fakes import folder
-from tests.test_weights import TAIL, Labelled, drawn, tail
+from tests.sampling import QUIET, TAIL, Labelled, check_loader, check_resumed, drawn, tail
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),  # on a machine with one core
-    pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning"),  # torchdata 0.11 with torch 2.10
-]
+pytestmark = QUIET
 
 labels = st.lists(st.integers(-1, 6), min_size=1, max_size=300).filter(lambda found: set(found) != {-1})
 ranks = st.integers(1, 8)
@@ -77,44 +71,7 @@ def test_resumed_anywhere_on_any_ranks_with_whole_batches(
     data: st.DataObject,
 ) -> None:
     classes = min(classes, len(set(targets) - {-1}))
-    size = classes * each
-
-    def samplers(count: int, seed: int) -> list[RecordSampler]:
-        options = {"num_replicas": count, "drop_last": drop_last, "seed": seed}
-        return [sampler_of(targets, classes, each, rank=rank, **options) for rank in range(count)]
-
-    order = sampler_of(targets, classes, each, seed=7).make_epoch(epoch)
-    whole = by_batch(order.indices(0, order.end), classes, each).reshape(-1, size).tolist()
-    saved = samplers(before, 7)
-    assert len(saved[0]) == (len(whole) // before if drop_last else -(-len(whole) // before)) * size
-    taken = data.draw(st.integers(0, len(saved[0])))
-    states, seen = [], []
-    for sampler in saved:
-        sampler.set_epoch(epoch)
-        seen.append(list(islice(sampler, taken)))
-        states.append(json.loads(json.dumps(sampler.state_dict())))
-    assert all(state == states[0] for state in states)
-    for rank, indices in enumerate(seen):
-        for number, start in enumerate(range(0, len(indices), size)):
-            batch = whole[(number * before + rank) % len(whole)]
-            assert indices[start : start + size] == batch[: len(indices) - start]
-    done = states[0]["consumed"] // size
-    assert done * size == states[0]["consumed"]
-    resumed = samplers(after, 99)
-    for sampler in resumed:
-        sampler.load_state_dict(states[0])
-    if done and (done >= len(whole) or (drop_last and len(whole) - done < after)):
-        assert resumed[0].upcoming().number == epoch + 1
-        return
-    epochs = [sampler.begin() for sampler in resumed]
-    dealt = [np.reshape(each.indices(each.first, each.end), (-1, size)).tolist() for each in epochs]
-    rest = [batch for row in zip(*dealt, strict=True) for batch in row]
-    left = whole[done:]
-    if drop_last:
-        assert rest == left[: len(left) // after * after]
-    else:
-        assert rest[: len(left)] == left
-        assert len(rest) - len(left) < after
+    check_resumed(functools.partial(sampler_of, targets, classes, each), before, after, drop_last, epoch, data)
 
 
 @pytest.mark.parametrize(("classes", "each"), [(3, 4), (2, 7), (4, 1)])
@@ -241,33 +198,4 @@ def test_states_of_other_batches_are_refused() -> None:
 def test_a_loader_gives_the_samplers_batches_and_goes_on(tmp_path: Path, workers: Any) -> None:
     tree = folder.write_tree(tmp_path / "t", {f"{i % 3}/{i}.png": folder.image_bytes("1.png", i) for i in range(24)})
     dataset = ImageFolderRecord(tree, transform=lambda image: image.size[0])
-    options: dict[str, Any] = {"classes_per_batch": 2, "samples_per_class": 3, "workers": workers, "num_workers": 2}
-    order = drawn(RecordSampler(dataset, classes_per_batch=2, samples_per_class=3, seed=2), 1)
-    wanted = [dataset[index] for index in order.tolist()]
-    loader = RecordLoader(dataset, seed=2, **options)
-    steps = iter(loader)
-    images, targets = next(steps)
-    assert list(zip(images.tolist(), targets.tolist(), strict=True)) == wanted[:6]
-    again = RecordLoader(dataset, **options)
-    again.load_state_dict(json.loads(json.dumps(loader.state_dict())))
-    again.set_epoch(0)
-    assert torch.cat([targets for _, targets in again]).tolist() == [target for _, target in wanted[6:]]
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_stateful_dataloader_goes_on(workers: int) -> None:
-    dataset = Labelled(tail().tolist())
-
-    def make(seed: int) -> Any:
-        sampler = RecordSampler(dataset, classes_per_batch=4, samples_per_class=2, num_samples=80, seed=seed)
-        return StatefulDataLoader(dataset, batch_size=8, sampler=sampler, num_workers=workers)
-
-    loader = make(3)
-    whole = [batch[0].tolist() for batch in loader]
-    first = make(3)
-    taken = [batch[0].tolist() for batch in islice(first, 3)]
-    again = make(9)
-    again.load_state_dict(first.state_dict())
-    assert taken + [batch[0].tolist() for batch in again] == whole
-    stock = DataLoader(dataset, 8, sampler=sampler_of(tail(), 4, 2, seed=3, num_samples=80))  # type: ignore[arg-type]
-    assert [batch[0].tolist() for batch in stock] == whole
+    check_loader(dataset, 6, workers, classes_per_batch=2, samples_per_class=3)

@@ -29,6 +29,7 @@ from recordzoo.transforms.geometry import RandomCropStep, RandomFlipStep, Random
 from recordzoo.transforms.plan import Plan
 from recordzoo.transforms.read import as_given, read_plan
 from recordzoo.transforms.steps import Action, Crop, Flip, decide
+from tests.batching import MEAN, STD, assert_same
 from tests.fakes.pictures import encoded, jpeg, picture
 
 RNG = np.random.default_rng(5)
@@ -42,7 +43,6 @@ IMAGES = {
     "palette": encoded(PHOTO.convert("P"), "PNG"),
     "dot": jpeg(PHOTO.crop((50, 50, 51, 51))),
 }
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 FLOAT = torch.float32
 
 # Any, here and below: transforms are callables, results tensors or PIL images.
@@ -147,16 +147,6 @@ def theirs(transform: Any, data: bytes, seed: int = 0) -> Any:
         made = transform(image)
     assert (told.crops, told.flips) == ([], [])
     return made
-
-
-def assert_same(found: Any, right: Any) -> None:
-    assert type(found) is type(right)
-    if isinstance(right, Image.Image):
-        assert (found.mode, found.size) == (right.mode, right.size)
-        assert np.array_equal(np.asarray(found), np.asarray(right))
-    else:
-        assert (found.dtype, found.shape) == (right.dtype, right.shape)
-        assert torch.equal(found, right)
 
 
 @pytest.fixture(autouse=True, scope="module")

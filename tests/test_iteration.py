@@ -1,6 +1,5 @@
 """An epoch in progress: how far the threads work ahead, and that they end, however the epoch is left."""
 
-import functools
 import gc
 import os
 import signal
@@ -47,6 +46,7 @@ def threads() -> list[threading.Thread]:
 
 
 pytestmark = pytest.mark.usefixtures("threads")
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 
 @pytest.fixture(autouse=True)
@@ -261,7 +261,8 @@ def test_timeout() -> None:
 def start(code: str) -> Forked | Started:
     """Run code after `import`s of what it needs; `Numbers` and `threads` are those above."""
     head = (
-        "import gc, os, signal, sys, threading, time\n"
+        "import gc, os, signal, sys, threading, time, warnings\n"
+        "warnings.simplefilter('ignore', DeprecationWarning)\n"  # of forks with threads
         "import torch\n"
         "from recordzoo import RecordLoader\n"
         "from tests.test_iteration import Numbers, threads\n"
@@ -279,17 +280,14 @@ def end(process: Forked | Started) -> tuple[int, str, str]:
     return process.wait(), out, err
 
 
-@functools.cache
-def slow() -> str:
-    """A loader of which each sample takes 10 ms."""
-    return "loader = RecordLoader(Numbers(10**6, lambda index: time.sleep(0.01)), 8, num_workers=3)\n"
+SLOW = "loader = RecordLoader(Numbers(10**6, lambda index: time.sleep(0.01)), 8, num_workers=3)\n"
 
 
 @pytest.mark.slow
 def test_ctrl_c() -> None:
     """The loop ends at once, no thread is left, and another epoch can begin."""
     process = start(
-        slow()
+        SLOW
         + "try:\n"
         + "    for number, _ in enumerate(loader):\n"
         + "        number == 1 and print('ready', flush=True)\n"
@@ -306,7 +304,7 @@ def test_ctrl_c() -> None:
 @pytest.mark.parametrize(("leave", "code"), [("pass", 0), ("sys.exit(3)", 3), ("1 / 0", 1)])
 def test_the_process_ends_in_the_middle(leave: str, code: int) -> None:
     process = start(
-        slow() + f"iterator = iter(loader)\nnext(iterator)\nnext(iterator)\nprint('here', flush=True)\n{leave}"
+        SLOW + f"iterator = iter(loader)\nnext(iterator)\nnext(iterator)\nprint('here', flush=True)\n{leave}"
     )
     returncode, out, err = end(process)
     assert (returncode, out) == (code, "here\n")
@@ -314,12 +312,10 @@ def test_the_process_ends_in_the_middle(leave: str, code: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@needs_fork
 def test_fork_in_the_middle() -> None:
     """The child has no threads: what it inherits it can forget, and it can begin an epoch of its own."""
     process = start(
-        "import warnings\n"
-        "warnings.simplefilter('ignore', DeprecationWarning)\n"
         "loader = RecordLoader(Numbers(), 8, num_workers=3)\n"
         "iterator = iter(loader)\n"
         "next(iterator)\n"
@@ -336,15 +332,13 @@ def test_fork_in_the_middle() -> None:
     assert end(process) == (0, "child\n7 12\n", "")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@needs_fork
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 @pytest.mark.slow
 def test_a_child_that_goes_on_with_its_parents_iterator(device: str) -> None:
     """It would wait for ever for threads that it does not have: it is told at once, and the parent goes on."""
     process = start(
-        "import warnings\n"
         "from recordzoo.errors import ForkError\n"
-        "warnings.simplefilter('ignore', DeprecationWarning)\n"
         f"iterator = iter(RecordLoader(Numbers(), 8, num_workers=3, device={device!r}))\n"
         "next(iterator)\n"
         "parent, child = os.getpid(), os.fork()\n"
@@ -363,13 +357,11 @@ def test_a_child_that_goes_on_with_its_parents_iterator(device: str) -> None:
     assert end(process) == (0, "refused\nrefused\n7 12\n", "")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@needs_fork
 @pytest.mark.slow
 def test_fork_while_a_sample_is_made() -> None:
     """A thread of the parent is in the user's code then."""
     process = start(
-        "import warnings\n"
-        "warnings.simplefilter('ignore', DeprecationWarning)\n"
         "parent, begun, go_on = os.getpid(), threading.Event(), threading.Event()\n"
         "def work(index):\n"
         "    begun.set()\n"

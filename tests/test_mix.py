@@ -1,8 +1,7 @@
 """`mix`: proportions in every window, each source whole, classes joined by name; resumed anywhere on any ranks."""
 
-import json
+import functools
 import pickle
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 from torch.utils.data import ConcatDataset, DataLoader, Subset
-from torchdata.stateful_dataloader import StatefulDataLoader
 
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler, mix
 from recordzoo.errors import ArgumentError
 from recordzoo.sampling.labels import labels_of
 from tests.fakes import folder
-from tests.test_samplers import dealt
-from tests.test_weights import Labelled
+from tests.sampling import QUIET, Labelled, check_loader, check_resumed
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),  # on a machine with one core
-    pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning"),  # torchdata 0.11 with torch 2.10
-]
+pytestmark = QUIET
 
 WINDOW = 1000
 sources = st.lists(st.tuples(st.integers(1, 3000), st.floats(0.01, 1)), min_size=1, max_size=8)
@@ -75,30 +68,7 @@ def test_resumed_anywhere_on_any_ranks(
     sources: list[tuple[int, float]], before: int, after: int, drop_last: bool, epoch: int, data: st.DataObject
 ) -> None:
     mixed = mixed_of([(size % 40 + 1, weight) for size, weight in sources])
-    whole = order_of(mixed, epoch, seed=5).tolist()
-
-    def samplers(count: int, seed: int) -> list[RecordSampler]:
-        options: dict[str, Any] = {"num_replicas": count, "seed": seed, "drop_last": drop_last}
-        return [RecordSampler(mixed, rank=rank, **options) for rank in range(count)]
-
-    saved = samplers(before, 5)
-    steps = data.draw(st.integers(0, len(saved[0])))
-    states = []
-    for sampler in saved:
-        sampler.set_epoch(epoch)
-        assert len(list(islice(sampler, steps))) == steps
-        states.append(json.loads(json.dumps(sampler.state_dict())))
-    assert all(state == states[0] for state in states)
-    assert len(json.dumps(states[0])) < 200
-    consumed = states[0]["consumed"]
-    resumed = samplers(after, 99)
-    for sampler in resumed:
-        sampler.load_state_dict(states[0])
-    if consumed and (consumed >= len(whole) or (drop_last and len(whole) - consumed < after)):
-        assert resumed[0].upcoming().number == epoch + 1
-        return
-    found, rest = dealt([sampler.begin() for sampler in resumed]), whole[consumed:]
-    assert found[: len(rest)] == (rest[: len(rest) // after * after] if drop_last else rest)
+    check_resumed(functools.partial(RecordSampler, mixed), before, after, drop_last, epoch, data)
 
 
 def test_samples_of_a_source_are_shuffled_anew_in_each_run() -> None:
@@ -119,23 +89,8 @@ def test_no_rank_has_one_source_alone(count: int) -> None:
 
 def test_the_order_never_changes() -> None:
     """Checkpoints name it by seed and epoch."""
-    assert order_of(mix([range(5), range(9)], weights=[1, 2]), seed=1).tolist() == [
-        0,
-        8,
-        11,
-        3,
-        10,
-        12,
-        13,
-        1,
-        5,
-        4,
-        7,
-        6,
-        9,
-        13,
-        2,
-    ]
+    order = order_of(mix([range(5), range(9)], weights=[1, 2]), seed=1)
+    assert order.tolist() == [0, 8, 11, 3, 10, 12, 13, 1, 5, 4, 7, 6, 9, 13, 2]
 
 
 class Named(Labelled):
@@ -223,37 +178,18 @@ def pets(tmp_path: Path) -> Any:
     trees = []
     for name, classes in (("one", "cat dog"), ("two", "bee dog owl")):
         files = {f"{kind}/{i}.png": folder.image_bytes(f"{i}.png", i) for kind in classes.split() for i in range(8)}
-        trees.append(ImageFolderRecord(folder.write_tree(tmp_path / name, files), transform=lambda image: image.size))
+        trees.append(
+            ImageFolderRecord(folder.write_tree(tmp_path / name, files), transform=lambda image: image.size[0])
+        )
     return mix(trees, weights=[0.7, 0.3])
 
 
 @pytest.mark.parametrize("workers", ["threads", "processes"])
 def test_a_loader_of_a_mix_goes_on(pets: Any, workers: Any) -> None:
-    options: dict[str, Any] = {"workers": workers, "num_workers": 2}
-    wanted = [pets[index][1] for index in order_of(pets, seed=2).tolist()]
-    loader = RecordLoader(pets, 6, seed=2, **options)
-    assert [pets.classes[each] for each in wanted].count("owl") >= 8
-    steps = iter(loader)
-    assert torch.cat([next(steps)[1] for _ in range(2)]).tolist() == wanted[:12]
-    again = RecordLoader(pets, 6, **options)
-    again.load_state_dict(json.loads(json.dumps(loader.state_dict())))
-    assert torch.cat([targets for _, targets in again]).tolist() == wanted[12:]
-    assert len(loader) == -(-len(wanted) // 6)
+    check_loader(pets, 6, workers)
+    loader = RecordLoader(pets, 6, seed=2)
     assert "target_transform" not in str(loader)
+    wanted = [pets[index][1] for index in order_of(pets, seed=2).tolist()]
+    assert [pets.classes[each] for each in wanted].count("owl") >= 8
     stock = DataLoader(pets, 6, sampler=RecordSampler(pets, seed=2))
     assert torch.cat([targets for _, targets in stock]).tolist() == wanted
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_stateful_dataloader_goes_on(workers: int) -> None:
-    mixed = mix([range(30), range(9)], weights=[0.7, 0.3])
-
-    def make(seed: int) -> Any:
-        return StatefulDataLoader(mixed, 4, sampler=RecordSampler(mixed, seed=seed), num_workers=workers)
-
-    whole = [batch.tolist() for batch in make(3)]
-    first = make(3)
-    taken = [batch.tolist() for batch in islice(first, 3)]
-    again = make(9)
-    again.load_state_dict(first.state_dict())
-    assert taken + [batch.tolist() for batch in again] == whole

@@ -19,7 +19,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Subset, random_split
 from torchdata.stateful_dataloader import StatefulDataLoader
 from torchvision.datasets import wrap_dataset_for_transforms_v2
 
-from recordzoo import ImageFolderRecord, RecordReader, RecordSampler
+from recordzoo import ImageFolderRecord, RecordReader, RecordSampler, mix
 from recordzoo.errors import ArgumentError
 from recordzoo.families.selection import Selection
 from recordzoo.sampling.epoch import Epoch
@@ -27,30 +27,17 @@ from recordzoo.sampling.storage import forget, hint, locate, storage_of
 from tests.fakes import folder
 from tests.fakes.records import some_values, write_records
 from tests.running import on_two_ranks
+from tests.sampling import QUIET, Labelled, check_resumed, dealt, tail
 
 SAMPLE_BYTES = 64 << 10  # of what is in no record set
 SHUFFLES = (True, False, "block")
-pytestmark = [
-    # Python 3.12 and later; torch starts threads of its own.
-    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),  # on a machine with one core
-    pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning"),  # torchdata 0.11 with torch 2.10
-]
+pytestmark = QUIET
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 
 # Any: of RecordSampler.
 def samplers(length: int, ranks: int, **options: Any) -> list[RecordSampler]:
     return [RecordSampler(range(length), num_replicas=ranks, rank=rank, **options) for rank in range(ranks)]
-
-
-def dealt(epochs: Sequence[Epoch]) -> list[int]:
-    """What all ranks take from where they are to the end, in the order of the places; all of equal length."""
-    taken = [epoch.indices(epoch.first, epoch.end) for epoch in epochs]
-    places = [epoch.places(epoch.first, epoch.end) for epoch in epochs]
-    in_order = np.stack(places, axis=1).ravel()
-    assert np.array_equal(in_order, epochs[0].consumed + np.arange(len(in_order)))
-    return np.stack(taken, axis=1).ravel().tolist()
 
 
 def whole_order(length: int, epoch: int, **options: Any) -> list[int]:
@@ -89,32 +76,14 @@ def test_every_sample_once(length: int, ranks: int, options: dict[str, Any], epo
         assert order == list(range(length))
 
 
-@given(st.integers(1, 400), ranks, ranks, options, st.integers(0, 3), st.data())
+@given(st.integers(1, 400), ranks, ranks, options, st.integers(0, 3), st.booleans(), st.data())
 def test_resumed_on_other_ranks_the_rest_is_the_same(
-    length: int, before: int, after: int, options: dict[str, Any], epoch: int, data: st.DataObject
+    length: int, before: int, after: int, options: dict[str, Any], epoch: int, drop_last: bool, data: st.DataObject
 ) -> None:
-    saved = samplers(length, before, **options)
-    states = []
-    steps = data.draw(st.integers(0, len(saved[0])))
-    for sampler in saved:
-        sampler.set_epoch(epoch)
-        assert len(list(islice(sampler, steps))) == steps
-        states.append(json.loads(json.dumps(sampler.state_dict())))
-    assert all(state == states[0] for state in states)
-    resumed = samplers(length, after, **{**options, "seed": 99})
-    for sampler in resumed:
-        sampler.load_state_dict(states[0])
-    order, consumed = whole_order(length, epoch, **options), steps * before
-    if consumed >= length:
-        assert {(sampler.epoch, sampler.consumed) for sampler in resumed} == {(epoch + 1, 0)}
-        return
-    assert {(sampler.epoch, sampler.consumed) for sampler in resumed} == {(epoch, consumed)}
-    found = dealt([sampler.begin() for sampler in resumed])
-    assert found[: length - consumed] == order[consumed:]
-    assert len(found) - (length - consumed) < after
-    following = [list(sampler) for sampler in resumed]
-    assert [sampler.epoch for sampler in resumed] == [epoch + 1] * after
-    assert following[0][:1] == whole_order(length, epoch + 1, **options)[:1]
+    def make(seed: int, **ranks: Any) -> RecordSampler:
+        return RecordSampler(range(length), **{**options, **ranks, "seed": seed})
+
+    check_resumed(make, before, after, drop_last, epoch, data)
 
 
 @settings(max_examples=15)
@@ -497,6 +466,34 @@ def test_stateful_loader(dataset: ImageFolderRecord, workers: int, batch_size: i
     resumed = make()
     resumed.load_state_dict(loader.state_dict())
     assert batches(resumed) == epochs[2]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    ("dataset", "options"),
+    [
+        (Labelled(tail().tolist()), {"classes_per_batch": 4, "samples_per_class": 2, "num_samples": 80}),
+        (Labelled(tail().tolist()), {"weights": "balanced", "num_samples": 40}),
+        (mix([Labelled([0] * 30), Labelled([1] * 9)], weights=[0.7, 0.3]), {}),
+    ],
+    ids=["classes", "weights", "mix"],
+)
+def test_stateful_loader_of_draws(dataset: Any, options: dict[str, Any], workers: int) -> None:
+    def make(seed: int) -> StatefulDataLoader[Any]:
+        sampler = RecordSampler(dataset, seed=seed, **options)
+        return StatefulDataLoader(dataset, 8, sampler=sampler, num_workers=workers)
+
+    def samples(batches: Any) -> list[list[int]]:
+        return [indices.tolist() for indices, _ in batches]
+
+    whole, first, again = samples(make(3)), make(3), make(9)
+    taken = samples(islice(first, 3))
+    again.load_state_dict(first.state_dict())
+    assert (
+        taken + samples(again)
+        == whole
+        == samples(DataLoader(dataset, 8, sampler=RecordSampler(dataset, seed=3, **options)))
+    )
 
 
 def test_stateful_loader_on_other_ranks(dataset: ImageFolderRecord) -> None:

@@ -1,7 +1,6 @@
 """`RecordSampler(weights=...)`: who is drawn how often; draws are a function of seed, epoch and place."""
 
-import json
-from itertools import islice
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy import stats
 from torch.utils.data import ConcatDataset, Subset
 
@@ -18,35 +16,7 @@ import recordzoo
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
 from recordzoo.errors import ArgumentError
 from tests.fakes import folder
-from tests.test_samplers import dealt, samplers
-
-TAIL = [500, 60, 7, 1]  # samples of each class
-
-
-class Labelled:
-    """Numbers, with labels as torchvision's datasets have them."""
-
-    def __init__(self, targets: Any) -> None:
-        self.targets = targets
-
-    def __len__(self) -> int:
-        return len(self.targets)
-
-    def __getitem__(self, index: int) -> tuple[int, int]:
-        return index, int(self.targets[index])
-
-
-def drawn(sampler: RecordSampler, epochs: int) -> NDArray[np.int64]:
-    found = [sampler.make_epoch(number) for number in range(epochs)]
-    return np.concatenate([epoch.indices(0, epoch.end) for epoch in found])
-
-
-def p_value(indices: NDArray[np.int64], weights: Any) -> float:
-    weights = np.asarray(weights, np.float64)
-    counts, expected = np.bincount(indices, minlength=len(weights)), weights / weights.sum() * len(indices)
-    assert not counts[weights == 0].any()
-    return float(stats.chisquare(counts[weights > 0], expected[weights > 0]).pvalue)
-
+from tests.sampling import TAIL, Labelled, check_loader, check_resumed, drawn, p_value, tail
 
 weights = st.lists(st.sampled_from([0.0, 1e-3, 0.5, 1.0, 3.0, 1e3]), min_size=1, max_size=200).filter(any)
 ranks = st.integers(1, 8)
@@ -56,32 +26,8 @@ ranks = st.integers(1, 8)
 def test_resumed_anywhere_on_any_ranks(
     weights: list[float], replacement: bool, before: int, after: int, epoch: int, drop_last: bool, data: st.DataObject
 ) -> None:
-    options = {"weights": weights, "replacement": replacement, "drop_last": drop_last}
-    saved = samplers(len(weights), before, **options)
-    order = RecordSampler(range(len(weights)), weights=weights, replacement=replacement).make_epoch(epoch)
-    whole = order.indices(0, order.end).tolist()
-    steps = data.draw(st.integers(0, len(saved[0])))
-    states = []
-    for sampler in saved:
-        sampler.set_epoch(epoch)
-        assert len(list(islice(sampler, steps))) == steps
-        states.append(json.loads(json.dumps(sampler.state_dict())))
-    assert all(state == states[0] for state in states)
-    assert len(json.dumps(states[0])) < 200
-    consumed = states[0]["consumed"]
-    resumed = samplers(len(weights), after, **{**options, "seed": 99})
-    for sampler in resumed:
-        sampler.load_state_dict(states[0])
-    if consumed and (consumed >= len(whole) or (drop_last and len(whole) - consumed < after)):
-        assert resumed[0].upcoming().number == epoch + 1
-        return
-    found = dealt([sampler.begin() for sampler in resumed])
-    rest = whole[consumed:]
-    if drop_last:
-        assert found == rest[: len(rest) // after * after]
-    else:
-        assert found[: len(rest)] == rest
-        assert len(found) - len(rest) < after
+    make = functools.partial(RecordSampler, range(len(weights)), weights=weights, replacement=replacement)
+    check_resumed(make, before, after, drop_last, epoch, data)
 
 
 @given(weights, st.integers(0, 5))
@@ -153,20 +99,9 @@ def test_a_draw_depends_on_seed_epoch_and_place_alone(seed: int, epoch: int) -> 
 
 def test_an_order_by_weights_never_changes() -> None:
     """As that of permutations: checkpoints name it by seed and epoch."""
-    assert list(RecordSampler(range(1000), weights=np.arange(1000), seed=1, num_samples=6)) == [
-        832,
-        650,
-        336,
-        925,
-        699,
-        368,
-    ]
-    once = RecordSampler(range(1000), weights=np.arange(1000), seed=1, num_samples=6, replacement=False)
-    assert list(once) == [917, 755, 466, 992, 533, 592]
-
-
-def tail() -> NDArray[np.int64]:
-    return np.random.default_rng(0).permutation(np.repeat(np.arange(len(TAIL)), TAIL))
+    options = {"weights": np.arange(1000), "seed": 1, "num_samples": 6}
+    assert list(RecordSampler(range(1000), **options)) == [832, 650, 336, 925, 699, 368]
+    assert list(RecordSampler(range(1000), replacement=False, **options)) == [917, 755, 466, 992, 533, 592]
 
 
 @pytest.mark.parametrize("as_targets", [np.ndarray.tolist, np.asarray, torch.tensor, lambda t: (t - 1) * 2**40])
@@ -283,15 +218,6 @@ def test_a_loader_gives_the_samplers_draws(tmp_path: Path, workers: Any) -> None
     tree = folder.write_tree(tmp_path / "t", {f"{i % 2}/{i}.png": folder.image_bytes("1.png", i) for i in range(24)})
     dataset = ImageFolderRecord(tree, transform=lambda image: image.size[0])
     weights = np.arange(24) % 5
-    loader = RecordLoader(dataset, 5, weights=weights, num_samples=23, seed=2, num_workers=2, workers=workers)
-    order = drawn(RecordSampler(dataset, weights=weights, num_samples=23, seed=2), 1)
-    wanted = [dataset[index][0] for index in order.tolist()]
-    steps = iter(loader)
-    assert torch.cat([next(steps)[0] for _ in range(2)]).tolist() == wanted[:10]
-    again = RecordLoader(dataset, 5, weights=weights, num_samples=23, num_workers=1, workers=workers)
-    again.load_state_dict(json.loads(json.dumps(loader.state_dict())))
-    again.set_epoch(0)
-    assert torch.cat([images for images, _ in again]).tolist() == wanted[10:]
-    assert len(loader) == len(again) == 5
+    check_loader(dataset, 5, workers, weights=weights, num_samples=23)
     with pytest.raises(ArgumentError, match="A sampler sets the order, and so does weights"):
         RecordLoader(dataset, sampler=RecordSampler(dataset), weights=weights)

@@ -41,6 +41,19 @@ pytestmark = [
 ]
 
 
+def run_code(code: str, *arguments: object) -> list[str]:
+    """Run a program that succeeds, in a process of its own, and return the lines that it prints."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+# Any: of datasets and loaders of all kinds.
+def forked(dataset: Any, **options: Any) -> DataLoader[Any]:
+    return DataLoader(dataset, **{"batch_size": 8, "num_workers": 2, "multiprocessing_context": "fork", **options})
+
+
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("tree") / "birds"
@@ -110,8 +123,7 @@ def test_two_datasets_over_one_record_set(
     other = ImageFolderRecord(f"{tree}.records", transform=pil_to_tensor)
     order = list(range(59, -1, -1))
     loaders = [
-        DataLoader(data, batch_size=4, num_workers=1, multiprocessing_context="fork", persistent_workers=True)
-        for data in (dataset, Subset(other, order))
+        forked(data, batch_size=4, num_workers=1, persistent_workers=True) for data in (dataset, Subset(other, order))
     ]
     for _ in range(2):
         both = list(zip(*loaders, strict=True))
@@ -132,7 +144,7 @@ def test_a_damaged_record_in_a_worker_is_the_error_itself(tmp_path: Path) -> Non
     data = bytearray((folder / "shard-00000.lmdb").read_bytes())
     data[int(row["offset"])] ^= 1
     (folder / "shard-00000.lmdb").write_bytes(data)
-    loader = DataLoader(Values(folder), batch_size=None, num_workers=1, multiprocessing_context="fork")
+    loader = forked(Values(folder), batch_size=None, num_workers=1)
     with pytest.raises(CorruptRecordError, match=r"image 4 \(class 1/0004\.jpg\) is damaged"):
         list(loader)
 
@@ -176,9 +188,7 @@ def test_forked_workers_with_few_descriptors(
     monkeypatch.setattr(files.shard_files, "limit", limit)
     data = Values(many_shards)
     assert data[3] == hash_of(many_values[3])
-    loader = DataLoader(
-        data, batch_size=32, num_workers=2, multiprocessing_context="fork", shuffle=False, collate_fn=list
-    )
+    loader = forked(data, batch_size=32, collate_fn=list)
     assert [value for batch in loader for value in batch] == [hash_of(value) for value in many_values]
 
 
@@ -189,16 +199,15 @@ def test_what_linux_alone_has_is_not_needed(
     monkeypatch.setattr(files, "_read_at", system_files.seek_and_read)
     monkeypatch.setattr(system_files, "_HAS_DIRECTORIES", False)
     monkeypatch.setattr(shards, "advise", None)
-    loader = DataLoader(
-        Values(many_shards), batch_size=32, num_workers=2, multiprocessing_context="fork", collate_fn=list
-    )
+    loader = forked(Values(many_shards), batch_size=32, collate_fn=list)
     assert [value for batch in loader for value in batch] == [hash_of(value) for value in many_values]
     with ThreadPoolExecutor(4) as pool:  # one position in the file for all threads
         assert list(pool.map(Values(many_shards).__getitem__, range(400))) == [hash_of(value) for value in many_values]
 
 
 FEW_DESCRIPTORS = """
-import os, resource, sys
+import os, resource, sys, warnings
+warnings.simplefilter("error")
 from concurrent.futures import ThreadPoolExecutor
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 from recordzoo.records.reader import RecordReader
@@ -220,17 +229,10 @@ print(len(os.listdir("/dev/fd")), sum(map(len, values)), verify(sys.argv[1], ful
 )
 def test_more_shards_than_descriptors(many_shards: Path, many_values: list[bytes]) -> None:
     pytest.importorskip("resource", reason="this system has no limit on descriptors")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", FEW_DESCRIPTORS, str(many_shards)],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    num_open, num_bytes, problems = done.stdout.split(maxsplit=2)
+    num_open, num_bytes, problems = run_code(FEW_DESCRIPTORS, many_shards)[0].split(maxsplit=2)
     assert int(num_open) < 30
     assert int(num_bytes) == sum(map(len, many_values))
-    assert problems == "[]\n"
+    assert problems == "[]"
 
 
 def test_threads_that_want_more_shards_than_may_be_open(
@@ -348,15 +350,11 @@ def test_a_directory_in_which_nothing_may_be_written(
     for path in [public_folder, *before]:
         path.chmod(0o555 if path.is_dir() else 0o444)
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", READ_ONLY, str(public_folder / what)], cwd=REPOSITORY, capture_output=True, text=True
-        )
+        pixels, problems = run_code(READ_ONLY, public_folder / what)
     finally:
         for path in [public_folder, *before]:
             path.chmod(0o755)
-    assert done.returncode == 0, done.stderr
     assert sorted(public_folder.rglob("*")) == before
-    pixels, problems = done.stdout.splitlines()
     assert pixels == str([sum(image.getpixel((3, 4))) for image, _ in ImageFolder(tree)])
     assert problems == "[]"
 
@@ -375,9 +373,7 @@ def test_workers_stay_with_the_set_that_they_opened(tmp_path: Path, many_values:
     """A set is refreshed by exchanging directories, while persistent workers are in the middle of it."""
     folder = write_records(tmp_path / "x.records", many_values[:200], per_shard=20)
     data = Values(folder)
-    loader = DataLoader(
-        data, batch_size=8, num_workers=2, multiprocessing_context="fork", persistent_workers=True, collate_fn=list
-    )
+    loader = forked(data, persistent_workers=True, collate_fn=list)
     right = [hash_of(value) for value in many_values[:200]]
     batches = iter(loader)
     first = next(batches)
@@ -415,7 +411,7 @@ def read_until_it_fails(loader: DataLoader[int], match: str) -> None:
 @pytest.mark.parametrize("size", [0, 1, 4096, 5000, -1])
 def test_files_that_are_cut_while_workers_read(cuttable: Path, many_values: list[bytes], size: int) -> None:
     data = Values(cuttable)
-    loader = DataLoader(data, batch_size=8, num_workers=2, multiprocessing_context="fork", persistent_workers=True)
+    loader = forked(data, persistent_workers=True)
     assert len(list(loader)) == 25  # every worker has used the arrays and has shards open
     cut(cuttable / "image.index.npy", size)
     right = [hash_of(value) for value in many_values[:200]]
@@ -462,7 +458,7 @@ def test_cut_files_that_workers_open(
     cuttable: Path, pattern: str, mapped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(arrays, "MAPPED_BYTES", 0 if mapped else arrays.MAPPED_BYTES)
-    loader = DataLoader(Values(cuttable), batch_size=8, num_workers=2, multiprocessing_context="fork")
+    loader = forked(Values(cuttable))
     for path in cuttable.glob(pattern):
         cut(path, -1)
     read_until_it_fails(loader, "was cut, extended or replaced")
@@ -499,10 +495,7 @@ except RuntimeError as err:
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGBUS, marks=pytest.mark.slow)])
 def test_a_worker_that_dies(cuttable: Path, many_values: list[bytes], number: signal.Signals) -> None:
     """Killed for want of memory, or by a bus error: no hang, and nothing that the next workers could fall over."""
-    command = [sys.executable, "-c", DEADLY, str(cuttable), str(int(number))]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == sum(map(len, many_values[:200]))
+    assert run_code(DEADLY, cuttable, int(number)) == [str(sum(map(len, many_values[:200])))]
 
 
 READERS = """
@@ -545,11 +538,7 @@ print(inside, sum(os.waitpid(pid, 0)[1] == 0 for pid in children))
 @needs_fork
 def test_two_hundred_readers(many_shards: Path) -> None:
     before = sorted(many_shards.iterdir())
-    done = subprocess.run(
-        [sys.executable, "-c", READERS, str(many_shards), "200"], cwd=REPOSITORY, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "200 200\n", done.stderr
+    assert run_code(READERS, many_shards, 200) == ["200 200"]
     assert sorted(many_shards.iterdir()) == before
 
 
@@ -581,11 +570,7 @@ print(sum(len(records.read("image", i)) for i in range(len(records))))
 def test_little_address_space(tmp_path: Path, many_values: list[bytes]) -> None:
     large = np.zeros((400, 10_000), np.int64)
     folder = write_records(tmp_path / "x.records", many_values, arrays={"large": large})
-    done = subprocess.run(
-        [sys.executable, "-c", LITTLE_MEMORY, str(folder)], cwd=REPOSITORY, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    said, num_bytes = done.stdout.splitlines()
+    said, num_bytes = run_code(LITTLE_MEMORY, folder)
     assert said.startswith(f"RecordError {folder}/large.npy cannot be mapped: Cannot allocate memory.")
     assert "raise the limit (ulimit -v)" in said
     assert int(num_bytes) == sum(map(len, many_values))
@@ -611,7 +596,7 @@ def test_a_worker_that_hangs_runs_into_the_loaders_timeout(
         return pil_to_tensor(image)
 
     dataset = ImageFolderRecord(tree, transform=transform)
-    loader = DataLoader(dataset, 4, num_workers=1, timeout=3, multiprocessing_context="fork")
+    loader = forked(dataset, batch_size=4, num_workers=1, timeout=3)
     batches = iter(loader)
     with pytest.raises(RuntimeError, match="DataLoader timed out after 3 seconds"):
         next(batches)

@@ -81,9 +81,6 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
         """Return (image, target); the target is a tuple if `target_type` is a list.
 
         Raises:
-            IndexError: There is no such sample.
-            ImageError: The image or the target cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
             LookupError: The sample was assigned and is not in the record set; nothing but its label is known.
         """
         label_type = self._TARGET_TYPES[0]

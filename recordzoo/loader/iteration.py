@@ -27,23 +27,6 @@ GIL more often."""
 # Any, here and below: a batch is what the collate function makes.
 
 
-@dataclass(frozen=True)
-class Pace:
-    """How far the threads work ahead.
-
-    Attributes:
-        num_threads: Number of threads; one for small images.
-        ahead: Batches finished before the user asks for them.
-        hinted: Further batches to prefetch from the disk.
-        timeout_s: Longest wait for a batch; None: no limit.
-    """
-
-    num_threads: int
-    ahead: int
-    hinted: int
-    timeout_s: float | None
-
-
 class _Pending:
     """A batch in progress. The thread that finishes its last piece collates it."""
 
@@ -170,12 +153,20 @@ class Iteration(BatchIterator):
     """An epoch prepared by threads, which end when it is exhausted, closed or garbage-collected.
 
     The threads refer to pieces and maker, never to this object: otherwise it would never be garbage-collected.
+
+    Args:
+        num_threads: Number of threads; small images have one.
+        ahead: Batches finished before the user asks for them.
+        hinted: Further batches to prefetch from the disk.
+        timeout_s: Longest wait for a batch; 0: no limit.
     """
 
-    def __init__(self, maker: Maker, order: EpochBatches, pace: Pace) -> None:
-        self._maker, self._order, self._pace = maker, order, pace
+    def __init__(
+        self, maker: Maker, order: EpochBatches, num_threads: int, *, ahead: int, hinted: int, timeout_s: float
+    ) -> None:
+        self._maker, self._order, self._ahead, self._timeout_s = maker, order, ahead, timeout_s
         self._pending: collections.deque[_Pending] = collections.deque()
-        num_threads, self._num_pieces = pace.num_threads, _PIECES_PER_THREAD * pace.num_threads
+        self._num_pieces = _PIECES_PER_THREAD * num_threads
         if maker.source.is_small:  # several threads would wait for each other
             num_threads = self._num_pieces = 1
         self._pool = pool = _threads(num_threads)
@@ -184,7 +175,7 @@ class Iteration(BatchIterator):
         def announce(wanted: Wanted) -> None:
             pool.submit(hint, maker.options.dataset, wanted.upcoming)
 
-        self._drawing = Drawing(order.batches, pace.hinted, announce)
+        self._drawing = Drawing(order.batches, hinted, announce)
         self._forgotten = weakref.finalize(self, self._pool.shutdown, wait=False, cancel_futures=True)
 
     @override
@@ -195,9 +186,8 @@ class Iteration(BatchIterator):
             if not self._pending:
                 raise self._drawing.failure or StopIteration
             pending = self._pending.popleft()
-            timeout_s = self._pace.timeout_s
-            if timeout_s is not None and wait([pending.batch], timeout_s).not_done:
-                raise late(timeout_s)
+            if self._timeout_s and wait([pending.batch], self._timeout_s).not_done:
+                raise late(self._timeout_s)
             batch = pending.batch.result()
             if len(pending.wanted.finished):
                 self._pool.submit(forget, self._maker.options.dataset, pending.wanted.finished)
@@ -224,7 +214,7 @@ class Iteration(BatchIterator):
             self._pool.shutdown(wait=wait, cancel_futures=True)
 
     def _work_ahead(self) -> None:
-        while len(self._pending) <= self._pace.ahead and (wanted := self._drawing.next()) is not None:
+        while len(self._pending) <= self._ahead and (wanted := self._drawing.next()) is not None:
             try:
                 self._pending.append(self._begin(wanted))
             except Exception as err:  # noqa: BLE001 - raised when the user has come there

@@ -24,7 +24,7 @@ from recordzoo.loader.choice import Choice, choose, choose_seeded, is_other, mak
 from recordzoo.loader.delivery import Counting, OnDevice
 from recordzoo.loader.explain import batch_lines, sample_lines, warn
 from recordzoo.loader.iterated import IteratedOrders
-from recordzoo.loader.iteration import BatchIterator, Iteration, Pace, Unbegun
+from recordzoo.loader.iteration import BatchIterator, Iteration, Unbegun
 from recordzoo.loader.maker import BatchOptions, Maker
 from recordzoo.loader.order import EpochBatches, Orders, SampledOrders, Wanted
 from recordzoo.loader.pieces import batch_seed
@@ -288,8 +288,7 @@ class RecordLoader(DataLoader[Any]):
             self._processes = None
             # Single samples: as many ahead as with worker processes, or most threads would wait.
             ahead = (self.prefetch_factor or 0) * (1 if self.batch_sampler is not None else self.num_workers)
-            pace = Pace(self.num_workers, ahead, _HINTED, self.timeout or None)
-            iteration = Iteration(maker, order, pace)
+            iteration = Iteration(maker, order, self.num_workers, ahead=ahead, hinted=_HINTED, timeout_s=self.timeout)
         if self.on_error == "skip":
             iteration = Counting(iteration, self._count_skipped)
         if self.device.type == "cpu":
