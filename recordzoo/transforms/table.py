@@ -1,8 +1,8 @@
 """The table of all transforms that a loader knows, and of their pixel operations.
 
-To add a transform, write a `Step` and its reader (in `geometry`, `values` or `choices`), and
-a row here. If it changes pixels in a new way, the row also says how Pillow and the compiled code (`pixels`) do that:
-the compiled function also needs its branch in `_change` of `pixels/run.py`.
+To add a transform, write a `Step` and its reader (in `geometry`, `values` or `choices`), and a row here. If it changes
+pixels in a new way, the row also says how Pillow and the compiled code (`pixels`) do that: the compiled function also
+needs its branch in `_change` of `pixels/run.py`.
 """
 
 import math
