@@ -51,7 +51,7 @@ def at_a_glance(facts: Entry) -> str:
         ("task", facts.task),
         ("images", number(facts.num_images)),
         ("classes", number(facts.num_classes)),
-        ("download", size(facts) if facts.known_bytes else "size not known"),
+        ("download", size(facts, unknown="size not known")),
         ("obtained", OBTAINED[facts.obtained]),
         ("disk", disk(facts)),
         ("time", duration(facts)),

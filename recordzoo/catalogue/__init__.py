@@ -57,6 +57,7 @@ import functools
 from pathlib import Path
 
 from recordzoo.base.program import command
+from recordzoo.catalogue.costs import Costs
 from recordzoo.catalogue.facts import CHECKED, OBTAINED, DatasetPart, Entry, FileFacts, Layout, Split
 from recordzoo.catalogue.parse import parse
 from recordzoo.errors import ArgumentError
@@ -64,6 +65,7 @@ from recordzoo.errors import ArgumentError
 __all__ = [
     "CHECKED",
     "OBTAINED",
+    "Costs",
     "DatasetPart",
     "Entry",
     "FileFacts",

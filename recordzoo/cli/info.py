@@ -50,7 +50,7 @@ def describe(entry: Entry, width: int | None = None) -> str:
     """Write what is known of a dataset, for people."""
     lines = [f"{entry.title} ({entry.name})", entry.summary, ""]
     facts = {
-        "download": size(entry) if entry.known_bytes else "size not known",
+        "download": size(entry, unknown="size not known"),
         "disk": disk(entry),
         "time": duration(entry),
         "classes": number(entry.num_classes),
@@ -87,10 +87,10 @@ def describe(entry: Entry, width: int | None = None) -> str:
     return "\n".join(lines)
 
 
-def size(entry: Entry) -> str:
-    """Say how much is downloaded: "about 1 GB"; "> 1 GB" where one file's size is not known, "?" where no size is."""
+def size(entry: Entry, unknown: str = "?") -> str:
+    """Say how much is downloaded: "about 1 GB"; "> 1 GB" if one file's size is not known, `unknown` if no size is."""
     if not entry.known_bytes:
-        return "?"
+        return unknown
     how = "> " if entry.size_bytes is None else "" if entry.is_size_exact else "about "
     return how + format_bytes(entry.known_bytes)
 
