@@ -2,7 +2,6 @@
 
 import copy
 import io
-import os
 import pickle
 import shutil
 import subprocess
@@ -31,30 +30,11 @@ def test_facts_are_torchvisions() -> None:
     assert (remote.name, remote.md5, remote.urls[0]) == (REAL.filename, REAL.tgz_md5, REAL.url)
 
 
-class _Runs:
-    def __reduce__(self) -> Any:
-        return os.system, ("true",)
-
-
-class _Opens:
-    def __reduce__(self) -> Any:
-        return open, ("/etc/hostname",)
-
-
-@pytest.mark.parametrize(
-    ("value", "asked_for"),
-    [
-        ({"data": _Runs()}, "posix.system"),
-        ({"data": _Opens()}, "io.open"),
-        ({"data": subprocess.Popen}, "Popen"),
-        ({"data": np.random.default_rng}, "default_rng"),
-        ({"data": getattr}, "getattr"),
-    ],
-)
-def test_a_pickle_may_ask_for_arrays_only(value: object, asked_for: str) -> None:
+def test_a_pickle_may_ask_for_arrays_only() -> None:
+    """All that is refused is tried in test_unpickle.py."""
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
-        with pytest.raises(ValueError, match=asked_for):
-            load_batch(pickle.dumps(value, protocol))
+        with pytest.raises(ValueError, match="Popen"):
+            load_batch(pickle.dumps({"data": subprocess.Popen}, protocol))
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"no pickle", pickle.dumps([1]), FAKE.files["test_batch"][:-100]])

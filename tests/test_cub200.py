@@ -75,29 +75,6 @@ def rows(file: str) -> list[list[str]]:
     return [line.split() for line in FAKE.files[file].decode().splitlines()]
 
 
-@pytest.mark.parametrize("form", ["archive", "tree"])
-def test_samples_are_those_of_image_folder(form: str, tmp_path: Path, plain: ImageFolder) -> None:
-    FAKE.write_archive(tmp_path)
-    kind = record_class(tmp_path)
-    if form == "tree":
-        (tmp_path / cub200.ARCHIVE).unlink()
-        FAKE.write_tree(tmp_path)
-    found = kind(tmp_path, split="all")
-    assert isinstance(found, ImageFolder)
-    assert len(found) == len(plain) == 12
-    assert found.classes == plain.classes
-    assert found.class_to_idx == plain.class_to_idx
-    assert found.targets == plain.targets
-    assert found.imgs is found.samples
-    base = tmp_path / "CUB_200_2011/images"
-    assert found.samples == [(str(base / Path(path).relative_to(plain.root)), target) for path, target in plain.samples]
-    for i, (path, target) in enumerate(plain.samples):
-        assert found.read(i) == Path(path).read_bytes()
-        image, label = found[i]
-        assert (image.tobytes(), image.size, image.mode) == (plain[i][0].tobytes(), plain[i][0].size, "RGB")
-        assert (label, type(label)) == (target, int)
-
-
 def test_archive_and_tree_give_the_same_bytes(archives: Path, birds: CUB200Record, tmp_path: Path) -> None:
     tree = open_tree(tmp_path, target_type=["bbox", "parts", "attributes"])
     mine, its = (RecordReader(dataset.records_path) for dataset in (birds, tree))

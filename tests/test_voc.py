@@ -14,8 +14,7 @@ from torchvision.datasets.voc import DATASET_YEAR_DICT
 
 from recordzoo import VOCDetectionRecord, VOCSegmentationRecord, catalogue
 from recordzoo.datasets.voc_recipe import base_folder
-from recordzoo.errors import ArgumentError, FolderError, NotPreparedError, OtherSourceError, SourceError
-from recordzoo.recipes.declared import dataset_recipe
+from recordzoo.errors import FolderError, NotPreparedError, OtherSourceError, SourceError
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from tests.contract import all_samples, outcome, plain
@@ -231,8 +230,3 @@ def test_another_year_as_root(tmp_path: Path) -> None:
     VOCDetectionRecord(voc.build("2011").write_tree(tmp_path), "2011")
     with pytest.raises(OtherSourceError, match=r"voc\.2011"):
         VOCDetectionRecord(tmp_path / "voc2011.records", "2012")
-
-
-def test_unknown_part() -> None:
-    with pytest.raises(ArgumentError, match="no part '2013'"):
-        dataset_recipe("voc", "2013")
