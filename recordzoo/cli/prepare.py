@@ -210,7 +210,7 @@ def _prepare_all(wanted: Sequence[Target], options: "Options", dask: str | None,
 
         cluster = dask_executor(dask)
     with cluster as executor:  # connected before anything is downloaded
-        blocked = _look_ahead(wanted, options) if len(wanted) > 1 else {}
+        blocked = _blocked_parts(wanted, options) if len(wanted) > 1 else {}
         done, failed = _prepare_each(wanted, blocked, dataclasses.replace(options, executor=executor))
     if as_json:
         document: dict[str, JSON] = {"record_sets": done}
@@ -292,7 +292,7 @@ def _say_splits(wanted: Sequence[Target]) -> None:
         )
 
 
-def _look_ahead(wanted: Sequence[Target], options: "Options") -> dict[str, RecordZooError]:
+def _blocked_parts(wanted: Sequence[Target], options: "Options") -> dict[str, RecordZooError]:
     """Check the room for all record sets; return, by label, why parts of whole datasets cannot be prepared.
 
     Where nothing can be prepared, or a part itself was named, the result is empty: its preparation raises the error.

@@ -227,7 +227,10 @@ def _image_lines(headers: Headers) -> list[str]:
             lines.append(f"  {name + ':':<8} {shown}")
         common = headers.sizes.most_common(_SIZES_SHOWN)
         if len(headers.sizes) > 1 and common[0][1] > 1:
-            often = [f"{width:,} x {height:,} ({_share(count, looked_at)})" for (width, height), count in common]
+            often = []
+            for (width, height), count in common:
+                percent = 100 * count / looked_at
+                often.append(f"{width:,} x {height:,} ({f'{percent:.0f}%' if percent >= 1 else '<1%'})")
             lines.append(f"  often:   {', '.join(often)}")
     for name, found in (("unreadable", headers.unreadable), ("damaged", headers.damaged)):
         if found:
@@ -238,11 +241,6 @@ def _image_lines(headers: Headers) -> list[str]:
 
 def _counted(counts: Counter[str]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in counts.most_common()) or "-"
-
-
-def _share(count: int, total: int) -> str:
-    percent = 100 * count / total
-    return f"{percent:.0f}%" if percent >= 1 else "<1%"
 
 
 def _byte_lines(document: Mapping[str, JSON]) -> list[str]:
@@ -275,11 +273,11 @@ def _origin_lines(document: Mapping[str, JSON], width: int) -> list[str]:
             continue
         text = clean(f"  metadata: {key} = {json.dumps(value, ensure_ascii=False)[:_MOST_METADATA]}")
         lines.append(text if display_width(text) <= width else shorten_end(text, width))
-    others = [
-        f"  {clean(each['path'])} ({clean(each['variant'])}), {each['records']:,} records"
-        for each in document["variants"]
-    ]
-    return [*lines, "", "other variants beside it:", *others] if others else lines
+    if document["variants"]:
+        lines += ["", "other variants beside it:"]
+    for each in document["variants"]:
+        lines.append(f"  {clean(each['path'])} ({clean(each['variant'])}), {each['records']:,} records")
+    return lines
 
 
 def _made_of(made_of: JSON) -> list[str]:
