@@ -12,6 +12,7 @@ from recordzoo.copying.copy import pull as pull
 from recordzoo.copying.push import push as push
 from recordzoo.custom.convert import convert as convert
 from recordzoo.custom.writer import RecordWriter as RecordWriter
+from recordzoo.datasets.ade20k import ADE20KRecord as ADE20KRecord
 from recordzoo.datasets.caltech import Caltech101Record as Caltech101Record
 from recordzoo.datasets.caltech import Caltech256Record as Caltech256Record
 from recordzoo.datasets.celeba import CelebARecord as CelebARecord
@@ -23,6 +24,9 @@ from recordzoo.datasets.cityscapes import CityscapesRecord as CityscapesRecord
 from recordzoo.datasets.clevr import CLEVRClassificationRecord as CLEVRClassificationRecord
 from recordzoo.datasets.coco import CocoDetectionRecord as CocoDetectionRecord
 from recordzoo.datasets.coco import CocoCaptionsRecord as CocoCaptionsRecord
+from recordzoo.datasets.coco_targets import CocoPanopticRecord as CocoPanopticRecord
+from recordzoo.datasets.coco_targets import CocoStuffRecord as CocoStuffRecord
+from recordzoo.datasets.coco_targets import LVISRecord as LVISRecord
 from recordzoo.datasets.country211 import Country211Record as Country211Record
 from recordzoo.datasets.cub200 import CUB200Record as CUB200Record
 from recordzoo.datasets.cub200_2010 import CUB200_2010Record as CUB200_2010Record
@@ -99,6 +103,7 @@ OWN: dict[str, str]
 TRAINING: dict[str, str]
 
 __all__ = [
+    "ADE20KRecord",
     "CIFAR100Record",
     "CIFAR10CRecord",
     "CIFAR10Record",
@@ -112,6 +117,8 @@ __all__ = [
     "CityscapesRecord",
     "CocoCaptionsRecord",
     "CocoDetectionRecord",
+    "CocoPanopticRecord",
+    "CocoStuffRecord",
     "Country211Record",
     "DTDRecord",
     "DatasetFolderRecord",
@@ -142,6 +149,7 @@ __all__ = [
     "LFWPeopleRecord",
     "LSUNClassRecord",
     "LSUNRecord",
+    "LVISRecord",
     "MNISTRecord",
     "MedMNISTRecord",
     "MovingMNISTRecord",

@@ -1,0 +1,157 @@
+"""COCO's images with other targets, from records: `CocoStuffRecord`, `CocoPanopticRecord` and `LVISRecord`."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+import numpy as np
+import torch
+from PIL import Image
+from torchvision.datasets import CocoDetection, VisionDataset, VOCSegmentation
+from torchvision.tv_tensors import Mask
+from typing_extensions import override
+
+from recordzoo.base.types import TrainVal
+from recordzoo.datasets.coco_targets_recipe import CATEGORIES, CocoPanoptic, CocoStuff
+from recordzoo.families.base import Root, Transform
+from recordzoo.families.derived import derived
+from recordzoo.families.paths import Files, PairsDataset
+from recordzoo.families.selection import Selection
+from recordzoo.families.splits import SplitDataset
+from recordzoo.images.decode import naming
+from recordzoo.preparing import PrepareOptions
+from recordzoo.recipes.images import open_image
+
+
+class _CocoTargets(SplitDataset[TrainVal], PairsDataset):
+    """What the three share: a split, and `images`, paths that exist or not."""
+
+    _SPLITS = ("train", "val")
+    _SPLIT = "split"
+    split: str
+
+    def __init__(
+        self,
+        root: Root,
+        split: TrainVal = "train",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        transforms: Transform = None,
+        download: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
+        self._choose_split(split)
+        reader = self._open_part(download=download, options=options)
+        self._show_paths(Selection(reader, split), self._places(os.fspath(self.root)))
+
+    def _places(self, root: str) -> Mapping[str, Files]:
+        """Return where the files of each field are."""
+        return {"image": Files("images", os.path.join(root, f"{self.split}2017"), ".jpg")}
+
+    @derived
+    def images(self) -> list[str]:
+        """The paths of the images."""
+        return self._paths("image")
+
+
+class _CocoAnnotations(_CocoTargets):
+    """With the annotations of each image, as JSON."""
+
+    _TARGET = "annotation"
+
+    def _in_pixels(self) -> Sequence[str]:
+        return ["the target"]
+
+    # Any: COCO's dicts.
+    @derived
+    def categories(self) -> list[dict[str, Any]]:
+        """The categories, as the annotation file has them."""
+        return list(self._selection.reader.manifest.metadata[CATEGORIES])
+
+    # Any: an annotation, or a list of them.
+    def _load_target(self, data: bytes) -> Any:
+        return json.loads(data)
+
+
+class CocoStuffRecord(_CocoTargets, VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
+    """COCO's masks of stuff, read from records. A mask is a PIL image of the categories' ids; 183 is any thing.
+
+    Examples:
+        >>> dataset = CocoStuffRecord("data", split="val")
+        >>> image, mask = dataset[0]
+    """
+
+    entry = "coco_stuff"
+    _TARGET = "mask"
+
+    @override
+    def _places(self, root: str) -> Mapping[str, Files]:
+        folder = os.path.join(root, "annotations", CocoStuff.masks.format(split=self.split))
+        return {**super()._places(root), "mask": Files("targets", folder, ".png")}
+
+    @derived
+    def targets(self) -> list[str]:
+        """The paths of the masks."""
+        return self._paths("mask")
+
+    def _load_target(self, data: bytes) -> Image.Image:
+        return open_image(data)
+
+
+class CocoPanopticRecord(_CocoAnnotations, VisionDataset):  # type: ignore[misc]  # torchvision is untyped
+    """COCO's panoptic segments, read from records.
+
+    A target is the annotation of an image, a dict with "segments_info", and "mask": a `tv_tensors.Mask`, int32 [H, W],
+    of the segments' ids.
+
+    Examples:
+        >>> dataset = CocoPanopticRecord("data", split="val")
+        >>> image, target = dataset[0]
+    """
+
+    entry = "coco_panoptic"
+
+    @override
+    def _places(self, root: str) -> Mapping[str, Files]:
+        places = super()._places(root)
+        folder = os.path.join(root, "annotations", CocoPanoptic.masks.format(split=self.split))
+        return {**places, "annotation": places["image"], "mask": Files("masks", folder, ".png")}
+
+    @derived
+    def masks(self) -> list[str]:
+        """The paths of the masks."""
+        return self._paths("mask")
+
+    # Any: an annotation and its mask.
+    @override
+    def _target(self, index: int) -> dict[str, Any]:
+        data, name = self._bytes("mask", index)
+        with naming(self.records_path, name):
+            pixels = np.asarray(open_image(data).convert("RGBA")).view("<u4")[..., 0]
+        ids = (pixels & 0xFFFFFF).astype(np.int32)  # red + 256 green + 65536 blue, as COCO has it
+        return {**super()._target(index), "mask": Mask(torch.from_numpy(ids))}
+
+
+class LVISRecord(_CocoAnnotations, CocoDetection):  # type: ignore[misc]  # torchvision is untyped
+    """LVIS v1, read from records: targets as torchvision's `CocoDetection` has them, of 1,203 categories.
+
+    ``json.loads(dataset.read(index, "info"))`` is what LVIS says of an image: "neg_category_ids", ....
+
+    Examples:
+        >>> dataset = LVISRecord("data", split="val")
+        >>> image, annotations = dataset[0]
+    """
+
+    entry = "lvis"
+
+    @override
+    def _places(self, root: str) -> Mapping[str, Files]:
+        images = Files("images", root, ".jpg")
+        return {"image": images, "annotation": images}
+
+    @derived
+    def ids(self) -> list[int]:
+        """The ids of the images."""
+        return [int(os.path.splitext(os.path.basename(name))[0]) for name in self._selection.names()]
