@@ -18,8 +18,10 @@ from recordzoo.datasets.caltech import Caltech256Record as Caltech256Record
 from recordzoo.datasets.celeba import CelebARecord as CelebARecord
 from recordzoo.datasets.cifar import CIFAR10Record as CIFAR10Record
 from recordzoo.datasets.cifar import CIFAR100Record as CIFAR100Record
+from recordzoo.datasets.cifar_tests import CIFAR100CRecord as CIFAR100CRecord
 from recordzoo.datasets.cifar_tests import CIFAR10_1Record as CIFAR10_1Record
 from recordzoo.datasets.cifar_tests import CIFAR10CRecord as CIFAR10CRecord
+from recordzoo.datasets.cinic10 import CINIC10Record as CINIC10Record
 from recordzoo.datasets.cityscapes import CityscapesRecord as CityscapesRecord
 from recordzoo.datasets.clevr import CLEVRClassificationRecord as CLEVRClassificationRecord
 from recordzoo.datasets.coco import CocoDetectionRecord as CocoDetectionRecord
@@ -30,6 +32,9 @@ from recordzoo.datasets.coco_targets import LVISRecord as LVISRecord
 from recordzoo.datasets.country211 import Country211Record as Country211Record
 from recordzoo.datasets.cub200 import CUB200Record as CUB200Record
 from recordzoo.datasets.cub200_2010 import CUB200_2010Record as CUB200_2010Record
+from recordzoo.datasets.domain_folders import Office31Record as Office31Record
+from recordzoo.datasets.domain_folders import OfficeHomeRecord as OfficeHomeRecord
+from recordzoo.datasets.domain_folders import PACSRecord as PACSRecord
 from recordzoo.datasets.domainnet import DomainNetRecord as DomainNetRecord
 from recordzoo.datasets.dtd import DTDRecord as DTDRecord
 from recordzoo.datasets.eurosat import EuroSATRecord as EuroSATRecord
@@ -44,8 +49,10 @@ from recordzoo.datasets.image_folder import DatasetFolderRecord as DatasetFolder
 from recordzoo.datasets.image_folder import ImageFolderRecord as ImageFolderRecord
 from recordzoo.datasets.imagenet import ImageNetRecord as ImageNetRecord
 from recordzoo.datasets.imagenet_tests import ImageNetARecord as ImageNetARecord
+from recordzoo.datasets.imagenet_tests import ImageNetCRecord as ImageNetCRecord
 from recordzoo.datasets.imagenet_tests import ImageNetORecord as ImageNetORecord
 from recordzoo.datasets.imagenet_tests import ImageNetRRecord as ImageNetRRecord
+from recordzoo.datasets.imagenet_tests import ImageNetReaLRecord as ImageNetReaLRecord
 from recordzoo.datasets.imagenet_tests import ImageNetSketchRecord as ImageNetSketchRecord
 from recordzoo.datasets.imagenet_tests import ImageNetV2Record as ImageNetV2Record
 from recordzoo.datasets.imagenette import ImagenetteRecord as ImagenetteRecord
@@ -104,10 +111,12 @@ TRAINING: dict[str, str]
 
 __all__ = [
     "ADE20KRecord",
+    "CIFAR100CRecord",
     "CIFAR100Record",
     "CIFAR10CRecord",
     "CIFAR10Record",
     "CIFAR10_1Record",
+    "CINIC10Record",
     "CLEVRClassificationRecord",
     "CUB200Record",
     "CUB200_2010Record",
@@ -137,8 +146,10 @@ __all__ = [
     "INaturalistRecord",
     "ImageFolderRecord",
     "ImageNetARecord",
+    "ImageNetCRecord",
     "ImageNetORecord",
     "ImageNetRRecord",
+    "ImageNetReaLRecord",
     "ImageNetRecord",
     "ImageNetSketchRecord",
     "ImageNetV2Record",
@@ -156,9 +167,12 @@ __all__ = [
     "MultiView",
     "NABirdsRecord",
     "ObjectNetRecord",
+    "Office31Record",
+    "OfficeHomeRecord",
     "OmniglotRecord",
     "OnlineProductsRecord",
     "OxfordIIITPetRecord",
+    "PACSRecord",
     "PCAMRecord",
     "Places365Record",
     "Progress",

@@ -5,8 +5,10 @@ from recordzoo.datasets.caltech import Caltech256Record as Caltech256Record
 from recordzoo.datasets.celeba import CelebARecord as CelebARecord
 from recordzoo.datasets.cifar import CIFAR10Record as CIFAR10Record
 from recordzoo.datasets.cifar import CIFAR100Record as CIFAR100Record
+from recordzoo.datasets.cifar_tests import CIFAR100CRecord as CIFAR100CRecord
 from recordzoo.datasets.cifar_tests import CIFAR10_1Record as CIFAR10_1Record
 from recordzoo.datasets.cifar_tests import CIFAR10CRecord as CIFAR10CRecord
+from recordzoo.datasets.cinic10 import CINIC10Record as CINIC10Record
 from recordzoo.datasets.cityscapes import CityscapesRecord as CityscapesRecord
 from recordzoo.datasets.clevr import CLEVRClassificationRecord as CLEVRClassificationRecord
 from recordzoo.datasets.coco import CocoDetectionRecord as CocoDetectionRecord
@@ -17,6 +19,9 @@ from recordzoo.datasets.coco_targets import LVISRecord as LVISRecord
 from recordzoo.datasets.country211 import Country211Record as Country211Record
 from recordzoo.datasets.cub200 import CUB200Record as CUB200Record
 from recordzoo.datasets.cub200_2010 import CUB200_2010Record as CUB200_2010Record
+from recordzoo.datasets.domain_folders import Office31Record as Office31Record
+from recordzoo.datasets.domain_folders import OfficeHomeRecord as OfficeHomeRecord
+from recordzoo.datasets.domain_folders import PACSRecord as PACSRecord
 from recordzoo.datasets.domainnet import DomainNetRecord as DomainNetRecord
 from recordzoo.datasets.dtd import DTDRecord as DTDRecord
 from recordzoo.datasets.eurosat import EuroSATRecord as EuroSATRecord
@@ -31,8 +36,10 @@ from recordzoo.datasets.image_folder import DatasetFolderRecord as DatasetFolder
 from recordzoo.datasets.image_folder import ImageFolderRecord as ImageFolderRecord
 from recordzoo.datasets.imagenet import ImageNetRecord as ImageNetRecord
 from recordzoo.datasets.imagenet_tests import ImageNetARecord as ImageNetARecord
+from recordzoo.datasets.imagenet_tests import ImageNetCRecord as ImageNetCRecord
 from recordzoo.datasets.imagenet_tests import ImageNetORecord as ImageNetORecord
 from recordzoo.datasets.imagenet_tests import ImageNetRRecord as ImageNetRRecord
+from recordzoo.datasets.imagenet_tests import ImageNetReaLRecord as ImageNetReaLRecord
 from recordzoo.datasets.imagenet_tests import ImageNetSketchRecord as ImageNetSketchRecord
 from recordzoo.datasets.imagenet_tests import ImageNetV2Record as ImageNetV2Record
 from recordzoo.datasets.imagenette import ImagenetteRecord as ImagenetteRecord

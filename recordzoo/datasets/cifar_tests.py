@@ -1,9 +1,9 @@
-"""`CIFAR10CRecord` and `CIFAR10_1Record`: test sets for models of CIFAR-10, from records."""
+"""`CIFAR10CRecord`, `CIFAR100CRecord` and `CIFAR10_1Record`: test sets for models of CIFAR, from records."""
 
 from typing import Literal, Unpack
 
 import numpy as np
-from torchvision.datasets import CIFAR10
+from torchvision.datasets import CIFAR10, CIFAR100
 from typing_extensions import override
 
 from recordzoo.datasets.cifar_tests_recipe import CORRUPTIONS
@@ -13,6 +13,13 @@ from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.selection import Selection
 from recordzoo.preparing import PrepareOptions
 from recordzoo.records.reader import RecordReader
+
+
+def check_severity(severity: int | None) -> int | None:
+    """Return the severity of a corruption; refuse another one than None and 1 to 5."""
+    if severity not in (None, 1, 2, 3, 4, 5):
+        raise ArgumentError(f"severity must be None or 1 to 5; it is {severity!r}.")
+    return severity
 
 
 class CIFAR10CRecord(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvision is untyped
@@ -42,9 +49,7 @@ class CIFAR10CRecord(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvisio
     ) -> None:
         self._start(root, transform=transform, target_transform=target_transform)
         self.corruption = check_choice(corruption, "corruption", CORRUPTIONS)
-        if severity not in (None, 1, 2, 3, 4, 5):
-            raise ArgumentError(f"severity must be None or 1 to 5; it is {severity!r}.")
-        self.severity = severity
+        self.severity = check_severity(severity)
         self._show_split(corruption.replace("_", "-"), download=download, options=options)
 
     @override
@@ -52,6 +57,17 @@ class CIFAR10CRecord(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvisio
         if self.severity is None:
             return Selection(reader, split)
         return Selection(reader, positions=np.split(reader.split(split), 5)[self.severity - 1])
+
+
+class CIFAR100CRecord(CIFAR10CRecord, CIFAR100):  # type: ignore[misc]  # as above
+    """CIFAR-100-C, read from records: the test images of CIFAR-100, with a corruption in five severities.
+
+    Args:
+        corruption: "gaussian_noise", "fog", ...: as of `CIFAR10CRecord`.
+        severity: 1 to 5; None for all of them, one after another.
+    """
+
+    entry = "cifar100_c"
 
 
 class CIFAR10_1Record(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvision is untyped

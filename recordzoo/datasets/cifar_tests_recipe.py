@@ -1,4 +1,4 @@
-"""How CIFAR-10-C and CIFAR-10.1 become records: images and labels in .npy files."""
+"""How CIFAR-10-C, CIFAR-100-C and CIFAR-10.1 become records: images and labels in .npy files."""
 
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -29,6 +29,12 @@ class CIFAR10C(ArraysRecipe):
             yield {"image": values} if values.ndim > 1 else {"target": values.astype(np.int64)}
 
 
+class CIFAR100C(CIFAR10C):
+    """The same files in another folder."""
+
+    unpacked = "CIFAR-100-C/"
+
+
 class CIFAR10_1(CIFAR10C):
     """A pair of files for each version, which is a part."""
 
@@ -40,4 +46,4 @@ class CIFAR10_1(CIFAR10C):
         return {"test": [(f"cifar10.1_{self.part}_data.npy", f"cifar10.1_{self.part}_labels.npy")]}
 
 
-RECIPES = {"cifar10_c": CIFAR10C, "cifar10_1": CIFAR10_1}
+RECIPES = {"cifar10_c": CIFAR10C, "cifar100_c": CIFAR100C, "cifar10_1": CIFAR10_1}

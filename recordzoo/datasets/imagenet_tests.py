@@ -1,4 +1,4 @@
-"""`ImageNetV2Record`, `ImageNetARecord`, `ImageNetORecord`, `ImageNetRRecord`, `ImageNetSketchRecord`: test sets.
+"""Test sets for models of ImageNet: `ImageNetV2Record` and those named -A, -C, -O, -R, -ReaL and -Sketch.
 
 torchvision has no classes for them. Each class here is ImageFolder of the extracted archive, as their makers read it.
 """
@@ -7,13 +7,19 @@ from typing import Literal, Unpack
 
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
+from typing_extensions import override
 
+from recordzoo.datasets.cifar_tests import check_severity
 from recordzoo.datasets.imagenet_meta import all_wnids
+from recordzoo.datasets.imagenet_tests_recipe import ARCHIVES
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.class_folder import ClassFolderDataset
+from recordzoo.families.custom import ValueSelection
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader
+from recordzoo.families.selection import Selection
 from recordzoo.preparing import PrepareOptions
+from recordzoo.records.reader import RecordReader
 
 
 class ImageNetV2Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
@@ -131,3 +137,77 @@ class ImageNetSketchRecord(_WnidFolders):
     """
 
     entry = "imagenet_sketch"
+
+
+class ImageNetCRecord(_WnidFolders):
+    """ImageNet-C: the 50,000 validation images of ImageNet, with 19 corruptions in five severities each.
+
+    Labels are ImageNet's. Each of the five archives is a record set of its own.
+
+    Args:
+        corruption: "gaussian_noise", "fog", ...: one of the 15 of the benchmark and 4 more.
+        severity: 1 to 5; None for all of them, one after another.
+
+    Attributes:
+        wnids: The WNID of each label: `classes`.
+        imagenet_labels: Which of ImageNet's labels each label is: itself, if all class folders are there.
+
+    Examples:
+        >>> dataset = ImageNetCRecord("data", "fog", severity=3)
+        >>> image, label = dataset[0]
+    """
+
+    entry = "imagenet_c"
+
+    def __init__(
+        self,
+        root: Root,
+        corruption: str = "gaussian_noise",
+        severity: int | None = None,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        part_of = {name: part for part, names in ARCHIVES.items() for name in names}
+        self.corruption = check_choice(corruption, "corruption", tuple(part_of))
+        self.severity = check_severity(severity)
+        self._part = part_of[corruption]
+        self._show_split(corruption.replace("_", "-"), download=download, options=options, loader=loader)
+
+    @override
+    def _selection_of(self, reader: RecordReader, split: str) -> Selection:
+        if self.severity is None:
+            return Selection(reader, split)
+        positions = reader.split(split)
+        return Selection(reader, positions=positions[reader.array("severity")[positions] == self.severity])
+
+
+class ImageNetReaLRecord(_WnidFolders):
+    """ImageNet-ReaL: the 50,000 validation images of ImageNet, each with a list of all labels that fit it.
+
+    The lists of 3,163 images are empty: the authors leave these out. For the others, a model is right if
+    ``prediction in target``. The raw data is ``real.json``, and ``ILSVRC2012_img_val.tar`` or the folder ``val/`` that
+    torchvision extracts. The order is that of the names of files, which is not `ImageNetRecord`'s.
+
+    Attributes:
+        wnids: The WNID of each of ImageNet's labels: `classes`.
+        imagenet_labels: The labels themselves, 0 to 999.
+
+    Examples:
+        >>> dataset = ImageNetReaLRecord("data")
+        >>> image, labels = dataset[0]
+    """
+
+    entry = "imagenet_real"
+    _ALLOWS_EMPTY = True
+
+    @override
+    def _selection_of(self, reader: RecordReader, split: str) -> Selection:
+        return ValueSelection(reader, split)
+
+    @override
+    def _class_names(self) -> list[str]:
+        return list(all_wnids())

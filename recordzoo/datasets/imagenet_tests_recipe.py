@@ -1,16 +1,22 @@
-"""How ImageNetV2 becomes records: one folder for each label, below one that the archive names."""
+"""How ImageNetV2, ImageNet-C and ImageNet-ReaL become records: other class folders, and other labels."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from typing_extensions import override
 
+from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
-from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
-from recordzoo.recipes.class_folders import ClassFolderRecipe
+from recordzoo.recipes.base import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table
+from recordzoo.recipes.class_folders import ClassFolderRecipe, files_under
+from recordzoo.recipes.declared import DeclaredRecipe
 
 NUM_LABELS = 1000
+LABELS = "real.json"
 
 
 class NumberedFolders(ClassFolderRecipe):
@@ -40,4 +46,88 @@ def _label(name: str) -> int | None:
     return int(folder) if is_label else None
 
 
-RECIPES = {"imagenet_v2": NumberedFolders}
+ARCHIVES = {
+    "noise": ("gaussian_noise", "shot_noise", "impulse_noise"),
+    "blur": ("defocus_blur", "glass_blur", "motion_blur", "zoom_blur"),
+    "weather": ("snow", "frost", "fog", "brightness"),
+    "digital": ("contrast", "elastic_transform", "pixelate", "jpeg_compression"),
+    "extra": ("gaussian_blur", "saturate", "spatter", "speckle_noise"),
+}
+"""The corruptions of each archive, which is a part. A split has a "-" for each "_"."""
+
+
+class CorruptedFolders(ClassFolderRecipe):
+    """A folder for each corruption, in it one for each severity, 1 to 5, and there the class folders."""
+
+    @property
+    @override
+    def top(self) -> str:
+        return ""
+
+    @property
+    @override
+    def folders(self) -> Mapping[str, str]:
+        return {name.replace("_", "-"): name for name in ARCHIVES[self.part]}
+
+    @override
+    def class_path(self, name: str) -> str:
+        severity, _, inner = super().class_path(name).partition("/")
+        return inner if severity in ("1", "2", "3", "4", "5") else ""
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        table = super().build_table(stored, sidecars)
+        severity = np.array([int(name.split("/")[1]) for name in table.names], np.int64)
+        # By severity, and then in ImageFolder's order: as the names are.
+        splits = {split: np.sort(np.asarray(places)) for split, places in table.splits.items()}
+        return dataclasses.replace(table, arrays={**table.arrays, "severity": severity}, splits=splits)
+
+
+class ReassessedLabels(DeclaredRecipe):
+    """Validation images in the order of their numbers; a list has the labels of each, also a list.
+
+    The tree has the images in val/, in folders or not: torchvision sorts them into one for each class.
+    """
+
+    fields = {"image": BlobField("image"), "target": BlobField("json")}
+    tree_marks = ("val/",)
+
+    @override
+    def tree_names(self, base: Path) -> Sequence[str] | None:
+        is_there = (base / "val").is_dir() and (base / LABELS).is_file()
+        return [*files_under(base, "val", (".jpeg",)), LABELS] if is_there else None
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        file = member.name.rpartition("/")[2]
+        if member.name == LABELS:
+            for number, labels in enumerate(_label_lists(member.read()), 1):
+                yield Blob("target", f"ILSVRC2012_val_{number:08d}.JPEG", json.dumps(labels).encode())
+        elif re.fullmatch(r"ILSVRC2012_val_[0-9]{8}\.JPEG", file):
+            yield Blob("image", file, member.read())
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        names = sorted(stored.keys.get("image", ()))
+        if not names or not set(names).issubset(stored.keys.get("target", ())):
+            raise SourceError(f"{self.set_name}: there are no images, or not all of them have labels. {INCOMPLETE}")
+        return Table(names, keys={"target": names}, splits={"val": names})
+
+
+def _label_lists(data: bytes) -> list[list[int]]:
+    """Read the labels of each image.
+
+    Raises:
+        SourceError: It is not a list of lists of ImageNet's labels.
+    """
+    try:
+        lists: list[list[int]] = json.loads(data)
+        is_right = all(type(label) is int and 0 <= label < NUM_LABELS for labels in lists for label in labels)
+    except (ValueError, TypeError, RecursionError):
+        is_right = False
+    if not is_right:
+        raise SourceError(f"{LABELS} is not a list of lists of labels from 0 to {NUM_LABELS - 1}. Get it again.")
+    return lists
+
+
+RECIPES = {"imagenet_v2": NumberedFolders, "imagenet_c": CorruptedFolders, "imagenet_real": ReassessedLabels}

@@ -152,6 +152,7 @@ def _made(value: T, *, is_frozen: bool) -> Made[T]:
     inner: tuple[tuple[Any, ...], ...] | None = None
     if isinstance(value, list):
         original = tuple(value)
+        is_frozen = is_frozen or all(type(item) is str for item in value)
         if value and isinstance(value[0], list):
             inner = tuple(map(tuple, value))
     elif isinstance(value, dict):

@@ -83,12 +83,12 @@ class ClassFolderRecipe(DeclaredRecipe):
 
     @property
     def top(self) -> str:
-        """The folder above all class folders, with a final "/"; names are relative to it."""
+        """The folder above all class folders, with a final "/"; names are relative to it. "" needs `folders`."""
         return self.layout.top
 
     @property
     def folders(self) -> Mapping[str, str]:
-        """The folder of each split below `top`; empty if the class folders are directly in `top`."""
+        """The folder of each split below `top`, "train" or "amazon/images"; empty if `top` has the class folders."""
         return self.layout.folders
 
     @property
@@ -98,17 +98,26 @@ class ClassFolderRecipe(DeclaredRecipe):
 
     @override
     def tree_names(self, base: Path) -> Sequence[str] | None:
-        return files_under(base, self.top, self.endings) if (base / self.top).is_dir() else None
+        places = [self.top] if self.top else self.folders.values()
+        found = [place for place in places if (base / place).is_dir()]
+        return [name for place in found for name in files_under(base, place, self.endings)] if found else None
 
     @property
     @override
     def tree_marks(self) -> Sequence[str]:
         return [self.top]
 
+    def class_path(self, name: str) -> str:
+        """Return ``class/[folders/]file`` of a name, which has the folder of a split before it."""
+        if not self.folders:
+            return name
+        inner = (name[len(folder) + 1 :] for folder in self.folders.values() if name.startswith(f"{folder}/"))
+        return next(inner, name.partition("/")[2])
+
     @override
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
         name = member.name.removeprefix(self.top)
-        is_below = len(name) < len(member.name) and name.count("/") > bool(self.folders)
+        is_below = member.name.startswith(self.top) and "/" in self.class_path(name)
         if is_below and name.lower().endswith(self.endings):
             yield Blob("image", name, member.read())
 
@@ -121,7 +130,7 @@ class ClassFolderRecipe(DeclaredRecipe):
         if not self.folders:
             classes, target = class_labels(names)
             return Table(names, arrays={"target": target}, classes=classes)
-        inner = [name.partition("/")[2] for name in names]
+        inner = list(map(self.class_path, names))
         classes, target = class_labels(inner)
         splits = {}
         for split, folder in self.folders.items():

@@ -1,9 +1,10 @@
-"""Test sets for models of ImageNet by code, and plain readings of their trees: ImageNetV2, ImageNet-A, -O, -R, -Sketch.
+"""Test sets for models of ImageNet by code, and plain readings of them: ImageNetV2, -A, -C, -O, -R, -ReaL, -Sketch.
 
 As in the real ones: the archives of ImageNetV2 are plain tars called .tar.gz; READMEs lie beside the class folders;
 names of files have spaces; some images are grey, or CMYK with a colour profile that is larger than the picture.
 """
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +12,12 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from torchvision.datasets import ImageFolder
-from torchvision.datasets.folder import default_loader
+from torchvision.datasets import ImageFolder, VisionDataset
+from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader
 from torchvision.datasets.utils import extract_archive, verify_str_arg
 
 from recordzoo.datasets.imagenet_meta import all_wnids
+from recordzoo.datasets.imagenet_tests_recipe import ARCHIVES
 from tests.fakes.fake import Case, by, fake, tar, zipped
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import encoded, jpeg, picture
@@ -144,3 +146,101 @@ def imagenet_sketch(rng: Generator) -> dict[str, bytes]:
         for number in (0, 10, 2, *range(11, 8 + scaled(3)))
     }
     return {"ImageNet-Sketch.zip": zipped(files)}
+
+
+class PlainC(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+    """The same for ImageNet-C: ImageFolder of a severity, or of all five, one after another."""
+
+    # Any: ImageFolder's own arguments.
+    def __init__(
+        self,
+        root: Any,
+        corruption: str = "gaussian_noise",
+        severity: int | None = None,
+        transform: Any = None,
+        target_transform: Any = None,
+        download: bool = False,
+        loader: Any = default_loader,
+    ) -> None:
+        verify_str_arg(corruption, "corruption", [name for names in ARCHIVES.values() for name in names])
+        if severity not in (None, 1, 2, 3, 4, 5):
+            raise ValueError(f"severity must be None or 1 to 5; it is {severity!r}.")
+        folder = os.path.join(root, "ImageNet-C", corruption)
+        chosen = range(1, 6) if severity is None else [severity]
+        parts = [ImageFolder(os.path.join(folder, str(each))) for each in chosen]
+        super().__init__(os.path.join(folder, str(chosen[0])), transform, target_transform, loader)
+        self.root, self.corruption, self.severity, self.wnids = root, corruption, severity, self.classes
+        self.imagenet_labels = [all_wnids().index(wnid) for wnid in self.classes]
+        self.samples = self.imgs = [sample for part in parts for sample in part.samples]
+        self.targets = [label for _, label in self.samples]
+
+
+@fake(
+    "imagenet_c",
+    Case(
+        "ImageNetCRecord",
+        ({}, {"corruption": "fog", "severity": 5}, {"corruption": "speckle_noise"}, {"severity": 2}),
+        (*by("corruption", "rain", None), *by("severity", 0, 6, "1")),
+        SAMPLES,
+        theirs=PlainC,
+    ),
+)
+def imagenet_c(rng: Generator) -> dict[str, bytes]:
+    """Archives that are compressed in spite of their names; in each a folder for each corruption and severity."""
+    archives = {}
+    for archive, names in ARCHIVES.items():
+        files = {f"{names[0]}/README.txt": b"no image"}
+        for name in names:
+            taken = scaled(2) if name == "gaussian_noise" else 2 if name in ("fog", "speckle_noise") else 1
+            for severity in (3, 1, 5, 2, 4):
+                for label in rng.permutation([0, 217, 999]).tolist():
+                    for number in rng.permutation(900)[:taken].tolist():
+                        path = f"{name}/{severity}/{all_wnids()[label]}/ILSVRC2012_val_{number:08d}.JPEG"
+                        files[path] = jpeg(picture(rng, 22, 22))
+        archives[f"{archive}.tar"] = tar(files)
+    return archives
+
+
+class PlainReaL(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+    """The same for ImageNet-ReaL: the images in val/ by their names, and the lists beside it."""
+
+    # Any: ImageFolder's own arguments.
+    def __init__(
+        self,
+        root: Any,
+        transform: Any = None,
+        target_transform: Any = None,
+        download: bool = False,
+        loader: Any = default_loader,
+    ) -> None:
+        VisionDataset.__init__(self, root, transform=transform, target_transform=target_transform)
+        self.loader, self.extensions = loader, IMG_EXTENSIONS
+        with open(os.path.join(root, "real.json")) as file:
+            lists = json.load(file)
+        folder = os.path.join(root, "val")
+        names = sorted(os.listdir(folder))
+        self.samples = self.imgs = [(os.path.join(folder, name), lists[int(name[15:23]) - 1]) for name in names]
+        self.targets = [labels for _, labels in self.samples]
+        self.classes = self.wnids = list(all_wnids())
+        self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
+        self.imagenet_labels = list(range(1000))
+
+
+def _unpack_into_val(folder: Path) -> None:
+    extract_archive(folder / "ILSVRC2012_img_val.tar", folder / "val", remove_finished=True)
+
+
+@fake(
+    "imagenet_real",
+    Case("ImageNetReaLRecord", mutations=SAMPLES, theirs=PlainReaL),
+    unpack=_unpack_into_val,
+)
+def imagenet_real(rng: Generator) -> dict[str, bytes]:
+    """Images in no order; lists of no label, of one, and of several that are not sorted; more lists than images."""
+    count = scaled(7)
+    images = {
+        f"ILSVRC2012_val_{number:08d}.JPEG": jpeg(picture(rng, 24, 20))
+        for number in (1 + rng.permutation(count)).tolist()
+    }
+    lists = [rng.permutation(1000)[: number % 4].tolist() for number in range(count + 2)]
+    return {"ILSVRC2012_img_val.tar": tar(images, compress=False), "real.json": json.dumps(lists).encode()}

@@ -1,4 +1,4 @@
-"""Test sets that torchvision lacks by code, and plain readings of them: CIFAR-10-C, CIFAR-10.1, DomainNet."""
+"""Datasets that torchvision lacks by code, and plain readings of them: CIFAR's relatives, DomainNet."""
 
 import io
 import os
@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from torchvision.datasets import CIFAR10, ImageFolder, VisionDataset
+from torchvision.datasets import CIFAR10, CIFAR100, ImageFolder, VisionDataset
 from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader
 from torchvision.datasets.utils import verify_str_arg
 
 from recordzoo import catalogue
+from recordzoo.cli import birds  # its `picture`: as small as the real ones, whatever `scale.SIDE` says
 from recordzoo.datasets.cifar_tests_recipe import CORRUPTIONS
 from tests.fakes.fake import Case, by, fake, tar, text, zipped
 from tests.fakes.mutations import ARRAYS, SAMPLES
@@ -31,18 +32,21 @@ class PlainArrays(CIFAR10):  # type: ignore[misc]  # torchvision is untyped
     """Images and labels as people load them themselves; samples as CIFAR10 has them."""
 
     train = False
+    _entry = "cifar10_1"
 
     # Any: torchvision's own arguments.
     def _begin(self, root: Any, images: str, labels: str, transform: Any, target_transform: Any) -> None:
         VisionDataset.__init__(self, root, transform=transform, target_transform=target_transform)
         self.data = np.load(os.path.join(root, images))
         self.targets = np.load(os.path.join(root, labels)).tolist()
-        self.classes = list(catalogue.entry("cifar10_1").classes or ())
+        self.classes = list(catalogue.entry(self._entry).classes or ())
         self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
 
 
 class PlainC(PlainArrays):
     """CIFAR-10-C."""
+
+    _folder = "CIFAR-10-C"
 
     # Any: as above.
     def __init__(
@@ -58,31 +62,49 @@ class PlainC(PlainArrays):
         if severity not in (None, 1, 2, 3, 4, 5):
             raise ValueError(f"severity must be None or 1 to 5; it is {severity!r}.")
         self.severity = severity
-        folder = "CIFAR-10-C"
-        self._begin(root, f"{folder}/{corruption}.npy", f"{folder}/labels.npy", transform, target_transform)
+        images, labels = f"{self._folder}/{corruption}.npy", f"{self._folder}/labels.npy"
+        self._begin(root, images, labels, transform, target_transform)
         count = len(self.data) // 5
         shown = slice((severity - 1) * count, severity * count) if severity else slice(None)
         self.data, self.targets = self.data[shown], self.targets[shown]
 
 
-@fake(
-    "cifar10_c",
-    Case(
-        "CIFAR10CRecord",
+class Plain100C(PlainC, CIFAR100):  # type: ignore[misc]  # as above
+    """CIFAR-100-C."""
+
+    _entry, _folder = "cifar100_c", "CIFAR-100-C"
+
+
+def _corrupted(kind: str, theirs: type) -> Case:
+    return Case(
+        kind,
         ({}, {"corruption": "speckle_noise"}, {"severity": 1}, {"corruption": "fog", "severity": 5}),
         (*by("corruption", "rain", None), *by("severity", 0, 6, "1")),
         ARRAYS,
-        theirs=PlainC,
-    ),
-)
-def cifar10_c(rng: Generator) -> Files:
-    """Five severities one after another in each file, and one file of labels of a byte each."""
-    labels = np.tile(rng.integers(0, 10, scaled(4)).astype(np.uint8), 5)
-    files = {"CIFAR-10-C/labels.npy": _npy(labels)}
+        theirs=theirs,
+    )
+
+
+def _corrupted_files(rng: Generator, folder: str, classes: int) -> Files:
+    labels = np.tile(rng.integers(0, classes, scaled(4)).astype(np.uint8), 5)
+    files = {f"{folder}/labels.npy": _npy(labels)}
     for name in CORRUPTIONS:
         pixels = rng.integers(0, 256, (len(labels), 32, 4, 3), dtype=np.uint8)
-        files[f"CIFAR-10-C/{name}.npy"] = _npy(np.repeat(pixels, 8, axis=2))
-    return {"CIFAR-10-C.tar": tar(files, compress=False)}
+        files[f"{folder}/{name}.npy"] = _npy(np.repeat(pixels, 8, axis=2))
+    return files
+
+
+@fake("cifar10_c", _corrupted("CIFAR10CRecord", PlainC))
+def cifar10_c(rng: Generator) -> Files:
+    """Five severities one after another in each file, and one file of labels of a byte each."""
+    return {"CIFAR-10-C.tar": tar(_corrupted_files(rng, "CIFAR-10-C", 10), compress=False)}
+
+
+@fake("cifar100_c", _corrupted("CIFAR100CRecord", Plain100C), seed=100)
+def cifar100_c(rng: Generator) -> Files:
+    """As CIFAR-10-C, and a file that is no array."""
+    files = _corrupted_files(rng, "CIFAR-100-C", 100) | {"CIFAR-100-C/notes.txt": b"no array"}
+    return {"CIFAR-100-C.tar": tar(files, compress=False)}
 
 
 class Plain1(PlainArrays):
@@ -120,6 +142,40 @@ def cifar10_1(rng: Generator) -> Files:
         files[f"cifar10.1_{version}_data.npy"] = _npy(rng.integers(0, 256, (count, 32, 32, 3), dtype=np.uint8))
         files[f"cifar10.1_{version}_labels.npy"] = _npy(rng.integers(0, 10, count, dtype=np.int32))
     return files
+
+
+class PlainCINIC10(ImageFolder):  # type: ignore[misc]  # as above
+    """CINIC-10 as its authors read it."""
+
+    # Any: ImageFolder's own arguments.
+    def __init__(
+        self,
+        root: Any,
+        split: str = "train",
+        transform: Any = None,
+        target_transform: Any = None,
+        download: bool = False,
+        loader: Any = default_loader,
+    ) -> None:
+        verify_str_arg(split, "split", ("train", "val", "test"))
+        folder = "valid" if split == "val" else split
+        super().__init__(os.path.join(root, "CINIC-10", folder), transform, target_transform, loader)
+        self.root, self.split = root, split
+
+
+@fake(
+    "cinic10",
+    Case("CINIC10Record", ({}, *by("split", "val", "test")), by("split", "valid", None), SAMPLES, theirs=PlainCINIC10),
+)
+def cinic10(rng: Generator) -> Files:
+    """A folder for each split, in it one for each class; names say which images are CIFAR's."""
+    files: Files = {"README.md": b"CINIC-10"}
+    for split, count in (("train", scaled(3)), ("valid", 2), ("test", 2)):
+        for name in ("truck", "airplane", "frog"):
+            for number in rng.permutation(9000)[:count].tolist():
+                stem = f"cifar10-train-{number}" if number % 2 else f"n02691156_{number}"
+                files[f"{split}/{name}/{stem}.png"] = encoded(birds.picture(rng, 32, 32), "PNG")
+    return {"CINIC-10.tar.gz": tar(files)}
 
 
 _DOMAINS = ("clipart", "infograph", "painting", "quickdraw", "real", "sketch")

@@ -1,0 +1,77 @@
+"""`PACSRecord`, `OfficeHomeRecord`, `Office31Record`: the same classes in several domains, from records.
+
+torchvision has no classes for them. Each class here is ImageFolder of a domain's folder, as people read it.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Generic, Literal, TypeVar, Unpack
+
+from torchvision.datasets import ImageFolder
+from torchvision.datasets.folder import default_loader
+
+from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.class_folder import ClassFolderDataset
+from recordzoo.families.path_loader import Loader
+from recordzoo.preparing import PrepareOptions
+
+Domain = TypeVar("Domain", bound=str)
+"""The names of the domains, for editors."""
+
+
+class _DomainFolders(ClassFolderDataset, ImageFolder, Generic[Domain]):  # type: ignore[misc]  # torchvision is untyped
+    """Images of one domain, or of all: a record set has a split for each."""
+
+    _DOMAINS: ClassVar[Sequence[str]]
+    _PATH = str
+
+    def __init__(
+        self,
+        root: Root,
+        domain: Domain | None = None,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self.domain = None if domain is None else check_choice(domain, "domain", self._DOMAINS)
+        split = (self.domain or "").lower().replace("_", "-").replace(" ", "-")  # names of splits have no others
+        self._show_split(split, download=download, options=options, loader=loader)
+
+
+class PACSRecord(_DomainFolders[Literal["art_painting", "cartoon", "photo", "sketch"]]):
+    """PACS, read from records: 7 classes as photographs, paintings, cartoons and sketches.
+
+    Args:
+        domain: "art_painting", "cartoon", "photo" or "sketch"; None for all of them, one after another.
+
+    Examples:
+        >>> dataset = PACSRecord("data", "sketch")
+        >>> image, label = dataset[0]
+    """
+
+    entry = "pacs"
+    _DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
+
+
+class OfficeHomeRecord(_DomainFolders[Literal["Art", "Clipart", "Product", "Real World"]]):
+    """Office-Home, read from records: 65 kinds of things of offices and homes in four domains.
+
+    Args:
+        domain: "Art", "Clipart", "Product" or "Real World"; None for all of them, one after another.
+    """
+
+    entry = "office_home"
+    _DOMAINS = ("Art", "Clipart", "Product", "Real World")
+
+
+class Office31Record(_DomainFolders[Literal["amazon", "dslr", "webcam"]]):
+    """Office-31, read from records: 31 kinds of things of offices, from a shop's pages and by two cameras.
+
+    Args:
+        domain: "amazon", "dslr" or "webcam"; None for all of them, one after another.
+    """
+
+    entry = "office31"
+    _DOMAINS = ("amazon", "dslr", "webcam")
