@@ -32,12 +32,16 @@ from recordzoo.datasets.coco_targets import LVISRecord as LVISRecord
 from recordzoo.datasets.country211 import Country211Record as Country211Record
 from recordzoo.datasets.cub200 import CUB200Record as CUB200Record
 from recordzoo.datasets.cub200_2010 import CUB200_2010Record as CUB200_2010Record
+from recordzoo.datasets.deep_weeds import DeepWeedsRecord as DeepWeedsRecord
+from recordzoo.datasets.div2k import DIV2KRecord as DIV2KRecord
 from recordzoo.datasets.domain_folders import Office31Record as Office31Record
 from recordzoo.datasets.domain_folders import OfficeHomeRecord as OfficeHomeRecord
 from recordzoo.datasets.domain_folders import PACSRecord as PACSRecord
 from recordzoo.datasets.domainnet import DomainNetRecord as DomainNetRecord
 from recordzoo.datasets.dtd import DTDRecord as DTDRecord
 from recordzoo.datasets.eurosat import EuroSATRecord as EuroSATRecord
+from recordzoo.datasets.factors import DSpritesRecord as DSpritesRecord
+from recordzoo.datasets.factors import SmallNORBRecord as SmallNORBRecord
 from recordzoo.datasets.fer2013 import FER2013Record as FER2013Record
 from recordzoo.datasets.fgvc_aircraft import FGVCAircraftRecord as FGVCAircraftRecord
 from recordzoo.datasets.flickr import Flickr30kRecord as Flickr30kRecord
@@ -76,6 +80,11 @@ from recordzoo.datasets.online_products import OnlineProductsRecord as OnlinePro
 from recordzoo.datasets.oxford_pets import OxfordIIITPetRecord as OxfordIIITPetRecord
 from recordzoo.datasets.pcam import PCAMRecord as PCAMRecord
 from recordzoo.datasets.places365 import Places365Record as Places365Record
+from recordzoo.datasets.plain_folders import BeansRecord as BeansRecord
+from recordzoo.datasets.plain_folders import CatsVsDogsRecord as CatsVsDogsRecord
+from recordzoo.datasets.plain_folders import PlantVillageRecord as PlantVillageRecord
+from recordzoo.datasets.plain_folders import RESISC45Record as RESISC45Record
+from recordzoo.datasets.plain_folders import UCMercedRecord as UCMercedRecord
 from recordzoo.datasets.rendered_sst2 import RenderedSST2Record as RenderedSST2Record
 from recordzoo.datasets.sbd import SBDatasetRecord as SBDatasetRecord
 from recordzoo.datasets.semeion import SEMEIONRecord as SEMEIONRecord
@@ -111,6 +120,7 @@ TRAINING: dict[str, str]
 
 __all__ = [
     "ADE20KRecord",
+    "BeansRecord",
     "CIFAR100CRecord",
     "CIFAR100Record",
     "CIFAR10CRecord",
@@ -122,6 +132,7 @@ __all__ = [
     "CUB200_2010Record",
     "Caltech101Record",
     "Caltech256Record",
+    "CatsVsDogsRecord",
     "CelebARecord",
     "CityscapesRecord",
     "CocoCaptionsRecord",
@@ -129,8 +140,11 @@ __all__ = [
     "CocoPanopticRecord",
     "CocoStuffRecord",
     "Country211Record",
+    "DIV2KRecord",
+    "DSpritesRecord",
     "DTDRecord",
     "DatasetFolderRecord",
+    "DeepWeedsRecord",
     "DomainNetRecord",
     "EMNISTRecord",
     "EuroSATRecord",
@@ -175,8 +189,10 @@ __all__ = [
     "PACSRecord",
     "PCAMRecord",
     "Places365Record",
+    "PlantVillageRecord",
     "Progress",
     "QMNISTRecord",
+    "RESISC45Record",
     "RecordDataset",
     "RecordLoader",
     "RecordReader",
@@ -188,9 +204,11 @@ __all__ = [
     "STL10Record",
     "SUN397Record",
     "SVHNRecord",
+    "SmallNORBRecord",
     "StanfordCarsRecord",
     "StanfordDogsRecord",
     "TinyImageNetRecord",
+    "UCMercedRecord",
     "USPSRecord",
     "VOCDetectionRecord",
     "VOCSegmentationRecord",

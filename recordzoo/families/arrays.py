@@ -77,7 +77,7 @@ class ArrayDataset(ZooDataset):
         number = self._number(index)
         if number is None:
             return self._unusual_item(index)  # type: ignore[no-any-return]  # Any: mostly an error
-        image: Any = Image.fromarray(self._stored(number))
+        image: Any = self._picture(self._stored(number))
         labels = getattr(self, self._LABELS) if self._has(self._LABELS) else None
         target = self._label(self._stored_label(number) if labels is None else labels[index])
         if self.transform is not None:
@@ -85,6 +85,10 @@ class ArrayDataset(ZooDataset):
         if self.target_transform is not None:
             target = self.target_transform(target)
         return image, target
+
+    def _picture(self, pixels: NDArray[np.uint8]) -> Any:
+        """Make what a sample has of an item of ``data``."""
+        return Image.fromarray(pixels)
 
     def _stored_label(self, number: int) -> Any:
         """Return the label of a sample as the record set has it."""

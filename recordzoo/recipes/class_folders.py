@@ -88,7 +88,10 @@ class ClassFolderRecipe(DeclaredRecipe):
 
     @property
     def folders(self) -> Mapping[str, str]:
-        """The folder of each split below `top`, "train" or "amazon/images"; empty if `top` has the class folders."""
+        """The folder of each split below `top`, "train" or "amazon/images"; empty if `top` has the class folders.
+
+        Then a part whose name is a split's is that split.
+        """
         return self.layout.folders
 
     @property
@@ -129,7 +132,10 @@ class ClassFolderRecipe(DeclaredRecipe):
             raise SourceError(f"{self.entry.title}: there is no image under {self.top} in the raw data. {INCOMPLETE}")
         if not self.folders:
             classes, target = class_labels(names)
-            return Table(names, arrays={"target": target}, classes=classes)
+            splits: dict[str, NDArray[np.int64]] = (
+                {self.part: np.arange(len(names))} if self.part in SPLIT_NAMES else {}
+            )
+            return Table(names, arrays={"target": target}, splits=splits, classes=classes)
         inner = list(map(self.class_path, names))
         classes, target = class_labels(inner)
         splits = {}
