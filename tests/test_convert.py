@@ -303,19 +303,19 @@ class TestUneven:
         return Listed(samples)
 
     @pytest.mark.parametrize(
-        ("usual", "other"),
+        ("usual", "other", "workers"),
         [
-            (lambda i: i, None),
-            pytest.param(lambda i: i, "seven", marks=pytest.mark.slow),
-            pytest.param(lambda i: i, 1 << 70, marks=pytest.mark.slow),
-            pytest.param(lambda i: (i, i), (1, 2, 3), marks=pytest.mark.slow),
-            pytest.param(lambda i: 1.5, 3, marks=pytest.mark.slow),
+            (lambda i: i, None, 1),
+            pytest.param(lambda i: i, None, 2, marks=pytest.mark.slow),
+            pytest.param(lambda i: i, "seven", 1, marks=pytest.mark.slow),
+            pytest.param(lambda i: i, 1 << 70, 1, marks=pytest.mark.slow),
+            pytest.param(lambda i: (i, i), (1, 2, 3), 1, marks=pytest.mark.slow),
+            pytest.param(lambda i: 1.5, 3, 1, marks=pytest.mark.slow),
         ],
     )
-    def test_becomes_json(self, usual: Any, other: Any, tmp_path: Path, caplog: Any) -> None:
+    def test_becomes_json(self, usual: Any, other: Any, workers: int, tmp_path: Path, caplog: Any) -> None:
         dataset = self.late(lambda i: (jpeg(i), usual(i)), (jpeg(202), other))
         with caplog.at_level(logging.INFO):
-            workers = 2 if other is None else 1
             reader = RecordReader(convert(dataset, tmp_path / "my.records", workers=workers, num_shards=3))
         assert reader.manifest.blobs["target"].encoding == "json"
         assert [record["target"] for record in reader] == [plain(target) for _, target in dataset.samples]
