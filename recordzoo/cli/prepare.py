@@ -193,6 +193,7 @@ def prepare(
         )
     if split is None:
         _say_splits(wanted)
+    _say_directories(wanted)
     if dry_run:
         show_plans(wanted, options, as_json)
     else:
@@ -290,6 +291,16 @@ def _say_splits(wanted: Sequence[Target]) -> None:
             f"{tree} has splits and no classes ({names}): each is a record set of its own. For one record set with "
             f"these as its classes, run: {command('prepare', tree, '--from', 'classes')}"
         )
+
+
+def _say_directories(wanted: Sequence[Target]) -> None:
+    """Say which datasets have the name of a directory here that is not their raw data: it may have been meant."""
+    for name, root in {
+        target.entry.name: target.root / target.entry.folder for target in wanted if target.entry
+    }.items():
+        if Path(name).is_dir() and not (root.is_dir() and root.samefile(name)):
+            here = command("prepare", f"./{name}")
+            printed.say(f"{name} is the dataset of that name. For the directory {name} here, run: {here}")
 
 
 def _blocked_parts(wanted: Sequence[Target], options: "Options") -> dict[str, RecordZooError]:
