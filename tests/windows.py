@@ -39,16 +39,18 @@ def become() -> None:
     import fcntl  # noqa: F401 - for filelock: Windows has locks, too
 
     import filelock
-    from filelock import _unix
 
-    class Lock(_unix.UnixFileLock):
-        def _release(self) -> None:
-            super()._release()
-            with contextlib.suppress(OSError):
-                os.unlink(self.lock_file)
+    class Lock(filelock.UnixFileLock):
+        def release(self, force: bool = False) -> None:
+            super().release(force)
+            if not self.is_locked:
+                with contextlib.suppress(OSError):
+                    os.unlink(self.lock_file)
 
     filelock.FileLock = Lock
-    _unix.os = types.SimpleNamespace(**vars(os))
+    for name, module in tuple(sys.modules.items()):
+        if name.startswith("filelock.") and hasattr(module, "os"):
+            module.os = types.SimpleNamespace(**vars(os))
     folder = os.path.realpath(os.environ[FOLDER])
     sys.addaudithook(_refuse_names(folder))
     _take_away()

@@ -115,7 +115,8 @@ def write_roads(folder: Path) -> None:
             (folder / "roads" / kind / split).mkdir(parents=True)
         for number in range(1, count + 1):
             mask = np.zeros((60, 80), np.uint8)
-            mask[10 * number :, 20:50] = 1 + number % 2
+            mask[10 * number :, 20:35] = 1
+            mask[10 * number :, 35:50] = 2
             mask[:2] = 255
             Image.fromarray(mask).save(folder / f"roads/masks/{split}/{number}.png")
             noise(number, 60, 80, 3).save(folder / f"roads/images/{split}/{number}.jpg")

@@ -2,4 +2,7 @@
 
 from tests.windows import become
 
-become()
+try:
+    become()
+except Exception as err:  # else Python would go on, as if it were not on "Windows"
+    raise SystemExit(f"tests.windows: {err!r}") from err
