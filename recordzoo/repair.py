@@ -41,7 +41,7 @@ def repair(
 ) -> Repaired:
     """Check a record set and, if it is damaged, replace it in one step; the bytes are those from before.
 
-    Of a set that was copied or pulled, the damaged files are fetched from the same place. Any other set is prepared
+    If the set was copied or pulled, its damaged files are fetched from the same place. Any other set is prepared
     again, and replaced only if the result is the same.
 
     Args:

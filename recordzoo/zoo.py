@@ -94,7 +94,7 @@ def prepare(
 ) -> list[Path]:
     """Make record sets of anything, as ``recordzoo prepare`` does; what is there already is left alone.
 
-    What `data` is, is found out in this order:
+    `data` is taken for the first of these that fits:
 
     * the name of a dataset ("imagenet"), or of a part of one ("imagenet.val"). ``Path("imagenet")`` and "./imagenet"
       are directories;
@@ -113,18 +113,18 @@ def prepare(
 
     Args:
         data: A dataset's name, a path, or an address; or a table of files: a pandas or Arrow table, a list of dicts.
-        root: Of datasets: where the raw data is, or is downloaded to; the record sets lie there. Default: the current
+        root: For datasets: the directory of the raw data and the record sets; downloads go there. Default: the current
             directory. Tables in memory need it: their paths are relative to it.
         output: The record set's directory. Default: ``<root>/<name>.records`` for datasets, ``<data>.records`` beside
             a path. Addresses and tables in memory need it.
-        from_: What own data is: "classes" (every folder is a class, also ``train``), "flat" (all images in and below a
-            directory, without classes), "coco", "yolo" or "masks" (images with annotations), "list", or a format:
-            "tfrecord", "huggingface", ... Default: detected.
+        from_: How your own data is read: "classes" (every folder is a class, also ``train``), "flat" (all images in and
+            below a directory, without classes), "coco", "yolo" or "masks" (images with annotations), "list", or a
+            format: "tfrecord", "huggingface", ... Default: detected.
         split: Only the part of a dataset that holds this split, or this folder of a tree of splits.
         allow_empty: A class folder may be without images.
-        fields: Other tools' data: what keys are called as fields: ``{"jpeg": "image", "class_id": "target"}``.
+        fields: Other tools' data: the field that each key becomes: ``{"jpeg": "image", "class_id": "target"}``.
         kinds: Other tools' data: how fields are stored, as `convert` has it.
-        allow_paths: Other tools' data: files are read to which paths in the data lead, also outside of its folder.
+        allow_paths: Other tools' data: if the data has paths of files, read these, also outside the data's folder.
         image: Lists: the column of paths. Default: "path", "image", "file", "filename" or "filepath".
         targets: Lists: the columns that are targets, with their kinds: "class", "int", "float", "multilabel" ("a,b"),
             "text", or None (class, or float if all values are numbers and some have a fraction). The first is what
@@ -137,7 +137,7 @@ def prepare(
         **options: See `PrepareOptions`; but ``records_dir`` is called `output` here.
 
     Returns:
-        The record sets' directories. Of a dataset, all parts are made that are not optional.
+        The record sets' directories. For a dataset, all parts are made that are not optional.
 
     Raises:
         ArgumentError: The dataset, part or split does not exist; `output` is given for several record sets; or an
@@ -189,10 +189,11 @@ def open(data: str | os.PathLike[str], root: str | os.PathLike[str] = ".", **arg
 
     Args:
         data: The record set's directory or URL; or the name of a dataset that is prepared ("cub200", "imagenet.val").
-        root: Of a name: where its record sets are.
-        **arguments: Arguments of the class: ``transform``, ``split``, ...; of own data also ``transforms``, which get
-            an image with its boxes and masks, as `RecordDataset` says. Those that choose a record set (``year`` of
-            VOC, ``split`` of ImageNet) are known. Of several classes (VOC) the first is taken.
+        root: If `data` is a name: the directory of its record sets.
+        **arguments: Arguments of the class: ``transform``, ``split``, ...; for your own data also ``transforms``,
+            which get an image with its boxes and masks, as `RecordDataset` says. Arguments that choose a record set
+            (VOC's ``year``, ImageNet's ``split``) are set already. If a dataset has several classes (VOC), the first
+            is used.
 
     Returns:
         A dataset class of the catalogue; `ImageFolderRecord` for a tree; else `RecordDataset`, which has
@@ -200,8 +201,8 @@ def open(data: str | os.PathLike[str], root: str | os.PathLike[str] = ".", **arg
 
     Raises:
         RecordError: There is nothing at that path.
-        ManifestError: There is something else than a record set.
-        NotPreparedError: The dataset is not prepared in `root`; the message says where it is, or how it is prepared.
+        ManifestError: There is something that is not a record set.
+        NotPreparedError: The dataset is not prepared in `root`; the message says where it is, or how to prepare it.
         ArgumentError: The name and the arguments fit several record sets.
         OtherSourceError: It has no images. `RecordReader` reads its records.
 

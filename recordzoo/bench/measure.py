@@ -23,7 +23,7 @@ class Measurement:
         first_epoch_images_per_s: In the first epoch, with the start of the loader and its workers.
         first_batch_s: From the start of the loader to its first batch.
         cpu_ms: CPU time per image, of all processes, without the first epoch.
-        memory_bytes: Of all processes after the last epoch (PSS), with Python and torch.
+        memory_bytes: Memory of all processes after the last epoch (PSS), with Python and torch.
     """
 
     images_per_s: float

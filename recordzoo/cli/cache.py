@@ -194,7 +194,7 @@ def choose(
 def remove(item: Item) -> str:
     """Delete an item unless it has changed; return the reason why it is left, "" if it is deleted.
 
-    Of a record set the manifest is deleted first: a kill in the middle leaves nothing that looks whole.
+    A record set's manifest is deleted first: a kill in the middle leaves nothing that looks complete.
     """
     try:
         now = item_at(item.path)  # minutes may have passed at the question

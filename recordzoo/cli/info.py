@@ -31,7 +31,7 @@ def info(
 ) -> int:
     """Show what is known of a dataset: size, splits, files, license.
 
-    Of a record set: splits, classes, fields, image sizes and formats, bytes, and where it came from.
+    For a record set: splits, classes, fields, image sizes and formats, bytes, and where it came from.
     """
     if is_path(name) or (Path(name) / "manifest.json").is_file():
         from recordzoo.cli.record_set import show_record_set

@@ -1,4 +1,4 @@
-"""What is printed: data on stdout, people's text on stderr, and nothing that a stranger's file name smuggles in."""
+"""Print: data on stdout, text for people on stderr; control characters in file names are escaped."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ from recordzoo.base.types import JSON
 PLAIN_INTERVAL_S = 15.0
 
 SCHEMA_VERSION = 1
-"""Of every JSON document that the command line prints; it grows when a key changes its meaning or goes away."""
+"""The version of the JSON documents that commands print: raised when a key is removed or changes its meaning."""
 
 
 def clean_lines(text: str) -> str:

@@ -203,7 +203,7 @@ def prepare(
 def _prepare_all(wanted: Sequence[Target], options: "Options", dask: str | None, *, as_json: bool) -> None:
     """Prepare one after another, though some fail; then raise the error of the first that failed.
 
-    Of a dataset of several parts, only the parts whose files are there or may be fetched are prepared.
+    If a dataset has several parts, only parts are prepared whose files are there or may be downloaded.
     """
     cluster: Any = contextlib.nullcontext()  # Any: of None, or of an executor
     if dask is not None:

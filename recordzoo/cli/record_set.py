@@ -281,7 +281,7 @@ def _origin_lines(document: Mapping[str, JSON], width: int) -> list[str]:
 
 
 def _made_of(made_of: JSON) -> list[str]:
-    """Say of which sets a combined one was made; it may come from a stranger, and hold anything."""
+    """Say which sets a combined set was made from. The manifest is untrusted and may hold anything."""
     sets = made_of.get("sets") if isinstance(made_of, dict) else None
     lines = []
     for each in sets if isinstance(sets, list) else []:

@@ -46,7 +46,7 @@ def is_known(path: Path, fields: Mapping[str, str]) -> bool:
 def default_place(location: str) -> Path:
     """Return LOCATION with the ending .records: ``train.records`` for ``train-{00..12}.tar.gz``.
 
-    Of an address, it is the last part in the current directory; of a table in a file, the last part beside the file.
+    For an address, it is the last part in the current directory; for a table in a file, the last part beside the file.
     """
     if "://" in location:
         name = shown(location).rstrip("/").rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""What may have been meant by a name or a path that is not there."""
+"""Errors for a name or a path that does not exist, with similar ones that do."""
 
 import difflib
 import os
@@ -27,7 +27,7 @@ def unknown_name(name: str) -> ArgumentError:
     return ArgumentError(
         f"There is no dataset and no path {name!r}. {hint}{command('list')} shows the datasets; a path is a directory "
         f"with one folder for each class, a list of files ({', '.join(LIST_ENDINGS)}), another tool's files, or a "
-        f"record set. Of a dataset that is not in the list, prepare your copy: {command('prepare', './FOLDER')}",
+        f"record set. Prepare your copy of a dataset that is not in the list: {command('prepare', './FOLDER')}",
         name=name,
         meant=meant,
     )
@@ -79,7 +79,7 @@ def near_paths(text: str) -> list[str]:
         is_list = name.lower().endswith(LIST_ENDINGS)
         if name.startswith(".") or not (is_list or (path.parent / name).is_dir()):
             continue
-        # Of photos and photos.records one is enough: every command takes both.
+        # Every command takes photos and photos.records alike: name only one of them.
         found.setdefault(_stem(name), name)
     close = difflib.get_close_matches(_stem(path.name), list(found), 3, 0.7)
     folder = "." if path.parent == Path() else str(path.parent)

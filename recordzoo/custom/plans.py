@@ -63,7 +63,7 @@ class FieldPlan:
     Attributes:
         kind: As `Kind` has it; "none" while all samples have None.
         is_tensor: The dataset gives tensors.
-        dimensions: Of pictures and pixels, if the dataset gives arrays or tensors: how many these have; 0 for images.
+        dimensions: The number of dimensions, if images come as arrays or tensors; 0 for PIL images.
     """
 
     name: str

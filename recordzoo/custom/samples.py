@@ -197,7 +197,7 @@ class SampleSource:
     Attributes:
         name: Its class.
         count: How many samples it has.
-        digest: Of some of them.
+        digest: The hash of some of the samples.
         sample_bytes: Estimated size of a stored sample.
     """
 

@@ -19,7 +19,7 @@ class Schema:
 
     Attributes:
         form: What a sample is: a tuple, a dict, or one value.
-        keys: Of a dict, its keys.
+        keys: If a sample is a dict, its keys.
         names: What its items are called, in their order.
         parts: For an item that is a tuple of numbers and arrays, or a dict with arrays: the fields that these are.
         fields: How each field is stored.

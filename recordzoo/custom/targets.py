@@ -381,7 +381,7 @@ def _split_folders(path: Path) -> list[str]:
 
 
 def _check_there(path: Path, text: str, *, is_list: bool) -> None:
-    """Refuse a path at which nothing can be prepared. Of a tree that is gone, its record set is enough."""
+    """Refuse a path at which nothing can be prepared. If a tree was deleted, its record set is enough."""
     if path.is_dir() or (is_list and path.exists()):
         return
     beside = records_beside(text)

@@ -182,7 +182,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
             _, class_to_idx = self.find_classes(self.root)
             found = list(_stored_samples(reader, folder, class_to_idx, extensions or (), is_valid_file))
             stored_as = reader.manifest.metadata.get("selection")
-            # A selection counts only whole. Of several, the one with the most samples: a smaller one passes as well.
+            # A selection counts only if all of it is there. The largest wins: a smaller one would match, too.
             partial = stored_as and stored_as != selection_digest([reader.names[position] for position, _ in found])
             if not partial and (best is None or len(found) > len(best[1])):
                 best = reader, found

@@ -59,7 +59,7 @@ class LFW(ListedRecipe):
 
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
-        """See `Recipe`. Of a pair with a broken image that is left out, the other one is left out, too."""
+        """See `Recipe`. If a broken image is left out, the other image of its pair is left out, too."""
         table = super().build_table(stored, sidecars)
         skipped = stored.skipped.get("image", frozenset())
         splits = dict(table.splits)

@@ -38,7 +38,7 @@ class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is 
     _INT_LABELS = True
     _OUT_OF_RANGE = "index {index} is out of bounds for dimension 0 with size {length}"
     classes: list[str] = MNIST.classes
-    # Of EMNIST under the v2 wrapper it names MNIST's classes, as torchvision's.
+    # For EMNIST under the v2 wrapper this names MNIST's classes, as torchvision does.
     class_to_idx: dict[str, int] = MNIST.class_to_idx
 
     @property

@@ -63,9 +63,9 @@ class AnnotatedDataset(ZooDataset):
         """Open the record set of the images; prepare it if it is not there; then read the annotation file.
 
         A folder that is called like the record set of a part is taken for that part, whose annotation files lie beside
-        it. Of any other folder the images are prepared, as `recordzoo prepare FOLDER --from flat` does.
+        it. For any other folder, its images are prepared as by `recordzoo prepare FOLDER --from flat`.
         """
-        # Of a URL only the name counts.
+        # For a URL only the name counts.
         folder = Path(self.root).expanduser().absolute()
         entry = catalogue.entry(self.entry)
         part = next((part.name for part in entry.parts if entry.set_name(part.name) == folder.name), None)

@@ -1,4 +1,4 @@
-"""What `ImageFolderRecord` shows of a record set of one's own data: whatever targets and images it has."""
+"""Selections of user data: targets and images of any type, as `convert` or a table stored them."""
 
 import functools
 import io
@@ -24,7 +24,7 @@ from recordzoo.records.reader import RecordReader
 
 
 class ValueSelection(Selection):
-    """A selection whose targets are no labels but what a dataset of one's own gave: numbers, tuples, images, dicts."""
+    """A selection whose targets are what the user's dataset returned: numbers, tuples, images, dicts."""
 
     has_labels = False
 
@@ -119,7 +119,7 @@ class FieldSelection(Selection):
 
 @dataclass(frozen=True, slots=True)
 class SampleForm:
-    """What a record set keeps of the samples of one's own dataset.
+    """How the samples of a user's dataset looked before they were stored.
 
     Attributes:
         parts: The fields that a target is the tuple of; or the dict of, by its keys.
@@ -143,7 +143,7 @@ class SampleForm:
 
 
 def sample_form(reader: RecordReader) -> SampleForm:
-    """Return what a record set keeps of the samples; it may be a stranger's."""
+    """Read from an (untrusted) manifest how the samples looked before they were stored."""
     form = reader.manifest.metadata.get("sample", {})
     fields = {*reader.manifest.blobs, *reader.columns}
     try:

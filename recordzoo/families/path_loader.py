@@ -98,7 +98,7 @@ class PathLoader:
             with naming(self.reader.path, RecordName(self.reader, position)):
                 return self.loader.finish(open_picture(self.reader, position))
         name = self.reader.names[position]
-        # A list's names may lead anywhere, and it may be a stranger's; a variant is what is stored, not the file.
+        # An untrusted list's names may lead anywhere; and a variant shows what is stored, not the file.
         if not self.reader.manifest.is_listed and self.reader.manifest.variant == ORIGINAL:
             path = join_name(self.folder, name)
             if os.path.exists(path):
@@ -137,7 +137,7 @@ class PathLoader:
     def positions(self) -> dict[str, int]:
         """The first position of each name.
 
-        A list may name one file several times, which is stored once. Of other records with one name none is meant.
+        A list may name one file several times; it is stored once. Other records with equal names are ambiguous.
         """
         index = self.reader.array("image.index")
         found: dict[str, int] = {}
@@ -174,7 +174,7 @@ class PathLoader:
 def files_folder(reader: RecordReader, folder: str) -> str:
     """Return the directory that names are relative to: the flat one, or that of the list, if it still exists.
 
-    Of all other sets it is `folder`.
+    For all other sets it is `folder`.
     """
     if not reader.manifest.is_listed:
         return folder

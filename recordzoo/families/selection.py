@@ -13,7 +13,7 @@ from recordzoo.records.arrays import leads_out
 from recordzoo.records.kinds import FieldKind
 from recordzoo.records.reader import RecordReader
 
-# Any, in all of this module: targets are labels, or what else a dataset of one's own has; arrays are of any dtype.
+# Any, in all of this module: targets are labels, or anything that a user's dataset returns; arrays are of any dtype.
 
 
 class Uneven(list[Any]):
@@ -199,7 +199,7 @@ def join_name(folder: str, name: str, *, anywhere: bool = False) -> str:
         anywhere: It may lead out of the directory, as those of lists may. Such a path is shown and never opened.
 
     Raises:
-        CorruptRecordError: A stranger gave the record a name that leads out of the directory.
+        CorruptRecordError: The record's name leads out of the directory.
     """
     if not anywhere and leads_out(name):
         raise CorruptRecordError(f"The record's name {name!r} leads out of {folder}: it is not made a path.", name=name)

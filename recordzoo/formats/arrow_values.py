@@ -33,7 +33,7 @@ class Column:
         is_file: It has the bytes of a file each, or a path.
         paths: The field for these paths; "" if there are none.
         kind: How the field is stored; "" if that is inferred.
-        shape: Of an array: its shape, None for a dimension that differs.
+        shape: An array's shape, None for a dimension that differs.
     """
 
     key: str
@@ -116,7 +116,7 @@ def _files(array: Any) -> tuple[list[bytes | None], list[str | None]]:
 
 
 def _read(path: str | None, folder: Path, is_anywhere: bool) -> bytes | None:
-    """Read the image that a path leads to: nothing else, because a stranger may have written the path."""
+    """Read the image at a path; refuse anything else, because the path is untrusted."""
     if path is None:
         return None
     place = folder / path

@@ -106,7 +106,7 @@ class Tree:
         """Make the files beside the images.
 
         Args:
-            files: Of each image its split, its position and its path.
+            files: The split, position and path of each image.
         """
         found = {}
         if self.content.classes:

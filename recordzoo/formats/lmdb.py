@@ -55,7 +55,7 @@ class LmdbPart:
     Attributes:
         folder: Its directory's name, if there are several.
         tree: Its name in the file, if it has one.
-        labels: Of each record, if they have keys of their own.
+        labels: The label of each record, if labels have keys of their own.
     """
 
     folder: str
@@ -234,7 +234,7 @@ def _database_files(path: Path) -> dict[str, Path]:
 
     Raises:
         ArgumentError: It holds several databases that do not belong together.
-        SourceError: Of TorchRecord's databases one is missing.
+        SourceError: One of TorchRecord's databases is missing.
     """
     if path.is_file():
         return {"": path}

@@ -58,7 +58,7 @@ class Value:
 def array_value(values: NDArray[Any], label: int | None = None) -> Value:
     """Make a value of an array [H, W], [H, W, C] or [C, H, W], or a batch of one with 4 dimensions.
 
-    Of uint8, it becomes [H, W, C]; of other types it stays as it is.
+    A uint8 array becomes [H, W, C]; other types stay as they are.
 
     Raises:
         ForeignValueError: It has another number of dimensions, or no values.

@@ -6,7 +6,7 @@ https://protobuf.dev/programming-guides/encoding: on the wire a map is a list of
 import functools
 from typing import Any
 
-# Of each message the number, name and type of its fields; * is a list. tensorflow/core/example/{example,feature}.proto
+# The fields of each message: number, name, type; * is a list. tensorflow/core/example/{example,feature}.proto
 # (an `Example` is a `SequenceExample` without sequences), BVLC/caffe src/caffe/proto/caffe.proto, torchrecord/tr.proto.
 _MESSAGES = {
     "BytesList": "1 value bytes*",

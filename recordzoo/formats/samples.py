@@ -29,7 +29,7 @@ class Field:
     Attributes:
         name: Its name.
         kind: What it holds.
-        dtype: Of numbers, as NumPy names it: "float32".
+        dtype: NumPy's name of the numbers' type: "float32".
         shape: The shape of arrays; None for each dimension that differs.
     """
 

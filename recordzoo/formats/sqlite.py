@@ -1,6 +1,6 @@
 """SQLite: a table with images in a column of BLOBs. Nothing that the file defines is run: no view, trigger, extension.
 
-The header's fields are those of https://www.sqlite.org/fileformat.html, section 1.3; for files of strangers,
+The header's fields are those of https://www.sqlite.org/fileformat.html, section 1.3; for untrusted files,
 https://www.sqlite.org/security.html.
 """
 

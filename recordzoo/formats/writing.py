@@ -29,7 +29,7 @@ class Shard:
         number: Its number in the split, from 0.
         total: How many shards the split has.
         positions: Positions in the record set, int64 [n].
-        paths: Of each sample the name of its file, where the format has one for each.
+        paths: The file name of each sample, if the format writes a file for each.
     """
 
     split: str
@@ -67,7 +67,7 @@ class Writer(ABC):
     Attributes:
         name: What ``--to`` calls it.
         shard_bytes: Default target shard size in bytes.
-        ending: Of the output, if it is a file; "" if it is a directory.
+        ending: The output's suffix, if it is a file; "" if it is a directory.
         note: What the output says of itself: the record set and how it was exported.
     """
 

@@ -89,7 +89,7 @@ def create_dataset(name: str, root: str | None = None, split: str = "validation"
             "recordzoo/folder" for your own folders or record sets; any other name is timm's.
         root: The dataset's root; of "recordzoo/folder" a directory with folders or record sets named as the splits.
         split: "train", "validation" or another of timm's words for these, or the dataset's own name of a split.
-        **options: timm's. Of datasets of this package, ``download``, ``load_bytes``, ``input_img_mode``, ``transform``
+        **options: timm's. For datasets of this package, ``download``, ``load_bytes``, ``input_img_mode``, ``transform``
             and ``target_transform`` count.
 
     Returns:

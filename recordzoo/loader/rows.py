@@ -29,7 +29,7 @@ class Buffers:
     """Provides tensors for batches of images, and reuses their memory when the last view of a tensor is gone.
 
     Args:
-        shape, dtype, memory_format: Of an image.
+        shape, dtype, memory_format: Those of one image.
         pinned: Use page-locked memory, for copies to a CUDA device. torch manages and reuses it.
         limit: Maximum number of free tensors kept per length.
     """

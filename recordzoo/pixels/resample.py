@@ -221,7 +221,7 @@ def render(jobs, function, height, width, values, out, is_last, order):
     """Render images.
 
     Args:
-        out: Of the dtype of `values`, [N, 3 * height * width]: rows `place` of it are written.
+        out: [N, 3 * height * width], with the dtype of `values`: rows `place` are written.
         order: When the vertical pass comes first: `NEVER`; `TALL`, for images more than 100 times as high as wide whose
             height shrinks; `SHRINKING`, where the height loses more than twice as many pixels as the width.
     """

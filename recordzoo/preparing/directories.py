@@ -69,7 +69,7 @@ class KnownDirectories:
 
 
 def is_inside(name: str) -> bool:
-    """Whether a name stays inside the tree; the file that gives it may come from a stranger."""
+    """Whether a name stays inside the tree; it may come from an untrusted file."""
     return not leads_out(name) and "\0" not in name
 
 

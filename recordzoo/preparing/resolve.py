@@ -139,7 +139,7 @@ class Places:
         hashes = _hashes(keys, len(keys))
         self._order = np.argsort(hashes).astype(np.int32 if len(keys) < 1 << 31 else np.int64)
         self._hashes = hashes[self._order]
-        # Of 100 million keys, two have the same hash with a probability of 1 to 3,700.
+        # Among 100 million keys, two have the same hash with a probability of 1 in 3,700.
         self._table = None if _are_different(self._hashes) else {key: place for place, key in enumerate(keys)}
 
     def find(self, keys: Iterable[str | None], count: int) -> NDArray[np.int64]:

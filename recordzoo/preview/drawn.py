@@ -40,7 +40,7 @@ def draw_objects(image: Image.Image, reader: RecordReader, position: int, size: 
         return image
     try:
         return _drawn(image, found, position, size)
-    except Exception:  # noqa: BLE001 - a stranger's annotations may be anything; the image is still shown
+    except Exception:  # noqa: BLE001 - untrusted annotations may be anything; the image is still shown
         return image
 
 

@@ -45,7 +45,7 @@ def read_headers(
 ) -> Headers:
     """Read the headers of `sample` images, chosen at random by `seed`; of all for None. No pixel is decoded.
 
-    Of pixels that are stored raw all sizes are known without reading.
+    Raw pixels have one size, which is known without reading.
 
     Raises:
         CorruptRecordError: The index or another array is damaged; a damaged image is noted.

@@ -13,7 +13,7 @@ from recordzoo.preview.labels import Labels
 from recordzoo.records.reader import RecordReader
 
 MAX_PIXELS = 89_478_485
-"""Of larger images no small picture is made; Pillow warns of those, and refuses twice as many."""
+"""The most pixels of an image that gets a thumbnail. Pillow warns above this, and refuses above twice this."""
 
 _MOST_ENLARGED = 16
 _CHECK = 8  # pixels of a square of the checkerboard behind transparent images

@@ -69,7 +69,7 @@ class Columns:
             )
         return cls(image, tuple((targets or {}).items()), split, name)
 
-    # Any: JSON, maybe a stranger's.
+    # Any: JSON, maybe from an untrusted source.
     @classmethod
     def from_json(cls, document: Any) -> "Columns":
         """Return the columns in a record set's metadata; the usual ones if there are none, or invalid ones."""

@@ -189,7 +189,7 @@ class ListRecipe(Recipe):
 
 
 def list_path(reader: RecordReader) -> str | None:
-    """Return the list that a record set was made from, if the file beside it says so; it may be a stranger's."""
+    """Return the list that a record set was made from, if the file beside it says so. That file may be untrusted."""
     try:
         path = json.loads(reader.extra(LIST_FILE) or b"")["list"]
     except (ValueError, LookupError, TypeError, RecursionError):

@@ -28,7 +28,7 @@ class PickledObject:
     """An object of a class that is not imported, as described in the pickle.
 
     Attributes:
-        name: Of its class, with the module's.
+        name: Its class, with the module: "torch.Tensor".
         attributes: By name; those of its `__dict__`.
     """
 

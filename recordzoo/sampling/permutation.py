@@ -116,7 +116,7 @@ class Network:
 
         Args:
             numbers: Any shape, each of ``range(its size)``.
-            sizes: Of the same shape or one for all, each at most `max_size`.
+            sizes: An array of the same shape, or one number for all; each at most `max_size`.
             keys: Uniform 64-bit numbers, of the same shape or [1] for all.
             backwards: Apply the inverse.
         """

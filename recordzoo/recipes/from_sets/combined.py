@@ -199,7 +199,7 @@ def combined_again(reader: RecordReader, places: Sequence[Path] = ()) -> Combine
         places: Directories in which to look for the sets, by their names, before where they were.
     """
     data = reader.extra(COMBINED_FILE, MAX_EXTRA_BYTES)
-    made_of: Any = reader.manifest.metadata.get("made_of")  # JSON, maybe a stranger's
+    made_of: Any = reader.manifest.metadata.get("made_of")  # untrusted JSON
     try:
         noted = [{}] * len(made_of["sets"]) if data is None else json.loads(data)["sets"]
         parts = []
@@ -225,7 +225,7 @@ def combined_again(reader: RecordReader, places: Sequence[Path] = ()) -> Combine
             keeps_names=made_of.get("names") == "kept",
             change=Division(**made_of["split"]) if "split" in made_of else None,
         )
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):  # a stranger wrote it
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):  # untrusted
         return None
     is_same = recipe.made_of == made_of and recipe.variant == reader.manifest.variant
     return recipe if is_same else None
@@ -234,7 +234,7 @@ def combined_again(reader: RecordReader, places: Sequence[Path] = ()) -> Combine
 def _open_again(name: str, digest: str, path: object, places: Sequence[Path]) -> RecordReader | None:
     """Open a set by its digest, where it may be."""
     candidates = [place / Path(name).name for place in places]
-    if isinstance(path, str) and "://" not in path:  # no address of a stranger's is asked
+    if isinstance(path, str) and "://" not in path:  # an untrusted address is not opened
         candidates.append(Path(path))
     for candidate in candidates:
         with contextlib.suppress(OSError):  # RecordErrors among them: it is another one

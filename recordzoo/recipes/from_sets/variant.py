@@ -37,7 +37,7 @@ class Variant:
         short_side: Images with a longer short side are reduced to this one, in pixels.
         max_side: Images with a longer long side are reduced to this one, instead.
         format: "jpeg", "png", "webp", or "raw": pixels, uint8 [H, W, 3].
-        quality: Of JPEG and WebP, 1 to 100; by default 90.
+        quality: For JPEG and WebP, 1 to 100; by default 90.
     """
 
     short_side: int | None = None
@@ -156,7 +156,7 @@ def converted(data: bytes, variant: Variant) -> tuple[bytes, tuple[int, int]]:
     the variant and of its format already is stored untouched.
 
     Raises:
-        Exception: Of any type: it cannot be decoded, or not be encoded so.
+        Exception: Any type: the image cannot be decoded, or cannot be encoded in this way.
     """
     with quiet():
         image = open_image(data)
