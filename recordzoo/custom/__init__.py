@@ -1,1 +1,1 @@
-"""A person's own data → record sets: any dataset, any stream of records, lists of files, other tools' databases."""
+"""User data → record sets: any dataset, any stream of records, lists of files, other tools' databases."""

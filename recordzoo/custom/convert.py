@@ -88,7 +88,7 @@ def convert(
     if to_make is None:
         return place
     if not wanted.layout:
-        # Smaller shards than of files: to make a sample may take long, and each process fills shards of its own.
+        # Smaller than for files: making a sample may be slow, and each process fills shards of its own.
         shard_bytes = max(4 << 20, min(1 << 30, recipe.source(probe).size_bytes // 8))
         to_make = dataclasses.replace(to_make, shard_bytes=shard_bytes)
     progress = wanted.progress or default_progress()
@@ -114,13 +114,13 @@ def convert(
             recipe = SampleRecipe(dataset, payload, schema, probe, kinds, classes, place)
             progress.note(f"{err} It is stored as {err.details['plans'][0].kind}; beginning again.")
         else:
-            _check_same(place, recipe)  # another process may have been faster, with another dataset
+            _check_same(place, recipe)  # another process may have published another dataset's set meanwhile
             return place
 
 
-# Any: whatever a person may take for a dataset.
+# Any: the user may pass anything.
 def _check_dataset(dataset: Any) -> None:
-    """Refuse what is no map-style dataset, or an empty one."""
+    """Raise unless it is a map-style dataset with at least one sample."""
     name = type(dataset).__name__
     if isinstance(dataset, os.PathLike | str | bytes):
         raise ArgumentError(
@@ -142,7 +142,7 @@ def _check_dataset(dataset: Any) -> None:
 
 
 def _payload(dataset: MapStyle) -> bytes | str:
-    """Return a dataset pickled for worker processes, lambdas and all; or why it cannot be."""
+    """Pickle a dataset, including its lambdas, for worker processes; or return the reason why it cannot be pickled."""
     try:
         return bytes(cloudpickle.dumps(dataset))
     except Exception as err:  # noqa: BLE001 - a dataset may hold anything, and pickling it raise anything
@@ -150,7 +150,7 @@ def _payload(dataset: MapStyle) -> bytes | str:
 
 
 def _check_same(place: Path, recipe: SampleRecipe) -> None:
-    """Refuse a record set of other samples, or of these with other names, kinds or classes."""
+    """Raise if a record set holds other samples, or has other names, kinds or classes."""
     manifest = RecordReader(place).manifest
     held = manifest.metadata
     sample = held.get("sample")

@@ -1,4 +1,4 @@
-"""How samples that another tool stored become records: piece by piece, each sample as `RecordWriter` would store it."""
+"""Samples of another tool's files → records: piece by piece, each sample stored as by `RecordWriter`."""
 
 import functools
 import json
@@ -74,7 +74,7 @@ class ForeignRecipe(SchemaRecipe):
         self._foreign: Foreign | None = foreign
 
     def widened(self, err: UnevenError) -> "ForeignRecipe":
-        """Return a copy that stores a field in the way that an error names."""
+        """Return a copy that stores one field as an `UnevenError` says."""
         assert self._foreign is not None
         return ForeignRecipe(self._foreign, self.schema.widened(err), self.output)
 
@@ -182,7 +182,7 @@ def _name_of(sample: Sample, otherwise: str) -> str:
 
 # Any: of any dtype.
 def _fits(spec: FieldSpec, column: NDArray[Any] | None) -> bool:
-    """Whether a field is stored as its kind needs it: classes as whole numbers."""
+    """Whether a field's stored type fits its kind: class numbers are integers."""
     return spec.kind is not FieldKind.CLASS or (column is not None and column.ndim == 1 and column.dtype.kind in "iu")
 
 
@@ -196,7 +196,7 @@ def _key(name: str) -> str:
 
 
 def _distinct_names(sides: Sequence[Mapping[str, Any]]) -> list[str]:  # Any: JSON
-    """Return the names of all samples; after the names of their pieces, if samples of several pieces have one name."""
+    """Return the names of all samples. If names repeat in several pieces, put the piece's name in front."""
     names = [name for content in sides for name in content["names"]]
     if len(set(names)) == len(names):
         return names

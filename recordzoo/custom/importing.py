@@ -1,4 +1,4 @@
-"""What another tool stored → a record set; the formats are modules of `recordzoo.formats`."""
+"""Another tool's files → a record set; `recordzoo.formats` has a module for each format."""
 
 import itertools
 import re
@@ -25,7 +25,7 @@ from recordzoo.recipes.list_table import LIST_ENDINGS
 from recordzoo.records.reader import RecordReader
 
 MAX_NAME = 4096
-"""A manifest's class names have at most so many letters."""
+"""The most characters of a class name in a manifest."""
 
 _NUM_NAMED = 10
 
@@ -100,7 +100,7 @@ def recipe_again(reader: RecordReader, place: Path) -> Recipe:
 
 
 def _find(location: str, format: str | None, fields: Mapping[str, str], *, allow_paths: bool) -> Foreign:
-    """Find what is at a place. Raises as `foreign_recipe`."""
+    """Find the foreign dataset at a location. Raises as `foreign_recipe`."""
     foreign = find_foreign(location, format, fields)
     if foreign is not None:
         foreign.allows_paths = allow_paths
@@ -137,7 +137,7 @@ def import_foreign(
     allow_paths: bool,
     options: Options,
 ) -> Path:
-    """Store what another tool stored as a record set, in its order. An existing set of the same data stays as it is.
+    """Convert another tool's data into a record set, in the same order. An existing set of the same data is kept.
 
     Nothing that is read is executed, imported or unpickled, and nothing is written beside it.
 
@@ -162,12 +162,12 @@ def import_foreign(
             text = f"left out, as no value of a sample: {name_first(foreign.left_out, _NUM_NAMED)}"
             (to_make.progress or default_progress()).note(f"{foreign.location}: {text}")
         _ensure_even(_recipe_of(foreign, output, kinds), kinds, to_make)
-        check()  # another process may have been faster, with something else
+        check()  # another process may have published a different set meanwhile
     return output
 
 
 def _ensure_even(recipe: ForeignRecipe, kinds: Mapping[str, Kind], options: Options) -> None:
-    """Make the record set; begin again with another kind if a field turns out to be uneven."""
+    """Make the record set; start again with another kind if a field's values turn out to differ."""
     progress = options.progress or default_progress()
     while True:
         try:
@@ -182,7 +182,7 @@ def _ensure_even(recipe: ForeignRecipe, kinds: Mapping[str, Kind], options: Opti
 
 
 def _check_same(place: Path, foreign: Foreign, format: str | None) -> None:
-    """Compare what is there with what is asked for."""
+    """Raise if the existing set differs from the requested one."""
     manifest = RecordReader(place).manifest
     held = manifest.metadata
     if held.get("identity") != foreign.identity() or format not in (None, manifest.dataset):

@@ -1,4 +1,4 @@
-"""Some samples of a dataset → the schema of all."""
+"""Find the schema of a dataset from some of its samples."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ def infer(
         samples: At least one sample.
         names: What the items of a tuple are called; by default "image" (or "input", if it is none), "target",
             "field_2", "field_3", ... For a dict: other names than its keys, by key.
-        kinds: How fields are stored, for those of which the person says it.
+        kinds: How fields are stored, for the fields that the user names.
         has_gaps: As `Schema` has it.
 
     Raises:
@@ -90,7 +90,7 @@ def _check_kinds(kinds: Mapping[str, Kind]) -> None:
 
 
 def _check_parts(fields: Sequence[str], parts: Mapping[str, Parts]) -> None:
-    """Refuse parts of a tuple or dict that would be called as something else is."""
+    """Raise if the name of a part of a tuple or dict is taken."""
     names = [
         *(name for name in fields if name not in parts),
         *(name for inner in parts.values() for name in names_of(inner)),
@@ -113,7 +113,7 @@ def _form(sample: Any) -> tuple[Form, tuple[str, ...]]:
 
 
 def _field_names(form: Form, keys: tuple[str, ...], names: Sequence[str] | Mapping[str, str] | None) -> tuple[str, ...]:
-    """Return what the fields are called."""
+    """Return the names of the fields."""
     fields = keys
     if isinstance(names, Mapping):
         if form != "dict" or not set(names) <= set(keys):

@@ -1,4 +1,4 @@
-"""Make the record set of a `Target`, whatever it is, and check that it is what was asked for."""
+"""Make the record set of any `Target`, and check that an existing one fits the request."""
 
 import contextlib
 import dataclasses
@@ -29,10 +29,10 @@ _FOLDERS_TRIED = 100
 
 
 def completed(target: Target, shuffle_seed: int | None, options: Options) -> Target:
-    """Return a target with those options that its recipe takes.
+    """Return a target with the options that its recipe takes.
 
     Raises:
-        ArgumentError: An option does not go with what the target is.
+        ArgumentError: An option does not apply to this kind of target.
     """
     variant = options.variant
     if target.kind == "set" and variant is None:
@@ -64,11 +64,11 @@ def completed(target: Target, shuffle_seed: int | None, options: Options) -> Tar
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Made:
-    """A record set that `make` made, or that was there.
+    """A record set that `make` made or found.
 
     Attributes:
         path: Its directory.
-        was_ready: Whether it was there.
+        was_ready: Whether it existed before.
         located: Where it was looked for; None for other tools' data.
     """
 
@@ -78,7 +78,7 @@ class Made:
 
 
 def make(target: Target, options: Options, *, download: bool = True, full: bool = False) -> Made:
-    """Make a record set, if it is not there; what is there already is compared with what was asked for.
+    """Make a record set; if it exists, compare it with the request instead.
 
     Args:
         target: As `completed` returns it.
@@ -100,7 +100,7 @@ def make(target: Target, options: Options, *, download: bool = True, full: bool 
     located = locate(recipe, target.root, options)
     if isinstance(recipe, ListRecipe | AnnotatedFolder) and (not located.is_published or located.refresh):
         if (source := located.source()) is not None:
-            source.files()  # what is missing is said first
+            source.files()  # missing raw data is reported first
         located.progress.note(f"{target.label}: {recipe.choice()}")
     before = generation(located.target) if located.is_published else None
     if target.kind == "tree":
@@ -115,7 +115,7 @@ def make(target: Target, options: Options, *, download: bool = True, full: bool 
 
 
 def _check_folders(path: Path) -> None:
-    """Refuse a directory in which there is nothing that is known."""
+    """Raise if a directory holds nothing that recordzoo knows."""
     if path.is_dir() and not any(each.is_dir() or is_image(each.name) for each in path.iterdir()):
         raise FolderError(
             f"{path} has no class folders, no images, and no files of a known format. {command('prepare', '--help')} "
@@ -126,7 +126,7 @@ def _check_folders(path: Path) -> None:
 
 @contextlib.contextmanager
 def _naming_others(path: Path) -> Iterator[None]:
-    """Add to the error of a directory without images which folder in it holds another tool's files."""
+    """Name the folder that holds another tool's files in the error for a directory without images."""
     try:
         yield
     except FolderError as err:
@@ -141,7 +141,7 @@ def _naming_others(path: Path) -> Iterator[None]:
 def _is_of_others(folder: Path) -> bool:
     try:
         return folder.is_dir() and is_known(folder, {})
-    except RecordZooError:  # they are not all there, or a package is not
+    except RecordZooError:  # files or a package are missing
         return True
 
 

@@ -1,4 +1,4 @@
-"""Checks that everything that makes records of a person's own data shares."""
+"""Checks shared by all functions that make records of user data."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from recordzoo.publish.lock import tidy
 
 
 def options_to_make(place: Path, options: Options, check: Callable[[], object]) -> Options | None:
-    """Return the options by which a record set is made; None if what is there already is what is asked for.
+    """Return the options to make a record set with; None if the existing set fits the request.
 
     Args:
         place: The record set's directory.
@@ -35,7 +35,7 @@ def options_to_make(place: Path, options: Options, check: Callable[[], object]) 
 
 
 def check_classes(classes: Sequence[str] | None) -> None:
-    """Refuse class names that are one text.
+    """Raise if the class names are one string instead of a sequence.
 
     Raises:
         ArgumentError: They are.

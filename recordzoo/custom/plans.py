@@ -147,7 +147,7 @@ class Encoded:
 
 
 def _no_picture(plan: FieldPlan, value: Any, key: str) -> SampleError:
-    """Return the error of a value that a field of pictures cannot store: as PNG, or as arrays, all of them can be."""
+    """Return the error for a value that a field of pictures cannot store; PNG or arrays can store all of them."""
     array, text = as_array(value), f"{key!r} holds images of several kinds"
     if is_picture(value):
         return UnevenError(text, field=key, plans=[FieldPlan(plan.name, "picture")], worthless=True)
@@ -158,7 +158,7 @@ def _no_picture(plan: FieldPlan, value: Any, key: str) -> SampleError:
 
 
 def _uneven(plan: FieldPlan, value: Any, array: NDArray[Any] | None, key: str) -> SampleError:
-    """Return the error of a value that is no row of an array: other shapes stay arrays, numbers become JSON."""
+    """Return the error for a value that is no row of an array: other shapes stay arrays, numbers become JSON."""
     text = f"{key!r} holds a {describe(value)}, not {np.dtype(plan.dtype)} {list(plan.shape) or ''}".rstrip()
     if value is None or (array is not None and (array.dtype.str, array.ndim) == (plan.dtype, len(plan.shape))):
         new = _with_gaps(plan)
@@ -193,7 +193,7 @@ def choose_all(
     Args:
         name: What the item is called.
         values: At least one value.
-        kinds: How fields are stored, for those of which the person says it.
+        kinds: How fields are stored, for the fields that the user names.
         taken: The names of other fields.
         is_first: The item is the first one of the samples: small arrays are no rows.
 
@@ -215,7 +215,7 @@ def choose_all(
 
 
 def part_of(value: Any, key: Any) -> Any:
-    """Return a part of a dict or tuple; None if there is none."""
+    """Return an item of a dict or tuple; None if it has no such item."""
     return value.get(key) if isinstance(value, Mapping) else None if value is None else value[key]
 
 

@@ -1,4 +1,4 @@
-"""How samples, a person's own, become records: encoded one after another, their numbers gathered in side files."""
+"""The user's samples → records: encoded one after another, with their numbers in side files."""
 
 import io
 import re
@@ -20,20 +20,20 @@ from recordzoo.records.kinds import SetKind
 from recordzoo.system.npy import arrays_of
 
 BLOCK = 256
-"""So many samples' numbers share a side file."""
+"""The number of samples that share a side file."""
 
 _NUMBER = re.compile(r"\d+")
 
 
 class Rows:
-    """Gathers the numbers of samples and gives a side file for each `BLOCK` of them."""
+    """Collects the numbers of samples, and writes a side file for each `BLOCK` of samples."""
 
     def __init__(self) -> None:
         self._first = 0
         self._rows: list[Mapping[str, NDArray[Any]]] = []  # Any: of any dtype
 
     def add(self, position: int, encoded: Encoded) -> Iterator[Sidecar]:
-        """Add the next sample's."""
+        """Add the numbers of the next sample."""
         if not self._rows:
             self._first = position
         self._rows.append(encoded.row)
@@ -41,7 +41,7 @@ class Rows:
             yield from self.rest()
 
     def rest(self) -> Iterator[Sidecar]:
-        """Give the side file of the rows that no side file has yet."""
+        """Return the side file of the remaining rows."""
         if self._rows and self._rows[0]:
             yield packed(self._first, {name: np.stack([row[name] for row in self._rows]) for name in self._rows[0]})
         self._rows = []
@@ -49,7 +49,7 @@ class Rows:
 
 # Any: numbers of any dtype.
 def packed(first: int, columns: Mapping[str, NDArray[Any]]) -> Sidecar:
-    """Return the side file of some columns, the first row of which is that of the sample at `first`."""
+    """Return the side file of some columns; their first row belongs to the sample at `first`."""
     buffer = io.BytesIO()
     named = {f".{name}": column for name, column in columns.items()}
     np.savez(buffer, **named)  # type: ignore[arg-type]  # its own allow_pickle; "." before names such as that
@@ -57,13 +57,13 @@ def packed(first: int, columns: Mapping[str, NDArray[Any]]) -> Sidecar:
 
 
 class SchemaRecipe(Recipe):
-    """Records of a schema, at the positions in which they come.
+    """The recipe for records of one schema, in the order in which they come.
 
     Args:
         schema: Their fields.
         count: How many there are.
         classes: Class names, if there are.
-        metadata: What the record set shall keep besides; JSON.
+        metadata: JSON to store in the manifest.
         output: The record set's directory.
         width: How many digits the number in a name has.
     """
@@ -95,7 +95,7 @@ class SchemaRecipe(Recipe):
 
     @property
     def set_name(self) -> str:
-        """See `Recipe`: what the person calls it."""
+        """See `Recipe`: the user's name for it."""
         return self.output.name
 
     @override
@@ -103,7 +103,7 @@ class SchemaRecipe(Recipe):
         return self.output
 
     def find(self, root: Path) -> Source | None:
-        """See `Recipe`: there is nothing to be found."""
+        """See `Recipe`: there is nothing to find."""
         return None
 
     @override

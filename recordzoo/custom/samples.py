@@ -1,4 +1,4 @@
-"""The samples of a dataset as raw data: looked at, cut into ranges, read and encoded in worker processes."""
+"""The samples of a dataset as raw data: inspected, cut into ranges, read and encoded in worker processes."""
 
 import functools
 import hashlib
@@ -25,7 +25,7 @@ _TWICE = 8
 
 
 class MapStyle(Protocol):
-    """What `convert` needs of a dataset: `torch.utils.data.Dataset` with a length."""
+    """The methods of a dataset that `convert` calls: those of `torch.utils.data.Dataset`, and a length."""
 
     def __len__(self) -> int: ...
 
@@ -37,7 +37,7 @@ class Probe:
     """Samples spread over a dataset.
 
     Attributes:
-        samples: By position.
+        samples: The samples, by position.
     """
 
     samples: Mapping[int, Any]  # Any: samples
@@ -52,7 +52,7 @@ class Probe:
         """Changes when one of them does, or the number of all.
 
         Raises:
-            SampleError: One is nothing that can be stored.
+            SampleError: A sample cannot be stored.
         """
         digest = hashlib.sha256(str(self.count).encode())
         for position, sample in self.samples.items():
@@ -61,10 +61,10 @@ class Probe:
         return digest.hexdigest()
 
     def check_repeats(self, dataset: MapStyle) -> None:
-        """Ask for some samples again.
+        """Read some samples again and compare them.
 
         Raises:
-            ArgumentError: They are not what they were.
+            ArgumentError: They have changed.
         """
         for position in list(self.samples)[:: max(1, len(self.samples) // _TWICE)]:
             before, now = hashlib.sha256(), hashlib.sha256()
@@ -79,7 +79,7 @@ class Probe:
 
 # Any: a sample.
 def read(dataset: MapStyle, position: int) -> Any:
-    """Ask a dataset for a sample; what it raises gets the position as a note.
+    """Read a sample of a dataset; an error of the dataset gets the position as a note.
 
     Raises:
         SampleError: It raised an `OSError`, which would be taken for one of the disk that the records go to.
@@ -117,7 +117,7 @@ class SampleRecipe(SchemaRecipe):
         output: Path,
     ) -> None:
         metadata = {"samples": probe.digest, "kinds": dict(kinds), "origin": type(dataset).__qualname__}
-        self._num_labels = None if classes is None else len(classes)  # the dataset's own may be no names of labels
+        self._num_labels = None if classes is None else len(classes)  # the dataset's own may be something else
         names = _classes(dataset) if classes is None else classes
         super().__init__(schema, len(dataset), names, metadata, output, max(6, len(str(len(dataset) - 1))))
         self.origin = "samples"
@@ -137,7 +137,7 @@ class SampleRecipe(SchemaRecipe):
 
     @property
     def token(self) -> str:
-        """What a worker process knows the dataset by."""
+        """The key of the dataset in a worker process."""
         return str(self.metadata["samples"])
 
     def worker_setup(self) -> Callable[[], None] | None:
@@ -149,7 +149,7 @@ class SampleRecipe(SchemaRecipe):
         return f"recordzoo.convert(dataset, {str(self.output)!r})"
 
     def find(self, root: Path) -> Source | None:
-        """See `Recipe`: look at the dataset, anew each time but the first."""
+        """See `Recipe`: inspect the dataset, again on each call but the first."""
         assert self._dataset is not None
         probe, self._probe = self._probe or Probe(self._dataset), None
         return self.source(probe)
@@ -221,7 +221,7 @@ class SampleSource:
         return self.digest
 
     def files(self) -> None:
-        """See `Source`: where the dataset's samples come from is not known."""
+        """See `Source`: unknown for a dataset."""
 
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
         """See `Source`."""
@@ -261,7 +261,7 @@ class _Range:
 
     @property
     def stamp(self) -> str:
-        """See `Unit`: nothing is known of it."""
+        """See `Unit`: unknown for a dataset."""
         return ""
 
     def members(self) -> Iterator[Member]:

@@ -48,7 +48,7 @@ class Schema:
         return json.dumps({**self.to_json(), "plans": [asdict(plan) for plan in self.fields.values()]})
 
     def widened(self, err: UnevenError) -> "Schema":
-        """Return the schema with one item stored in the way that an error names."""
+        """Return the schema with one item stored as an `UnevenError` says."""
         name, plans = err.details["field"], {plan.name: plan for plan in err.details["plans"]}
         before = self.parts.get(name)
         now = err.details.get("parts", before)
@@ -59,7 +59,7 @@ class Schema:
 
     # Any: samples and values are whatever a dataset gives.
     def encode(self, sample: Any) -> Encoded:
-        """Make blobs and rows of a sample.
+        """Turn a sample into blobs and rows.
 
         Raises:
             UnevenError: A field is not like that of the samples that were looked at.
@@ -100,7 +100,7 @@ class Schema:
         encoded.add(self.fields[name], value, key)
 
     def _check_keys(self, key: str, parts: dict[str, str], value: Any) -> None:
-        """Refuse what is no dict; of one with more keys say which fields these become."""
+        """Raise unless the value is a dict with the expected keys; the message names the fields of the other keys."""
         if value is None:
             return
         if not isinstance(value, Mapping) or not all(isinstance(each, str) for each in value):
@@ -112,7 +112,7 @@ class Schema:
             raise UnevenError(text, field=key, parts={**parts, **found}, plans=plans, worthless=True)
 
     def items(self, sample: Any) -> Iterable[tuple[str, Any]]:
-        """Give the items of a sample under the names of their fields.
+        """Yield the items of a sample with the names of their fields.
 
         Raises:
             SampleError: It has other items.
@@ -132,7 +132,7 @@ class Schema:
 
 # Any: whatever a dataset gives.
 def _keys_differ(sample: Any, keys: Sequence[str]) -> str:
-    """Say which keys of a dict are missing and which are too many."""
+    """Describe the missing and the unexpected keys of a dict."""
     if not isinstance(sample, Mapping):
         return ""
     missing = [f"no {key!r}" for key in keys if key not in sample]
@@ -141,7 +141,7 @@ def _keys_differ(sample: Any, keys: Sequence[str]) -> str:
 
 # Any: whatever a dataset gives.
 def _not_parts(key: str, value: Any, expected: str) -> SampleError:
-    """Return the error of an item that is no such tuple or dict; without arrays in it, all of them can be JSON."""
+    """Return the error for an item that is not the expected tuple or dict; without arrays, all can become JSON."""
     text = f"{key!r} holds a {describe(value)}, not {expected}"
     inner = value if isinstance(value, tuple | list) else (value,)
     if (

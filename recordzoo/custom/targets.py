@@ -1,4 +1,4 @@
-"""What `prepare` was asked for: a dataset, a part of one, a tree, a list, a record set, another tool's files."""
+"""The arguments of `prepare` → `Target`s: a dataset or a part of one, a tree, a list, a record set, foreign files."""
 
 import importlib
 import os
@@ -47,7 +47,7 @@ _ENTRIES_TRIED = 100
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How own data is read.
+    """How user data is read.
 
     Attributes:
         from_: "classes" (every folder is a class), "flat" (all images, without classes), "coco", "yolo" or "masks"
@@ -148,7 +148,7 @@ def find_dataset(name: str) -> tuple[Entry, str | None]:
 
 
 def is_path(text: str) -> bool:
-    """Whether an argument means a directory or a file.
+    """Whether an argument is the path of a directory or a file.
 
     It has a separator, braces, or the ending of a list or a record set; or something here, or a record set made from
     it, has that name and no dataset does.
@@ -181,7 +181,7 @@ def resolve(
             or another tool's files, or an address of such; or a table in memory. A `Path` never names a dataset.
         root: Where the raw data of a dataset is or goes to; of a table in memory, what its paths are relative to.
         split: Only the part that holds this split.
-        reading: How own data is read.
+        reading: How user data is read.
         output: The record set's directory. Default: as each kind has it.
 
     Raises:
@@ -208,7 +208,7 @@ def resolve(
 
 
 def check_reading(targets: Sequence[Target], reading: Reading) -> None:
-    """Refuse what would be ignored: it is for other kinds of data than all of these.
+    """Raise for arguments that would be ignored, because none of these targets has that kind of data.
 
     Raises:
         ArgumentError: Something would.
@@ -296,7 +296,7 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
 
 
 def _kind(path: Path, text: str, reading: Reading) -> Kind:
-    """Say what a path is; in this order: a record set, what `reading` says, a list, annotations, other tools' files."""
+    """Classify a path, in this order: a record set, what `reading` says, a list, annotations, foreign files."""
     if path.is_dir() and _is_set(path):
         return "set"
     if reading.from_ is not None:

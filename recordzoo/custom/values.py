@@ -1,4 +1,4 @@
-"""What a value of a sample is, and the bytes that it is stored as. Tensors are known by their methods, not by torch."""
+"""Values of a sample → the bytes that are stored. Tensors are recognised by their methods, without importing torch."""
 
 import hashlib
 import io
@@ -61,7 +61,7 @@ def as_array(value: Any) -> NDArray[Any] | None:
 
 
 def as_pixels(value: Any) -> NDArray[np.uint8] | None:
-    """Return uint8 pixels [H, W] or [H, W, C] of an image, an array or a tensor ([C, H, W]); None if it is none."""
+    """Return uint8 pixels [H, W] or [H, W, C] of an image, an array or a tensor ([C, H, W]); None for anything else."""
     if isinstance(value, Image.Image):
         return np.asarray(value) if value.mode in _RAW_MODES else None
     array = as_array(value)
@@ -139,7 +139,7 @@ def json_bytes(value: Any) -> bytes:
     """Encode a value as JSON; arrays and tensors become lists, tuples too.
 
     Raises:
-        SampleError: There is something in it that JSON has not.
+        SampleError: It holds something that JSON cannot express.
     """
     try:
         text = json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
@@ -163,7 +163,7 @@ def update(digest: "hashlib._Hash", value: Any) -> None:
     """Add a value to a digest: its type, its numbers, its pixels.
 
     Raises:
-        SampleError: It is nothing that can be stored.
+        SampleError: It cannot be stored.
     """
     if isinstance(value, bytes | bytearray | memoryview):
         digest.update(b"b" + len(value).to_bytes(8, "little") + bytes(value))
@@ -182,7 +182,7 @@ def update(digest: "hashlib._Hash", value: Any) -> None:
 
 
 def describe(value: Any) -> str:
-    """Say what a value is, for a message: its type, and the dtype and shape of numbers."""
+    """Describe a value for a message: its type, and the dtype and shape of numbers."""
     name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return f"{name} ({value.dtype} {list(value.shape)})"
@@ -194,7 +194,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _place(value: Any) -> str:
-    """Say where in a value that is what JSON has not: ``, at ['a'][1]``; "" if it is the value itself."""
+    """Say where a value holds something that JSON cannot express: ``, at ['a'][1]``; "" for the value itself."""
     keys = ""
     while True:
         items = (
@@ -238,7 +238,7 @@ def _plain(value: Any) -> Any:
 
 
 class at_position:
-    """Put the position of a sample before what is wrong with it. Context manager.
+    """Context manager: put the position of a sample in front of an error's message.
 
     Args:
         position: The position; -1 if that is not known here.

@@ -1,4 +1,4 @@
-"""`RecordWriter`: records that a program makes, one after another → a record set."""
+"""`RecordWriter`: write a record set record by record."""
 
 import contextlib
 import os
@@ -81,7 +81,7 @@ class RecordWriter:
         self._publishing = self._publish()
 
     def __len__(self) -> int:
-        """How many records were written in the last block."""
+        """The number of records written in the last block."""
         return 0 if self._block is None else len(self._block.names)
 
     def __enter__(self) -> "RecordWriter":
@@ -95,7 +95,7 @@ class RecordWriter:
         progress = default_progress()
         may_replace = is_record_set if self._refresh else never
         with publishing(self._output, self._refuse, progress, may_replace=may_replace, is_waiting=False) as build:
-            assert build is not None  # `_refuse` never says that the set is there
+            assert build is not None  # `_refuse` raises if the set exists
             # A token: no other process can go on with an unfinished stream of records.
             build.claim({"writer": "RecordWriter", "token": secrets.token_hex(8)}, 0)
             with Stream(build, self._shard_bytes, progress) as stream:
@@ -110,7 +110,7 @@ class RecordWriter:
             stream.assemble(block.recipe, block.rows.rest())
 
     def _refuse(self) -> bool:
-        """Refuse what may not be replaced."""
+        """Raise if something is there that may not be replaced."""
         if is_record_set(self.path) and not self._refresh:
             raise PrepareError(f"{self.path} is there already. Pass refresh=True to replace it.", path=str(self.path))
         check_place(self.path, ANOTHER_PATH)
@@ -212,7 +212,7 @@ class RecordWriter:
         if kind is None:
             self._publishing.__exit__(None, None, None)
             return
-        with contextlib.suppress(_AbandonedError):  # the user's own error goes on as it is
+        with contextlib.suppress(_AbandonedError):  # the user's own error is raised as it is
             self._publishing.__exit__(_AbandonedError, _AbandonedError(), None)
 
 
@@ -233,14 +233,14 @@ class _Block:
         self.failure: BaseException | None = None
 
     def check(self) -> None:
-        """Refuse to go on after a record was stored in part."""
+        """Raise on any later write after a record was stored in part."""
         if self.failure is not None:
             raise PrepareError(
                 f"Record {len(self.names)} could not be stored ({self.failure}); nothing is published."
             ) from self.failure
 
     def store_again(self, recipe: "_WriterRecipe") -> None:
-        """Store the rows of fields that need another plan from now on: as values, because a row has one shape."""
+        """Move fields that need another plan from rows to values, because all rows have one shape."""
         assert self.recipe is not None
         before, count = self.recipe.schema.fields, len(self.names)
         sides = self.stream.take_sidecars() | {side.name: side.data for side in self.rows.rest()}
@@ -261,7 +261,7 @@ class _Block:
 
 # Any: values of all kinds.
 def _can_store_again(before: Schema, after: Schema, values: Mapping[str, Any]) -> bool:
-    """Whether records that are written can be stored as another schema says: they have no value, or rows of arrays."""
+    """Whether the records written so far fit another schema: they have no value, or rows of arrays."""
     for name, plan in after.fields.items():
         old = before.fields.get(name)
         if old is None or old == plan or old.kind == "none":
@@ -283,7 +283,7 @@ class _WriterRecipe(SchemaRecipe):
     """Records with names and splits that come with them."""
 
     def finish(self, names: Sequence[str], splits: Mapping[str, Sequence[int]]) -> None:
-        """Say what is known when all are written."""
+        """Set what is known only after the last record."""
         self.count = len(names)
         self._all_names = names
         self.splits = {split: np.array(positions, np.int64) for split, positions in splits.items()}

@@ -31,7 +31,7 @@ from recordzoo.records.reader import RecordReader
 
 
 class AnnotatedDataset(ZooDataset):
-    """`ZooDataset` whose attributes are made of an annotation file, as torchvision makes them; "ids" is one of them.
+    """`ZooDataset` whose attributes are read from an annotation file, as in torchvision; "ids" is one of them.
 
     A pickle has these attributes only if they were changed: where it is opened, the annotation file is read again.
     Changes within an attribute are noticed in lists and in dicts of lists; of any other, assign the changed object.
@@ -89,7 +89,7 @@ class AnnotatedDataset(ZooDataset):
             raise OtherSourceError(f"{type(self).__name__}: {reader.path} holds no images.", path=str(reader.path))
 
     def _read_annotations(self) -> None:
-        """Set the attributes of the annotation file that are not there, and show the images of its samples."""
+        """Set the missing attributes from the annotation file, and show the images of its samples."""
         reader = self._loader.reader
         with self._file.opened(reader) as path:
             parsed = self._parse(path)
@@ -142,7 +142,7 @@ class AnnotationFile:
 
     @classmethod
     def find(cls, reader: RecordReader, given: Root | None, usual: Sequence[str]) -> "AnnotationFile":
-        """Find the file that is given, on the disk or by its name in the record set, or the first usual one there.
+        """Find the given file, on disk or by its name in the record set; by default the first usual one that exists.
 
         One that is nowhere is taken to be on the disk: to open it raises what torchvision raises.
         """
@@ -188,7 +188,7 @@ def _stored(reader: RecordReader) -> dict[str, int]:
 
 
 def _kept(value: Any) -> object:
-    """Return what tells later whether an attribute was changed: the items of a list, of the lists of a dict."""
+    """Return a snapshot by which a change is noticed later: the items of a list, or of a dict's lists."""
     if isinstance(value, list):
         return tuple(value)
     if isinstance(value, dict):

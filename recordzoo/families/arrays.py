@@ -13,11 +13,11 @@ from recordzoo.families.derived import derived
 from recordzoo.families.selection import list_targets
 from recordzoo.preparing import PrepareOptions
 
-# Any, in all of this module: indices, labels and samples are what the user assigned, or the transforms made.
+# Any, in this module: indices, labels and samples are what the user assigned or the transforms returned.
 
 
 class ArrayDataset(ZooDataset):
-    """`ZooDataset` with ``data`` and labels. The array is read when somebody asks for it, and counts from then on.
+    """`ZooDataset` with ``data`` and labels. The array is read on first access; from then on samples come from it.
 
     A record is the pixels of an image, uint8 [H, W] or [H, W, C]. A dataset whose array has another layout, or whose
     labels are no list of ints, has its own derived attribute. Once ``data`` is there, the
@@ -47,7 +47,7 @@ class ArrayDataset(ZooDataset):
         self._show_split(self._chosen_split(), download=download, options=options)
 
     def _chosen_split(self) -> str:
-        """Return the split that `train` means."""
+        """Return the name of the split that `train` selects."""
         return "train" if self.train else "test"
 
     @derived
@@ -67,7 +67,7 @@ class ArrayDataset(ZooDataset):
         return self._class_names()
 
     def _label(self, label: Any) -> Any:
-        """Make the target of an item of the labels."""
+        """Turn an item of the labels into a target."""
         return int(label) if self._INT_LABELS else label
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
@@ -87,22 +87,22 @@ class ArrayDataset(ZooDataset):
         return image, target
 
     def _picture(self, pixels: NDArray[np.uint8]) -> Any:
-        """Make what a sample has of an item of ``data``."""
+        """Turn an item of ``data`` into a sample's image."""
         return Image.fromarray(pixels)
 
     def _stored_label(self, number: int) -> Any:
-        """Return the label of a sample as the record set has it."""
+        """Return the stored label of a sample."""
         return int(self._stored_labels()[self._selection.position(number)])
 
     def _stored_labels(self) -> NDArray[Any]:
         return self._selection.reader.array(self._selection.column)
 
     def _unusual_item(self, index: Any) -> Any:
-        """Return what torchvision makes of a slice, a mask, ...; mostly an error in its words."""
+        """Return what torchvision returns for a slice, a mask, ...; usually it raises."""
         return super().__getitem__(index)  # torchvision's class comes after this one
 
     def _number(self, index: SupportsIndex) -> int | None:
-        """Return which sample, from 0, an index means; None for an index that is no integer."""
+        """Return the number (from 0) of the sample at an index; None if the index is not an integer."""
         if isinstance(index, bool) or getattr(index, "ndim", 0) > 0:
             return None
         try:

@@ -16,7 +16,7 @@ from recordzoo.records.reader import RecordReader
 
 
 def open_at_url(kind: str, recipe: Recipe, root: Url, options: Options, *, download: bool = False) -> RecordReader:
-    """Open the record set of a recipe at a URL: where it would lie below such a root, or the root itself.
+    """Open the record set of a recipe at a URL: the URL itself, or the set's usual place below it.
 
     Args:
         root: The URL.

@@ -49,12 +49,12 @@ from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
 
 Root = str | os.PathLike[str]
-# Any: transforms take and return what their user wants.
+# Any: transforms take and return anything.
 Transform = Callable[..., Any] | None
 
 
 class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms make of images and targets
-    """What all dataset classes share; put it before the torchvision class.
+    """Base of all dataset classes; in a class's bases it stands before the torchvision class.
 
     ``dataset[i]`` raises IndexError if there is no such sample, `ImageError` if its image or target cannot be decoded,
     and `CorruptRecordError` if the stored bytes are damaged.
@@ -68,7 +68,7 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
     entry: ClassVar[str] = ""
     raw_files: ClassVar[tuple[RemoteFile, ...] | None] = None
     _part: str = ""
-    _PATH: ClassVar[Callable[[str], Any]] = Path  # what torchvision's class has paths as: `Path` or `str`
+    _PATH: ClassVar[Callable[[str], Any]] = Path  # the type of torchvision's path attributes: `Path` or `str`
     _PATHS: ClassVar[Mapping[str, str]] = {}  # torchvision's attributes that are paths, relative to the root
     _HAS_TEXT_ROOT: ClassVar[bool] = False  # whether torchvision's class makes a str of a root that is a `Path`
     transforms_pairs: bool = False
@@ -83,7 +83,7 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
     target_transform: Transform
     transforms: Transform
 
-    if TYPE_CHECKING:  # torchvision's class, which comes after this one, has it
+    if TYPE_CHECKING:  # in torchvision's class, which comes after this one
 
         def __len__(self) -> int: ...
 
@@ -176,11 +176,11 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
         return self._as_variant(reader, options)
 
     def _in_pixels(self) -> Sequence[str]:
-        """Name the targets that are asked for and are in pixels of the original images: "the target"."""
+        """Name the requested targets that are in pixels of the original images: "the target"."""
         return ()
 
     def _refuse_in_pixels(self, variant: str | None) -> None:
-        """Refuse targets that do not fit the smaller images of a variant."""
+        """Raise for targets that do not fit the smaller images of a variant."""
         found = self._in_pixels()
         if found and variant not in (None, ORIGINAL) and Variant.parse(variant).side is not None:
             raise ArgumentError(
@@ -189,7 +189,7 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
             )
 
     def _check_source(self, reader: RecordReader, recipe: Recipe) -> None:
-        """Refuse a record set that does not hold what this class shows."""
+        """Raise if a record set does not hold what this class shows."""
         found = (reader.manifest.dataset, reader.manifest.part)
         if found != (recipe.dataset, recipe.part):
             raise OtherSourceError(
@@ -216,7 +216,7 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
 
     @derived
     def class_to_idx(self) -> dict[str, int]:
-        """The label of each class name, of a dataset that has `classes`."""
+        """The label of each class name, for datasets with `classes`."""
         return {name: label for label, name in enumerate(self.classes)}
 
     def _class_names(self) -> list[str]:
@@ -224,7 +224,7 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
         return list(self._selection.classes)
 
     def _names_of(self, field: str) -> list[str]:
-        """Return the names of the classes or attributes that a field has the numbers of."""
+        """Return the names of the classes or attributes that a field's numbers stand for."""
         return list(self._selection.reader.manifest.fields[field].names or ())
 
     def _member_md5s(self) -> Mapping[str, str]:
@@ -232,22 +232,22 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
         return {}
 
     def _required_files(self) -> Collection[str]:
-        """Return the names of raw files that are optional for the record set, and not for this class."""
+        """Return the names of raw files that this class needs, although the record set does not."""
         return ()
 
     def fusion_problem(self) -> str:
-        """Say why a loader cannot take images and labels from the record set itself; "" if it can."""
+        """Say why a loader cannot read images and labels directly from the record set; "" if it can."""
         return f"{type(self).__name__} makes its samples itself"
 
     def _label_problem(self, owner: type, *attributes: str) -> str:
-        """Say why samples are no longer what a class's own ``__getitem__`` makes of the records; "" if they are."""
+        """Say why samples may differ from what the class's own ``__getitem__`` makes of the records; "" if they cannot."""
         kind, made_for = cast(Any, type(self)), cast(Any, owner)  # Any: torchvision's class has the __getitem__
         if kind.__getitem__ is not made_for.__getitem__ or kind.__getitems__ is not ZooDataset.__getitems__:
             return ZooDataset.fusion_problem(self)
         return "" if self._is_as_opened(*attributes) else f"the samples of {kind.__name__} were changed"
 
     def _as_variant(self, reader: RecordReader, options: Options) -> RecordReader:
-        """Return the variant of a record set that is asked for, if any is; make it if it is not there."""
+        """Return the requested variant of a record set, if any; make it if it does not exist."""
         if options.variant in (None, reader.manifest.variant):
             return reader
         if isinstance(reader.path, Url):
@@ -273,10 +273,10 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
         return None if number is None else self._selection.position(number)
 
     def download(self) -> None:
-        """Do nothing: what is open is there."""
+        """Do nothing: an open record set needs no download."""
 
     def _file_of(self, field: str, position: int | None, path: Callable[[], str]) -> tuple[bytes, object]:
-        """Return the content of a sample's file, of its record or from the disk, and what messages call it."""
+        """Return the bytes of a sample's file, from its record or from disk, and its name for messages."""
         reader = self._selection.reader
         if position is not None and reader.has(field, position):
             return reader.read(field, position), RecordName(reader, position, f"{field} of ")
@@ -291,7 +291,7 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
             return file.read(), str(file_path)
 
     def read(self, index: int, field: str = "image") -> bytes:
-        """Return what is stored for a sample: the original file's bytes, untouched, or what the variant has instead.
+        """Return the stored bytes of a sample: those of the original file, or of the variant's image.
 
         Args:
             index: As in ``dataset[index]``.
@@ -310,7 +310,7 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
 
     # Any: samples are what the dataset returns.
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
-        """Return many samples, all of their values announced to the kernel first; torch's DataLoader calls this."""
+        """Return several samples, after telling the kernel which values will be read; torch's DataLoader calls this."""
         self._hint(indices)
         samples = []
         for i in indices:
@@ -331,7 +331,7 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
             self._hint_positions(positions)
 
     def _positions_of(self, number: int) -> Sequence[int]:
-        """Return the positions that a sample, from 0, is made of."""
+        """Return the positions of the records that a sample (numbered from 0) reads."""
         return (self._selection.position(number),)
 
     def _hint_positions(self, positions: Sequence[int]) -> None:
@@ -349,7 +349,7 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
             return f"<pre>{html.escape(object.__repr__(self))}</pre>"
 
     def _summary(self) -> Shown:
-        """Return what a notebook shows."""
+        """Return the HTML that a notebook shows."""
         shown = self._selection
         is_changed = hasattr(type(self), self._ITEMS) and not self._is_as_opened(self._ITEMS)
         note = "samples were changed; images and classes are as opened" if is_changed else ""

@@ -1,4 +1,4 @@
-"""What class-per-folder datasets share: `samples`, `imgs`, `targets`, `loader`, `classes` over a record set.
+"""Class-per-folder datasets: `samples`, `imgs`, `targets`, `loader`, `classes` over a record set.
 
 The record set needs a blob field "image", an array "target", classes, and names ``class/[folders/]file`` in
 ImageFolder's order.
@@ -131,7 +131,7 @@ class SamplesDataset(ClassFolderDataset):
 
 
 def check_not_empty(selection: Selection, classes: Sequence[str], extensions: Sequence[str] | None) -> None:
-    """Refuse classes without samples.
+    """Raise if a class has no samples.
 
     Raises:
         FolderError: In the words of `torchvision.datasets.folder.make_dataset`.

@@ -33,7 +33,7 @@ class ValueSelection(Selection):
         return sample_form(self.reader)
 
     def target(self, index: int) -> Any:
-        """Return the target of a (non-negative) index, as the dataset gave it, or as JSON has it."""
+        """Return the target of a (non-negative) index, as the dataset returned it or as JSON stores it."""
         position, form = self.position(index), self._form
         if not form.parts:
             return stored_value(self.reader, form, "target", position)
@@ -57,7 +57,7 @@ class ValueSelection(Selection):
 
 
 class FieldSelection(Selection):
-    """A selection whose targets are fields by their kinds: one, or a tuple of several.
+    """A selection whose targets are one field, or a tuple of several, typed by the field's kind.
 
     A class or whole number is an int, a float is numpy.float32, several labels are float32 [C] of 0 and 1.
 
@@ -122,7 +122,7 @@ class SampleForm:
     """How the samples of a user's dataset looked before they were stored.
 
     Attributes:
-        parts: The fields that a target is the tuple of; or the dict of, by its keys.
+        parts: The fields that form a target: as a tuple, or as a dict by its keys.
         tensors: Fields that the dataset gave as tensors.
         pictures: Fields that hold images or pixels, and how many dimensions the dataset's arrays or tensors had; 0 if
             it gave images.
@@ -138,7 +138,7 @@ class SampleForm:
         return tuple(self.parts.values() if isinstance(self.parts, Mapping) else self.parts)
 
     def joined(self, values: Sequence[Any]) -> Any:
-        """Make a target of the values of its parts."""
+        """Join the values of its parts to a target."""
         return dict(zip(self.parts, values, strict=True)) if isinstance(self.parts, Mapping) else tuple(values)
 
 
@@ -162,12 +162,12 @@ def sample_form(reader: RecordReader) -> SampleForm:
 
 
 def stored_value(reader: RecordReader, form: SampleForm, field: str, position: int) -> Any:
-    """Return a field's value, None if there is none; what was a tensor or an image, is one again."""
+    """Return a field's value, None if there is none. A stored tensor or image becomes one again."""
     if field in form.pictures and reader.has(field, position):
         return _picture(reader, field, position, form.pictures[field], is_tensor=field in form.tensors)
     value = reader.value(field, position)
     if isinstance(value, np.ndarray):
-        value = value.copy()  # what is stored cannot be written to
+        value = value.copy()  # the stored array is read-only
         return torch.from_numpy(value) if field in form.tensors else value
     if isinstance(form.parts, Mapping) and field in form.tensors and isinstance(value, int | float):
         dtype = (reader.manifest.blobs.get(field) or reader.manifest.arrays[field]).dtype
@@ -205,7 +205,7 @@ def _item(values: NDArray[Any] | list[Any], number: int) -> Any:
 def stored_selection(
     reader: RecordReader, split: str = "", target_type: str | Sequence[str] | None = None
 ) -> Selection:
-    """Show a split of a record set, or all of it, with the targets that are asked for. Default: its own.
+    """Select a split of a record set, or all of it, with the given targets. Default: the set's own.
 
     Raises:
         ArgumentError: It has no such field.
@@ -246,7 +246,7 @@ def _checked_fields(reader: RecordReader, target_type: str | Sequence[str]) -> A
 
 
 def raw_image(reader: RecordReader, position: int) -> Any:
-    """Make of raw pixels what torchvision's loader makes of an image's file; of other numbers an array or tensor."""
+    """Turn raw pixels into the image that torchvision's loader would return; other numbers into an array or tensor."""
     value = reader.decoded("image", position)
     if is_pixels(value.dtype.str, value.shape):
         return from_pixels(value).convert("RGB")

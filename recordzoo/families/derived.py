@@ -72,7 +72,7 @@ class derived(Generic[T]):
 
     def __get__(self, dataset: Any, owner: type) -> T:
         if dataset is None:
-            return cast(T, self)  # as property does; nobody means the value then
+            return cast(T, self)  # access on the class, as with property
         if "_selection" not in dataset.__dict__:
             # torchvision's v2 wrapper is made a subclass of our class but holds nothing: an AttributeError sends it to
             # the dataset that it wraps.
@@ -102,7 +102,7 @@ class HasDerived:
         return name in self._made or name in self.__dict__
 
     def _as_opened(self, name: str, index: object) -> int | None:
-        """Return which sample, from 0, an index means, if a derived list still has there what the record set has.
+        """Return the number of the sample at an index, if the derived list still has the original item there.
 
         Args:
             name: The attribute. While nobody has asked for the list, it is not made.
@@ -131,7 +131,7 @@ class HasDerived:
         return len(self._selection)
 
     def _is_as_opened(self, *names: str) -> bool:
-        """Whether derived attributes are what the record set has: nobody assigned or changed any of them."""
+        """Whether all derived attributes still agree with the record set: none was assigned or changed."""
         for name in names:
             attribute = getattr(type(self), name)
             if name in self.__dict__ or not isinstance(attribute, derived):
@@ -142,7 +142,7 @@ class HasDerived:
         return True
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return everything but the derived values that would be made to the same again."""
+        """Return the state without derived values that can be made again unchanged."""
         changed = {name: made for name, made in self.__dict__.get("_made", {}).items() if not made.is_unchanged()}
         return {**self.__dict__, "_made": changed}
 

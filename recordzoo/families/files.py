@@ -13,7 +13,7 @@ from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import LoaderDataset
 from recordzoo.families.selection import join_name, list_targets
 
-# Any, in all of this module: paths are `Path` or str, as torchvision has them; samples are what the loader makes.
+# Any, in this module: paths are `Path` or str, as in torchvision; samples are what the loader returns.
 
 
 class FilesDataset(LoaderDataset):
@@ -82,7 +82,7 @@ class CategoryFilesDataset(LoaderDataset):
         return [name.rpartition("/")[2] for name in self._selection.names()]
 
     def _listed(self, index: int) -> tuple[str, int]:
-        """Return the path and the category that the two lists have at an index."""
+        """Return the path and the category at an index of the two lists."""
         raise NotImplementedError
 
     def _load(self, index: int) -> tuple[Any, int]:

@@ -1,4 +1,4 @@
-"""Samples of any record set with boxes or masks, as `wrap_dataset_for_transforms_v2` makes those of torchvision's."""
+"""Samples with boxes or masks, in the form of torchvision's `wrap_dataset_for_transforms_v2`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from recordzoo.errors import ArgumentError
 from recordzoo.images.objects import Objects, find_objects
 from recordzoo.records.reader import RecordReader
 
-# Any, in all of this module: values are images, tensors, numbers, or what else a field has.
+# Any, in this module: values are images, tensors, numbers, or anything else that a field stores.
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class JointTargets:
     """Makes the targets of a record set's images.
 
     Attributes:
-        objects: The fields that they are made from.
+        objects: The fields with boxes, labels and masks.
         keys: The keys of a target; empty if a target is the image's mask.
     """
 
@@ -31,7 +31,7 @@ class JointTargets:
 
     @property
     def field(self) -> str:
-        """The field that is the set's target for what needs no image: `classes`, `targets`."""
+        """The field that `classes` and `targets` come from, because they need no image."""
         found = self.objects
         return found.labels or found.boxes or found.masks or found.mask
 
@@ -61,7 +61,7 @@ class JointTargets:
 
 
 def joint_targets(reader: RecordReader, target_type: str | Sequence[str] | None) -> JointTargets | None:
-    """Find what the targets of a record set are; None if it has neither boxes nor masks.
+    """Find out which targets a record set has; None if it has neither boxes nor masks.
 
     Args:
         reader: The record set.

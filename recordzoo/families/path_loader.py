@@ -1,4 +1,4 @@
-"""`ds.loader`: the user's loader, which finds the images of a record set by their torchvision paths."""
+"""`dataset.loader`: calls the user's loader with the torchvision paths of images that are in a record set."""
 
 import functools
 import json
@@ -37,7 +37,7 @@ _SEVERAL = -1
 
 @dataclass(frozen=True)
 class PillowLoader:
-    """What torchvision's classes do whose loader is None: Pillow opens the image.
+    """Opens an image with Pillow, as torchvision's classes do if their loader is None.
 
     Attributes:
         mode: The mode that it is converted to; "" for that of its file, and then it is not decoded yet.
@@ -50,7 +50,7 @@ class PillowLoader:
         return self.finish(Image.open(path))
 
     def finish(self, image: Image.Image) -> Image.Image:
-        """Make of an opened image what this loader returns."""
+        """Turn an opened image into what this loader returns."""
         if not self.mode:
             return image
         with image:
@@ -158,7 +158,7 @@ class PathLoader:
         return self.loader is pil_loader
 
     def fusion_problem(self) -> str:
-        """Say why images are not those that torchvision's own loader makes; "" if they are."""
+        """Say why images may differ from those of torchvision's own loader; "" if they cannot."""
         return "" if self.is_stock else "the dataset has a loader of its own"
 
     def __eq__(self, other: object) -> bool:
@@ -180,7 +180,7 @@ def files_folder(reader: RecordReader, folder: str) -> str:
         return folder
     try:
         root = json.loads(reader.extra(LIST_FILE) or b"")["root"]
-    except (ValueError, LookupError, TypeError, RecursionError):  # it may be anything, and only helps
+    except (ValueError, LookupError, TypeError, RecursionError):  # untrusted, and only a hint
         is_below = reader.manifest.kind in (SetKind.FLAT, SetKind.ANNOTATED)
         made_from = MadeFrom.of(reader) if is_below else None
         root = made_from.base if made_from is not None else ""
@@ -194,7 +194,7 @@ def _file_name(name: str) -> str:
 
 @contextmanager
 def as_file(data: bytes, name: str) -> Iterator[str]:
-    """Give bytes a path for the time of a call, ending in `name`: in memory on Linux, a temporary file elsewhere."""
+    """Context manager: bytes as a file whose path ends in `name`; in memory on Linux, elsewhere a temporary file."""
     # Windows deletes no file that is open, as a lazy loader leaves it.
     with tempfile.TemporaryDirectory(prefix="recordzoo-", ignore_cleanup_errors=WINDOWS) as folder:
         path = os.path.join(folder, as_file_name(name))
@@ -203,10 +203,10 @@ def as_file(data: bytes, name: str) -> Iterator[str]:
 
 
 class LoaderDataset(ZooDataset):
-    """`ZooDataset` whose images are made by a loader, which gets their paths.
+    """`ZooDataset` whose images are made by a loader from their paths.
 
     Attributes:
-        _DEFAULT: What stands for a loader of None; None where torchvision takes no such.
+        _DEFAULT: The loader to use for None; None if torchvision's class does not accept None.
     """
 
     _DEFAULT: ClassVar[PillowLoader | None] = None

@@ -22,7 +22,7 @@ class Files(NamedTuple):
     Attributes:
         attribute: The derived attribute that lists their paths.
         folder: The directory that they are in, existing or not.
-        ending: What their names end with, instead of the ending of the record's name.
+        ending: The suffix of their names, instead of that of the record's name.
         within: The directory that the listed paths are relative to, where they are; `folder` is relative to it, too.
     """
 
@@ -59,7 +59,7 @@ class PathsDataset(ZooDataset):
     def _image(self, index: int) -> Image.Image:
         """Return the image, RGB or as its file has it."""
         if isinstance(cast(object, index), slice):
-            Image.open(self._listed("image", index))  # fails, in torchvision's way
+            Image.open(self._listed("image", index))  # raises torchvision's error
         reader = self._selection.reader
         if reader.manifest.blobs["image"].encoding == "raw" and (at := self._stored_at("image", index)) is not None:
             image = open_picture(reader, at)  # pixels of a variant
@@ -69,7 +69,7 @@ class PathsDataset(ZooDataset):
             return decode_rgb(data) if self._IS_RGB else decode(data)
 
     def _bytes(self, field: str, index: int) -> tuple[bytes, object]:
-        """Return the content of the file whose path a field's attribute has at an index, and its name for messages."""
+        """Return the bytes of the file at an index of a field's path list, and its name for messages."""
         return self._file_of(field, self._stored_at(field, index), lambda: self._listed(field, index))
 
     def _listed(self, field: str, index: int) -> Any:
@@ -78,16 +78,16 @@ class PathsDataset(ZooDataset):
         return os.path.join(within, path) if within else path
 
     def _stored_at(self, field: str, index: int) -> int | None:
-        """Return the position of the file whose path a field's attribute has at an index; None if it has no record."""
+        """Return the position of the file at an index of a field's path list; None if it has no record."""
         number = self._as_opened(self._files[field].attribute, index)
         return self._find(self._path_at(field, index), field) if number is None else self._selection.position(number)
 
     def _path_at(self, field: str, index: int) -> Any:
-        """Return the path of a field's file that the field's attribute has at an index."""
+        """Return the path at an index of a field's path list."""
         return getattr(self, self._files[field].attribute)[index]
 
     def _find(self, path: Any, field: str) -> int | None:
-        """Find the position whose file in a field had a path that was assigned."""
+        """Find the position of an assigned path in the paths of a field."""
         folder, ending = self._files[field].folder, self._files[field].ending
         text = os.fspath(path) if isinstance(path, str | Path) else ""
         start = os.path.join(folder, "")
@@ -113,7 +113,7 @@ class PathsDataset(ZooDataset):
 
 
 class PairsDataset(PathsDataset):
-    """`PathsDataset` of pairs: ``images`` and ``targets``, which ``transforms`` gets together."""
+    """`PathsDataset` of pairs: ``images`` and ``targets``; ``transforms`` gets both together."""
 
     transforms_pairs = True
 
@@ -121,7 +121,7 @@ class PairsDataset(PathsDataset):
     _TARGET: ClassVar[str]
 
     def _load_target(self, data: bytes) -> Any:
-        """Make a target of its file."""
+        """Read a target from its file."""
         raise NotImplementedError
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
@@ -140,7 +140,7 @@ class PairsDataset(PathsDataset):
 
 
 class TargetsDataset(PathsDataset):
-    """`PathsDataset` whose user says which targets a sample has: none, one or several.
+    """`PathsDataset` whose user chooses the targets of a sample: none, one or several.
 
     Attributes:
         _TARGETS: For each target type the derived attribute with its targets. A list of paths, as `_files` has it,

@@ -32,7 +32,7 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
         root: The record set, or its URL.
         transform: Applied to the image.
         target_transform: Applied to the target.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
+        loader: Returns the image at a path; torchvision's own loaders decode the stored bytes.
         is_valid_file: Which images are samples, by path. Default: all.
         allow_empty: Whether a class may be without samples.
         split: A split of the record set. Default: all images.

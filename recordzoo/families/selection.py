@@ -1,4 +1,4 @@
-"""Which records a dataset shows, and the lists that torchvision has of them: labels, (path, label) tuples, paths."""
+"""Which records a dataset shows, and torchvision's lists of them: labels, (path, label) tuples, paths."""
 
 import operator
 import os
@@ -17,7 +17,7 @@ from recordzoo.records.reader import RecordReader
 
 
 class Uneven(list[Any]):
-    """Targets that a batch has as a list: arrays of a field whose shapes differ, or None among them."""
+    """Targets that stay a list in a batch: arrays of different shapes, or some of them None."""
 
 
 class Selection:
@@ -97,7 +97,7 @@ class Selection:
         return found.astype(np.int64, copy=True)
 
     def batch_targets(self, indices: NDArray[np.int64]) -> Any:
-        """Return the targets of some (non-negative) indices as a batch takes them: arrays if they are numbers."""
+        """Return the targets of some (non-negative) indices for a batch: as an array if they are numbers."""
         return self.targets(indices) if type(self) is Selection else [self.target(index) for index in indices.tolist()]
 
     @property
@@ -164,8 +164,8 @@ def list_paths(selection: Selection, folder: str, ending: str, prefix: str = "",
     Args:
         folder: The directory in which the files are, existing or not.
         ending: Their ending with its dot.
-        prefix: What all names begin with, and the files' names do not.
-        name_ending: What all names end with; by default the ending of each behind its last dot.
+        prefix: A prefix of all records' names that the files' names lack.
+        name_ending: The suffix of all names; by default, each name's part from its last dot.
     """
     names = (name.removeprefix(prefix) for name in selection.names())
     stems = (name.removesuffix(name_ending) if name_ending else name.rpartition(".")[0] for name in names)
@@ -173,7 +173,7 @@ def list_paths(selection: Selection, folder: str, ending: str, prefix: str = "",
 
 
 def list_index(index: object, length: int) -> int | None:
-    """Return the item of a list that an index means, from 0 to length - 1; None for a slice, which means several.
+    """Normalise a list index to 0 ... length - 1; None for a slice.
 
     Raises:
         IndexError, TypeError: As a list does, in the same words.
@@ -196,7 +196,7 @@ def join_name(folder: str, name: str, *, anywhere: bool = False) -> str:
     Args:
         folder: The directory.
         name: The name.
-        anywhere: It may lead out of the directory, as those of lists may. Such a path is shown and never opened.
+        anywhere: Allow names that lead out of the directory, as in lists. Such a path is shown and never opened.
 
     Raises:
         CorruptRecordError: The record's name leads out of the directory.
@@ -207,7 +207,7 @@ def join_name(folder: str, name: str, *, anywhere: bool = False) -> str:
 
 
 def _join_names(folder: str, names: Sequence[str], *, anywhere: bool = False) -> list[str]:
-    """Do what `join_name` does for many names, faster where no name is absolute or has two dots."""
+    """As `join_name`, for many names; faster if no name is absolute or has two dots."""
     start = os.path.join(folder, "")
     if os.sep != "/":
         return [join_name(folder, name, anywhere=anywhere) for name in names]

@@ -1,4 +1,4 @@
-"""Families whose second argument is the split: `SplitDataset`, and `SplitFilesDataset`, whose images have a loader."""
+"""Families whose second argument is the split: `SplitDataset`; with a loader for the images, `SplitFilesDataset`."""
 
 from collections.abc import Sequence
 from typing import ClassVar, Generic, TypeVar, Unpack
@@ -15,7 +15,7 @@ SplitName = TypeVar("SplitName", bound=str)
 
 
 class SplitDataset(ZooDataset, Generic[SplitName]):
-    """`ZooDataset` of one split; put it before the family. Where the catalogue has a part of that name, it is opened.
+    """`ZooDataset` of one split; it stands before the family. If the catalogue has a part of that name, it is opened.
 
     Attributes:
         _SPLITS: The splits, in the order in which torchvision's error names them.
@@ -39,14 +39,14 @@ class SplitDataset(ZooDataset, Generic[SplitName]):
         self._show_split(split, download=download, options=options)
 
     def _choose_split(self, split: str) -> None:
-        """Set which split is shown, and which part of the catalogue has it."""
+        """Set the split to show, and the catalogue's part that holds it."""
         setattr(self, self._SPLIT, check_choice(split, "split", self._SPLITS))
         if any(part.name == split for part in catalogue.entry(self.entry).parts):
             self._part = split
 
 
 class SplitFilesDataset(SplitDataset[SplitName], LoaderDataset):
-    """`SplitDataset` whose user may give a loader."""
+    """`SplitDataset` with an argument `loader`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""`TargetTypesDataset`: class folders whose user says what the target is: the label, a box, parts, ..."""
+"""`TargetTypesDataset`: class folders with an argument for the kind of target: the label, a box, parts, ..."""
 
 from collections.abc import Sequence, Set
 from typing import Any, ClassVar, Generic, TypeVar, Unpack
@@ -60,7 +60,7 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
         self._show_split(split, download=download, options=options, loader=loader)
 
     def _choose_targets(self, target_type: str | Sequence[str]) -> None:
-        """Set what the target is."""
+        """Set the kinds of target."""
         types = [target_type] if isinstance(target_type, str) else list(target_type)
         if not types:
             valid = ", ".join(self._TARGET_TYPES)
