@@ -240,7 +240,7 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
         return f"{type(self).__name__} makes its samples itself"
 
     def _label_problem(self, owner: type, *attributes: str) -> str:
-        """Say why samples may differ from what the class's own ``__getitem__`` makes of the records; "" if they cannot."""
+        """Say why samples may differ from what the class's own ``__getitem__`` returns; "" if they cannot."""
         kind, made_for = cast(Any, type(self)), cast(Any, owner)  # Any: torchvision's class has the __getitem__
         if kind.__getitem__ is not made_for.__getitem__ or kind.__getitems__ is not ZooDataset.__getitems__:
             return ZooDataset.fusion_problem(self)
