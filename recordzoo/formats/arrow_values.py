@@ -1,4 +1,4 @@
-"""The columns of a table as values of samples: files as bytes, numbers, arrays, text; JSON for all that is nested."""
+"""The columns of a table as values of samples: files as bytes, numbers, arrays, text; nested values as JSON."""
 
 import base64
 import datetime
@@ -28,9 +28,9 @@ class Column:
     """A column of a table, and the field that it becomes.
 
     Attributes:
-        key: What the table calls it.
+        key: Its name in the table.
         name: The field.
-        is_file: It has the bytes of a file each, or a path.
+        is_file: Each value is the bytes or the path of a file.
         paths: The field for these paths; "" if there are none.
         kind: How the field is stored; "" if that is inferred.
         shape: An array's shape, None for a dimension that differs.
@@ -46,7 +46,7 @@ class Column:
 
 # Any, here and below: pyarrow has no types; features are JSON; values are of all kinds.
 def holds_files(kind: Any, feature: Mapping[str, Any]) -> bool:
-    """Whether a column holds files: a struct of their bytes and path, or one of both."""
+    """Whether a column holds files: structs of bytes and path, or of one of them."""
     import pyarrow
 
     kind = storage(kind)
@@ -57,7 +57,7 @@ def holds_files(kind: Any, feature: Mapping[str, Any]) -> bool:
 
 
 def stored_as(kind: Any) -> str:
-    """Return how a column's values are stored, where its type says it: text and what is nested as JSON."""
+    """Return the kind that follows from a column's type: text, and JSON for nested types."""
     import pyarrow
 
     types, kind = pyarrow.types, storage(kind)
@@ -77,7 +77,7 @@ def shape_of(feature: Mapping[str, Any]) -> tuple[int | None, ...]:
 
 
 def values_of(column: Column, array: Any, folder: Path, *, is_anywhere: bool) -> dict[str, Sequence[Any]]:
-    """Return the values of some rows: of the column's field, and of that of the paths.
+    """Return the values of some rows: those of the column's field, and of its field of paths.
 
     Args:
         column: The column.
@@ -137,7 +137,7 @@ def _read(path: str | None, folder: Path, is_anywhere: bool) -> bytes | None:
 
 
 def _values(array: Any, shape: tuple[int | None, ...]) -> Sequence[Any]:
-    """Return numbers, arrays, text, bytes, or what JSON has."""
+    """Return numbers, arrays, text, bytes, or values that JSON can express."""
     kind = array.type
     if _is_number(kind):
         numbers = array.fill_null(False if str(kind) == "bool" else 0).to_numpy(zero_copy_only=False)
@@ -178,7 +178,7 @@ def _sizes(lists: Any) -> list[int]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: times in the form of ISO 8601, decimals as text, bytes in base64."""
+    """Return a value for JSON: times in ISO 8601, decimals as text, bytes in base64."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,6 +1,6 @@
 """A tree of class folders, as torchvision's ImageFolder reads it; without classes, files and a table of labels.
 
-Names of records become names of files: valid, unique in their folder, and as they were where that is possible.
+Names of records become names of files: valid, unique in their folder, unchanged if possible.
 """
 
 import csv
@@ -51,7 +51,7 @@ class FolderWriter(Writer):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(sample.image)
             files[name] = len(sample.image)
-        for name in files:  # after all are written: the first sync of a journal takes the others along
+        for name in files:  # after all are written: the first sync also writes the others
             with open(folder / name, "r+b") as file:
                 os.fsync(file.fileno())
         return Written(files)
@@ -72,11 +72,11 @@ class FolderWriter(Writer):
 
 
 class Tree:
-    """Where each file of a tree goes. A split without classes, or with labels that are of none, has no class folders.
+    """The path of each file of a tree. A split without classes, or with labels beyond them, has no class folders.
 
     Args:
         content: The samples.
-        split_folder: Gives the folder of a split.
+        split_folder: Returns the folder of a split.
     """
 
     def __init__(self, content: Content, split_folder: Callable[[str], str]) -> None:
@@ -85,7 +85,7 @@ class Tree:
         self._has_classes: dict[str, bool] = {}
 
     def paths(self, split: str, positions: NDArray[np.int64]) -> list[str]:
-        """Return the path of each file of a split; without an ending where the image's bytes decide it."""
+        """Return the path of each file of a split; without a suffix if the image's bytes decide it."""
         names = [self.content.reader.names[position] for position in positions.tolist()]
         if self.content.is_raw:
             names = [split_ending(name)[0] for name in names]
@@ -98,12 +98,12 @@ class Tree:
         return unique(names, ["/".join(filter(None, (folder, name))) for name in classes])
 
     def folders(self) -> list[str]:
-        """List the directories of all classes, also of those without images: ImageFolder numbers what is there."""
+        """List the directories of all classes, also of empty ones: ImageFolder numbers the directories."""
         splits = [self._split_folder(split) for split, known in self._has_classes.items() if known]
         return ["/".join(filter(None, (split, name))) for split in splits for name in self._folders]
 
     def besides(self, files: Iterable[tuple[str, int, str]]) -> dict[str, bytes]:
-        """Make the files beside the images.
+        """Return the files beside the images.
 
         Args:
             files: The split, position and path of each image.
@@ -121,12 +121,12 @@ class Tree:
 
 
 def with_ending(path: str, ending: str) -> str:
-    """Return a path with an image's ending, if it has none."""
+    """Append an image's suffix to a path without one."""
     return path if split_ending(path.rpartition("/")[2])[1] else f"{path}{ending}"
 
 
 def split_ending(name: str) -> tuple[str, str]:
-    """Split a name into what stands before an image's ending, and that ending; "" if it has none."""
+    """Split a name into stem and image suffix; "" if it has no such suffix."""
     stem, dot, rest = name.rpartition(".")
     return (stem, f".{rest}") if stem and _ENDING.fullmatch(f"{dot}{rest}") else (name, "")
 
@@ -144,15 +144,15 @@ def part(text: str) -> str:
 
 
 class Taken:
-    """The names that are given away, without regard to case: file systems of macOS and Windows know none."""
+    """The names in use; case is ignored, as by the file systems of macOS and Windows."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
         self._stems: set[str] = set()
-        self._open: set[str] = set()  # stems whose ending is not known yet
+        self._open: set[str] = set()  # stems whose suffix is not known yet
 
     def take(self, folder: str, name: str) -> bool:
-        """Give a name away; False if it, or one that may become the same, is taken."""
+        """Take a name; False if it, or one that may become equal, is in use."""
         stem, ending = split_ending(name)
         stem = f"{folder}/{stem}".casefold()
         full = f"{stem}{ending}".casefold()

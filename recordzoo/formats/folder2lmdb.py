@@ -56,7 +56,7 @@ def pair_value(value: bytes) -> Value:
     """Read a pair.
 
     Raises:
-        ForeignValueError: It is none, or holds something else than bytes and a whole number.
+        ForeignValueError: It is not a pair of bytes and an integer.
     """
     pair = loaded(value)
     if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -66,10 +66,10 @@ def pair_value(value: bytes) -> Value:
 
 
 def order(keys: Sequence[bytes], read: Read, file: Path) -> Order:
-    """Take the order of `__keys__`; without it, that of the numbers that the keys are, or else LMDB's.
+    """Return the keys in the order of `__keys__`; without it, by number if all keys are numbers, else in LMDB's order.
 
     Raises:
-        ForeignValueError: `__keys__` or `__len__` cannot be read, or does not fit the keys that are there.
+        ForeignValueError: `__keys__` or `__len__` cannot be read, or does not fit the keys of the database.
     """
     places = {key: place for place, key in enumerate(keys)}
     own = {name: places.pop(name) for name in OWN_KEYS if name in places}
@@ -94,15 +94,15 @@ def _named(named: object, places: dict[bytes, int]) -> list[int]:
     """Find the keys that `__keys__` lists."""
     if not isinstance(named, list | tuple) or not all(isinstance(key, bytes | str) for key in named):
         raise ForeignValueError("__keys__ is no list of keys")
-    longest = max(map(len, places), default=0)  # of one long key that it names often, no copies are made
+    longest = max(map(len, places), default=0)  # a forged list may repeat one long key: it is not copied
     return in_order([_encoded(key[: longest + 1]) for key in named], places, "__keys__")
 
 
 def in_order(wanted: Sequence[bytes], places: Mapping[bytes, int], source: str) -> list[int]:
-    """Find the places of the keys that a list names.
+    """Return the places of the keys in a list.
 
     Raises:
-        ForeignValueError: The list does not name each key once.
+        ForeignValueError: The list does not hold each key exactly once.
     """
     missing = [key for key in wanted if key not in places]
     if missing or len(set(wanted)) != len(wanted):
@@ -119,7 +119,7 @@ def _encoded(key: bytes | str) -> bytes:
 
 # Any: whatever was stored.
 def loaded(value: bytes, most: int = _INSTRUCTIONS, *, objects: bool = False) -> Any:
-    """Unpack a value; how it was packed shows at its beginning.
+    """Unpack a value; its first bytes show how it was packed.
 
     Args:
         value: A pickle, or what msgpack or pyarrow wrote.
@@ -127,7 +127,7 @@ def loaded(value: bytes, most: int = _INSTRUCTIONS, *, objects: bool = False) ->
         objects: Whether a pickle may hold objects, see `unpickle`.
 
     Raises:
-        ForeignValueError: In none of the known ways, or it holds something else.
+        ForeignValueError: It was packed in an unknown way, or holds something else.
     """
     tool = "pyarrow" if value[:4] == b"\0\0\0\0" else "msgpack"
     try:
@@ -146,7 +146,7 @@ def loaded(value: bytes, most: int = _INSTRUCTIONS, *, objects: bool = False) ->
 
 # Any, here and below: whatever was stored.
 def _unpacked(value: bytes) -> Any:
-    """Read what msgpack wrote: a list or a whole number. The old format has one type for text and bytes."""
+    """Unpack a list or an integer with msgpack. The old format has one type for text and bytes."""
     if len(value) > 1 and not _LISTS.match(value):
         raise ValueError(f"it begins with {value[:8].hex(' ')}")
     need("msgpack", "lmdb", "What msgpack wrote is read")
@@ -159,7 +159,7 @@ def _unpacked(value: bytes) -> Any:
 
 
 def _array(found: dict[Any, Any]) -> Any:
-    """Return the array or number that a map of msgpack_numpy means; another map as it is."""
+    """Return the array or number that a map of msgpack_numpy encodes; any other map unchanged."""
     kind, data = found.get(b"type"), found.get(b"data")
     if not isinstance(kind, bytes) or not _NUMBERS.fullmatch(kind) or not isinstance(data, bytes):
         return found
@@ -167,7 +167,7 @@ def _array(found: dict[Any, Any]) -> Any:
 
 
 def _item(value: Any) -> Any:
-    """Return a value, that of a list of one, or a pickled array as NumPy's."""
+    """Unwrap a list of one value, and turn a pickled array into NumPy's."""
     if isinstance(value, list | tuple) and len(value) == 1:
         value = value[0]
     return value.values if isinstance(value, PickledArray) and value.values is not None else value
@@ -183,7 +183,7 @@ def _image(value: Any) -> bytes:
 
 
 def as_number(value: Any) -> int:
-    """Take a label: a whole number, NumPy's or Python's, or a list or an array of one.
+    """Return a label: an integer of Python or NumPy, or a list or an array of one.
 
     Raises:
         ForeignValueError: It is none.
@@ -200,7 +200,7 @@ def _array_value(value: bytes) -> Value:
     """Read an array.
 
     Raises:
-        ForeignValueError: It is none, or none of an image.
+        ForeignValueError: It is not an array, or not an image.
     """
     found = loaded(value)
     values = found.values if isinstance(found, PickledArray) else found
@@ -213,7 +213,7 @@ def _object_value(value: bytes) -> Value:
     """Read an object.
 
     Raises:
-        ForeignValueError: It is none, or its attributes are not pixels and a whole number.
+        ForeignValueError: It is not an object, or its attributes are not pixels and an integer.
     """
     made = loaded(value, objects=True)
     if not isinstance(made, PickledObject):

@@ -41,7 +41,7 @@ def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
         return None
     need("h5py", "hdf5", "HDF5 is read")
     open_first("recordzoo.formats.hdf5", "look", files)
-    prefixes = [f"{file.stem}/" if len(files) > 1 else "" for file in files]  # told apart by their names, like groups
+    prefixes = [f"{file.stem}/" if len(files) > 1 else "" for file in files]  # named like groups
     return HDF5(location, fields, [c for file, pre in zip(files, prefixes, strict=True) for c in look(file, pre)])
 
 
@@ -55,7 +55,7 @@ class HDF5(Columns):
 
     format = "hdf5"
 
-    # Any: as `Columns` has it.
+    # Any: as in `Columns`.
     @override
     def rows(self, column: Column, bounds: Sequence[int]) -> Iterator[Sequence[Any] | NDArray[Any]]:
         with _opened(column.path) as file:
@@ -113,13 +113,13 @@ def _column(path: Path, name: str, prefix: str, dataset: Any) -> Column:
         content = "files"
     if content != "numbers" and shape[:1] > (0,):
         about_bytes = max(1, path.stat().st_size // shape[0])
-    plain = np.dtype(object if kind.hasobject else kind.str)  # h5py's own carries what does not pickle
+    plain = np.dtype(object if kind.hasobject else kind.str)  # h5py's own dtype does not pickle
     step = dataset.chunks[0] if dataset.chunks else 1
     return Column(f"{prefix}{name}", shape, plain, content, path, name, about_bytes, 0, step, _problem(dataset))
 
 
 def _problem(dataset: Any) -> str:
-    """Say why a dataset is not read: its numbers are elsewhere or were never written, or no memory holds a chunk."""
+    """Say why a dataset cannot be read: its data is elsewhere or was never written, or a chunk is too large."""
     outside = [str(name) for name, *_ in dataset.external or ()]
     if dataset.is_virtual:
         outside += [source.file_name for source in dataset.virtual_sources() if source.file_name != "."]

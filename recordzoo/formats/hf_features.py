@@ -1,4 +1,4 @@
-"""What a record set's fields are called by `datasets`: a feature for each, and its values."""
+"""The fields of a record set as columns of `datasets`: features and values."""
 
 import itertools
 import json
@@ -28,9 +28,9 @@ class HFColumn:
 
     Attributes:
         field: The field.
-        name: The column's name: the field's, if that is none of ours.
-        feature: What `datasets` calls it.
-        is_text: Whether values are written as JSON text, because they are of several kinds.
+        name: The column's name: that of the field, unless the export uses it.
+        feature: Its feature of `datasets`.
+        is_text: Whether values are written as JSON text, because their types differ.
     """
 
     field: Field
@@ -39,7 +39,7 @@ class HFColumn:
     is_text: bool = False
 
     def value(self, value: Any) -> Any:
-        """Return a value as `datasets` takes it."""
+        """Return a value for `datasets`."""
         if value is None:
             return None
         if self.field.kind == "image":
@@ -52,7 +52,7 @@ class HFColumn:
 
 
 def columns_of(content: Content) -> Sequence[HFColumn]:
-    """Return the columns beside image, label and name; all JSON is read for it."""
+    """Return the columns beside image, label and name. Reads all JSON values, to find their types."""
     return [_column(content.reader, field) for field in content.fields]
 
 
@@ -117,7 +117,7 @@ def _number_feature(reader: RecordReader, field: Field) -> Any:
 
 
 def _json_feature(reader: RecordReader, name: str) -> Any:
-    """Return the feature that all values of a JSON field have; None if they are of several kinds."""
+    """Return the common feature of a JSON field's values; None if their types differ."""
     import datasets
     import pyarrow
 

@@ -20,7 +20,7 @@ _REFUSED = (401, 403, 404)
 
 
 def is_address(location: str) -> bool:
-    """Whether a location is at the Hub."""
+    """Whether a location is on the Hub."""
     return location.startswith("hf://")
 
 
@@ -52,7 +52,7 @@ class Hub:
         self.folder = match["folder"] or ""
 
     def sizes(self) -> dict[str, int]:
-        """Ask for the size of each file by name, below the address, and for the commit.
+        """Request the commit, and the size of each file below the address, by name.
 
         Raises:
             RemoteError: There is no such repository, it may not be read, or it cannot be reached.
@@ -84,7 +84,7 @@ class Hub:
         return below
 
     def bring(self, names: Sequence[str]) -> Path:
-        """Download files that are not in the cache yet, and return the folder that has them.
+        """Download files that are not in the cache, and return the cache's folder with them.
 
         Raises:
             RemoteError: One cannot be downloaded.

@@ -108,7 +108,7 @@ class HuggingFace(Foreign):
 
     # Any: pyarrow's schema, features as JSON has them.
     def _name_columns(self, schema: Any, features: Mapping[str, Any], without_paths: set[str]) -> list[Column]:
-        """Say which field each column becomes; that of the image is the first."""
+        """Return the field of each column, the image first."""
         usual = {}
         files = [column.name for column in schema if holds_files(column.type, features.get(column.name, {}))]
         images = [name for name in files if features.get(name, {}).get("_type", "Image") == "Image"]
@@ -137,7 +137,7 @@ class HuggingFace(Foreign):
 
     # Any: features as JSON has them.
     def _keep_names(self, features: Mapping[str, Any]) -> None:
-        """Keep the names of labels: those of "target" as the classes, and others."""
+        """Store the names of labels: those of "target" as the classes, and those of other fields."""
         others: dict[str, list[str]] = {}
         for column in self._columns:
             feature = features.get(column.key, {})
@@ -175,7 +175,7 @@ def _look(path: Path) -> TableParts:
 
 # Any: a `pyarrow.RecordBatch`.
 def _batches(path: Path, start: int, stop: int) -> Iterator[Any]:
-    """Yield the rows of a part, some at a time; what they point to was checked."""
+    """Yield the rows of a part, some at a time; their offsets were checked."""
     left_bytes = cap_bytes = unpacked_cap(path.stat().st_size)
     with reading(path):
         for batch in (parquet if _is_parquet(path) else arrow).batches(path, start, stop):
@@ -195,7 +195,7 @@ def _is_parquet(path: Path) -> bool:
 
 # Any: pyarrow's schema; features as JSON has them.
 def _nested_arrays(schema: Any) -> Mapping[str, Any]:
-    """Return a feature for each column whose lists of lists are arrays, as an export says it."""
+    """Return a feature for each column whose nested lists are arrays, according to an export's metadata."""
     try:
         found = json.loads((schema.metadata or {}).get(parquet.NESTED_ARRAYS, b"{}"))
         return {name: {"_type": "Array2D", "shape": [None] * int(count)} for name, count in found.items() if count < 9}
@@ -205,7 +205,7 @@ def _nested_arrays(schema: Any) -> Mapping[str, Any]:
 
 # Any: pyarrow's schema; features as JSON has them.
 def _features(schema: Any, path: Path) -> Mapping[str, Any]:
-    """Return the feature of each column, as far as it is said."""
+    """Return the features of columns that have one."""
     data = (schema.metadata or {}).get(b"huggingface")
     where = f"the metadata of {path}"
     beside = path.parent / "dataset_info.json"

@@ -1,4 +1,4 @@
-"""One big file of images behind each other, and an index of it: offset, length, label. Many people write such files.
+"""One big file of concatenated images, and its index: offset, length, label. Many people write such files.
 
 The index is text (CSV, TSV, or columns with spaces), JSON lines, or a NumPy array. Pickles are refused.
 """
@@ -192,12 +192,12 @@ def _transposed(rows: Sequence[Sequence[Any]], header: Sequence[str] | None) -> 
 
 
 def _place(place: int) -> str:
-    """Return what a column without a name is called, by its place."""
+    """Return the name of a column without one, by its position."""
     return _IN_ORDER[place] if place < len(_IN_ORDER) else f"field_{place}"
 
 
 def _typed(column: Sequence[str]) -> Sequence[Any]:
-    """Return cells as whole numbers, as floats, or as text: whichever all of them are; empty ones are None."""
+    """Return cells as integers, else as floats, else as text; empty cells are None."""
     are_text = any("_" in cell for cell in column)  # to int() and float(), 2026_01 is a number
     for kind in () if are_text else (int, float):
         try:
@@ -220,7 +220,7 @@ def _column(columns: _Columns, names: Sequence[str], index: Path) -> str:
 
 
 def _numbers(column: Sequence[Any], name: str, index: Path) -> NDArray[np.int64]:
-    """Return a column as numbers of bytes."""
+    """Return a column as byte counts."""
     for row, value in enumerate(column, 1):
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if not whole or not 0 <= value < 1 << 63:
@@ -229,7 +229,7 @@ def _numbers(column: Sequence[Any], name: str, index: Path) -> NDArray[np.int64]
 
 
 def _check_ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64], path: Path, index: Path) -> None:
-    """Refuse rows that lead out of the file, are too large, or overlap."""
+    """Raise for rows that leave the file, are too large, or overlap."""
     size_bytes = path.stat().st_size
     outside = np.flatnonzero((lengths > size_bytes) | (starts > size_bytes - lengths))
     if len(outside):

@@ -1,4 +1,4 @@
-"""LMDB databases of earlier tools: images and labels in the tool's order, read page by page, running none of it."""
+"""LMDB databases of earlier tools: images and labels in the tool's order, read page by page without running code."""
 
 import dataclasses
 import hashlib
@@ -35,8 +35,8 @@ def find(location: str, fields: Mapping[str, str], layout: str = "") -> Foreign 
     """See `Format`.
 
     Args:
-        location, fields: As `Format` has them.
-        layout: The layout, if the person says it. Default: detected.
+        location, fields: As in `Format`.
+        layout: The layout. Default: detected.
 
     Raises:
         ArgumentError: There are several databases that do not belong together.
@@ -67,11 +67,11 @@ class LmdbPart:
 
     @property
     def name(self) -> str:
-        """What tells it from the others; empty if it is the only one."""
+        """What distinguishes it from the others; empty if it is the only one."""
         return "/".join(filter(None, (self.folder, self.tree)))
 
     def where(self, key: bytes) -> str:
-        """Say where a key is, for messages."""
+        """Describe a key's location, for messages."""
         return f"{self.file}, {f'{self.tree}, ' if self.tree else ''}key {key!r}"
 
 
@@ -82,7 +82,7 @@ class Records(Piece):
     part: LmdbPart | None = None
 
     def values(self) -> Iterator[tuple[str, str, bytes, bytes | None]]:
-        """Yield each record's name, where it is, for messages, its value, and its label if it has a key of its own.
+        """Yield each record's name, location (for messages), value, and its label if that has a key of its own.
 
         Raises:
             ArchiveError, SourceError: It cannot be read.
@@ -97,12 +97,12 @@ class Records(Piece):
 
 
 class LMDB(Foreign):
-    """The records of one or several databases. All of them are of the kind that the first one is.
+    """The records of one or several databases. All have the layout of the first one.
 
     Args:
         location, fields: As `Foreign` has them.
         files: The databases by name.
-        layout: The layout. None: it is found out.
+        layout: The layout; None to detect it.
     """
 
     origin = "lmdb"
@@ -131,11 +131,11 @@ class LMDB(Foreign):
 
     @override
     def open(self) -> None:
-        """List the databases' records, and find out of which layout they are.
+        """List the databases' records, and detect their layout.
 
         Raises:
             ArchiveError: A database is damaged.
-            SourceError: It is of no known layout, or not of the wanted one, or empty.
+            SourceError: It has no known layout, or not the requested one, or it is empty.
         """
         parts: list[LmdbPart] = []
         for folder, file in self._files.items():
@@ -202,7 +202,7 @@ class LMDB(Foreign):
             yield {"name": name, image: value.image, target: NO_TARGET if value.label is None else value.label}
 
     def _values(self, piece: Piece) -> Iterator[tuple[str, str, Value]]:
-        """Yield the name of each sample, where it is, for messages, and what is stored."""
+        """Yield the name of each sample, its location (for messages), and the stored value."""
         assert isinstance(piece, Records)
         for name, where, data, label in piece.values():
             try:
@@ -222,13 +222,13 @@ def _text(label: bytes) -> str:
 
 
 def as_name(key: bytes) -> str:
-    """Write a key as a record's name, which never leads out of a directory when it is made a path."""
+    """Return a key as a record's name; as a path, it never leaves its directory."""
     text = _UP.sub("%2E%2E", key.decode("utf-8", "surrogateescape")).replace("\0", "%00")
     return f"%2F{text[1:]}" if text.startswith("/") else text
 
 
 def _database_files(path: Path) -> dict[str, Path]:
-    """Find the LMDB files that a path means: by the name of each database, "" if it is one alone.
+    """Find the LMDB files at a path, by the name of each database; "" for a single one.
 
     There are none if there is nothing, or nothing that is LMDB's.
 
@@ -253,7 +253,7 @@ def _database_files(path: Path) -> dict[str, Path]:
 
 
 def _may_be_database(path: Path) -> bool:
-    """Whether a file is called as an LMDB database or begins as one; it may be damaged."""
+    """Whether a file has the name or the first bytes of an LMDB database; it may be damaged."""
     if path.suffix in _ENDINGS:
         return True
     with path.open("rb") as file:

@@ -45,7 +45,7 @@ _PROTOBUF = ("google.protobuf", "lmdb", "A database of Caffe or TorchRecord is r
 
 
 def caffe_value(value: bytes) -> Value:
-    """Read a `Datum` of Caffe; a label that is not there is 0, as the message's definition has it.
+    """Read a `Datum` of Caffe; a missing label is 0, as in the message's definition.
 
     Raises:
         ForeignValueError: It is none.
@@ -70,7 +70,7 @@ def caffe_value(value: bytes) -> Value:
 
 
 def _in_place(keys: Sequence[bytes], read: Read, file: Path) -> Order:
-    """Keep the order of the keys: that of the list that was given to `convert_imageset`."""
+    """Keep the order of the keys, which is that of `convert_imageset`'s list."""
     return range(len(keys)), ()
 
 
@@ -78,7 +78,7 @@ def torchrecord_value(value: bytes) -> Value:
     """Read a pair of tensors.
 
     Raises:
-        ForeignValueError: It is none, or its pixels are not RGB.
+        ForeignValueError: It is not a pair of tensors, or its pixels are not RGB.
     """
     tensors = _parsed("TensorProtos", value).protos
     if len(tensors) != 2:
@@ -119,10 +119,10 @@ def _torchrecord_label(tensor: Any) -> int:
 
 
 def _by_number(keys: Sequence[bytes], read: Read, file: Path) -> Order:
-    """Sort the keys as the numbers that they are: the order of the list that was given to the writer.
+    """Sort the keys as numbers, which gives the order of the writer's list.
 
     Raises:
-        ForeignValueError: A key is no number.
+        ForeignValueError: A key is not a number.
     """
     found = numbered(keys)
     if found is None:
@@ -131,12 +131,12 @@ def _by_number(keys: Sequence[bytes], read: Read, file: Path) -> Order:
 
 
 def _text_value(value: bytes) -> Value:
-    """Take an image's file; its text has a key of its own."""
+    """Return an image's file; its text has a key of its own."""
     return Value(value)
 
 
 def _by_count(keys: Sequence[bytes], read: Read, file: Path) -> Order:
-    """Count from 1 to `num-samples`.
+    """Return the keys of images and labels from 1 to `num-samples`.
 
     Raises:
         ForeignValueError: An image or a label is missing, or there are more.
@@ -160,7 +160,7 @@ def _image_value(value: bytes) -> Value:
     """Take an image's file.
 
     Raises:
-        ForeignValueError: It does not begin as one.
+        ForeignValueError: Its first bytes are not those of an image.
     """
     image: object = value
     if not sniffed_ending(value):
@@ -172,10 +172,10 @@ def _image_value(value: bytes) -> Value:
 
 
 def _by_list(keys: Sequence[bytes], read: Read, file: Path) -> Order:
-    """Take the order of `meta_info.txt`; without it, that of `__keys__` or of the keys.
+    """Return the keys in the order of `meta_info.txt`; without it, of `__keys__` or of the database.
 
     Raises:
-        ForeignValueError: `meta_info.txt` does not fit the keys that are there.
+        ForeignValueError: `meta_info.txt` does not fit the keys of the database.
     """
     listing = file.with_name(_LIST_NAME)
     if file.name != DATA_FILE or not listing.is_file():
@@ -192,7 +192,7 @@ TORCHRECORD = Layout(
 )
 CAFFE = Layout("caffe", "a Datum of Caffe (channels, height, width, data, label)", caffe_value, _in_place)
 STORED = Layout("", "any bytes", Value, _in_place)
-"""Values that are images and nothing else, in LMDB's order; never found out."""
+"""Values that are images and nothing else, in LMDB's order; never detected, only requested."""
 
 TEXTS = Layout(
     "lmdb_text", "an image's file under image-000000001, and its text under label-000000001", _text_value, _by_count
@@ -209,10 +209,10 @@ KNOWN = {
 def ordered(
     database: Database, entries: Sequence[PageEntry], layout: Layout
 ) -> tuple[tuple[PageEntry, ...], tuple[PageEntry, ...]]:
-    """Put a database's records in their order, without the keys that are none; also return their labels' keys.
+    """Return a database's records in their order, without other keys; also the keys of their labels.
 
     Raises:
-        SourceError: It is no database of the layout.
+        SourceError: The database does not have this layout.
     """
 
     def read(place: int) -> bytes:
@@ -229,7 +229,7 @@ def recognised(database: Database, entries: Sequence[PageEntry]) -> Layout:
     """Find the layout by the keys, or by the first value.
 
     Raises:
-        SourceError: It is of no known layout.
+        SourceError: The database has no known layout.
     """
     keys = {entry.key for entry in entries}
     if COUNT in keys:
@@ -248,7 +248,7 @@ def recognised(database: Database, entries: Sequence[PageEntry]) -> Layout:
             reasons[name] = f"{layout.expected}: {err}"
     if has_list:
         return folder2lmdb.PAIRS
-    if no_protobuf:  # it may be one of those that are left
+    if no_protobuf:  # another layout may fit
         need(*_PROTOBUF)
     raise SourceError(
         f"{database.path} is of no known LMDB layout ({', '.join(KNOWN)}). Read it with the program that wrote it, "

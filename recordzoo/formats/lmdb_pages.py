@@ -18,7 +18,7 @@ from recordzoo.system.files import open_at_once, pread
 
 DATA_FILE = "data.mdb"
 
-_HEAD_BYTES = 2 << 16  # both meta pages, if pages are as large as they can be
+_HEAD_BYTES = 2 << 16  # both meta pages, at LMDB's largest page size
 _NODE = struct.Struct("<HHHH")  # low and high half of the size, or of the child's page; flags; key's length
 _DB = struct.Struct("<IHHQQQQQ")  # MDB_db: pad, flags, depth; branch, leaf and overflow pages; entries, root
 _BRANCH, _LEAF, _OVERFLOW = 0x01, 0x02, 0x04
@@ -43,7 +43,7 @@ class PageTree:
     Attributes:
         name: Its key in the unnamed database.
         root: The number of its first page.
-        entries: How many keys it says that it has.
+        entries: The number of keys according to its header.
     """
 
     name: bytes
@@ -121,7 +121,7 @@ class Database:
             tree: One of `trees`. Default: the unnamed database.
 
         Raises:
-            ArchiveError: The file is cut or damaged: a page is not what must stand there, or leads outside of it.
+            ArchiveError: The file is cut or damaged: a page is invalid, or points outside the file.
             SourceError: It holds named databases, or several values for a key.
         """
         tree = tree or PageTree(b"", self.meta.root, self.meta.entries)
@@ -146,7 +146,7 @@ class Database:
         if entry.length > MAX_MEMBER_BYTES:
             raise self._damaged(f"the value of {entry.key!r} has {entry.length:,} bytes")
         size = self.meta.page_size
-        if entry.offset % size != PAGE_HEADER:  # not on pages of its own: it was seen in its leaf
+        if entry.offset % size != PAGE_HEADER:  # inside its leaf, which was checked
             return self._read(entry.offset, entry.length)
         data = self._read(entry.offset - PAGE_HEADER, PAGE_HEADER + entry.length)
         number, flags = entry.offset // size, int.from_bytes(data[10:12], "little")
@@ -197,7 +197,7 @@ class Database:
         """Read a node's named database; None if it has a plain value."""
         low, high, flags, key_length = _NODE.unpack_from(page, node)
         start = node + _NODE.size + key_length
-        if flags != _SUB_DATABASE:  # with the flag of duplicates, too, it is several values
+        if flags != _SUB_DATABASE:  # with the flag for duplicates, the key has several values
             return None
         key = page[node + _NODE.size : start]
         if low | high << 16 != _DB.size or start + _DB.size > self.meta.page_size:

@@ -20,7 +20,7 @@ _CHANNELS = (1, 3, 4)
 
 
 class ForeignValueError(ValueError):
-    """A value is not what the tool writes, or holds what is not imported; the message says why."""
+    """A value is not in the tool's format, or holds something that cannot be imported; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Value:
 
 # Any: of any numeric dtype.
 def array_value(values: NDArray[Any], label: int | None = None) -> Value:
-    """Make a value of an array [H, W], [H, W, C] or [C, H, W], or a batch of one with 4 dimensions.
+    """Turn an array [H, W], [H, W, C] or [C, H, W], or a batch of one image with 4 dimensions, into a value.
 
     A uint8 array becomes [H, W, C]; other types stay as they are.
 
@@ -80,8 +80,8 @@ class Layout:
     """How one tool stores samples.
 
     Attributes:
-        name: What `--format` calls it.
-        expected: What a value of it is, for messages.
+        name: Its name for `--format`.
+        expected: A description of its values, for messages.
         parse: Reads a value; raises `ForeignValueError` for another layout.
         order: Finds where each sample is among a database's keys, which are in LMDB's order, in the order in which the
             tool counts them; raises `ForeignValueError` if the keys are not those of this layout. It gets a function
@@ -95,7 +95,7 @@ class Layout:
 
 
 def as_label(value: object) -> int:
-    """Take a label that is a whole number of 64 bits.
+    """Return a label that is an integer of 64 bits.
 
     Raises:
         ForeignValueError: The value is not an integer of 64 bits.
@@ -111,13 +111,13 @@ def as_label(value: object) -> int:
 
 
 def type_name(value: object) -> str:
-    """Name the type of what was unpacked; arrays by NumPy's name."""
+    """Name the type of an unpacked value; for arrays, NumPy's name."""
     is_array = isinstance(value, np.ndarray | PickledArray)
     return "numpy.ndarray" if is_array else type(value).__name__
 
 
 def numbered(keys: Sequence[bytes]) -> Sequence[int] | None:
-    """Sort keys that are whole numbers by these ("2" before "10"); None if one is none."""
+    """Sort keys as integers ("2" before "10"); None if a key is not an integer."""
     if not all(key.isdigit() and len(key) <= 20 for key in keys):
         return None
     return sorted(range(len(keys)), key=lambda place: int(keys[place]))

@@ -36,8 +36,8 @@ _PIECES_LOOKED_AT = 16
 _PIECE_BYTES = 16 << 20
 _FEWEST_PIECES = 16
 _FILES = ".files"  # the collection of GridFS with a document for each file
-_CONTENT = "content"  # the key under which the bytes of a file of GridFS are given
-_OF_STORAGE = ("length", "chunkSize", "md5", "metadata")  # of a file's document; not given as values
+_CONTENT = "content"  # the key of a GridFS file's bytes in a sample
+_OF_STORAGE = ("length", "chunkSize", "md5", "metadata")  # of a file's document; not read as values
 
 # Any, here and below: documents hold values of all kinds.
 _Document = dict[str, Any]
@@ -48,7 +48,7 @@ def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
 
     Raises:
         ArgumentError: The address names no collection.
-        NotPreparedError: There is no document in it.
+        NotPreparedError: The collection is empty.
     """
     return MongoCollection(location, fields) if location.startswith(_SCHEMES) else None
 
@@ -56,7 +56,7 @@ def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
 class MongoCollection(Foreign):
     """The documents of a collection, or the files of GridFS; each range of `_id`s is a piece.
 
-    The address with its login is kept in memory and sent to worker processes; messages and record sets have it without.
+    The address with its login is kept in memory and sent to worker processes; messages and record sets omit the login.
 
     Args:
         location: The address.
@@ -87,7 +87,7 @@ class MongoCollection(Foreign):
 
     @override
     def identity(self) -> str:
-        """See `Foreign`: how many documents there are, at which `_id`s pieces begin, and the last one."""
+        """See `Foreign`: the number of documents, the first `_id` of each piece, and the last `_id`."""
         place = self._place
         content = [place.database, place.collection, sum(self._counts), *map(repr, self._starts), repr(self._last)]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
@@ -127,7 +127,7 @@ class MongoCollection(Foreign):
             raise SourceError(f"{self.location}: {type(err).__name__}: {self._place.without_login(err)}") from None
 
     def _has_files(self, client: "MongoClient[_Document]") -> bool:
-        """Whether the name is that of a bucket of GridFS."""
+        """Whether this is the name of a GridFS bucket."""
         database, name = client[self._place.database], self._place.collection
         if database[name].find_one({}, {"_id": 1}) is not None:
             return False
@@ -139,7 +139,7 @@ class MongoCollection(Foreign):
         )
 
     def _is_anywhere(self, documents: "Collection[_Document]", key: str) -> bool:
-        """Whether a document, or a file's metadata, has a key; the server looks at all if none has."""
+        """Whether any document, or any file's metadata, has a key; the server scans all if none has."""
         places = (key, f"metadata.{key}") if self._is_gridfs else (key,)
         return any(documents.find_one({place: {"$exists": True}}, {"_id": 1}) is not None for place in places)
 
@@ -147,7 +147,7 @@ class MongoCollection(Foreign):
         return client[self._place.database][self._place.collection + (_FILES if self._is_gridfs else "")]
 
     def _values(self, client: "MongoClient[_Document]", document: _Document) -> dict[str, Any]:
-        """Return the values of a document; of a file its content, what its document says, and its metadata."""
+        """Return the values of a document; for a file: its content, its document's values, and its metadata."""
         if not self._is_gridfs:
             return {key: _plain(value) for key, value in document.items()}
         from gridfs import GridOut
@@ -168,11 +168,11 @@ class MongoCollection(Foreign):
 
 @dataclass(frozen=True, slots=True)
 class _FilePiece:
-    """What an address says.
+    """The parts of an address.
 
     Attributes:
-        address: What the client gets: with the login and options, without the collection.
-        login: User name and password as they are in it.
+        address: The client's address: with login and options, without the collection.
+        login: User name and password as in the address.
         database, collection: Their names.
     """
 
@@ -236,7 +236,7 @@ def _cut(documents: "Collection[_Document]", per_piece: int) -> tuple[list[Any],
 
 
 def _some(documents: "Collection[_Document]", starts: Sequence[Any]) -> list[_Document]:
-    """Return the first documents of all, and the first one of some other pieces."""
+    """Return the first documents, and the first one of some other pieces."""
     some = list(documents.find(sort=_ORDER, limit=_FIRST))
     for start in starts[1 :: max(1, len(starts) // _PIECES_LOOKED_AT)]:
         some += _range(documents, start, limit=1)
@@ -246,7 +246,7 @@ def _some(documents: "Collection[_Document]", starts: Sequence[Any]) -> list[_Do
 def _range(
     documents: "Collection[_Document]", *bounds: Any, only_id: bool = False, skip: int = 0, limit: int = 0
 ) -> "Cursor[_Document]":
-    """Find the documents from one `_id` up to another one, if there is one, in their order.
+    """Find the documents from one `_id` to another (or to the end), in their order.
 
     Uses bounds of the index instead of ``$gte``, which is only true for `_id`s of the same type.
     """
@@ -257,7 +257,7 @@ def _range(
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of BSON as what a record stores: identifiers, dates and decimal numbers as text."""
+    """Convert a BSON value for a record: identifiers, dates and decimals become text."""
     if value is None or isinstance(value, bool | float | str):
         return value
     if isinstance(value, int):

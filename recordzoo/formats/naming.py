@@ -66,7 +66,7 @@ def usual_fields(location: str, named: Mapping[str, str], columns: Mapping[str, 
 
     Args:
         location: For messages.
-        named: The fields of some keys, as the person names them. They win.
+        named: The fields of keys that the user named. They win.
         columns: The first values of each key.
 
     Raises:
@@ -89,12 +89,12 @@ def usual_fields(location: str, named: Mapping[str, str], columns: Mapping[str, 
 
 
 def holds_images(values: Sequence[Any]) -> bool:
-    """Whether the first value that is there is an encoded image."""
+    """Whether the first value that is not None is an encoded image."""
     first = next((value for value in values if value is not None), None)
     return isinstance(first, bytes) and sniffed_ending(first) != ""
 
 
 def image_ending(sample: Mapping[str, Any]) -> str:
-    """Return the ending for the record's name: that of its image's file."""
+    """Return the suffix for the record's name: that of its image's file."""
     image = sample.get("image")
     return sniffed_ending(image) if isinstance(image, bytes) else ""

@@ -47,7 +47,7 @@ class NumpyFiles(Columns):
 
     format = "numpy"
 
-    # Any: as `Columns` has it.
+    # Any: as in `Columns`.
     @override
     def rows(self, column: Column, bounds: Sequence[int]) -> Iterator[Sequence[Any] | NDArray[Any]]:
         row_bytes = bytes_of(column.dtype, column.shape[1:])

@@ -63,7 +63,7 @@ def _has_paths(group: Any, name: str) -> bool:
 
 # Any: pyarrow's.
 def batches(path: Path, start: int, stop: int) -> Iterator[Any]:
-    """Yield the rows of some row groups, as many as are read at once."""
+    """Yield the rows of some row groups in batches."""
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as table:
@@ -146,7 +146,7 @@ def _file_name(sample: ExportSample) -> str:
 
 
 def _column(field: Field) -> str:
-    """Return a field's column: its name, if that is none of ours."""
+    """Return a field's column: its own name, unless the export uses that."""
     return f"{field.name}_field" if field.name in ("label", "name") else field.name
 
 
@@ -156,7 +156,7 @@ def _value(dtype: str) -> JSON:
 
 # Any: a type of pyarrow.
 def _column_of(field: Field) -> tuple[Any, JSON]:
-    """Return the type of a column, and what `datasets` calls it."""
+    """Return the type of a column, and its feature of `datasets`."""
     import pyarrow
 
     if field.kind == "image":

@@ -28,7 +28,7 @@ class Field:
 
     Attributes:
         name: Its name.
-        kind: What it holds.
+        kind: The kind of its values.
         dtype: NumPy's name of the numbers' type: "float32".
         shape: The shape of arrays; None for each dimension that differs.
     """
@@ -108,7 +108,7 @@ class Content:
 
         Raises:
             OtherSourceError: It has no image, or numbers that are no pixels.
-            CorruptRecordError: What is stored is not what was written.
+            CorruptRecordError: The stored bytes are damaged.
         """
         name = printable(self.reader.names[position])
         image, ending = self._image(position, name)
@@ -145,7 +145,7 @@ def _field(reader: RecordReader, name: str) -> Field:
 
 
 def printable(text: str) -> str:
-    """Return a text that can be written as UTF-8: bytes of a file's name that are none become ``\\xff``."""
+    """Return a text that UTF-8 can encode: other bytes of a file's name become ``\\xff``."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -194,10 +194,10 @@ def _all_splits(reader: RecordReader) -> dict[str, NDArray[np.int64]]:
 
 
 def text_of(field: Field, sample: ExportSample) -> str:
-    """Return the text of a field as one that can be written as UTF-8.
+    """Return the text of a field, which UTF-8 can encode.
 
     Raises:
-        OtherSourceError: It has half of a pair of UTF-16, which is no text.
+        OtherSourceError: It has a lone surrogate.
     """
     try:
         return printable(sample.fields[field.name])

@@ -1,4 +1,4 @@
-"""The files that a path stands for: shards with numbers, braces, their splits, and whether all of them are there."""
+"""The files behind a path: numbered shards, braces, splits, and a check that none is missing."""
 
 import itertools
 import math
@@ -31,7 +31,7 @@ _GENERIC = ("", "data", "dataset", "part", "shard", "file", "chunk")
 
 
 def expand(text: str) -> list[str]:
-    """Return the names that a text with braces stands for; the last group changes fastest, as in a shell.
+    """Expand braces to names; the last group changes fastest, as in a shell.
 
     A group is a range of numbers, with a step if there is a third number (``{00..10..2}``), or a list. Numbers have the
     digits of the longer end if one begins with 0. Anything else in braces stands for itself.
@@ -84,7 +84,7 @@ def _stem(name: str, endings: Sequence[str]) -> str:
 
 
 def find_shards(location: str, endings: Sequence[str]) -> list[Path]:
-    """Find the shards that a path stands for, in the order of their names; of braces, in that of the expression.
+    """Find the shards of a path, in the order of their names; with braces, in the order of the expression.
 
     In a directory without any, folders called ``train``, ``val``, ... or ``data`` are looked at, and such in these.
 
@@ -129,10 +129,10 @@ def _is_shown(path: Path) -> bool:
 
 
 def refuse_missing(names: Iterable[str], where: str) -> None:
-    """Refuse numbered files of which some are missing: ``train-00000-of-00008.tar``.
+    """Raise if numbered files are incomplete: ``train-00000-of-00008.tar``.
 
     Raises:
-        SourceError: Some are; the message counts and names them.
+        SourceError: Some are missing; the message counts and names them.
     """
     sets: dict[tuple[str, int, str, str], set[int]] = {}
     for match in filter(None, map(_NUMBERED.fullmatch, names)):
@@ -154,7 +154,7 @@ def _refuse(missing: Sequence[str], count: int, where: str) -> None:
 
 
 def split_names(stems: Sequence[str], *, is_any: bool = False) -> list[str]:
-    """Return the split of each file: what stands before its number, or its folder; "" if these do not differ.
+    """Return the split of each file: the text before its number, or its folder; "" if all are equal.
 
     Args:
         stems: The files' names without endings.
@@ -170,13 +170,13 @@ def split_names(stems: Sequence[str], *, is_any: bool = False) -> list[str]:
 
 
 def _prefix(stem: str) -> str:
-    """Return what tells the shards of a split: ``train`` of ``train-000012`` and of ``train/000012``."""
+    """Return the part of a name that shards of a split share: ``train`` of ``train-000012`` and ``train/000012``."""
     match = _NUMBER.fullmatch(stem)
     return (match["prefix"] if match else stem).rstrip("/-_.")
 
 
 def _short(prefix: str, *, is_any: bool) -> str:
-    """Return the last word of it that is called as a split; otherwise all of it, or its last word."""
+    """Return its last word that is a usual split; otherwise all of it, or its last word."""
     words = _split_words(prefix)
     return split_name(words[-1] if words else (prefix.rpartition("-")[2] or prefix) if is_any else prefix)
 
@@ -243,7 +243,7 @@ def table_files(location: str, sizes: Mapping[str, int]) -> list[TableFile]:
 
 
 def _is_data(name: str, saved: set[str]) -> bool:
-    """Whether a file has data: not one that is hidden, or that `map` and `filter` left in a saved dataset."""
+    """Whether a file holds data: not hidden, and not a cache file of `map` and `filter` in a saved dataset."""
     if any(part.startswith(".") for part in name.split("/")):
         return False
     base = basename(name)
@@ -251,7 +251,7 @@ def _is_data(name: str, saved: set[str]) -> bool:
 
 
 def _split(name: str) -> str:
-    """Return what a file's name says of its split: the word before the number, or else the folder."""
+    """Return the split in a file's name: the word before the number, or else the folder."""
     stem = splitext(basename(name))[0]
     match = _NUMBERED.fullmatch(stem)
     prefix = match["prefix"] if match else re.sub(r"[-_.]?\d+$", "", stem)
@@ -263,12 +263,12 @@ def _split(name: str) -> str:
 
 
 def _is_said(name: str, split: str) -> bool:
-    """Whether a dataset's only split is said to be one: by a usual word, or by numbered files."""
+    """Whether a dataset's only split is marked as one: by a usual word, or by numbered files."""
     return split in SPLITS or (_NUMBERED.fullmatch(splitext(basename(name))[0]) is not None and split != "")
 
 
 def _check_one_dataset(location: str, splits: Mapping[str, str]) -> None:
-    """Refuse files of one split in several folders: these are configurations, each a dataset."""
+    """Raise if a split's files are in several folders: these are configurations, each a dataset."""
     for split in set(splits.values()):
         folders = sorted({dirname(name) for name, each in splits.items() if each == split})
         if len(folders) > 1:

@@ -1,4 +1,4 @@
-"""SQLite: a table with images in a column of BLOBs. Nothing that the file defines is run: no view, trigger, extension.
+"""SQLite: a table with images in a column of BLOBs. No view, trigger or extension of the file is run.
 
 The header's fields are those of https://www.sqlite.org/fileformat.html, section 1.3; for untrusted files,
 https://www.sqlite.org/security.html.
@@ -26,7 +26,7 @@ _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
 _VERSIONS, _WAL = slice(18, 20), 2  # the file format's versions for writing and reading
 _CHANGES = slice(24, 28)  # a counter that each transaction increases
-_TABLE = re.compile(r"CREATE TABLE\b", re.IGNORECASE)  # SQLite itself stores the statement with this beginning
+_TABLE = re.compile(r"CREATE TABLE\b", re.IGNORECASE)  # SQLite stores statements with this beginning
 _ROWIDS = ("rowid", "_rowid_", "oid")
 _VIRTUAL_COLUMN = 2  # table_xinfo's `hidden`: it is computed by an expression of the file's
 _LOCK_S = 10.0
@@ -55,11 +55,11 @@ class SQLiteTable(Foreign):
     """The rows of a table by rowid; each range of rowids is a piece.
 
     Args:
-        location: As `Foreign` has it.
+        location: As in `Foreign`.
         fields: Names for columns.
         path: The database.
         header: Its first bytes.
-        table: "": the only one that has images.
+        table: Its name; "" for the only one that has images.
     """
 
     format = "sqlite"
@@ -85,7 +85,7 @@ class SQLiteTable(Foreign):
 
     @override
     def identity(self) -> str:
-        """See `Foreign`; a counter in the file tells of changes."""
+        """See `Foreign`; a counter in the file changes with it."""
         return hashlib.sha256(super().identity().encode() + self._header[_CHANGES]).hexdigest()
 
     @override
@@ -162,7 +162,7 @@ class SQLiteTable(Foreign):
         return ends[0], ends[1]
 
     def _cut(self, first: int, last: int) -> Iterator[Piece]:
-        """Cut the rowids into even ranges: finding rows of equal number would read all pages once more."""
+        """Cut the rowids into even ranges: ranges with equal numbers of rows would need a scan of all pages."""
         size_bytes = self._path.stat().st_size
         span = max(1, last - first + 1)
         count = min(span, max(_FEWEST_PIECES, size_bytes // _PIECE_BYTES))
@@ -172,13 +172,13 @@ class SQLiteTable(Foreign):
 
 
 def _authorize(action: int, first: str | None, second: str | None, database: str | None, within: str | None) -> int:
-    """Allow SQLite to read tables; `within` names a view or trigger that asks."""
+    """Allow SQLite to read tables; `within` is the view or trigger that reads."""
     is_look = action == sqlite3.SQLITE_PRAGMA and first == "table_xinfo"
     return sqlite3.SQLITE_OK if (action in _ALLOWED and within is None) or is_look else sqlite3.SQLITE_DENY
 
 
 def _check_no_journal(path: Path) -> None:
-    """Refuse a database with changes that are not in its file: to take them over would write to it."""
+    """Raise if the database has changes outside its file: SQLite would write them into it."""
     for ending in ("-wal", "-journal"):
         beside = path.with_name(path.name + ending)
         if beside.is_file() and beside.stat().st_size:
@@ -196,7 +196,7 @@ def _tables(connection: sqlite3.Connection) -> list[str]:
 
 
 def _known(table: str, tables: Sequence[str], connection: sqlite3.Connection, path: Path) -> str:
-    """Return the name of a table as the database has it."""
+    """Return the name of a table, spelt as in the database."""
     found = next((each for each in tables if each.lower() == table.lower()), None)
     if found is not None:
         return found
@@ -212,7 +212,7 @@ def _known(table: str, tables: Sequence[str], connection: sqlite3.Connection, pa
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> dict[str, str]:
-    """Return the names and declared types of the columns that are stored."""
+    """Return the names and declared types of the stored columns."""
     rows = connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchall()
     return {str(name): str(kind) for _, name, kind, _, _, _, hidden in rows if hidden != _VIRTUAL_COLUMN}
 

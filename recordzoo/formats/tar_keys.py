@@ -1,4 +1,4 @@
-"""Which extensions the samples of a WebDataset have, and what a file of each holds."""
+"""The extensions in a WebDataset, and the type of each one's files."""
 
 import functools
 import itertools
@@ -28,31 +28,31 @@ IMAGES = frozenset(
 """Endings of images; WebDataset's writer takes the last two for JPEG."""
 
 IDS = frozenset(("id", "index", "inx"))
-"""Endings of numbers that may be text in a sample that comes later."""
+"""Extensions of numbers that may be text in a later sample."""
 
 _NUMBER = re.compile(rb"\s*[+-]?[0-9]{1,100}\s*")
 
 
 # Any, here and below: numbers, arrays, text, JSON or bytes.
 def decode(ending: str, data: bytes) -> Any:
-    """Return what a file holds. WebDataset's own decoding is the model (webdataset/autodecode.py), without its pickles.
+    """Decode a file. WebDataset's own decoding is the model (webdataset/autodecode.py), without its pickles.
 
     Args:
         ending: The last part of its name, in small letters: of ``left.png`` that is ``png``.
         data: Its bytes.
 
     Raises:
-        ValueError: It holds something else.
+        ValueError: The content does not fit the extension.
     """
     return _DECODERS.get(ending, bytes)(data)
 
 
 def stored_as(name: str, kind: str) -> str:
-    """Return how values are stored, as `convert` has it; "" if that follows from them: numbers and arrays.
+    """Return the kind of values, as in `convert`; "" for numbers and arrays, whose kind follows from the values.
 
     Args:
         name: The extension.
-        kind: What its files are read as: an ending that is decoded, "text" or "bytes".
+        kind: How its files are read: an extension that is decoded, "text" or "bytes".
     """
     if kind == "bytes":
         return "image" if name.rpartition(".")[2] in IMAGES else "bytes"
@@ -83,10 +83,10 @@ def as_number(data: bytes) -> int:
 
 
 def as_json(data: bytes) -> Any:
-    """Return what JSON says; NaN and Infinity, which Python writes and JSON has not, become None.
+    """Parse JSON; NaN and Infinity, which only Python writes, become None.
 
     Raises:
-        ValueError: It is no JSON.
+        ValueError: It is not JSON.
     """
     try:
         return json.loads(data, parse_constant=lambda name: None)
@@ -98,7 +98,7 @@ def as_npy(data: bytes) -> NDArray[Any]:
     """Return an array that `numpy.save` wrote, without copying it. Nothing is allocated for a forged shape.
 
     Raises:
-        ValueError: It is none, or one of objects (pickles) or of a dtype that record sets have not.
+        ValueError: It is not an array, or its dtype is `object` (pickles) or one that record sets lack.
     """
     try:
         header = header_of(data)
@@ -126,7 +126,7 @@ class Keys:
     """The extensions of some samples.
 
     Attributes:
-        names: The extensions, in the order in which they were met.
+        names: The extensions, in the order of their first file.
     """
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ class Keys:
         self._texts: Counter[str] = Counter()
 
     def add(self, names: set[str]) -> None:
-        """Add extensions of samples that were not looked at."""
+        """Add extensions of samples that were not inspected."""
         self.names += sorted(names.difference(self.names))
 
     def look(self, parts: Mapping[str, bytes]) -> None:
@@ -152,7 +152,7 @@ class Keys:
                 self._texts[key] += _works(as_text, data)
 
     def kinds(self) -> dict[str, str]:
-        """Return what files of each extension are read as: an ending that is decoded, "text" or "bytes".
+        """Return how files of each extension are read: an extension that is decoded, "text" or "bytes".
 
         If none of the samples holds what an extension says (a pickle in ``npy``, a name in ``cls``), it is text if all
         are; otherwise bytes. Numbers of samples (``id``) are text if any of them is.
@@ -168,10 +168,10 @@ class Keys:
         return "text" if self._texts[key] == count else "bytes"
 
     def images(self, named: Mapping[str, str]) -> list[str]:
-        """Return the extensions that are the field "image": no two of them come in one sample.
+        """Return the extensions that become the field "image": no sample has two of them.
 
         Args:
-            named: Fields of some extensions, as the person says.
+            named: Fields of extensions that the user named.
         """
         chosen = [key for key, field in named.items() if field == "image"]
         for key in self.names:
@@ -181,15 +181,15 @@ class Keys:
         return chosen
 
 
-# What a shard has: pairs of a key and files by their extensions.
+# A shard's samples: pairs of a key and its files by extension.
 Samples = Callable[[Path], Iterator[tuple[str, dict[str, bytes]]]]
 
 Seen = tuple[int, tuple[str, dict[str, bytes]]]
-"""A sample that was looked at: its shard's number, its key and its files."""
+"""An inspected sample: its shard's number, its key and its files."""
 
 
 def look(samples: Samples, files: Sequence[Path]) -> tuple[Keys, list[Seen]]:
-    """Look at the first samples of the first shard, and at fewer of some others.
+    """Inspect the first samples of the first shard, and fewer of some others.
 
     Returns:
         The extensions; some of the samples, each with its shard's number.

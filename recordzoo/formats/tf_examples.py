@@ -30,17 +30,17 @@ class Steps(list[list[bytes] | NDArray[Any]]):
 
 
 Values = list[bytes] | NDArray[Any] | Steps
-"""What there is under a key."""
+"""The values of a key."""
 
 Example = dict[str, Values]
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """What the first examples have under a key.
+    """The type of a key's values in the first examples.
 
     Attributes:
-        is_list: There are several values, or may be.
+        is_list: There may be several values.
         is_text: All are text in UTF-8 and no images.
         is_image: The first is an image.
     """
@@ -53,7 +53,7 @@ class Feature:
         """Return a value of a sample: one, or several as an array or a list; None if there are none.
 
         Raises:
-            UnicodeDecodeError: It is no text, and those of the first examples are.
+            UnicodeDecodeError: It is not text, although the first examples are.
         """
         if not len(values):
             return None
@@ -66,7 +66,7 @@ class Feature:
         return values[0].decode() if self.is_text and not self.is_image else values[0]
 
     def _several(self, values: Values) -> Any:
-        """Return several values as they are stored: numbers as an array, text, other bytes in base64."""
+        """Return a list of values for storage: numbers as an array, text, other bytes in base64."""
         if isinstance(values, np.ndarray):
             return values
         found = cast(list[bytes], values)
@@ -74,7 +74,7 @@ class Feature:
 
 
 def feature_of(key: str, values: Sequence[Values]) -> Feature:
-    """Find out what there is under a key, from the values of the first examples that have some."""
+    """Determine the type of a key's values from the first examples that have some."""
     steps = [step for each in values for step in (each if isinstance(each, Steps) else (each,))]
     is_list = _OBJECTS.fullmatch(key) is not None or max(map(len, values), default=1) > 1
     texts = [value for step in steps if not isinstance(step, np.ndarray) for value in step]
@@ -95,7 +95,7 @@ def read_example(data: bytes, where: str) -> Example:
     """Read an `Example` or a `SequenceExample`.
 
     Raises:
-        SourceError: It is none.
+        SourceError: It is neither.
     """
     found: Example = {}
     try:
@@ -128,11 +128,11 @@ def _is_text(value: bytes) -> bool:
 
 
 Written = tuple[Literal["texts", "floats", "integers", ""], Sequence[Any]]
-"""A feature that is written: of which kind, and its values; "" without any."""
+"""A feature to write: its kind and its values; the kind is "" if there are none."""
 
 
 def written_example(features: Iterator[tuple[str, Written]]) -> bytes:
-    """Write an `Example` of keys and features."""
+    """Encode an `Example` of keys and features."""
     example = empty("Example")
     example.features.SetInParent()
     for key, (kind, values) in sorted(features, key=lambda pair: pair[0]):
@@ -144,10 +144,10 @@ def written_example(features: Iterator[tuple[str, Written]]) -> bytes:
 
 
 def features_of_field(field: Field, sample: ExportSample) -> Iterator[tuple[str, Written]]:
-    """Yield the features of a field. An `Example` has lists only: arrays get their shape beside them.
+    """Yield the features of a field. An `Example` has only lists: the shape of an array is a feature of its own.
 
     Raises:
-        OtherSourceError: It holds numbers beyond 64 bits with a sign, or text that is none.
+        OtherSourceError: A number exceeds int64, or a text has lone surrogates.
     """
     value = sample.fields[field.name]
     if value is None:
@@ -164,7 +164,7 @@ def features_of_field(field: Field, sample: ExportSample) -> Iterator[tuple[str,
 
 
 SHAPE, DTYPE = "/shape", "/dtype"
-"""After the key of an array: the keys of its shape, and of its dtype as NumPy names it."""
+"""Suffixes of an array's key: for its shape, and for NumPy's name of its dtype."""
 
 _WIDE = (np.float64, np.uint64)  # an `Example` has no such numbers: an array's are its bytes, little-endian
 
@@ -191,7 +191,7 @@ def array_of(example: Example, key: str) -> NDArray[Any] | None:
     """Return an array as it was exported; None if the example has none.
 
     Raises:
-        ValueError: Its shape or dtype is not that of its numbers.
+        ValueError: Its shape or dtype does not fit its numbers.
     """
     values, shape, dtypes = (example.get(each, []) for each in (key, key + SHAPE, key + DTYPE))
     if not len(dtypes):

@@ -60,7 +60,7 @@ def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
 
 
 class TFRecords(Foreign):
-    """The examples of some files; each file is a piece, its split is what stands before its number."""
+    """The examples of some files; each file is a piece, and the text before its number is its split."""
 
     format = "tfrecord"
 
@@ -129,7 +129,7 @@ class TFRecords(Foreign):
 
 
 def _begins_like_one(path: Path) -> bool:
-    """Whether the checksum of the first length is right, or a file is compressed. Without the package, any is one."""
+    """Whether the checksum of the first length is right, or the file is compressed. Without the package: True."""
     if not is_installed("google_crc32c"):
         return True
     with path.open("rb") as file:
@@ -142,7 +142,7 @@ def _is_header(head: bytes) -> bool:
 
 
 def _records(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield where each record is, for messages, and its bytes."""
+    """Yield each record's location (for messages) and its bytes."""
     offset, cap_bytes = 0, unpacked_cap(path.stat().st_size)
     while head := file.read(_HEADER.size):
         if offset > cap_bytes:
@@ -176,7 +176,7 @@ def _masked_crc(data: bytes) -> int:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file; one that is compressed as a whole is unpacked while it is read."""
+    """Open a file; a compressed one is decompressed while it is read."""
     with path.open("rb") as file:
         head = file.read(_HEADER.size)
         file.seek(0)
@@ -195,7 +195,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def _examples(piece: Piece) -> Iterator[tuple[str, Example]]:
-    """Yield where each example of a file is, for messages, and its values."""
+    """Yield each example's location (for messages) and its values."""
     (path,) = piece.files
     with _opened(path) as file:
         for where, data in _records(file, path):

@@ -30,7 +30,7 @@ LOOKS_FOR = "files *.tar, *.tar.gz or *.tgz; or train-{000000..000012}.tar"
 
 _UNREAD = (".tar.zst", ".tzst", ".tar.lz4", ".tar.lzma", ".tar.z")
 _NAME = re.compile(r"((?:.*/)?[^./]+)\.([^/]*)", re.DOTALL)
-_UNKNOWN = ".bin"  # the ending of files that are no known image
+_UNKNOWN = ".bin"  # the extension of files that are no known image
 _META = re.compile(r"__[^/]*__(/|$)")
 
 
@@ -48,8 +48,7 @@ def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
 class WebDataset(Foreign):
     """The samples of some tar files; each file is a piece.
 
-    A sample lacks what none of the first samples has: an extension that comes up later is an error, unless the person
-    names it.
+    An extension that none of the first samples has is an error in a later one, unless the user named it.
     """
 
     format = "webdataset"
@@ -104,7 +103,7 @@ class WebDataset(Foreign):
 
     # Any: values of all kinds.
     def _values(self, parts: Mapping[str, bytes], where: str) -> tuple[dict[str, Any], str]:
-        """Return the fields of a sample, and the ending of its image; None where there is no file."""
+        """Return the fields of a sample (None for a missing file), and the suffix of its image."""
         values: dict[str, Any] = dict.fromkeys(self._fields.values())
         origin: dict[str, str] = {}
         for key, data in parts.items():
@@ -138,7 +137,7 @@ def samples(path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Yield the key of each sample of a shard, and its files by their extensions, in small letters.
 
     Raises:
-        SourceError: The shard is cut or damaged, a file is too large, is no plain file, or is there twice.
+        SourceError: The shard is cut or damaged; a file is too large, not a regular file, or occurs twice.
     """
     current, parts = "", dict[str, bytes]()
     for key, extension, member in _files(path):
@@ -159,7 +158,7 @@ def samples(path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
 
 
 def _files(path: Path) -> Iterator[tuple[str, str, Member]]:
-    """Yield the files of a shard that belong to samples: key, extension, member; not those without an extension."""
+    """Yield the files of samples in a shard: key, extension, member. Files without an extension are skipped."""
     for member in ArchiveUnit(path, 0, "", is_strict=True).members():
         match = _NAME.fullmatch(member.name)
         if match is not None and not _META.match(member.name):
@@ -167,7 +166,7 @@ def _files(path: Path) -> Iterator[tuple[str, str, Member]]:
 
 
 def _search(files: Sequence[Path], wanted: set[str]) -> set[str]:
-    """Return those of some extensions that are there; all shards are read until each is found."""
+    """Return the given extensions that exist; reads shards until each is found."""
     found: set[str] = set()
     for path in files:
         if found == wanted:

@@ -1,4 +1,4 @@
-"""`Writer`: how a format is written: samples as shards, the files of a shard, and the files beside them."""
+"""`Writer`: writes a format: samples as shards, the files of a shard, and the files beside them."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from recordzoo.formats.base import CLASSES_NAME
 from recordzoo.formats.samples import Content, ExportSample
 
 Tick = Callable[[int], None]
-"""Told how many stored bytes more are written."""
+"""Called with the number of further stored bytes that were written."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """A name for what is kept of a finished shard."""
+        """The name of the file that records the finished shard."""
         return f"{self.split or 'all'}-{self.number:06d}"
 
 
@@ -50,7 +50,7 @@ class Written:
 
     Attributes:
         files: Each file's path in the output, and its size in bytes.
-        info: What `finish` wants to know.
+        info: Data for `finish`.
     """
 
     files: Mapping[str, int]
@@ -58,14 +58,14 @@ class Written:
 
 
 class Writer(ABC):
-    """How a format is written. It pickles: a worker process gets a copy.
+    """Base class of the writers of formats. It pickles: a worker process gets a copy.
 
     Args:
         content: The samples.
         splits: The names of all splits that are exported.
 
     Attributes:
-        name: What ``--to`` calls it.
+        name: Its name for ``--to``.
         shard_bytes: Default target shard size in bytes.
         ending: The output's suffix, if it is a file; "" if it is a directory.
         note: What the output says of itself: the record set and how it was exported.
@@ -91,11 +91,11 @@ class Writer(ABC):
         return found
 
     def paths(self, split: str, positions: NDArray[np.int64]) -> Sequence[str]:
-        """Return the name of each sample's file; nothing where the format has none for each."""
+        """Return the name of each sample's file; nothing if the format has no such files."""
         return ()
 
     def split_folder(self, split: str) -> str:
-        """Return the folder of a split, for formats that have such; "" if it is the only split."""
+        """Return the folder of a split, in formats with folders; "" if it is the only split."""
         return split if len(self.splits) > 1 else ""
 
     @abstractmethod
@@ -112,7 +112,7 @@ class Writer(ABC):
         """
 
     def finish(self, folder: Path, shards: Sequence[Shard], written: Sequence[Written]) -> None:
-        """Write what comes beside the shards."""
+        """Write the files beside the shards."""
         if self.content.classes:
             durable.write_file(folder / CLASSES_NAME, json_line(list(self.content.classes), indent=0))
 
@@ -127,7 +127,7 @@ class Writer(ABC):
 
 
 def cut(content: Content, positions: NDArray[np.int64], shard_bytes: int) -> list[NDArray[np.int64]]:
-    """Cut positions where their images' stored bytes reach multiples of a size."""
+    """Cut positions into groups of about `shard_bytes` of stored images."""
     if not len(positions):
         return []
     ends = np.cumsum(content.reader.lengths("image")[positions], dtype=np.int64)
@@ -136,7 +136,7 @@ def cut(content: Content, positions: NDArray[np.int64], shard_bytes: int) -> lis
 
 
 def sync(file: BinaryIO) -> None:
-    """Put a file on the disk, and go to its end."""
+    """Sync a file, and seek to its end."""
     file.flush()
     os.fsync(file.fileno())
     file.seek(0, os.SEEK_END)
@@ -150,5 +150,5 @@ def json_line(value: Any, indent: int | None = None) -> bytes:
 
 # Any: a value of a record.
 def plain(value: Any) -> Any:
-    """Return numbers and arrays as Python has them."""
+    """Return numbers and arrays as Python's numbers and lists."""
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value

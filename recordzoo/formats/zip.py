@@ -34,7 +34,7 @@ NO_CLASS = -1
 """The label of images of a split without class folders."""
 
 _PIECE_BYTES = 64 << 20
-_MAX_PIECES = 64  # each reads the directory of the zip, 1 s for 100,000 members
+_MAX_PIECES = 64  # each process reads the zip's directory: 1 s for 100,000 members
 _KEYS = ("image", "target")
 _TIME = (1980, 1, 1, 0, 0, 0)  # the first that a zip can have: the same samples give the same bytes
 _MODE = 0o644 << 16
@@ -81,7 +81,7 @@ class ZippedFolders(Foreign):
 
     # Any: what pickle keeps.
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_images": None}  # a worker finds them in the zip, which it reads anyway
+        return {**self.__dict__, "_images": None}  # a worker reads them from the zip
 
     def _cut(self, images: Sequence[_Image]) -> Iterator[Piece]:
         """Cut the images into pieces, at least one for each split."""
@@ -137,7 +137,7 @@ def _in_order(path: Path, members: Iterable[Member]) -> list[_Image]:
 
 
 def _of_split(path: Path, sizes: Mapping[str, int], start: str, top: str, split: str) -> list[_Image]:
-    """Return the images below a folder; one that has no class folders at all is a split without labels."""
+    """Return the images below a folder; without class folders, it is a split without labels."""
     members = [name for name in sizes if name.startswith(start)]
     inner = [name[len(start) :] for name in members]
     flat = [member for member, name in zip(members, inner, strict=True) if "/" not in name]
@@ -232,7 +232,7 @@ def _put(archive: zipfile.ZipFile, name: str, data: bytes, mode: int) -> None:
 
 
 def read_note(path: Path) -> dict[str, object] | None:
-    """Return what an export wrote into a zip's comment; None if it is no zip, or no export."""
+    """Return the plan that an export wrote into a zip's comment; None if it is no zip, or no export."""
     try:
         with zipfile.ZipFile(path) as archive:
             found = json.loads(archive.comment)
