@@ -77,7 +77,7 @@ PROGRAMS = {
     "a size of 2**31": (b"\x80\x02\x8b\xff\xff\xff\x7f.", "damaged"),
     "a text of 2**32": (b"\x80\x02X\xff\xff\xff\xff.", "damaged"),
     "a memo at 2**31 that is asked for": (b"\x80\x02K\x01r\xff\xff\xff\x7f0j\xfe\xff\xff\x7f.", "POP|damaged"),
-    "an item of a number": (b"K\x01K\x02a.", "adds to a int"),
+    "an item of a number": (b"K\x01K\x02a.", "adds items to a int"),
     "an endless list": (b"\x80\x04]" + b"N" * (1 << 21) + b".", "more than 1,048,576"),
     "digits without end": (b"I" + b"9" * 100_000 + b"\n.", "damaged"),
     "nothing": (b".", "damaged"),
@@ -202,12 +202,12 @@ def test_with_objects_too_nothing_is_called(name: str, tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (b"(S'touch harmed'\nios\nsystem\n.", r"makes a os\.system of arguments"),
-        (b"(cos\nsystem\nS'touch harmed'\no.", r"makes a os\.system of arguments"),
-        (b"\x80\x02cos\nsystem\nU\x01a\x85\x81.", r"makes a os\.system of arguments"),
+        (b"(S'touch harmed'\nios\nsystem\n.", r"creates a os\.system with arguments"),
+        (b"(cos\nsystem\nS'touch harmed'\no.", r"creates a os\.system with arguments"),
+        (b"\x80\x02cos\nsystem\nU\x01a\x85\x81.", r"creates a os\.system with arguments"),
         (b"\x80\x02cos\nsystem\nU\x01a\x85R.", r"asks for os\.system"),
-        (b"\x80\x02c_codecs\nencode\n)\x81.", r"makes a _codecs\.encode"),
-        (b"\x80\x02K\x01)\x81.", "makes a int"),
+        (b"\x80\x02c_codecs\nencode\n)\x81.", r"creates a _codecs\.encode"),
+        (b"\x80\x02K\x01)\x81.", "creates a int"),
         (b"(o.", "damaged"),
         (b"ccopy_reg\n_reconstructor\n(cx\nX\nc__builtin__\nint\nI5\ntR.", "more than its attributes"),
         (b"\x80\x02cx\nX\n)\x81K\x01b.", "sets the state of a PickledObject"),
@@ -276,7 +276,7 @@ def test_of_one_long_text_no_many_copies_are_made() -> None:
     call = b"c_codecs\nencode\nh\0X\6\0\0\0latin1\x86R"
     tracemalloc.start()
     try:
-        with pytest.raises(pickle.UnpicklingError, match="copies more than it holds"):
+        with pytest.raises(pickle.UnpicklingError, match="expands to more bytes than it has"):
             unpickle(b"\x80\2(" + text + 100 * call + b"t.")
         assert tracemalloc.get_traced_memory()[1] < 5_000_000
     finally:

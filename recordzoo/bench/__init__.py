@@ -1,1 +1,1 @@
-"""How fast a person's own data becomes batches: measured, compared, drawn."""
+"""Measure, compare and draw how fast the user's data becomes batches."""

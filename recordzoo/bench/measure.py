@@ -1,4 +1,4 @@
-"""One measurement: a loader run through in a process that did nothing before."""
+"""One measurement: run a loader in a fresh process."""
 
 import multiprocessing
 import os
@@ -81,6 +81,6 @@ def in_fresh_process(function: Callable[..., T], *arguments: Any) -> T:
 
 
 def _set_up(method: str) -> None:
-    """Let DataLoader start its workers as in a person's own program; measure compiled code from the start."""
+    """Start DataLoader's workers as in a user's program; wait for compiled code before measuring."""
     os.environ.setdefault("RECORDZOO_COMPILE", "wait")
     multiprocessing.set_start_method(method, force=True)

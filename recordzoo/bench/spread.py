@@ -1,4 +1,4 @@
-"""What measurements that scatter tell: how a loader compares with the first, and whether that is known at all."""
+"""Compare a loader with the first one from noisy measurements, and decide whether the difference is real."""
 
 import statistics
 from collections.abc import Sequence

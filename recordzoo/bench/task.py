@@ -1,4 +1,4 @@
-"""What is compared: which loaders, on which images, how many; no torch."""
+"""The task of a comparison: loaders, images and options; no torch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Result:
-    """How a loader did: its measurements, or why there are none."""
+    """A loader's measurements, or the reason why there are none."""
 
     loader: str
     runs: Sequence[Measurement] = ()

@@ -1,4 +1,4 @@
-"""The transforms that are measured with: a person's own, or those that most training begins with."""
+"""The transforms of a measurement: the user's, or the usual ones of training."""
 
 import importlib
 import importlib.util

@@ -23,7 +23,7 @@ class _Command:
         self.summary = summary
         self.examples = examples
 
-    # Any: click's class, which newer typers carry inside; so, too, below.
+    # Any, here and below: click's class, which newer typers bundle.
     def load(self, name: str) -> Any:
         module, _, function = self.place.partition(":")
         lines = ["\b", "Example:" if len(self.examples) == 1 else "Examples:", *(f"  {each}" for each in self.examples)]

@@ -1,4 +1,4 @@
-"""`bench`: how fast a person's own images become batches, with each loader."""
+"""`bench`: measure how fast the user's images become batches, with each loader."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -77,7 +77,7 @@ def bench(
 
 # Any: the other options of the task.
 def find_task(path: str, *, num_images: int, split: str | None, **options: Any) -> Task:
-    """Find the record set that a path means, and the tree that it was made from, if it is there."""
+    """Find the record set of a path, and the tree that it was made from, if that exists."""
     reader = RecordReader(targets.find_local_set(path, "bench"))
     targets.say_changes(reader)
     counts = reader.manifest.splits
@@ -93,7 +93,7 @@ def find_task(path: str, *, num_images: int, split: str | None, **options: Any) 
 
 
 def table(results: Sequence[Result]) -> str:
-    """Lay the numbers out: the speeds with their spread, and below them the rest."""
+    """Format the numbers: the speeds with their spread, then the rest."""
     compared = zip(results, comparisons(results), strict=True)
     speeds = [(result.loader, *_speed_cells(result, each)) for result, each in compared]
     others = [(result.loader, *_other_cells(result.median)) for result in results if result.median is not None]
@@ -178,7 +178,7 @@ def _other_cells(median: Measurement) -> tuple[str, ...]:
 
 
 def doubts(results: Sequence[Result], repeats: int) -> list[str]:
-    """Say where the measurements do not tell which loader is faster, and what helps."""
+    """Describe comparisons that are too noisy to decide, and what helps."""
     found = comparisons(results)
     lines = [
         f"{result.loader}: too noisy to tell whether it is faster or slower: {_from_to(compared)} times as fast as "

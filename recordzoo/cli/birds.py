@@ -38,7 +38,7 @@ def picture(rng: np.random.Generator, width: int, height: int, hue: float = 0.0,
         x, y, w, h = box
         colour = Image.new("HSV", (1, 1), (int(hue * 255), 220, 230)).convert("RGB").getpixel((0, 0))
         ImageDraw.Draw(background).ellipse((x, y, x + w, y + h), fill=colour)
-    grain = rng.integers(-14, 15, (height, width, 1), dtype=np.int16)  # so that it compresses as a photograph does
+    grain = rng.integers(-14, 15, (height, width, 1), dtype=np.int16)  # so that it compresses like a photograph
     pixels: NDArray[np.int16] = np.asarray(background, dtype=np.int16) + grain
     return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
 
@@ -98,7 +98,7 @@ class DemoServer(ThreadingHTTPServer):
 
     @override
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of clients that were killed."""
+        """Ignore connections of killed clients."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -128,7 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def open_birds(root: Path, remote: RemoteFile, **options: Any) -> "CUB200Record":  # Any: CUB200Record's own options
-    """Open CUB-200-2011 below `root`, from wherever `remote` says; download and convert what is not there."""
+    """Open CUB-200-2011 below `root`; download it from `remote` and convert it if needed."""
     from recordzoo.datasets.cub200 import CUB200Record  # imports torch; the tests' pictures need none
 
     class DemoBirds(CUB200Record):

@@ -118,7 +118,7 @@ def prune(
     yes: Yes = False,
     as_json: Json = False,
 ) -> int:
-    """Delete what is old or no longer needed.
+    """Delete old or unneeded items.
 
     Without --sets, --raw, --remote and --builds, record sets and cached sets are chosen among. A cached set is fetched
     again when it is read; a reader that has it open goes on.
@@ -157,10 +157,10 @@ def choose(
     older_than_s: float | None = None,
     keep_bytes: int | None = None,
 ) -> tuple[list[Item], list[tuple[Item, str]]]:
-    """Choose what `prune` deletes, by its options.
+    """Choose the items that `prune` deletes.
 
     Returns:
-        What is deleted, the least recently used first; and what else the options fit, with the reason why it is left.
+        The items to delete, the least recently used first; and the items that are kept, with the reasons.
 
     Raises:
         ArgumentError: The options choose nothing, or all record sets.
@@ -197,7 +197,7 @@ def remove(item: Item) -> str:
     A record set's manifest is deleted first: a kill in the middle leaves nothing that looks complete.
     """
     try:
-        now = item_at(item.path)  # minutes may have passed at the question
+        now = item_at(item.path)  # the user may have answered the question minutes later
         if now.kind != item.kind:
             return f"it is a {now.kind} now"
         if now.obstacle:
@@ -238,7 +238,7 @@ def _remove_set(path: Path) -> None:
 def _delete(
     chosen: Sequence[Item], left: Sequence[tuple[Item, str]], *, dry_run: bool, yes: bool, as_json: bool
 ) -> int:
-    """Show what is deleted, ask, and delete it."""
+    """Show the items, ask, and delete them."""
     done: list[Item] = []
     failed: list[tuple[Item, str]] = []
     if not as_json:
@@ -290,7 +290,7 @@ def confirm(question: str, *, yes: bool) -> bool:
 
 
 def _named_items(name: str, folders: Sequence[Path] | None) -> list[Item]:
-    """Find what a path or an address means; or the record set of a name, in the roots."""
+    """Find the item at a path or an address, or the record set with a name in the roots."""
     if is_url(name):
         return [_cached_at(str(Url.parse(name)))]
     path = Path(name)
@@ -322,7 +322,7 @@ def _cached_at(address: str) -> Item:
 
 
 def _places(folders: Sequence[Path] | None) -> list[Path]:
-    """Return where to look: what was named; or where record sets were prepared, or here, and the node's cache."""
+    """Return the directories to search: the given ones; by default those of earlier preparations and the cache."""
     for folder in folders or ():
         if not folder.is_dir():
             raise NotPreparedError(f"--root {folder} is not there.", path=str(folder))

@@ -1,4 +1,4 @@
-"""The commands that make a new record set of others: `merge`, `append`, `add-field`, `split` and `subset`."""
+"""Commands that make a new record set from others: `merge`, `append`, `add-field`, `split` and `subset`."""
 
 import re
 import time
@@ -186,7 +186,7 @@ def subset(
 
 
 def _make(make: Callable[..., Path], place: Path | Url, title: str, *, refresh: bool, as_json: bool) -> None:
-    """Make a record set, and say what was made, and where."""
+    """Make a record set and print the result."""
     before = None
     if isinstance(place, Path):  # a set at a URL is refused by the library
         targets.refuse_urls("--output", place)

@@ -1,4 +1,4 @@
-"""`demo`: the whole way of a dataset, offline, in about a minute."""
+"""`demo`: download, convert, verify and load a dataset, offline, in about a minute."""
 
 import dataclasses
 import shutil

@@ -29,7 +29,7 @@ from recordzoo.system.wheels import how_to_install, together
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a check found: facts to print, why recordzoo does not work here, and what would help."""
+    """The result of a check: facts to print, a reason why recordzoo does not work here, and remedies."""
 
     facts: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -188,7 +188,7 @@ _CAVEATS = {
     "the Linux file system",
     "vfat exfat msdos": "without permissions and links; FAT32 has no files of 4 GB or more, so pass --shard-size 1G",
 }
-"""What is special about types of file systems."""
+"""Remarks on types of file systems."""
 
 
 def disk(root: Path) -> Found:
@@ -225,16 +225,16 @@ def disk(root: Path) -> Found:
 
 
 def find_mount(path: Path, mounts: Path = MOUNTS) -> tuple[str | None, str | None]:
-    """Return the type of a path's file system, and where it is mounted; None where that is not known."""
+    """Return the type and mount point of a path's file system; None if unknown."""
     best: tuple[str | None, str | None] = (None, None)
-    for mount in list_mounts(mounts):  # of two volumes mounted at one place the later one is seen
+    for mount in list_mounts(mounts):  # if two volumes have one mount point, the later one is visible
         if path.is_relative_to(mount.place) and len(mount.place) >= len(best[1] or ""):
             best = mount.kind, mount.place
     return best
 
 
 def caveat(kind: str | None) -> str:
-    """Say what is special about a type of file system; "" for nothing."""
+    """Return the remark on a type of file system; "" for none."""
     known = "fuse" if kind and kind.startswith("fuse") else kind
     return next((text for kinds, text in _CAVEATS.items() if known in kinds.split()), "")
 
@@ -246,7 +246,7 @@ def _is_writable(path: Path) -> bool:
 
 
 def lmdb_problem(path: Path) -> str:
-    """Write and read a small database, in a process of its own that the file system may kill; "" if that works."""
+    """Write and read a small database in a child process, which the file system may kill; "" if that works."""
     try:
         with tempfile.TemporaryDirectory(prefix=".recordzoo-doctor-", dir=path) as folder:
             words = [sys.executable, "-c", _LMDB_TEST, os.path.join(folder, "test.lmdb")]

@@ -1,4 +1,4 @@
-"""Exit codes: what a script may rely on, and which error gives which."""
+"""The exit codes, which scripts may rely on, and the code of each error."""
 
 import errno
 from enum import IntEnum
@@ -32,7 +32,7 @@ MEANINGS: dict[Exit, str] = {
     Exit.TERMINATED: "terminated (SIGTERM); `prepare`, `copy`, `merge` and the like keep what is finished",
 }
 
-# The first that fits counts, so the narrower ones come first.
+# The first match counts, so subclasses come first.
 _CODES: tuple[tuple[type[BaseException], Exit], ...] = (
     (errors.ArgumentError, Exit.USAGE),
     (errors.NotPreparedError, Exit.NOT_FOUND),

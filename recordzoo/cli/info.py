@@ -1,4 +1,4 @@
-"""`info`: what the catalogue says; of a record set on disk, see `recordzoo.cli.record_set`."""
+"""`info`: the facts of a dataset; `recordzoo.cli.record_set` prints those of a record set."""
 
 import dataclasses
 from pathlib import Path
@@ -47,7 +47,7 @@ def info(
 
 
 def describe(entry: Entry, width: int | None = None) -> str:
-    """Write what is known of a dataset, for people."""
+    """Format the facts of a dataset for people."""
     lines = [f"{entry.title} ({entry.name})", entry.summary, ""]
     facts = {
         "download": size(entry, unknown="size not known"),
@@ -88,7 +88,7 @@ def describe(entry: Entry, width: int | None = None) -> str:
 
 
 def size(entry: Entry, unknown: str = "?") -> str:
-    """Say how much is downloaded: "about 1 GB"; "> 1 GB" if one file's size is not known, `unknown` if no size is."""
+    """Format the size of the download: "about 1 GB"; "> 1 GB" if some sizes are unknown, `unknown` if all are."""
     if not entry.known_bytes:
         return unknown
     how = "> " if entry.size_bytes is None else "" if entry.is_size_exact else "about "
@@ -96,7 +96,7 @@ def size(entry: Entry, unknown: str = "?") -> str:
 
 
 def disk(entry: Entry) -> str:
-    """Say how much room the record sets take, and how much the preparation."""
+    """Format the disk space of the record sets and of their preparation."""
     kept, needed = entry.costs.kept_bytes, entry.costs.needed_bytes
     if kept is None or needed is None:
         return "unknown"
@@ -104,7 +104,7 @@ def disk(entry: Entry) -> str:
 
 
 def duration(entry: Entry) -> str:
-    """Say how long one core converts."""
+    """Format the conversion time on one core."""
     seconds = entry.costs.convert_seconds
     if seconds is None:
         return "unknown"
@@ -113,13 +113,13 @@ def duration(entry: Entry) -> str:
 
 
 def license(entry: Entry) -> str:
-    """Say what the license is, and where that was read."""
+    """Format the license and its source."""
     source = entry.license_source
     return f"{entry.license.rstrip('.')}. Source: {source}" if source else entry.license
 
 
 def checked(entry: Entry) -> str:
-    """Say how the recipe was checked, what that means, and with which files."""
+    """Format how the recipe was checked, its meaning, and the files used."""
     how = entry.checked
     return f"{how.by} ({how.date}). {CHECKED[how.by]} Source: {how.source}"
 

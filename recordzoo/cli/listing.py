@@ -19,7 +19,7 @@ from recordzoo.cli.options import Json, complete_path, flag, option, parse_bytes
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
 from recordzoo.errors import ArgumentError
 
-_MOST_WORDS = 4  # of a license: what is longer is a sentence
+_MOST_WORDS = 4  # a longer license is a sentence
 
 
 def list_command(
@@ -111,7 +111,7 @@ def list_prepared(entries: Sequence[Entry], root: Path, as_json: bool) -> None:
 
 
 def download(entry: Entry) -> str:
-    """Say how much is downloaded, and what else it takes."""
+    """Format the download size and what else is required."""
     text = size(entry).replace("about ", "~").replace(" ", FIXED_SPACE)
     return {"download": text, "terms": f"{text} (terms)", "partly": f"{text} (some by hand)"}.get(
         entry.obtained, entry.obtained
@@ -119,7 +119,7 @@ def download(entry: Entry) -> str:
 
 
 def short_license(license: str) -> str:
-    """Take the name of a license, without what explains it."""
+    """Return the name of a license without its explanation."""
     if license.startswith("Not stated"):
         return "not stated"
     name = re.split(r"[;:.]( |$)| \(|, | for | with ", license)[0]

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have, so that they read the same everywhere."""
+"""Options and arguments of several commands, which read the same everywhere."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import typer
 from recordzoo.errors import ArgumentError
 
 _OWN_FILES = ("complete_bash", "complete_zsh")
-"""Shells that complete paths themselves where we offer nothing: quoted, and with no space after a directory."""
+"""Shells that complete paths themselves if we offer nothing: they quote, and add no space after a directory."""
 
 _SIZE = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?) ?(?P<unit>[kmgt]?)(?P<kind>i?b)?", re.IGNORECASE)
 
@@ -47,7 +47,7 @@ def complete_path(incomplete: str) -> list[str]:
 
 
 def _paths(incomplete: str) -> Iterator[str]:
-    """Yield the paths that begin so; a directory ends with a separator."""
+    """Yield the paths with this beginning; a directory ends with a separator."""
     folder, start = os.path.split(incomplete)
     try:
         with os.scandir(os.path.expanduser(folder) or ".") as entries:
@@ -61,7 +61,7 @@ def _paths(incomplete: str) -> Iterator[str]:
 
 # Any: typer's own class; so, too, below.
 def option(metavar: str, help: str, *names: str, **more: Any) -> Any:
-    """Return an option with a value; `names` if it is not called like its parameter."""
+    """Return an option with a value; `names` if it differs from the parameter's name."""
     return typer.Option(*names, metavar=metavar, help=help, **more)
 
 
@@ -86,7 +86,7 @@ def path_argument(metavar: str, help: str, **more: Any) -> Any:
 
 
 def data_argument(metavar: str, help: str) -> Any:
-    """Return an argument that is a record set, or anything that is prepared."""
+    """Return an argument that is a record set, or the data of one."""
     return typer.Argument(metavar=metavar, help=help, autocompletion=complete_data)
 
 

@@ -1,4 +1,4 @@
-"""What `prepare` would do, for each record set, and whether all of them will fit."""
+"""The plan of `prepare` for each record set, and whether all of them will fit."""
 
 import contextlib
 from collections import defaultdict
@@ -105,7 +105,7 @@ def show_plans(wanted: Sequence[Target], options: "Options", as_json: bool) -> N
 
 
 def needs(obstacle: RecordZooError) -> str:
-    """Say what people must do before a record set can be prepared."""
+    """Describe what the user must do before a record set can be prepared."""
     by_hand = "its files must be downloaded by hand"
     return f"{by_hand}, or need --accept-terms" if isinstance(obstacle, TermsError) else by_hand
 
@@ -162,7 +162,7 @@ def explained(target: Target) -> Iterator[None]:
         elif "classes" in err.details:
             text = f"{text.rstrip('. ')}. Remove these folders, or pass --allow-empty."
         if target.split_of:
-            # First, because the text may end with a command.
+            # in front, because the text may end with a command
             as_class = command("prepare", target.split_of, "--from", "classes")
             text = f"{target.label} is taken as a split (as a class: {as_class}). {text}"
         raise FolderError(text, **err.details) from err

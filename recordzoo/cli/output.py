@@ -19,12 +19,12 @@ SCHEMA_VERSION = 1
 
 
 def clean_lines(text: str) -> str:
-    """Like `clean`, but keep the line breaks of a message that we wrote ourselves: no other than the plain one."""
+    """Like `clean`, but keep the plain line breaks of our own messages."""
     return "\n".join(map(clean, text.split("\n")))
 
 
 def say(text: str) -> None:
-    """Print one line for people; where stderr is closed, or there is no room behind it, the work goes on untold."""
+    """Print one line for people; if stderr is closed or its disk is full, go on silently."""
     if sys.stderr is None:  # the shell closed it: 2>&-; `print` would take stdout
         return
     try:
@@ -60,21 +60,21 @@ def _json(document: Mapping[str, JSON]) -> str:
 
 
 def make_safe() -> None:
-    """Let a name that the terminal's encoding does not have be escaped instead of ending the command."""
+    """Escape characters that the terminal's encoding lacks, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)  # absent where a test replaced the stream
+        reconfigure = getattr(stream, "reconfigure", None)  # absent if a test replaced the stream
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
 
 
 def flush() -> None:
-    """Write out what is buffered, so that a broken pipe is met here and not while Python exits."""
+    """Flush the output, so that a broken pipe is noticed here and not while Python exits."""
     if sys.stdout is not None:  # None where the shell closed it: >&-
         sys.stdout.flush()
 
 
 def forget_unwritable() -> None:
-    """Drop what cannot be written: Python would try again at exit, print a traceback and give a code of its own.
+    """Drop output that cannot be written: at exit Python would try again, print a traceback and change the exit code.
 
     A reader went away (``recordzoo list | head``), or the disk is full.
     """
@@ -87,14 +87,14 @@ def forget_unwritable() -> None:
 
 
 def _forget(stream: TextIO) -> None:
-    """Let what a stream still has, and gets, go nowhere: it could not be written where it should."""
+    """Discard the rest of a stream that cannot be written."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)
 
 
 def make_progress() -> Progress:
-    """Choose a bar on a terminal, a plain line now and then elsewhere; the library's log lines appear there, too."""
+    """Choose the progress: a bar on a terminal, occasional lines elsewhere; also print the library's log lines."""
     logger = logging.getLogger("recordzoo")
     logger.setLevel(logging.INFO)
     logger.propagate = False

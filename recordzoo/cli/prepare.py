@@ -1,4 +1,4 @@
-"""`prepare`: find the record sets that names and paths mean, and prepare each."""
+"""`prepare`: find the record sets of names and paths, and prepare each."""
 
 import contextlib
 import dataclasses
@@ -201,7 +201,7 @@ def prepare(
 
 
 def _prepare_all(wanted: Sequence[Target], options: "Options", dask: str | None, *, as_json: bool) -> None:
-    """Prepare one after another, though some fail; then raise the error of the first that failed.
+    """Prepare one after another, even if some fail; then raise the first error.
 
     If a dataset has several parts, only parts are prepared whose files are there or may be downloaded.
     """
@@ -224,7 +224,7 @@ def _prepare_all(wanted: Sequence[Target], options: "Options", dask: str | None,
     if len(wanted) > 1:
         names = ", ".join(each["name"] for each in done)
         printed.say(f"{len(done)} of {len(wanted)} record sets are ready{': ' if done else ''}{names}.")
-    for label in failed if done else ():  # where nothing is ready, what failed was just said
+    for label in failed if done else ():  # if nothing is ready, the failure was just printed
         printed.say(f"{label}: not prepared.")
     for target in wanted:
         if target.label in failed:
@@ -232,7 +232,7 @@ def _prepare_all(wanted: Sequence[Target], options: "Options", dask: str | None,
 
 
 def _check_usage(wanted: Sequence[Target], options: "Options", root: Path | None, dask: str | None) -> None:
-    """Refuse options that none of the targets takes, --root beside a path, and --workers beside --dask."""
+    """Refuse options that no target takes, --root with a path, and --workers with --dask."""
     if dask is not None and options.workers is not None:
         raise ArgumentError(
             f"--workers {options.workers} is for processes of this machine, and --dask {dask} converts on "
@@ -284,7 +284,7 @@ def _prepare_each(
 
 
 def _say_splits(wanted: Sequence[Target]) -> None:
-    """Say of which trees every folder is taken as a split."""
+    """Tell the user about trees whose folders are all taken as splits."""
     for tree in dict.fromkeys(target.split_of for target in wanted if target.split_of):
         names = ", ".join(target.root.name for target in wanted if target.split_of == tree)
         printed.say(
@@ -294,7 +294,7 @@ def _say_splits(wanted: Sequence[Target]) -> None:
 
 
 def _say_directories(wanted: Sequence[Target]) -> None:
-    """Say which datasets have the name of a directory here that is not their raw data: it may have been meant."""
+    """Tell the user if a directory here has the name of a dataset, but is not its raw data: it may have been meant."""
     for name, root in {
         target.entry.name: target.root / target.entry.folder for target in wanted if target.entry
     }.items():
@@ -377,14 +377,14 @@ def _prepare(target: Target, options: "Options") -> dict[str, Any]:
 
 
 def _read_as(target: Target, reader: "RecordReader") -> str:
-    """Return how the raw data was read: "dataset", "classes", "flat", "list", "set", "coco", ..., or a format."""
+    """Return how the raw data is read: "dataset", "classes", "flat", "list", "set", "coco", ..., or a format."""
     if target.kind != "foreign":
         return "classes" if target.kind == "tree" else str(target.settings.get("format", target.kind))
     return reader.manifest.dataset
 
 
 def _change_warning(target: Target, located: "Located", reader: "RecordReader") -> str | None:
-    """Compare all raw files with those that the records were made from; None if they are what they were."""
+    """Compare all raw files with those that the records were made from; None if nothing changed."""
     from recordzoo.preparing.changes import change_text, refuse_other
 
     if target.kind == "list" or located.options.refresh == "if-changed":

@@ -1,4 +1,4 @@
-"""`info PATH`: what a record set holds, and what is known of where it came from."""
+"""`info PATH`: the contents and the origin of a record set."""
 
 import dataclasses
 import json
@@ -35,9 +35,9 @@ _MOST_METADATA = 1000  # characters; a line shows fewer
 
 
 def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
-    """Print what a record set holds; returns the exit code. `full` reads the headers of all images."""
+    """Print the contents of a record set; return the exit code. `full` reads the headers of all images."""
     found = targets.find_record_set(path)
-    reader = RecordReader(found, cache_bytes=0)  # at a URL: only what is looked at is fetched
+    reader = RecordReader(found, cache_bytes=0)  # at a URL: only these files are fetched
     headers = _headers(reader, full=full)
     changes = recorded_changes(reader)
     document = {"path": str(found), **set_document(reader, headers), "changes": list(changes.found[:MOST_NAMED])}
@@ -297,5 +297,5 @@ def _indented(lines: str | Sequence[str]) -> list[str]:
 
 
 def _number(noted: object, named: Mapping[str, str]) -> int:
-    """Return the number that the manifest notes where it names only the first of many."""
+    """Return a total from the manifest, which names only the first few."""
     return noted if isinstance(noted, int) else len(named)

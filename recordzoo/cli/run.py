@@ -57,7 +57,7 @@ def run(app: Callable[..., Any], args: Sequence[str]) -> int:
 
 
 def _report(err: Any, args: Sequence[str], as_json: bool) -> int:
-    """Say what went wrong and what to do next, on stderr; `err` is any exception. Nothing secret of `args` is shown."""
+    """Print the error and what to do next to stderr; `err` is any exception. Secrets in `args` are not shown."""
     close_bars()
     if isinstance(err, _USAGE_ERROR):
         context = getattr(err, "ctx", None)
@@ -93,7 +93,7 @@ def _report(err: Any, args: Sequence[str], as_json: bool) -> int:
 
 
 def _text(err: RecordZooError | OSError) -> str:
-    """Return an error's message; of the system's own the file and the reason, without its number."""
+    """Return an error's message; for the system's errors, file and reason without the number."""
     if isinstance(err, RecordZooError) or not isinstance(err, OSError) or not err.strerror:
         return str(err)
     return f"{os.fsdecode(err.filename)}: {err.strerror}" if isinstance(err.filename, str | bytes) else err.strerror
@@ -111,7 +111,7 @@ def _report_interrupted(code: int, args: Sequence[str], as_json: bool) -> None:
 
 
 def _usage_text(err: Any) -> str:  # Any: click's error, whose module depends on typer's version
-    """Say what is wrong with a command line, and what may have been meant, in the same words for all versions."""
+    """Describe a usage error, with suggestions, in the same words for all versions of click."""
     text: str = err.format_message()
     called = getattr(getattr(err, "ctx", None), "command", None)
     if (name := getattr(err, "option_name", None)) and text.startswith("No such option"):
@@ -123,7 +123,7 @@ def _usage_text(err: Any) -> str:  # Any: click's error, whose module depends on
 
 
 class _Signals:
-    """SIGTERM handled like SIGINT: both raise `KeyboardInterrupt` once, so that the library can put things away.
+    """SIGTERM handled like SIGINT: both raise `KeyboardInterrupt` once, so that the library can clean up.
 
     A second signal within a second is the same one sent twice (by the terminal and by `make`) and is ignored; a later
     one means it, and ends the process at once.

@@ -145,7 +145,7 @@ def _check(kind: str, order: str, number: int | None, output: Path | None) -> No
 
 
 def _default_output(name: str) -> Path:
-    """Return the path of the file in the current directory; only an earlier one of ours may be there."""
+    """Return the path of the file in the current directory; it may only replace an earlier one of ours."""
     path = Path(name)
     if not path.exists():
         return path
@@ -156,7 +156,7 @@ def _default_output(name: str) -> Path:
 
 
 def _describe(choice: Choice, labels: Labels | None, split: str | None, order: str, seed: int) -> str:
-    """Say in one line which images these are: ``12 of 4,000 images, 12 of 200 classes, seed 0``."""
+    """Describe the choice of images in one line: ``12 of 4,000 images, 12 of 200 classes, seed 0``."""
     count, total = f"{len(choice.positions):,}", _images(choice.num_candidates)
     if order == "broken":
         parts = [f"{count} broken of {total} that were looked at"]
@@ -233,7 +233,7 @@ def _say_none_broken(choice: Choice, *, as_json: bool) -> int:
 
 
 def _report(reader: RecordReader, target: Path, num_bytes: int, thumbnails: Sequence[Thumbnail]) -> int:
-    """Say what was written, and what is wrong with some of the images; returns the exit code."""
+    """Print what was written and the problems of images; return the exit code."""
     problems = {kind: sum(t.problem == kind for t in thumbnails) for kind in ("broken", "large", "damaged")}
     told = {"broken": "cannot be decoded", "large": "too large to be shown", "damaged": "damaged"}
     parts = [f"{count:,} {told[kind]}" for kind, count in problems.items() if count]

@@ -1,4 +1,4 @@
-"""Tables, charts and lines that fit a terminal: what is too wide is wrapped at words."""
+"""Tables, charts and lines that fit a terminal: long lines are wrapped at words."""
 
 import re
 import shutil
@@ -18,13 +18,13 @@ _MOST_NAME = 40  # columns of a name in a chart, and never more than a third of 
 
 
 def wrapping_width() -> int | None:
-    """Return how wide lines for people may be: the terminal's width; None elsewhere, where programs read lines."""
+    """Return the maximum width of lines: the terminal's; None elsewhere, where programs read the lines."""
     is_terminal = sys.stdout is not None and sys.stdout.isatty()  # None where the shell closed it: >&-
     return shutil.get_terminal_size((80, 24)).columns if is_terminal else None
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None) -> str:
-    """Lay rows out in columns under a head.
+    """Format rows as columns under a header.
 
     Args:
         head: The columns' names.
@@ -40,7 +40,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], width: int | None 
 
 
 def wrapped(text: str, width: int | None = None) -> str:
-    """Wrap the lines of a text at words; what follows "key: " stays in a column of its own."""
+    """Wrap the lines of a text at words; the text after "key: " stays in its own column."""
     if width is None:
         return text
     return "\n".join(part for line in text.split("\n") for part in _wrapped_line(line, width))
@@ -64,7 +64,7 @@ def _longest_word(cell: str) -> int:
 
 
 def _narrowed(widths: Sequence[int], floors: Sequence[int], room: int) -> list[int]:
-    """Take columns from the widest that may still lose some, one by one, until all fit."""
+    """Narrow the widest columns, one character at a time, until the table fits."""
     found = list(widths)
     while sum(found) > room:
         wide = [i for i, width in enumerate(found) if width > floors[i]]
@@ -114,7 +114,7 @@ def shorten_end(text: str, columns: int) -> str:
 
 
 def encodable(text: str) -> str:
-    """Escape what the encoding of stdout does not have, before it is known how wide the text is."""
+    """Escape characters that stdout's encoding lacks, before the text is measured."""
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 

@@ -1,4 +1,4 @@
-"""Which record set an argument of a command means."""
+"""Find the record set that a command's argument names."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,7 +54,7 @@ def _set_at_url(text: str) -> Url:
 
 
 def find_local_set(text: str, what: str) -> Path:
-    """Find a record set that must be on this machine, because `what` needs it here: "--repair".
+    """Find a record set that must be on this machine, because `what` ("--repair") needs it here.
 
     Raises:
         ArgumentError: It is at a URL.
@@ -67,7 +67,7 @@ def find_local_set(text: str, what: str) -> Path:
 
 
 def refuse_urls(what: str, place: Path | Url | None) -> None:
-    """Refuse a URL, also one that has become a path, where something is read or made on this machine.
+    """Refuse a URL, even one that became a path, if a path on this machine is needed.
 
     Raises:
         ArgumentError: It is a URL.

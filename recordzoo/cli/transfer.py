@@ -1,4 +1,4 @@
-"""The commands that copy a record set to another place: `copy`, `push` and `pull`."""
+"""Commands that copy a record set: `copy`, `push` and `pull`."""
 
 from pathlib import Path
 from typing import Annotated

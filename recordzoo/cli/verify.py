@@ -1,4 +1,4 @@
-"""`verify`: is this record set whole?"""
+"""`verify`: check a record set, and repair it."""
 
 import dataclasses
 from pathlib import Path
@@ -110,7 +110,7 @@ def _repair(text: str, root: Path | None, *, download: bool, accept_terms: bool,
 
 
 def _checked(reader: RecordReader, report: Report, *, full: bool) -> str:
-    """Say what was checked, and what was not."""
+    """Describe what was checked and what was not."""
     records = f"{len(reader):,} record{'' if len(reader) == 1 else 's'}"
     files, size = f"{report.checked['files']:,} files", format_bytes(report.checked["bytes"])
     if full and isinstance(reader.path, Url):
@@ -127,7 +127,7 @@ def _checked(reader: RecordReader, report: Report, *, full: bool) -> str:
 
 
 def _advice(place: Path | Url, report: Report, *, full: bool) -> str:
-    """Say what was not checked of a damaged set, and how it is repaired."""
+    """Describe what was not checked in a damaged set, and how to repair it."""
     unread = "" if full else "The records themselves were not read; --full does that. "
     if MANIFEST_NAME in report.damaged:
         unread = "Nothing behind the manifest was checked. "

@@ -50,7 +50,7 @@ _IN_CACHE = re.compile(rf"{_IN_SET.pattern}|{re.escape(MANIFEST_NAME)}|.+\.absen
 
 
 class Kind(StrEnum):
-    """What recordzoo wrote."""
+    """A kind of file that recordzoo wrote."""
 
     SET = "record set"
     RAW = "raw file"
@@ -63,7 +63,7 @@ class Kind(StrEnum):
 
 
 LEFTOVERS = (Kind.BUILD, Kind.DOWNLOAD, Kind.BAD, Kind.REMAINS, Kind.LOCK)
-"""What interrupted work left."""
+"""Leftovers of interrupted work."""
 
 
 class Shared(NamedTuple):
@@ -103,7 +103,7 @@ class Item:
 
     @property
     def obstacle(self) -> str:
-        """Why no command deletes it; "" if it may be deleted."""
+        """The reason why no command deletes it; "" if it may be deleted."""
         if self.used_by:
             return f"{self.used_by} works on it"
         if self.foreign:
@@ -119,7 +119,7 @@ def size_of(items: Sequence[Item]) -> int:
 
 
 def freed_by(items: Sequence[Item]) -> int:
-    """Return how much room there is when these items are deleted: a file goes with its last name."""
+    """Return the bytes that deleting these items frees: a shared file is freed with its last name."""
     kept = sum(file.size_bytes for file, number in num_names(items).items() if number < file.num_names)
     return size_of(items) - kept
 
@@ -130,7 +130,7 @@ def num_names(items: Sequence[Item]) -> Counter[Shared]:
 
 
 def find_items(roots: Iterable[Path]) -> list[Item]:
-    """Find all that recordzoo wrote in these directories and two levels below them; links are not followed."""
+    """Find everything that recordzoo wrote in these directories and two levels below; links are not followed."""
     found: dict[Path, Item] = {}
     for root in roots:
         for folder in _folders(Path(os.path.realpath(root)), DEPTH):
@@ -142,7 +142,7 @@ def item_at(path: Path) -> Item:
     """Describe what is at a path.
 
     Raises:
-        ArgumentError: It is a link, or nothing that recordzoo wrote.
+        ArgumentError: It is a link, or was not written by recordzoo.
     """
     if path.is_symlink():
         raise ArgumentError(f"{path} is a link. Nothing is deleted through links; name {os.path.realpath(path)}.")
@@ -180,7 +180,7 @@ def _folders(root: Path, depth: int) -> Iterator[Path]:
 
 
 def _items_in(folder: Path) -> Iterator[Item]:
-    """Yield what recordzoo wrote into a directory, not what is deeper."""
+    """Yield the items directly in a directory."""
     try:
         with os.scandir(folder) as scanned:
             entries = list(scanned)
@@ -281,7 +281,7 @@ def _build_item(path: Path) -> Item | None:
 
 
 def _lock_item(path: Path) -> Item | None:
-    """Describe a lock file of a set: by its name, and by its owner's in it. A lock in use is no item."""
+    """Describe a set's lock file, with the owner named in it. A lock in use is no item."""
     match = _LOCK.fullmatch(path.name)
     if match is None or path.stat().st_size > 200:
         return None
@@ -309,7 +309,7 @@ def _part_item(path: Path) -> Item | None:
 
 
 def _raw_item(path: Path) -> Item | None:
-    """Describe a raw file that recordzoo downloaded: our mark is beside it."""
+    """Describe a raw file that recordzoo downloaded, known by the mark beside it."""
     known = _known(path)
     if known is None or not mark_path(path).is_file() or not is_marked(path):
         return None
@@ -318,7 +318,7 @@ def _raw_item(path: Path) -> Item | None:
 
 
 def _why_needed(path: Path, entry: Entry, file: FileFacts) -> str:
-    """Say which record set of a raw file is not there; "" if all are."""
+    """Name a record set of a raw file that does not exist; "" if all exist."""
     root = path.parents[len(Path(entry.folder).parts)]
     for part in file.parts:
         if not entry.part(part).optional and not (root / f"{entry.set_name(part)}{ENDING}" / MANIFEST_NAME).is_file():
@@ -327,7 +327,7 @@ def _why_needed(path: Path, entry: Entry, file: FileFacts) -> str:
 
 
 def _known(path: Path) -> tuple[Entry, FileFacts] | None:
-    """Find the dataset that has a raw file of this name in a folder of this name."""
+    """Find the dataset with a raw file of this name in a folder of this name."""
     for entry, file in _raw_files().get(path.name, ()):
         parts = Path(entry.folder).parts
         if not parts or path.parent.parts[-len(parts) :] == parts:

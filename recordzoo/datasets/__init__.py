@@ -1,6 +1,6 @@
-"""The zoo: one folder for each source of datasets, with their facts, how they become records, and their classes.
+"""The zoo: for each source a TOML file with the facts, a module with the classes and, if needed, one with the recipe.
 
-A class is imported when somebody first asks for it, because torch takes seconds to load.
+A class is imported on first access, because torch takes seconds to load.
 """
 
 import importlib

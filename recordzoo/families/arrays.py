@@ -19,9 +19,9 @@ from recordzoo.preparing import PrepareOptions
 class ArrayDataset(ZooDataset):
     """`ZooDataset` with ``data`` and labels. The array is read on first access; from then on samples come from it.
 
-    A record is the pixels of an image, uint8 [H, W] or [H, W, C]. A dataset whose array has another layout, or whose
-    labels are no list of ints, has its own derived attribute. Once ``data`` is there, the
-    ``__getitem__`` of torchvision's class takes samples from it.
+    A record is the pixels of an image, uint8 [H, W] or [H, W, C]. A subclass defines ``data`` itself if its array has
+    another layout, and the labels if they are not a list of ints. After ``data`` was read, torchvision's
+    ``__getitem__`` is used.
     """
 
     _ITEMS = "data"

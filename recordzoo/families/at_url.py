@@ -36,7 +36,7 @@ def open_at_url(kind: str, recipe: Recipe, root: Url, options: Options, *, downl
 
 
 def open_given(kind: str, root: Url, options: Options) -> RecordReader:
-    """Open the record set at a URL, or that of the tree that would be there."""
+    """Open the record set at a URL, or the set ``<name>.records`` beside it."""
     _refuse_preparing(kind, root, options)
     beside = root.parent / f"{root.name}{ENDING}"
     return open_one(kind, [root] if root.name.endswith(ENDING) else [root, beside], options)
@@ -80,5 +80,5 @@ def _refuse_preparing(kind: str, root: Url, options: Options, *, download: bool 
 
 def _as_url(place: str | os.PathLike[str]) -> Url:
     if not is_url(place):
-        raise ArgumentError(f"Argument records_dir is {os.fspath(place)!r}; at a URL it must be a URL too.")
+        raise ArgumentError(f"Argument records_dir is {os.fspath(place)!r}; it must be a URL, because root is a URL.")
     return Url.parse(place)

@@ -112,7 +112,7 @@ class SampledOrders:
                     yield Wanted(indices[part], places[part], self._mark(epoch, last), upcoming, finished)
 
     def _blocks(self, epoch: Epoch, start: int, end: int) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
-        """Return the samples of blocks that are first read here, and last read here; (None, empty) without blocks."""
+        """Return the samples of the blocks that are first and last read in this range; (None, empty) without blocks."""
         if self._sampler.shuffle != "block":
             return None, NONE
         return epoch.opened(start, end), epoch.closed(start, end) if self._drop_cache else NONE

@@ -1,4 +1,4 @@
-"""Finding the images that cannot be decoded."""
+"""Find images that cannot be decoded."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ from recordzoo.recipes.images import quiet
 from recordzoo.records.reader import RecordReader
 
 AT_MOST = 20_000
-"""Images that are decoded by default."""
+"""Number of images decoded by default."""
 
 _CHUNK = 256
 _THREADS = 4  # Pillow decodes without Python's lock
@@ -55,7 +55,7 @@ def find_broken(
 
 
 def _named(reader: RecordReader, found: NDArray[np.int64]) -> Iterator[int]:
-    """Find the positions of the images that the manifest calls bad, by their names or what these are made of."""
+    """Find the positions of the images that the manifest lists as bad, by name or raw file name."""
     bad = reader.manifest.bad
     if not bad:
         return

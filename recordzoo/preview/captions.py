@@ -1,4 +1,4 @@
-"""Text that fits: what the font has, cut in the middle to a width."""
+"""Captions: text in the font's characters, cut in the middle to a width."""
 
 import functools
 import unicodedata
@@ -31,7 +31,7 @@ def load_font(size: int, path: Path | None = None) -> Font:
 
 
 def drawable(text: str, font: Font) -> str:
-    """Return a text that the font can draw: escaped where it would act, without accents or escaped where it lacks them.
+    """Return a text that the font can draw: control characters escaped, missing accents dropped or escaped.
 
     >>> drawable("Bubo büho\\n", load_font(12))
     'Bubo buho\\\\n'
@@ -63,7 +63,7 @@ def _has(character: str, font: Font) -> bool:
 
 
 def cut(text: str, max_width: float, width: Callable[[str], float]) -> str:
-    """Cut a text in the middle so that it is at most so wide; its end tells as much as its start.
+    """Cut a text in the middle to a width; its end is as informative as its start.
 
     >>> cut("Black_footed_Albatross_0046_18.jpg", 20, len)
     'Black_foo...6_18.jpg'

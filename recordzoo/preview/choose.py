@@ -1,4 +1,4 @@
-"""Choose the images that are shown."""
+"""Choose the images to show."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ ORDERS = ("class", "random", "largest", "smallest", "broken")
 
 @dataclass(frozen=True)
 class Choice:
-    """The positions of the images in the order of showing, and the images and classes that they were chosen from."""
+    """The positions of the chosen images in display order, and the images and classes they were chosen from."""
 
     positions: Sequence[int]
     num_candidates: int
@@ -44,7 +44,7 @@ def picture_field(reader: RecordReader) -> str:
 
 
 def with_value(reader: RecordReader, field: str, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return those of the positions that have a value in a blob field."""
+    """Return the positions that have a value in a blob field."""
     found: NDArray[np.int64] = positions[reader.array(f"{field}.index")["shard"][positions] != NO_SHARD]
     return found
 

@@ -23,7 +23,7 @@ _COLOURS = (
     "#fabed4",
     "#9a6324",
 )
-_COVER = 110  # of 255: how much of the image a mask covers
+_COVER = 110  # opacity of a mask, out of 255
 _VOID = 255  # value of a mask where the class is not known
 _CAPTIONS = ("caption", "captions", "text")
 _MOST_OBJECTS = 200
@@ -97,7 +97,7 @@ def _drawn(image: Image.Image, found: Objects, position: int, size: tuple[int, i
 
 # Any: a function.
 def _outlined(image: Image.Image, objects: list[Any], scale: NDArray[np.float64], colour: Any) -> Image.Image:
-    """Fill the polygons of objects; run lengths are not drawn, their boxes are."""
+    """Fill the polygons of objects; for run lengths only the boxes are drawn."""
     for number, each in enumerate(objects):
         polygons = each.get("segmentation")
         cover = Image.new("L", image.size)
@@ -110,7 +110,7 @@ def _outlined(image: Image.Image, objects: list[Any], scale: NDArray[np.float64]
 
 
 def _covered(image: Image.Image, mask: NDArray[Any]) -> Image.Image:
-    """Paint each class of a mask [H, W] but 0, the background."""
+    """Paint each class of a mask [H, W] except 0, the background."""
     if mask.ndim != 2:
         return image
     for label in np.unique(mask)[:_MOST_OBJECTS].tolist():

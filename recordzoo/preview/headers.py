@@ -1,4 +1,4 @@
-"""What a record set's images are, from their headers: formats, modes, widths and heights."""
+"""Read formats, modes, widths and heights of a record set's images from their headers."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from recordzoo.recipes.images import quiet
 from recordzoo.records.reader import RecordReader
 
 SAMPLE = 2000
-"""Images that are looked at by default."""
+"""Number of images read by default."""
 
 SAMPLE_AT_URL = 200
 """The same at a URL, where each image is fetched whole."""

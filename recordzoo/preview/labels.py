@@ -1,4 +1,4 @@
-"""The class of each image, and what classes are called."""
+"""The class of each image, and the names of classes."""
 
 import difflib
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Labels:
     synonyms: Sequence[str] = ()
 
     def name(self, number: int) -> str:
-        """Return what a class is called: ``n01440764 tench``; its number if it has no name."""
+        """Return a class's name: ``n01440764 tench``; its number if it has no name."""
         if not 0 <= number < len(self.names):
             return str(number)
         synonym = self.synonyms[number] if self.synonyms else ""
@@ -43,7 +43,7 @@ class Labels:
         return rest if 0 <= number < len(self.names) and self.names[number] == folder else name
 
     def find(self, text: str) -> list[int]:
-        """Return the numbers of the classes that a name or a number means.
+        """Return the numbers of the classes with a name or number.
 
         Raises:
             ArgumentError: There is no such class.
@@ -65,7 +65,7 @@ class Labels:
 
 
 def load_labels(reader: RecordReader) -> Labels | None:
-    """Find a record set's classes: whole numbers, one for each position, in the default target.
+    """Find a record set's classes: integers, one for each position, in the default target.
 
     There are none if no image has a label: all numbers are -1, and classes have no names.
 

@@ -1,4 +1,4 @@
-"""What a notebook shows of a dataset: its facts and a few images, as HTML without scripts."""
+"""The HTML of a dataset in a notebook: its facts and a few images, without scripts."""
 
 import base64
 import io
@@ -44,7 +44,7 @@ _WRONG = f"{_PLACE};outline:1px dashed;outline-offset:-1px;font-size:11px;line-h
 
 @dataclass(frozen=True)
 class Shown:
-    """What a dataset shows of a record set.
+    """A dataset's part of a record set.
 
     Attributes:
         kind: The dataset's class, for the heading.
@@ -82,7 +82,7 @@ def write_summary(shown: Shown) -> str:
 
 
 def _guarded(facts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Give facts, and for the first that cannot be read the reason."""
+    """Yield facts; for the first one that cannot be read, the reason, and then nothing more."""
     try:
         yield from facts
     except Exception as err:  # noqa: BLE001 - a notebook would show a traceback instead of the dataset
@@ -126,7 +126,7 @@ def _listed(names: Iterable[str], total: int) -> str:
 
 
 def _figures(shown: Shown) -> Iterator[str]:
-    """Make the images; one paragraph where there are none."""
+    """Return the images as HTML; a paragraph if there are none."""
     try:
         field = picture_field(shown.reader)
         positions = evenly(with_value(shown.reader, field, shown.positions), NUMBER)

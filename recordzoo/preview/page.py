@@ -16,7 +16,7 @@ from recordzoo.base.types import JSON
 from recordzoo.preview.thumbnail import Thumbnail
 
 BOX = (480, 480)
-"""No picture of the page is larger."""
+"""Maximum size of a picture on the page."""
 
 GENERATOR = "recordzoo show"
 _LOSSLESS_BELOW = 128  # pixels of the longer side: small images are shown pixel by pixel
@@ -86,5 +86,5 @@ def _hash(text: str) -> str:
 
 
 def _fill(template: str, values: Mapping[str, str]) -> str:
-    """Put values in the places ``{{name}}`` of a template, in one pass: what a value holds is no place."""
+    """Replace ``{{name}}`` in a template by values, in one pass: values are not searched again."""
     return re.sub("{{(" + "|".join(values) + ")}}", lambda match: values[match[1]], template)

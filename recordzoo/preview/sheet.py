@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw
 from recordzoo.preview.captions import Font, cut, drawable, load_font, wrap
 
 BOX = (180, 180)
-"""Width and height of the place of an image; larger ones do not fit."""
+"""Width and height of an image's box."""
 
 MAX_COLUMNS = 8
 _MARGIN, _GAP = 24, 16

@@ -1,4 +1,4 @@
-"""Numbers about a record set: its classes, bytes, fields and variants."""
+"""Statistics of a record set: classes, bytes, fields and variants."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from recordzoo.records.reader import RecordReader, is_record_set
 
 @dataclass(frozen=True)
 class ClassCount:
-    """How many records a class has."""
+    """The number of records of a class."""
 
     number: int
     name: str
@@ -54,7 +54,7 @@ class Bytes:
 
     @property
     def overhead(self) -> int:
-        """What is no stored value."""
+        """All bytes that are not stored values."""
         return self.total - sum(self.blobs.values())
 
 
@@ -66,7 +66,7 @@ def count_bytes(reader: RecordReader) -> Bytes:
     """
     manifest, shared = reader.manifest, 0
     for shard in manifest.shards if isinstance(reader.path, Path) else ():
-        with contextlib.suppress(OSError):  # `verify` speaks of what is missing
+        with contextlib.suppress(OSError):  # `verify` reports missing files
             facts = (reader.folder / shard.name).stat()
             shared += facts.st_size if facts.st_nlink > 1 else 0
     return Bytes(
@@ -78,7 +78,7 @@ def count_bytes(reader: RecordReader) -> Bytes:
 
 
 def count_values(reader: RecordReader, field: str) -> int:
-    """Return how many records have a value in a blob field."""
+    """Return the number of records with a value in a blob field."""
     return int((reader.array(f"{field}.index")["shard"] != NO_SHARD).sum())
 
 

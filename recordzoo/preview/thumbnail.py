@@ -24,7 +24,7 @@ Problem = Literal["", "broken", "large", "damaged"]
 
 @dataclass(frozen=True)
 class Thumbnail:
-    """A small picture of a stored image, and what is known of the image.
+    """A thumbnail of a stored image, and facts about the image.
 
     Attributes:
         position: Its position.
@@ -109,7 +109,7 @@ def make_thumbnail(
 
 
 def _small(image: Image.Image, box: tuple[int, int]) -> Image.Image:
-    """Make it RGB, no larger than about `box` if it is large; transparent parts over a checkerboard."""
+    """Convert to RGB and reduce a large image to about `box`; transparent parts show a checkerboard."""
     image.draft(image.mode, (2 * box[0], 2 * box[1]))  # JPEG: decodes to 1/2, 1/4 or 1/8
     if image.mode in _DEEP or image.mode.startswith("I;"):
         return _stretched(image, box)

@@ -43,7 +43,7 @@ class ListRecipe(Recipe):
     Args:
         shuffle_seed: Write the records in a random order that follows from this number and the paths, so that
             shards read front to back give a mixture. The record set's order stays that of the list.
-        layout: What else was asked for that shows in the result (``num_shards``, ``shard_bytes``); it is kept.
+        layout: Options that change how the set is stored (``num_shards``, ``shard_bytes``); the manifest keeps them.
         columns: The columns that the user named.
         skips_missing: Skip rows whose files are missing.
         data: A table in memory in place of the list; `root` only gives the directory for its relative paths.
@@ -70,7 +70,7 @@ class ListRecipe(Recipe):
         self._missing: dict[str, str] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        # Worker processes get their part of it with their unit.
+        # Worker processes get their rows with their unit.
         return {**self.__dict__, "_list": None, "_data": None, "_missing": {}}
 
     @property
@@ -79,7 +79,7 @@ class ListRecipe(Recipe):
         return self.written
 
     def is_of(self, manifest: Manifest, root: Path) -> bool:
-        """See `Recipe`: not if the list has changed since."""
+        """See `Recipe`. False if the list has changed since the set was made."""
         held = manifest.metadata
         is_mine = super().is_of(manifest, root) and held.get("written") == self.written
         return is_mine and held.get("list") == self.digest(root)
@@ -137,7 +137,7 @@ class ListRecipe(Recipe):
             return listed
         looked = {name: look(os.path.join(listed.base, name)) for name in dict.fromkeys(listed.files)}
         self._missing = {name: found for name, found in looked.items() if isinstance(found, str)}
-        if not self._missing or len(self._missing) == len(looked):  # without any file, the source says so
+        if not self._missing or len(self._missing) == len(looked):  # if all files are missing, the source reports it
             return listed
         return listed.kept(np.array([name not in self._missing for name in listed.files]))
 

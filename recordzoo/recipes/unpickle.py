@@ -124,10 +124,10 @@ class _Machine:
         elif self._dicts and name in ("EMPTY_DICT", "DICT", "SETITEM", "SETITEMS"):
             self._do_dict(name)
         else:
-            raise pickle.UnpicklingError(f"it holds what is neither bytes, text, number, tuple nor list ({name})")
+            raise pickle.UnpicklingError(f"it holds other things than bytes, text, numbers, tuples and lists ({name})")
 
     def _named(self, name: str) -> Function | Class:
-        """Return the stand-in of a function; with objects, a class of any other name, which nothing calls."""
+        """Return the stand-in of a known function. If objects are allowed, other names become a `Class`."""
         if name in FUNCTIONS:
             return Function(name, FUNCTIONS[name])
         if not self._objects:
@@ -144,16 +144,16 @@ class _Machine:
             made = self._named(argument.replace(" ", ".", 1)) if name == "INST" else items.pop(0)
             arguments = tuple(items)
         if not isinstance(made, Class):
-            raise pickle.UnpicklingError(f"it makes a {getattr(made, 'name', type(made).__name__)}")
+            raise pickle.UnpicklingError(f"it creates a {getattr(made, 'name', type(made).__name__)}")
         if arguments != ():
-            raise pickle.UnpicklingError(f"it makes a {made.name[:200]} of arguments")
+            raise pickle.UnpicklingError(f"it creates a {made.name[:200]} with arguments")
         self._stack.append(PickledObject(made.name))
 
     def _count(self, *arguments: Any) -> None:
         """Count the characters that a function converts to bytes."""
         self._left_bytes -= sum(len(each) for each in arguments if isinstance(each, str))
         if self._left_bytes < 0:
-            raise pickle.UnpicklingError("it copies more than it holds")
+            raise pickle.UnpicklingError("it expands to more bytes than it has")
 
     def _do_dict(self, name: str) -> None:
         if name == "EMPTY_DICT":
@@ -190,7 +190,7 @@ class _Machine:
     def _target(self, kind: type) -> Any:
         if type(self._stack[-1]) is not kind:
             raise pickle.UnpicklingError(
-                f"it adds to a {type(self._stack[-1]).__name__} what belongs to a {kind.__name__}"
+                f"it adds items to a {type(self._stack[-1]).__name__} instead of a {kind.__name__}"
             )
         return self._stack[-1]
 

@@ -130,12 +130,12 @@ def _page(data: bytes | mmap.mmap, meta: Meta, number: int, where: str) -> tuple
     if not PAGE_HEADER <= lower <= meta.page_size:
         raise CorruptRecordError(f"{where}: page {number} has an impossible size.", path=where)
     nodes = page[8 : lower // 2].astype(np.int64) >> 1
-    # Bytes read of a node: 20 in a leaf (header, key, page number of a big value), 8 in a branch (empty first key).
+    # In units of 2 bytes. Of each node we read 20 bytes in a leaf (header, key, page of a big value), 8 in a branch.
     room = 10 if flags & _LEAF else 4
     if len(nodes) and not (nodes.min() >= 8 and nodes.max() + 4 <= len(page)):
         raise CorruptRecordError(f"{where}: page {number} has a node outside itself.", path=where)
     if flags & _LEAF and len(nodes):
-        # Nodes need 20 readable bytes; a short inline value at the page's end is padded instead.
+        # The last node may be shorter than 20 bytes: pad the page with zeros.
         over = int(nodes.max()) + room - len(page)
         if over > 0:
             page = np.concatenate([page, np.zeros(over, page.dtype)])

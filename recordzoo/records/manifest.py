@@ -138,7 +138,7 @@ class Manifest:
 
     @property
     def is_listed(self) -> bool:
-        """Whether the records come from the user: any names, also absolute ones, in any order, and any targets.
+        """Whether the user chose the records: their names may be absolute, their order and targets are arbitrary.
 
         Records of a dataset or of class folders are in the order of the class that reads them.
         """

@@ -1,7 +1,7 @@
 """Parse ``manifest.json`` strictly.
 
-A manifest may be untrusted. Every value has a type, a range and a pattern; names must match patterns; memory for a
-number is allocated only after it was compared with a file's size.
+A manifest may be untrusted. Every value has a type and a range, every name a pattern. A size is compared with the file
+before memory of that size is allocated.
 """
 
 import math
@@ -183,11 +183,10 @@ def _blob(node: Node) -> BlobSpec:
     )
     dtype = node.text("dtype", 4)
     if encoding not in _ENCODINGS or (encoding != "raw" and shape is not None):
-        node.fail(
-            "encoding", f"is {encoding!r} with shape {shape}; known are {', '.join(_ENCODINGS)}, a shape with raw"
-        )
+        valid = ", ".join(_ENCODINGS)
+        node.fail("encoding", f"is {encoding!r} with shape {shape}. Valid: {valid}; only raw may have a shape")
     if bool(dtype) != (encoding == "raw") or (dtype and not _DTYPE.fullmatch(dtype)):
-        node.fail("dtype", f"is {dtype!r}; raw values have one, of little-endian numbers, others have none")
+        node.fail("dtype", f"is {dtype!r}. Raw values have a little-endian dtype, others none")
     return BlobSpec(encoding, shape, dtype)
 
 

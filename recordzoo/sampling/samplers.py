@@ -1,4 +1,4 @@
-"""`RecordSampler`: the order of samples in a DataLoader, on every rank, in every epoch, from any place on."""
+"""`RecordSampler`: the order of samples in a DataLoader, for every rank and epoch, resumable at any place."""
 
 from collections.abc import Iterator, Sized
 from typing import Any, Literal
@@ -101,13 +101,13 @@ class RecordSampler(DistributedSampler[int]):
         self.shuffle: Any = shuffle  # there a bool
         self.drop_last = drop_last
         self._seed = Seed(seed)
-        self._next = (0, 0)  # number of the epoch that comes next, and how much of it was consumed; if none has begun
+        self._next = (0, 0)  # the next epoch and how much of it was consumed, if no epoch has begun
         self._begun: Epoch | None = None
         self._begun_seed = seed
-        self._taken = 0  # of the epoch that has begun: the number of this rank's next place
+        self._taken = 0  # this rank's next place in the current epoch
 
     def __len__(self) -> int:
-        """Return how many samples this rank takes in a whole epoch; equal on all ranks that there are now."""
+        """Return the number of samples that this rank takes in a whole epoch; equal on all current ranks."""
         num_units, num_replicas = self._scheme.length // self.unit, self.num_replicas
         return (num_units if self.drop_last else num_units + num_replicas - 1) // num_replicas * self.unit
 
@@ -128,17 +128,17 @@ class RecordSampler(DistributedSampler[int]):
 
     @property
     def num_samples(self) -> int:  # type: ignore[override]
-        """As `len`, for `DistributedSampler`'s sake."""
+        """As `len`; an attribute of `DistributedSampler`."""
         return len(self)
 
     @property
     def total_size(self) -> int:  # type: ignore[override]
-        """Samples of all ranks together, for `DistributedSampler`'s sake."""
+        """Number of samples of all ranks together; an attribute of `DistributedSampler`."""
         return len(self) * self.num_replicas
 
     @property
     def seed(self) -> int:  # type: ignore[override]
-        """What chooses the order, with the epoch."""
+        """The seed that, with the epoch, determines the order."""
         return self._seed.among(self.num_replicas)
 
     @property
@@ -148,7 +148,7 @@ class RecordSampler(DistributedSampler[int]):
 
     @property
     def unit(self) -> int:
-        """How many consecutive samples a rank takes together: with `classes_per_batch` a batch, otherwise 1."""
+        """Number of consecutive samples that a rank takes together: with `classes_per_batch` a batch, otherwise 1."""
         return self._scheme.unit
 
     @property
@@ -158,7 +158,7 @@ class RecordSampler(DistributedSampler[int]):
 
     @property
     def consumed(self) -> int:
-        """How many samples of the epoch all ranks consumed together, if they are as far as this one."""
+        """Number of the epoch's samples that all ranks consumed together, if all are as far as this one."""
         return self._begun.consumed_at(self._taken) if self._begun else self.upcoming().consumed
 
     @property
@@ -172,7 +172,7 @@ class RecordSampler(DistributedSampler[int]):
             self._set_next(whole_number("epoch", epoch))
 
     def share_seed(self, seed: Seed) -> None:
-        """Use a seed object that the caller shares, so that both change together: for loaders."""
+        """Share the caller's seed object, so that both change together; for loaders."""
         self._seed = seed
 
     def upcoming(self) -> Epoch:
@@ -184,7 +184,7 @@ class RecordSampler(DistributedSampler[int]):
         return self.make_epoch(number + 1) if consumed and epoch.first >= epoch.end else epoch
 
     def make_epoch(self, number: int, consumed: int = 0) -> Epoch:
-        """Return any epoch, from a place on, for the ranks that there are now; this sampler stays where it is."""
+        """Return any epoch, from a place on, for the current ranks; does not move this sampler."""
         num_replicas, rank = self._ranks.now()
         order = self._scheme.order(self._seed.among(num_replicas), number)
         return Epoch(number, order, self._scheme.length, rank, num_replicas, consumed, self.drop_last)
@@ -213,11 +213,11 @@ class RecordSampler(DistributedSampler[int]):
             self._taken = end
 
     def places(self, start: int, end: int) -> NDArray[np.int64]:
-        """Return `Epoch.places` of the epoch: what randomness may be a function of, with seed and epoch."""
+        """Return `Epoch.places` of the epoch; with seed and epoch, they determine all random numbers."""
         return self._current().places(start, end)
 
     def indices(self, start: int, end: int) -> NDArray[np.int64]:
-        """Return `Epoch.indices` of the epoch: many at once, without Python code a sample."""
+        """Return `Epoch.indices` of the epoch, many at once."""
         return self._current().indices(start, end)
 
     def state_dict(self, taken: int | None = None, batch_size: int = 1) -> dict[str, JSON]:
@@ -267,7 +267,7 @@ class EpochIterator(Iterator[int]):
 
     def __init__(self, sampler: "RecordSampler") -> None:
         self._sampler = sampler
-        self._loaded: tuple[int, int] | None = None  # number of an epoch, and how much of it was consumed
+        self._loaded: tuple[int, int] | None = None  # an epoch, and how much of it was consumed
         self._epoch: Epoch | None = None
         self._drawn: Iterator[int] = iter(())
         self._taken = 0
@@ -306,5 +306,5 @@ class EpochIterator(Iterator[int]):
         return {"epoch": epoch.number, "consumed": epoch.consumed}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on where `state_dict` was called."""
+        """Resume where `state_dict` was called."""
         self._loaded, self._epoch = (state["epoch"], state["consumed"]), None

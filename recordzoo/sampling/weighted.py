@@ -1,4 +1,4 @@
-"""Samples that are drawn: by weight, with or without replacement, or batches of P classes with M samples each."""
+"""Draw samples by weight, with or without replacement; or batches of P classes with M samples each."""
 
 import functools
 import zlib
@@ -69,7 +69,7 @@ class GivenWeights:
 
 
 class BalancedWeights:
-    """Weights with which each class is drawn equally often: 1 / the number of samples of its class; 0 for label -1."""
+    """Weights that draw all classes equally often: 1 / the size of the sample's class; 0 for label -1."""
 
     def __init__(self, dataset: Sized, field: str | None) -> None:
         self._length, self._classes = len(dataset), Classes(dataset, field)
@@ -122,7 +122,7 @@ class WithReplacement(Scheme):
 
 
 class WithoutReplacement(Scheme):
-    """Each sample at most once an epoch, those of large weight early and more often.
+    """Each sample at most once per epoch; large weights come earlier and more often.
 
     Sample i has the key -log(u) / weight with its own random u, and the smallest keys come first: each place draws by
     weight among the samples that are left (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006).
@@ -152,7 +152,7 @@ class WithoutReplacement(Scheme):
 
     def sorted(self, key: int) -> Int64s:
         """Return the indices of an epoch in their order, int64 [length]."""
-        # Positive floats are ordered as their bits are. The lowest bits of each key give way to the sample's number, so
+        # Positive floats sort like their bits. The lowest bits of each key are replaced by the sample's number, so
         # that one array is sorted, in its place.
         bits = np.uint64(max(1, (len(self._weights) - 1).bit_length()))
         mask = np.uint64((1 << int(bits)) - 1)
@@ -169,7 +169,7 @@ class WithoutReplacement(Scheme):
 
 
 class _Sorted:
-    """The samples of an epoch, sorted when the first is asked for: an epoch that is only named costs nothing."""
+    """The samples of an epoch; they are sorted on first access, so that an unused epoch costs nothing."""
 
     def __init__(self, scheme: WithoutReplacement, key: int) -> None:
         self._scheme, self._key = scheme, key
