@@ -19,7 +19,7 @@ from recordzoo.recipes.images import open_image
 class ADE20KRecord(PairsDataset, VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
     """ADE20K's Scene Parsing Benchmark, read from records. A mask is a PIL image.
 
-    In a mask 0 is none of the classes, and n is the class `classes[n - 1]`.
+    In a mask, 0 is no class, and n is the class `classes[n - 1]`.
 
     Examples:
         >>> dataset = ADE20KRecord("data", split="val")

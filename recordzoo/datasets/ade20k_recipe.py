@@ -1,4 +1,4 @@
-"""How ADE20K becomes records: photographs with their masks, in a folder for each split, and a list of the classes."""
+"""How ADE20K becomes records: photographs and masks in a folder for each split, and a list of the classes."""
 
 from collections.abc import Mapping, Sequence
 

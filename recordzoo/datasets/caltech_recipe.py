@@ -22,11 +22,11 @@ ANNOTATIONS = {
     "Motorbikes": "Motorbikes_16",
     "airplanes": "Airplanes_Side_2",
 }
-"""The folders of contours that are not called as their class."""
+"""The folders of contours whose names differ from their class."""
 
 
 class Caltech256(ListedRecipe):
-    """A class has as many images as its folder; their numbers follow from that, as in torchvision.
+    """The images of a class are numbered by their count in the folder, as in torchvision.
 
     Attributes:
         image_name: The name of an image within its class folder.
@@ -64,7 +64,7 @@ class Caltech256(ListedRecipe):
 
 
 class Caltech101(Caltech256):
-    """With a contour for each image. The archive is a zip of a tar.gz (images) and a tar (contours)."""
+    """Each image has a contour. The archive is a zip of a tar.gz (images) and a tar (contours)."""
 
     files = {"image": ("101_ObjectCategories/", (".jpg",)), "annotation": ("Annotations/", (".mat",))}
     encodings = {"annotation": "bytes"}

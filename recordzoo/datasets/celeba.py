@@ -17,7 +17,7 @@ from recordzoo.families.selection import Selection
 from recordzoo.preparing import PrepareOptions
 
 _TARGETS = {"attr": "attr", "identity": "identity", "bbox": "bbox", "landmarks": "landmarks_align"}
-"""The tensor that each target type is a row of."""
+"""For each target type, the tensor whose rows are the targets."""
 
 CelebATarget = Literal["attr", "identity", "bbox", "landmarks"]
 
@@ -25,8 +25,8 @@ CelebATarget = Literal["attr", "identity", "bbox", "landmarks"]
 class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `CelebA`, read from records.
 
-    ``attr``, ``identity``, ``bbox`` and ``landmarks_align``, int64 tensors, are made when somebody asks for them, and
-    count from then on. Boxes are those of the original photographs, not of the aligned ones.
+    ``attr``, ``identity``, ``bbox`` and ``landmarks_align``, int64 tensors, are made on first access; from then on,
+    changes to them show in the samples. Boxes are those of the original photographs, not of the aligned ones.
 
     Args:
         target_type: "attr" (40 attributes, 0 or 1), "identity", "bbox" or "landmarks", or a list of them; for an empty
@@ -77,7 +77,7 @@ class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision i
 
     @derived
     def attr_names(self) -> list[str]:
-        """The names of the attributes, and an empty one, as torchvision reads the file."""
+        """The names of the attributes, and an empty one, as in torchvision."""
         return self._names_of("attr")
 
     @derived

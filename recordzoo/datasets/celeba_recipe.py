@@ -21,13 +21,13 @@ COLUMNS: Mapping[str, tuple[str, int, DTypeLike]] = {
     "bbox": ("list_bbox_celeba.txt", 2, np.int32),
     "landmarks_align": ("list_landmarks_align_celeba.txt", 2, np.int32),
 }
-"""For each array its file, the number of lines above the first row, and its type."""
+"""For each array: its file, the number of header lines, and its type."""
 
 _SPLITS = ("train", "valid", "test")
 
 
 class CelebA(ListedRecipe):
-    """All photographs, sorted by name. The splits have the order of the list, and so has "all".
+    """All photographs, sorted by name. The splits, and "all", have the order of the list.
 
     Rows of the files belong together by their numbers, as in torchvision.
     """

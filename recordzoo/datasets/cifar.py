@@ -8,7 +8,7 @@ from recordzoo.families.arrays import ArrayDataset
 class CIFAR10Record(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `CIFAR10`, read from records.
 
-    ``data``, uint8 [n, 32, 32, 3], is read into memory when somebody asks for it, and counts from then on.
+    ``data``, uint8 [n, 32, 32, 3], is read into memory on first access; from then on, changes show in the samples.
     """
 
     entry = "cifar10"

@@ -16,7 +16,7 @@ from recordzoo.records.reader import RecordReader
 
 
 def check_severity(severity: int | None) -> int | None:
-    """Return the severity of a corruption; refuse another one than None and 1 to 5."""
+    """Return the severity of a corruption; raise unless it is None or 1 to 5."""
     if severity not in (None, 1, 2, 3, 4, 5):
         raise ArgumentError(f"severity must be None or 1 to 5; it is {severity!r}.")
     return severity
@@ -63,7 +63,7 @@ class CIFAR100CRecord(CIFAR10CRecord, CIFAR100):  # type: ignore[misc]  # as abo
     """CIFAR-100-C, read from records: the test images of CIFAR-100, with a corruption in five severities.
 
     Args:
-        corruption: "gaussian_noise", "fog", ...: as of `CIFAR10CRecord`.
+        corruption: "gaussian_noise", "fog", ...: as in `CIFAR10CRecord`.
         severity: 1 to 5; None for all of them, one after another.
     """
 

@@ -22,7 +22,7 @@ SUFFIXES = {
     "color": "color.png",
     "polygon": "polygons.json",
 }
-"""What the files of a target type, which is a blob field, end with."""
+"""The suffix of the files of each target type; target types are blob fields."""
 
 SPLITS = {"fine": ("train", "val", "test"), "coarse": ("train", "val"), "extra": ("train_extra",)}
 """The folders of each part's splits."""
@@ -34,7 +34,7 @@ def split_name(folder: str) -> str:
 
 
 class Cityscapes(DeclaredRecipe):
-    """The images of a part's splits, sorted by name; with those of their targets that are there."""
+    """The images of a part's splits, sorted by name, with their existing targets."""
 
     fields = {
         "image": BlobField("image"),
@@ -48,7 +48,7 @@ class Cityscapes(DeclaredRecipe):
 
     @property
     def _files(self) -> Mapping[str, tuple[str, str]]:
-        """For each field the folder of its files, and what they end with."""
+        """For each field, the folder and the suffix of its files."""
         ends = {kind: (self.targets, f"_{self.targets}_{suffix}") for kind, suffix in SUFFIXES.items()}
         return {"image": (IMAGES, IMAGE_ENDING), **ends}
 

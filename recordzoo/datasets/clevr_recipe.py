@@ -17,7 +17,7 @@ SCENES = {split: f"CLEVR_v1.0/scenes/CLEVR_{split}_scenes.json" for split in ("t
 
 
 class CLEVR(ListedRecipe):
-    """A label is the number of objects. Images of "test" have none, nor has the archive their scenes."""
+    """A label is the number of objects. Images of "test" have no label: the archive lacks their scenes."""
 
     lists = tuple(SCENES.values())
     needs_lists = False  # of "test" alone there are none
@@ -49,10 +49,10 @@ class CLEVR(ListedRecipe):
 
 
 def count_objects(member: Member) -> bytes:
-    """Return the number of objects of each image, as JSON: the file of scenes is larger by far.
+    """Return the number of objects of each image as JSON, which is far smaller than the file of scenes.
 
     Raises:
-        SourceError: It is no file of scenes.
+        SourceError: The file does not contain scenes.
     """
     try:
         counts = json.loads(member.read(), object_hook=_shortened)

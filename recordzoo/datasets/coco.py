@@ -64,7 +64,7 @@ class CocoDetectionRecord(AnnotatedDataset, CocoDetection):  # type: ignore[misc
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
-        _reader_of_annotations()  # if it is missing, that is said before a download
+        _reader_of_annotations()  # if it is missing, raise before a download
         self._open_annotated(annFile, pil_loader, download=download, options=options)
 
     def _in_pixels(self) -> Sequence[str]:
@@ -77,7 +77,7 @@ class CocoDetectionRecord(AnnotatedDataset, CocoDetection):  # type: ignore[misc
 
     # Any: what pickle kept.
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        with contextlib.redirect_stdout(io.StringIO()):  # each worker process would say the same
+        with contextlib.redirect_stdout(io.StringIO()):  # otherwise each worker process prints the same
             super().__setstate__(state)
 
     def _image_path(self, id: int) -> str:

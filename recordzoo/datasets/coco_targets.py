@@ -25,7 +25,7 @@ from recordzoo.recipes.images import open_image
 
 
 class _CocoTargets(SplitDataset[TrainVal], PairsDataset):
-    """What the three share: a split, and `images`, paths that exist or not."""
+    """Base of the three: a split, and `images`, paths that exist or not."""
 
     _SPLITS = ("train", "val")
     _SPLIT = "split"
@@ -67,7 +67,7 @@ class _CocoAnnotations(_CocoTargets):
     # Any: COCO's dicts.
     @derived
     def categories(self) -> list[dict[str, Any]]:
-        """The categories, as the annotation file has them."""
+        """The categories in the annotation file."""
         return list(self._selection.reader.manifest.metadata[CATEGORIES])
 
     # Any: an annotation, or a list of them.
@@ -130,7 +130,7 @@ class CocoPanopticRecord(_CocoAnnotations, VisionDataset):  # type: ignore[misc]
         data, name = self._bytes("mask", index)
         with naming(self.records_path, name):
             pixels = np.asarray(open_image(data).convert("RGBA")).view("<u4")[..., 0]
-        ids = (pixels & 0xFFFFFF).astype(np.int32)  # red + 256 green + 65536 blue, as COCO has it
+        ids = (pixels & 0xFFFFFF).astype(np.int32)  # red + 256 green + 65536 blue, as in COCO
         return {**super()._target(index), "mask": Mask(torch.from_numpy(ids))}
 
 

@@ -31,8 +31,8 @@ class CocoImages(DeclaredRecipe):
     """Images in folders of COCO, sorted by name, and annotations for some of them.
 
     Attributes:
-        annotations: The name of the annotation file of a split, if it is read.
-        annotation_folders: Where it may be in a tree.
+        annotations: The name of a split's annotation file, if the recipe reads it.
+        annotation_folders: The folders of a tree in which it may be.
     """
 
     annotations: ClassVar[str] = ""
@@ -51,7 +51,7 @@ class CocoImages(DeclaredRecipe):
         return [*(name for folder in self.folders.values() for name in files_under(base, folder, (_IMAGE,))), *targets]
 
     def _target_names(self, base: Path) -> Sequence[str]:
-        """List the files of a tree that have the targets; empty if one is missing."""
+        """List the files with the targets in a tree; empty if one is missing."""
         names = [self.annotations.format(split=split) for split in self.folders]
         found = [
             folder + name for name in names for folder in self.annotation_folders if (base / folder / name).is_file()
@@ -154,7 +154,7 @@ class CocoStuff(CocoImages):
 
 
 class CocoPanoptic(CocoStuff):
-    """The masks have the numbers of segments, which the annotation file describes."""
+    """Masks contain the ids of segments, which the annotation file describes."""
 
     fields = {**CocoStuff.fields, "annotation": BlobField("json")}
     masks = "panoptic_{split}2017"
@@ -184,7 +184,7 @@ class CocoPanoptic(CocoStuff):
             table,
             keys={**table.keys, "annotation": present(table.names, annotated)},
             splits={self.part: [name for name in table.splits[self.part] if name in annotated]},
-            fields={},  # of a mask each colour is a number
+            fields={},  # each colour of a mask is an id
             default_target="annotation",
             metadata={CATEGORIES: json.loads(sidecars.get(CATEGORIES, b"[]"))},
         )

@@ -89,7 +89,7 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
             self._masks = self._open_masks(reader, download, self._chosen(options))
 
     def _refuse_absent(self, reader: RecordReader) -> None:
-        """Say which annotation file the raw data lacked, where it takes a target or a split away."""
+        """Name a missing annotation file that a target or a split needs."""
         for kind in self._target_types:
             if kind in NEEDS and kind not in reader.manifest.arrays:
                 raise self._absent(reader, f"target_type {kind!r}", NEEDS[kind])
@@ -105,7 +105,7 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
         )
 
     def _open_masks(self, reader: RecordReader, download: bool, options: Options) -> RecordReader:
-        """Open the masks' record set, which lies beside that of the images; prepare it if it is not there."""
+        """Open the masks' record set beside that of the images; prepare it if it does not exist."""
         if isinstance(reader.path, Url):
             return self._masks_at_url(reader, reader.path, options)
         root = Path(self.root).expanduser().absolute()

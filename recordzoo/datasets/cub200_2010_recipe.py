@@ -1,4 +1,4 @@
-"""How CUB-200 of 2010 becomes records: photographs with their MATLAB annotations; lists say which split."""
+"""How CUB-200 of 2010 becomes records: photographs with MATLAB annotations, and lists of the splits."""
 
 from collections.abc import Mapping, Sequence
 

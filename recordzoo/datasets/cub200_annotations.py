@@ -25,14 +25,14 @@ ATTRIBUTE_NAMES = ("attributes.txt", _FOLDER + "attributes/attributes.txt")
 FILES = (IMAGE_LIST, SPLIT, BOXES, PART_NAMES, PARTS, ATTRIBUTES, *ATTRIBUTE_NAMES)
 
 NEEDS = {"image_id": IMAGE_LIST, "bbox": BOXES, "parts": PARTS, "attributes": ATTRIBUTES}
-"""Which file each array comes from. All but the first also need the list of images, which tells the ids."""
+"""The file of each array. All but the first also need the list of images, which has the ids."""
 
 _MAX_COLUMNS = 4096  # a forged part or attribute number must not become an allocation; the real ones are 15 and 312
 
 
 @dataclass(frozen=True)
 class Annotations:
-    """What the annotation files say, as far as they are there."""
+    """The contents of the existing annotation files."""
 
     # Any: arrays of several dtypes; JSON values.
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Annotations:
 
 
 def parse(names: Sequence[str], sidecars: Mapping[str, bytes]) -> Annotations:
-    """Read the annotation files that are there.
+    """Read the existing annotation files.
 
     Args:
         names: Images in canonical order, relative to ``CUB_200_2011/images``.

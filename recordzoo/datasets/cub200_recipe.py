@@ -36,7 +36,7 @@ class CUB200(ListedRecipe):
         name = member.name.removeprefix(IMAGES)
         if name == member.name:
             yield from super().extract(member)
-        elif is_class_image(name):  # every one, as ImageFolder has it: no list says which
+        elif is_class_image(name):  # all, as in ImageFolder: no list names them
             yield Blob("image", name, member.read())
 
     @override
@@ -81,7 +81,7 @@ class CUB200Segmentations(ListedRecipe):
 
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
-        raise NotImplementedError  # `build_table` also needs to know which masks were left out
+        raise NotImplementedError  # `build_table` also needs the masks that were skipped
 
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:

@@ -18,7 +18,7 @@ class DeepWeedsRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
 
     Args:
         split: "train", "val" or "test" of a fold; "all": every image.
-        fold: 0 to 4: which of the authors' five divisions into train, val and test. "all" is the same for each.
+        fold: 0 to 4: one of the authors' five divisions into train, val and test. "all" is the same for each.
 
     Examples:
         >>> dataset = DeepWeedsRecord("data", "test", fold=3)

@@ -21,7 +21,7 @@ _FOLD = {f"{split}_subset{fold}.csv": f"{split}{fold}" for fold in range(FOLDS) 
 
 
 class DeepWeeds(ListedRecipe):
-    """The images of labels.csv, sorted by name; "all" has the order of that list, "train0" and so on that of theirs.
+    """The images of labels.csv, sorted by name. "all" has the order of that list, "train0" and so on that of their own.
 
     The tree has the images in `FOLDER`, where the authors' script extracts the zip.
     """

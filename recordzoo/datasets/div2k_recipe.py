@@ -16,7 +16,7 @@ class Track(NamedTuple):
 
     Attributes:
         folder: Their folder, with "{}" for "train" or "valid".
-        ending: What follows the number of the image in their names.
+        ending: The part of their names after the number.
     """
 
     folder: str

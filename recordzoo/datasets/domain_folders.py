@@ -1,6 +1,6 @@
 """`PACSRecord`, `OfficeHomeRecord`, `Office31Record`: the same classes in several domains, from records.
 
-torchvision has no classes for them. Each class here is ImageFolder of a domain's folder, as people read it.
+torchvision has no classes for them. Each class here reads a domain's folder like ImageFolder.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ Domain = TypeVar("Domain", bound=str)
 
 
 class _DomainFolders(ClassFolderDataset, ImageFolder, Generic[Domain]):  # type: ignore[misc]  # torchvision is untyped
-    """Images of one domain, or of all: a record set has a split for each."""
+    """Images of one domain, or of all; a record set has a split for each domain."""
 
     _DOMAINS: ClassVar[Sequence[str]]
     _PATH = str

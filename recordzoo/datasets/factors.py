@@ -22,7 +22,7 @@ from recordzoo.records.reader import RecordReader
 
 
 class _InMemory(VisionDataset):  # type: ignore[misc]  # torchvision is untyped
-    """What people write who hold all images in memory; its ``__getitem__`` counts once ``data`` is there."""
+    """An in-memory dataset; its ``__getitem__`` is used after ``data`` was read."""
 
     # Any: what the user assigned, and what the transforms make of it.
     def __getitem__(self, index: Any) -> tuple[Any, Any]:
@@ -36,7 +36,7 @@ class _InMemory(VisionDataset):  # type: ignore[misc]  # torchvision is untyped
 
 
 class _FactorsRecord(ArrayDataset, _InMemory):
-    """Images whose user says of which factor the label is; a list of factors gives a tuple of labels.
+    """Images with an argument that chooses the factor of the label; a list of factors gives a tuple of labels.
 
     Attributes:
         target_type: As given; a list if several were given.
@@ -47,7 +47,7 @@ class _FactorsRecord(ArrayDataset, _InMemory):
     _chosen_factors: list[str]
 
     def _choose_factors(self, target_type: str | Sequence[str]) -> None:
-        """Set what the label is."""
+        """Set the factor or factors of the label."""
         kinds = [target_type] if isinstance(target_type, str) else list(target_type)
         if not kinds:
             raise ArgumentError(

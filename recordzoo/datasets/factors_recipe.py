@@ -1,4 +1,4 @@
-"""How dSprites and smallNORB become records: images in a grid of factors, each with the number of its value of each."""
+"""How dSprites and smallNORB become records: images in a grid of factors, with a label for each factor."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -19,17 +19,17 @@ _DTYPES = {0x1E3D4C55: "<u1", 0x1E3D4C54: "<i4"}
 
 
 class FactorsRecipe(ArraysRecipe):
-    """Images with several labels each. The first of the factors has the names of the catalogue, the others none.
+    """Images with several labels. The class names in the catalogue are those of the first factor.
 
     Attributes:
-        factors: Their names, as the class has them.
+        factors: Their names, as in the class.
     """
 
     factors: ClassVar[tuple[str, ...]]
 
     @override
     def classes(self, texts: Mapping[str, bytes]) -> None:
-        """Have none: they are those of one factor."""
+        """Return no class names: the catalogue's belong to one factor only."""
 
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:

@@ -69,6 +69,6 @@ class FER2013Record(ArrayDataset, FER2013):  # type: ignore[misc]  # torchvision
 
 
 class _Faces(Selection):
-    """A selection of whose samples torchvision makes tensors, which can be changed in place."""
+    """A selection for samples that torchvision keeps as tensors, which users may change in place."""
 
     has_labels = False

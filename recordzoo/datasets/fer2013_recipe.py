@@ -19,7 +19,7 @@ _USAGE = {"train": ("Training",), "test": ("PublicTest", "PrivateTest")}
 
 
 class FER2013(ArraysRecipe):
-    """Faces of a part, from the first of three files that is there; the label of a face without one is -1."""
+    """Faces of a part, from the first existing one of three files; faces without a label have -1."""
 
     unpacked = "fer2013/"
     image_shape = (48, 48)

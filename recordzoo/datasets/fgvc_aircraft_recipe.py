@@ -17,7 +17,7 @@ SPLITS = ("train", "val", "trainval", "test")
 
 
 class FGVCAircraft(ListedRecipe):
-    """An array of labels for each level, -1 where no list of the level has the image.
+    """An array of labels for each level; -1 if no list of the level names the image.
 
     A split has the order of its lists, which is the same on all levels.
     """

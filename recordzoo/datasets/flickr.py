@@ -24,7 +24,7 @@ Captions = dict[str, list[str]]
 
 
 class _FlickrRecord(AnnotatedDataset, LoaderDataset):
-    """What both classes share: a sample is an image with a list of captions, `annotations` has them by image."""
+    """Base of both classes: a sample is an image with a list of captions; `annotations` has them by image."""
 
     annotations: Captions
 

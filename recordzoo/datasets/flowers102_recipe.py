@@ -12,7 +12,7 @@ _SPLITS = {"train": "trnid", "val": "valid", "test": "tstid"}
 
 
 class Flowers102(ListedRecipe):
-    """Photograph n is ``image_<n>.jpg``, and its label the n-th of ``imagelabels.mat``, less 1."""
+    """Photograph n is ``image_<n>.jpg``; its label is number n in ``imagelabels.mat``, minus 1."""
 
     lists = ("imagelabels.mat", "setid.mat")
     files = {"image": ("jpg/", (".jpg",))}

@@ -15,7 +15,7 @@ from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.recipes.listed import ListedRecipe, Lists, integer
 
 FOLDERS = {"train": "GTSRB/Training/", "test": "GTSRB/Final_Test/Images/"}
-"""For each part the folder that the names of its records are relative to."""
+"""The folder that the names of each part's records are relative to."""
 
 _LIST = "GT-final_test.csv"
 

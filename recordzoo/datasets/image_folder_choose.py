@@ -23,7 +23,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the user asked for.
+    """The user's request.
 
     Attributes:
         whole: Where the record set of the whole tree lies by default.
@@ -44,7 +44,7 @@ def candidates(wanted: Wanted, exists: Callable[[Path], bool]) -> list[Candidate
     """List the record sets that may serve a tree; the first that holds all files that are wanted does.
 
     Args:
-        wanted: What the user asked for.
+        wanted: The user's request.
         exists: Whether there is a record set at a path.
     """
     place = wanted.explicit or wanted.whole

@@ -35,11 +35,11 @@ from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
 
-# Any: labels are whatever an overridden find_classes gives.
+# Any: labels are whatever an overridden find_classes returns.
 Samples = list[tuple[str, Any]]
 
 Extensions = str | Sequence[str] | None
-"""What names of samples end with; None if a function says which files are samples."""
+"""Extensions of samples; None if a function decides which files are samples."""
 
 
 class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # torchvision is untyped
@@ -63,7 +63,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         *,
         is_given: bool,
     ) -> None:
-        """Open the records that hold the samples, make them if they are not there, and show them.
+        """Open the records with the samples, make them if needed, and show them.
 
         The arguments are the constructor's, but for `is_given`: whether the root is a record set.
         """
@@ -91,16 +91,16 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
             _warn_of_splits(selection.reader.manifest.classes or (), folder, type(self).__name__)
 
     def _recipe(self, tree: Path, names: Sequence[str] | None = None, *, allow_empty: bool = True) -> Recipe:
-        """Return how the records of a tree, or of some files of it, are made in the variant that is asked for."""
+        """Return the recipe of a tree, or of some of its files, in the requested variant."""
         return variant_recipe(recipe(names, allow_empty=allow_empty), tree, self._variant)
 
     def _overrides(self) -> bool:
-        """Whether a subclass says itself what the classes or samples are."""
+        """Whether a subclass overrides the search for classes or samples."""
         kind = type(self)
         return kind.find_classes is not TreeDataset.find_classes or kind.make_dataset is not DatasetFolder.make_dataset
 
     def _refuse_url_of_tree(self, root: str | os.PathLike[str]) -> None:
-        """Refuse a URL where a tree is scanned."""
+        """Raise if a tree would have to be scanned at a URL."""
         if is_url(root) and (self._overrides() or not isinstance(self, RecordDataset)):
             url = Url.parse(root)
             raise ArgumentError(
@@ -109,14 +109,14 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
             )
 
     def _open_given(self, folder: str, options: Options) -> RecordReader | None:
-        """Open the record set that the root is, if it holds all images of a tree; None if it holds anything else."""
+        """Open the root as a record set, if it holds all images of a tree; None if it holds anything else."""
         reader = open_images(Path(folder).resolve())
         if reader.manifest.kind is not SetKind.FOLDER or reader.manifest.metadata.get("selection"):
             return None
         return self._as_variant(reader, options)
 
     def _open_whole(self, folder: str, allow_empty: bool, options: Options, has_tree: bool) -> RecordReader:
-        """Open the records of all images of the tree; make them if they are not there."""
+        """Open the records of all images of the tree; make them if needed."""
         tree = Path(folder).resolve()
         whole = self._recipe(tree, allow_empty=allow_empty)
         wanted = Wanted(whole.target(tree), None, _explicit(options), options.refresh, has_tree)
@@ -145,7 +145,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         allow_empty: bool,
         options: Options,
     ) -> Selection:
-        """Show what torchvision's scan of the tree selects; make records of it if there are none."""
+        """Show the samples of torchvision's scan of the tree; make records of them if there are none."""
         samples = self._scanned(extensions, is_valid_file, allow_empty)
         names = [_relative(path, folder) for path, _ in samples]
         tree = Path(folder).resolve()
@@ -175,7 +175,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         allow_empty: bool,
         options: Options,
     ) -> Selection:
-        """Show what torchvision's scan would select, of the stored names: the tree is gone."""
+        """The tree is gone: show the samples that torchvision's scan would select among the stored names."""
         best: tuple[RecordReader, list[tuple[int, Any]]] | None = None
         for reader in self._stored_sets(Path(folder).resolve(), options):
             self._reader = reader
@@ -214,7 +214,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         return cast(Samples, found)
 
     def _stored_sets(self, tree: Path, options: Options) -> Iterator[RecordReader]:
-        """Open the record sets that may stand for a tree that is gone: its selections first, then the whole."""
+        """Open the record sets of a tree that is gone: its selections first, then the whole."""
         explicit = _explicit(options)
         if is_record_set(tree):
             yield self._as_variant(open_images(tree), options)
@@ -229,7 +229,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
                     yield reader
 
     def _own_reader(self, place: Path, tree: Path, has_tree: bool) -> RecordReader:
-        """Open records that stand for a tree; while it is there, they may not be those of another dataset."""
+        """Open the records of a tree; raise if the tree exists and they belong to another dataset."""
         reader = open_images(place)
         check_variant(reader, self._variant)
         if reader.manifest.kind is not SetKind.FOLDER and has_tree:
@@ -291,12 +291,12 @@ def _has_folders(root: Path) -> bool:
 
 
 def _explicit(options: Options) -> Path | None:
-    """Return where the records are, if that is given."""
+    """Return the path of the records, if given."""
     return None if options.records_dir is None else Path(options.records_dir).expanduser().absolute()
 
 
 def _check_tree(reader: RecordReader, tree: Path, whole: Recipe, *, explicit: bool, new_names: bool = True) -> None:
-    """Warn if a tree is not what its records were made from."""
+    """Warn if a tree has changed since its records were made."""
     changes = find_changes(reader, tree, new_names=new_names)
     if explicit:
         refuse_other(reader, changes)
@@ -305,7 +305,7 @@ def _check_tree(reader: RecordReader, tree: Path, whole: Recipe, *, explicit: bo
 
 
 def _warn_of_splits(classes: Sequence[str], folder: str, kind: str) -> None:
-    """Warn if the classes of a tree are called like splits."""
+    """Warn if the classes of a tree are named like splits."""
     if are_splits(classes):
         warnings.warn(
             f"{folder}: its classes are {', '.join(classes)}, which look like splits. Like torchvision, "
@@ -338,7 +338,7 @@ def _stored_samples(
     extensions: str | Sequence[str],
     is_valid_file: Callable[[str], bool] | None,
 ) -> Iterator[tuple[int, Any]]:
-    """Do what torchvision's make_dataset does, with the stored names for the tree: (position, label)."""
+    """As torchvision's make_dataset, with stored names instead of the tree: (position, label)."""
     endings = extensions if isinstance(extensions, str) else tuple(extensions)
     of_class: dict[str, list[int]] = {}
     for position, name in enumerate(reader.names):

@@ -84,7 +84,7 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
         reader = self._open_part(download=download, options=options)
         self._show_files(Selection(reader), self.split_folder, loader, is_valid_file, allow_empty)
         if "synonyms" not in reader.manifest.metadata:
-            _names_of(self._class_names(), Path(self.root))  # says now what is missing
+            _names_of(self._class_names(), Path(self.root))  # raises now if something is missing
 
     @derived
     def wnids(self) -> list[str]:
@@ -98,7 +98,7 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
 
     @derived
     def classes(self) -> list[tuple[str, ...]]:  # type: ignore[override]  # torchvision's are tuples here
-        """For each label its names, a tuple."""
+        """The names of each label, as a tuple."""
         stored = self._selection.reader.manifest.metadata.get("synonyms")
         if stored is None:
             return _names_of(self._class_names(), Path(self.root))

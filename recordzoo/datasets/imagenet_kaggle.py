@@ -19,7 +19,7 @@ from recordzoo.recipes.base import Sidecar
 
 DOWNLOAD = "imagenet-object-localization-challenge.zip"
 INNER = "imagenet_object_localization_patched2019.tar.gz"
-"""The archive that older downloads have in them, with the images and XML files but not the lists."""
+"""The inner archive of older downloads, with the images and XML files but without the lists."""
 
 IMAGES = "ILSVRC/Data/CLS-LOC"
 ANNOTATIONS = "ILSVRC/Annotations/CLS-LOC/val/"
@@ -58,10 +58,10 @@ def image_name(name: str, part: str) -> str:
 
 
 def sidecar(member: Member, part: str) -> Sidecar | None:
-    """Make of a member what has to be kept of a list; None if it is not one.
+    """Reduce a list to the part that the recipe needs; None for other members.
 
     Raises:
-        SourceError: It is an archive in the archive.
+        SourceError: The member is an inner archive.
     """
     if member.name == INNER:
         raise SourceError(
@@ -100,7 +100,7 @@ def val_wnids(sidecars: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def synonyms(sidecars: Mapping[str, bytes]) -> dict[str, tuple[str, ...]]:
-    """Return the names of each WNID: of ``n01440764 tench, Tinca tinca`` both."""
+    """Return the names of each WNID: both in ``n01440764 tench, Tinca tinca``."""
     lines = sidecars.get(SYNSETS, b"").decode("utf-8", "replace").splitlines()
     pairs = [line.strip().partition(" ") for line in lines if line.strip()]
     return {wnid: tuple(names.split(", ")) for wnid, _, names in pairs}

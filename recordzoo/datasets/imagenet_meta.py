@@ -1,4 +1,4 @@
-"""What ImageNet's development kit says: the synonyms of each WNID, and which WNID each validation image has.
+"""ImageNet's development kit: the synonyms of each WNID, and the WNID of each validation image.
 
 torchvision keeps the same two things in ``meta.bin``; both are read here, and give exactly what torchvision makes of
 them (torchvision/datasets/imagenet.py, `parse_devkit_archive` and `load_meta_file`).
@@ -41,7 +41,7 @@ def all_wnids() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """What the development kit says.
+    """The contents of the development kit.
 
     Attributes:
         synonyms: For each of the 1,000 WNIDs its names: ``("tench", "Tinca tinca")``.
@@ -60,7 +60,7 @@ def meta_source(root: Path) -> ArchivedSource | None:
 
 
 def read_meta(root: Path) -> Meta | None:
-    """Read what `meta_source` finds, once a process while the file stays the same; None if there is nothing.
+    """Read the file that `meta_source` finds, once per process while it is unchanged; None if there is none.
 
     Raises:
         SourceError: It is there and broken.
@@ -80,7 +80,7 @@ def read_meta(root: Path) -> Meta | None:
 
 @functools.lru_cache(maxsize=4)
 def _read_once(root: Path, name: str, mtime_ns: int, size_bytes: int) -> Meta | str | None:
-    """Read ``meta.bin`` or the development kit as it was at a time; of a broken one return what is wrong with it."""
+    """Read ``meta.bin`` or the development kit of a certain time; return the problem if it is broken."""
     source = TreeSource(root, [name]) if name == META_BIN else ArchiveSource(root / name)
     try:
         members = (member for unit in source.units(1 << 40) for member in unit.members())

@@ -29,7 +29,7 @@ def shards_source(root: Path, part: str) -> TreeSource | None:
 
 
 def missing_shards(source: TreeSource) -> list[str]:
-    """Return the shards that are not there, by the number of all that each shard's name has."""
+    """Return the missing shards; each shard's name has the total."""
     there = set(source.names or ())
     match = _SHARD.fullmatch(max(there))
     assert match is not None
@@ -39,7 +39,7 @@ def missing_shards(source: TreeSource) -> list[str]:
 
 
 def images(shard: Member) -> Iterator[tuple[str, bytes]]:
-    """Yield the images of a shard: ``<wnid>/<file>``, as they are called in the original, and their bytes.
+    """Yield the images of a shard: their original name ``<wnid>/<file>``, and their bytes.
 
     Raises:
         SourceError: The shard is cut or damaged, or has other columns.

@@ -71,11 +71,11 @@ class ImageNet(DeclaredRecipe):
         return shards if meta is None else ChainSource([shards, meta])
 
     def _trees(self, root: Path) -> list[Path]:
-        """Return where the folder of the split may be."""
+        """Return the possible folders of the split."""
         return [root / self.part, root / kaggle.IMAGES / self.part]
 
     def _images(self, root: Path, is_labelled: bool) -> ArchivedSource | None:
-        """Find image files, or archives of them; those without classes only if something else tells their labels."""
+        """Find image files or archives; those without class folders only if the labels are known from elsewhere."""
         for tree in self._trees(root):
             found, _ = _look(tree)
             if found == "sorted":
@@ -158,7 +158,7 @@ class ImageNet(DeclaredRecipe):
 
 
 def synonyms_metadata(wnids: Sequence[str], synonyms: Mapping[str, Sequence[str]]) -> dict[str, JSON]:
-    """Give what the record set keeps: the synonyms of each class, if they are known of every class."""
+    """Return the metadata: the synonyms of each class, if they are known for every class."""
     if not synonyms or not synonyms.keys() >= set(wnids):
         return {}
     return {"synonyms": [list(synonyms[wnid]) for wnid in wnids]}
@@ -203,7 +203,7 @@ def _by_ground_truth(flat: Sequence[str], val_wnids: Sequence[str]) -> dict[str,
 
 
 def _look(tree: Path) -> tuple[str, str]:
-    """Say what a split's folder is: "sorted", "flat", "broken" (sorting it was interrupted), or "none".
+    """Return the state of a split's folder: "sorted", "flat", "broken" (sorting was interrupted), or "none".
 
     Returns:
         That, and for "broken" a file that should not be there any more: torchvision removes an inner archive of "train"

@@ -1,6 +1,6 @@
 """Test sets for models of ImageNet: `ImageNetV2Record` and those named -A, -C, -O, -R, -ReaL and -Sketch.
 
-torchvision has no classes for them. Each class here is ImageFolder of the extracted archive, as their makers read it.
+torchvision has no classes for them. Each class here reads the extracted archive like ImageFolder, as the authors do.
 """
 
 from typing import Literal, Unpack
@@ -77,7 +77,7 @@ class _WnidFolders(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # to
 
     @derived
     def imagenet_labels(self) -> list[int]:
-        """Which of ImageNet's 1,000 labels each label is."""
+        """ImageNet's label (of 1,000) for each label."""
         label_of = {wnid: label for label, wnid in enumerate(all_wnids())}
         return [label_of[wnid] for wnid in self.wnids]
 
@@ -90,7 +90,7 @@ class ImageNetARecord(_WnidFolders):
 
     Attributes:
         wnids: The WNID of each label: `classes`.
-        imagenet_labels: Which of ImageNet's 1,000 labels each label is.
+        imagenet_labels: ImageNet's label (of 1,000) for each label.
     """
 
     entry = "imagenet_a"
@@ -105,7 +105,7 @@ class ImageNetORecord(_WnidFolders):
 
     Attributes:
         wnids: The WNID of each label: `classes`.
-        imagenet_labels: Which of ImageNet's 1,000 labels each label is.
+        imagenet_labels: ImageNet's label (of 1,000) for each label.
     """
 
     entry = "imagenet_o"
@@ -120,7 +120,7 @@ class ImageNetRRecord(_WnidFolders):
 
     Attributes:
         wnids: The WNID of each label: `classes`.
-        imagenet_labels: Which of ImageNet's 1,000 labels each label is.
+        imagenet_labels: ImageNet's label (of 1,000) for each label.
     """
 
     entry = "imagenet_r"

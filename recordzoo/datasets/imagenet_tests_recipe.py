@@ -57,7 +57,7 @@ ARCHIVES = {
 
 
 class CorruptedFolders(ClassFolderRecipe):
-    """A folder for each corruption, in it one for each severity, 1 to 5, and there the class folders."""
+    """Folders ``<corruption>/<severity>/<class>``; severities are 1 to 5."""
 
     @property
     @override
@@ -78,7 +78,7 @@ class CorruptedFolders(ClassFolderRecipe):
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         table = super().build_table(stored, sidecars)
         severity = np.array([int(name.split("/")[1]) for name in table.names], np.int64)
-        # By severity, and then in ImageFolder's order: as the names are.
+        # by severity, then in ImageFolder's order: the order of the names
         splits = {split: np.sort(np.asarray(places)) for split, places in table.splits.items()}
         return dataclasses.replace(table, arrays={**table.arrays, "severity": severity}, splits=splits)
 

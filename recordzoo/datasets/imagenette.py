@@ -50,7 +50,7 @@ class ImagenetteRecord(SamplesDataset, Imagenette):  # type: ignore[misc]  # tor
 
     @derived
     def classes(self) -> list[tuple[str, ...]]:  # type: ignore[override]  # torchvision's are tuples here
-        """For each label a tuple of names."""
+        """The names of each label, as a tuple."""
         return [self._WNID_TO_CLASS[wnid] for wnid in self.wnids]
 
     @derived

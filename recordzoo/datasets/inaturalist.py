@@ -72,12 +72,12 @@ class INaturalistRecord(CategoryFilesDataset, INaturalist):  # type: ignore[misc
 
     @derived
     def categories_index(self) -> dict[str, dict[str, int]]:
-        """For each level the numbers of its names."""
+        """The number of each name, by level."""
         return self._taxonomy()[0]
 
     @derived
     def categories_map(self) -> list[dict[str, int]]:
-        """For each category its number on each level."""
+        """The number of each category on each level."""
         return self._taxonomy()[1]
 
     def _taxonomy(self) -> Taxonomy:

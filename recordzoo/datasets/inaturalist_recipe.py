@@ -12,7 +12,7 @@ from recordzoo.recipes.class_folders import ClassFolderRecipe, name_key
 from recordzoo.records.kinds import FieldKind, FieldSpec
 
 LEVELS = ("kingdom", "phylum", "class", "order", "family", "genus")
-"""What a category of 2021 belongs to; its name has them between its number and its epithet."""
+"""The taxonomic levels of a category of 2021, which its name has between number and epithet."""
 
 # The folder in the archive. torchvision calls it like the version when it has extracted it.
 _FOLDERS = {
@@ -66,7 +66,7 @@ class INaturalist(ClassFolderRecipe):
 
 
 def taxonomy(version: str, categories: Sequence[str]) -> Taxonomy:
-    """Number what categories, in the order of their labels, belong to: in the order in which torchvision meets it."""
+    """Number the taxa of all levels in torchvision's order: by first appearance in the categories."""
     if not _is_2021(version):
         names = sorted({category.partition("/")[0] for category in categories})
         index = {"super": {name: number for number, name in enumerate(names)}}

@@ -16,7 +16,7 @@ from recordzoo.families.selection import Selection
 from recordzoo.images.decode import naming
 from recordzoo.preparing import PrepareOptions
 
-# The columns of a label file, in order: what each is, and how many numbers it has (the development kit's readme).
+# The columns of a label file, in order: name and number of values (from the development kit's readme).
 _COLUMNS = {
     "type": 0,
     "truncated": 1,

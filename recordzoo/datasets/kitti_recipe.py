@@ -1,4 +1,4 @@
-"""How KITTI becomes records: images, and for training the label file of each."""
+"""How KITTI becomes records: images, and the label file of each training image."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -17,7 +17,7 @@ from recordzoo.preparing import PrepareOptions
 
 
 class _LFWRecord(FilesDataset):
-    """What both classes share: the arguments, and which split of which record set is shown."""
+    """Base of both classes: the arguments, and the choice of the split and record set."""
 
     entry = "lfw"
     base_folder: ClassVar[str]

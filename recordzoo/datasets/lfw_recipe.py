@@ -14,7 +14,7 @@ from recordzoo.recipes.listed import Files, ListedRecipe, Lists, Row
 FOLDERS = {"original": "lfw", "funneled": "lfw_funneled", "deepfunneled": "lfw-deepfunneled"}
 NAMES = "lfw-names.txt"
 SECOND = "-second"
-"""The ending of a split with the second image of each pair; the first images are in the split without it."""
+"""Suffix of the split with the second image of each pair; the split without it has the first images."""
 
 _LISTS = {"10fold": "", "train": "DevTrain", "test": "DevTest"}
 

@@ -1,4 +1,4 @@
-"""How LSUN becomes records: the values of an LMDB database in the order of its keys. LMDB takes no part in it."""
+"""How LSUN becomes records: the values of an LMDB database in the order of its keys, read without LMDB."""
 
 import shutil
 import tempfile
@@ -18,7 +18,7 @@ from recordzoo.recipes.base import Blob, Stored, Table
 from recordzoo.recipes.declared import DeclaredRecipe
 
 ENDING = "_lmdb"
-"""Of the name of a database's folder, behind the category and split."""
+"""Suffix of a database's folder, after category and split."""
 
 
 class LSUN(DeclaredRecipe):
@@ -39,7 +39,7 @@ class LSUN(DeclaredRecipe):
 
     @override
     def tree_names(self, base: Path) -> Sequence[str] | None:
-        return None  # a database is no file to be read front to back: `find`
+        return None  # a database cannot be read front to back: see `find`
 
     @property
     @override
@@ -73,7 +73,7 @@ def _unpacked(member: Member) -> Iterator[Database]:
 
 
 def key_of(name: str) -> bytes:
-    """Return the key that a record's name was; keys are sorted as bytes."""
+    """Return the key of a record's name, as bytes for sorting."""
     return name.encode("utf-8", "surrogateescape")
 
 

@@ -23,8 +23,8 @@ QMNISTPart = Literal["train", "test", "test10k", "test50k", "nist"]
 class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `MNIST`, read from records.
 
-    ``data``, uint8 [n, 28, 28], and ``targets``, int64 [n], are tensors. They are read into memory when somebody
-    asks for them, and count from then on.
+    ``data``, uint8 [n, 28, 28], and ``targets``, int64 [n], are tensors. They are read into memory on first
+    access; from then on, changes to them show in the samples.
 
     Args:
         train: The 60,000 training images or the 10,000 test images.

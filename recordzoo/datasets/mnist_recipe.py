@@ -29,7 +29,7 @@ def read_idx(file: BinaryIO) -> Iterator[NDArray[Any]]:
 
 
 class MNIST(ArraysRecipe):
-    """One file of images and one of labels for each split."""
+    """A file of images and a file of labels for each split."""
 
     image_shape = (28, 28)
 
@@ -70,7 +70,7 @@ class EMNIST(MNIST):
 
 
 class QMNIST(MNIST):
-    """Labels are 8 numbers: the digit, where the writer wrote it, and who the writer was."""
+    """Labels are 8 numbers: the digit, the place of writing, and the writer."""
 
     @property
     @override

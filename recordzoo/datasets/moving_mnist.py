@@ -19,8 +19,8 @@ from recordzoo.preparing import PrepareOptions
 class MovingMNISTRecord(ArrayDataset, MovingMNIST):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `MovingMNIST`, read from records: videos without labels.
 
-    A sample is a tensor, uint8 [frames, 1, 64, 64]. ``data``, uint8 [n, frames, 1, 64, 64], is read into memory when
-    somebody asks for it (0.8 GB), and counts from then on.
+    A sample is a tensor, uint8 [frames, 1, 64, 64]. ``data``, uint8 [n, frames, 1, 64, 64], is read into memory on
+    first access (0.8 GB); from then on, changes to it show in the samples.
 
     Args:
         split: "train": the first frames of all videos; "test": the other frames; None: all frames.
@@ -84,7 +84,7 @@ class MovingMNISTRecord(ArrayDataset, MovingMNIST):  # type: ignore[misc]  # tor
 
     @property
     def targets(self) -> NoReturn:
-        """There are none."""
+        """Always empty."""
         raise AttributeError(f"{type(self).__name__} has no labels")
 
     def fusion_problem(self) -> str:

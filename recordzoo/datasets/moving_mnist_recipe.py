@@ -14,7 +14,7 @@ _FRAME = 64 * 64
 
 
 class MovingMNIST(ArraysRecipe):
-    """Videos, each a record of all of its frames."""
+    """Videos; a record has all frames of one."""
 
     image_shape = (20, 64, 64)
     splits = {"all": ["mnist_test_seq.npy"]}

@@ -55,5 +55,5 @@ class NABirdsRecord(TargetTypesDataset[TrainTest, NABirdsTarget], ImageFolder): 
 
     @derived
     def parents(self) -> dict[int, int]:
-        """The number of each node's parent, by its own; the root has none."""
+        """The number of each node's parent, by the node's number; the root has none."""
         return dict(self._selection.reader.manifest.metadata["parents"])

@@ -18,7 +18,7 @@ TOP = "nabirds/"
 class NABirds(ListedRecipe):
     """The listed photographs, sorted by path. A label is the place of the class's number among those with photographs.
 
-    Numbers of images are UUIDs. A class is called by its number as its folder has it: "0295".
+    Numbers of images are UUIDs. A class is named like its folder: "0295".
     """
 
     lists = tuple(

@@ -66,5 +66,5 @@ class ObjectNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
 
     @derived
     def imagenet_labels(self) -> list[list[int]]:
-        """For each label the labels of torchvision's ImageNet that mean the same; mostly none."""
+        """The equivalent labels of torchvision's ImageNet for each label; usually none."""
         return [list(labels) for labels in self._selection.reader.manifest.metadata["imagenet_labels"]]

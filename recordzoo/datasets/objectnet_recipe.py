@@ -20,7 +20,7 @@ PASSWORD = "objectnetisatestset"  # published by the authors, to keep the images
 
 
 class ObjectNet(ListedRecipe):
-    """The extracted tree, sorted by path: all of it is "test", and the kinds that ImageNet has are "imagenet"."""
+    """The extracted tree, sorted by path: all images are "test"; those of ImageNet's classes are also "imagenet"."""
 
     lists = tuple(
         MAPPINGS + name

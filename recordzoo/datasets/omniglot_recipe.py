@@ -1,4 +1,4 @@
-"""How Omniglot becomes records: a folder for each alphabet, in it one for each character."""
+"""How Omniglot becomes records: folders ``<alphabet>/<character>``."""
 
 from collections.abc import Iterator, Mapping
 
@@ -22,7 +22,7 @@ class Omniglot(ClassFolderRecipe):
 
     @override
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
-        # torchvision looks into the folders of characters only, and knows no other spelling of the ending.
+        # torchvision reads only the folders of characters, and only this spelling of the suffix.
         if member.name.removeprefix(self.top).count("/") == 2 and member.name.endswith(self.endings):
             yield from super().extract(member)
 

@@ -1,4 +1,4 @@
-"""How Stanford Online Products becomes records: photographs of products; lists say split, product and kind."""
+"""How Stanford Online Products becomes records: photographs, and lists of split, product and kind."""
 
 from collections.abc import Mapping, Sequence
 

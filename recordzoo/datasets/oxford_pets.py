@@ -81,7 +81,7 @@ class OxfordIIITPetRecord(TargetsDataset, OxfordIIITPet):  # type: ignore[misc] 
 
     @derived
     def classes(self) -> list[str]:
-        """The names of the breeds that the split has, in the order of their labels."""
+        """The names of the split's breeds, in the order of their labels."""
         stems = (name.rpartition("_")[0] for name in self._selection.names())
         label_of = dict(zip(stems, self._column("target"), strict=True))
         return [" ".join(map(str.title, stem.split("_"))) for stem in sorted(label_of, key=lambda s: label_of[s])]

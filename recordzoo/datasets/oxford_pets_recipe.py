@@ -1,4 +1,4 @@
-"""How Oxford-IIIT Pets becomes records: photographs with their trimaps; lists say breed and species."""
+"""How Oxford-IIIT Pets becomes records: photographs with trimaps, and lists of breed and species."""
 
 from collections.abc import Mapping, Sequence
 

@@ -13,7 +13,7 @@ _NAMES = {"train": "train", "val": "valid", "test": "test"}
 
 
 class PCAM(ArraysRecipe):
-    """Patches, of which label 1 is that with a metastasis in its centre."""
+    """Patches; label 1 means a metastasis in the centre."""
 
     package = "h5py"
     image_shape = (96, 96, 3)

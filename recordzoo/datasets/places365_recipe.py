@@ -26,7 +26,7 @@ class Places365(ListedRecipe):
 
     @property
     def split(self) -> str:
-        """The split, as torchvision calls it."""
+        """torchvision's name of the split."""
         return self.part.removesuffix("-small")
 
     @property

@@ -1,6 +1,6 @@
 """`BeansRecord`, `CatsVsDogsRecord`, `PlantVillageRecord`, `RESISC45Record`, `UCMercedRecord`: class folders.
 
-torchvision has no classes for them. Each class here is ImageFolder of the extracted archive.
+torchvision has no classes for them. Each class here reads the extracted archive like ImageFolder.
 """
 
 from torchvision.datasets import ImageFolder

@@ -12,11 +12,11 @@ from recordzoo.recipes.base import Blob, Sidecar, Table, present
 from recordzoo.recipes.listed import ListedRecipe, Lists
 
 UNPACKED = "benchmark_RELEASE/dataset/"
-"""Where everything is in the archive; torchvision moves it to the root."""
+"""The archive's folder; torchvision moves its contents to the root."""
 
 
 class SBD(ListedRecipe):
-    """All images, there or only listed, by name; the part "train-noval" needs its list as well."""
+    """All images, existing or only listed, by name; the part "train-noval" also needs its list."""
 
     files = MappingProxyType({"image": ("img/", (".jpg",)), "mask": ("cls/", (".mat",))})
     encodings = MappingProxyType({"mask": "bytes"})
@@ -56,7 +56,7 @@ class SBD(ListedRecipe):
 
 
 def split_name(image_set: str) -> str:
-    """Name the split that an image set becomes."""
+    """Return the split of an image set."""
     return image_set.replace("_", "-")
 
 

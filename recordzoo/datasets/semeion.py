@@ -15,8 +15,8 @@ from recordzoo.preparing import PrepareOptions
 class SEMEIONRecord(ArrayDataset, SEMEION):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `SEMEION`, read from records: 1,593 handwritten digits.
 
-    ``data``, uint8 [n, 16, 16], and ``labels``, int64 [n], are read into memory when somebody asks for them, and
-    count from then on.
+    ``data``, uint8 [n, 16, 16], and ``labels``, int64 [n], are read into memory on first access; from then on,
+    changes to them show in the samples.
 
     Args:
         download: Download the file if it is not there; as in torchvision, the default.

@@ -10,7 +10,7 @@ from recordzoo.recipes.arrays import ArraysRecipe, Chunk
 
 
 class SEMEION(ArraysRecipe):
-    """Digits; a line is 256 pixels, 1 for ink, and ten numbers of which the label's is 1."""
+    """Digits; a line has 256 pixels (1 is ink) and a one-hot label of ten numbers."""
 
     image_shape = (16, 16)
     splits = {"all": ["semeion.data"]}

@@ -13,7 +13,7 @@ META = "devkit/cars_meta.mat"
 
 
 class StanfordCars(ListedRecipe):
-    """The photographs that the annotations name, sorted by name; the split has the order of the annotations."""
+    """The annotated photographs, sorted by name; the split has the order of the annotations."""
 
     @property
     @override

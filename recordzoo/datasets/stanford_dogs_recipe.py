@@ -1,4 +1,4 @@
-"""How Stanford Dogs becomes records: photographs with their annotations; MATLAB lists say split and breed."""
+"""How Stanford Dogs becomes records: photographs with annotations, and MATLAB lists of split and breed."""
 
 from collections.abc import Mapping, Sequence
 

@@ -17,8 +17,8 @@ from recordzoo.preparing import PrepareOptions
 class STL10Record(ArrayDataset, STL10):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `STL10`, read from records.
 
-    ``data``, uint8 [n, 3, 96, 96], and ``labels`` are read into memory when somebody asks for them, and count
-    from then on.
+    ``data``, uint8 [n, 3, 96, 96], and ``labels`` are read into memory on first access; from then on,
+    changes to them show in the samples.
 
     Args:
         split: "train", "test", "unlabeled" or "train+unlabeled"; the label of unlabelled images is -1.

@@ -15,8 +15,8 @@ from recordzoo.families.splits import SplitDataset
 class SVHNRecord(SplitDataset[Literal["train", "test", "extra"]], ArrayDataset, SVHN):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `SVHN`, read from records; each split is a record set of its own.
 
-    ``data``, uint8 [n, 3, 32, 32], and ``labels``, int64 [n], are read into memory when somebody asks for them, and
-    count from then on.
+    ``data``, uint8 [n, 3, 32, 32], and ``labels``, int64 [n], are read into memory on first access; from then on,
+    changes to them show in the samples.
     """
 
     entry = "svhn"

@@ -9,7 +9,7 @@ from recordzoo.families.arrays import ArrayDataset
 class USPSRecord(ArrayDataset, USPS):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `USPS`, read from records; each split is a record set of its own.
 
-    ``data``, uint8 [n, 16, 16], is read into memory when somebody asks for it, and counts from then on.
+    ``data``, uint8 [n, 16, 16], is read into memory on first access; from then on, changes show in the samples.
     """
 
     entry = "usps"
