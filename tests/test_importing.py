@@ -710,14 +710,14 @@ def test_every_bit_of_what_pyarrow_wrote() -> None:
         (b"\xca" + bytes(8), "it begins with ca 00"),
         (b"\x92\xc1\x01", "FormatError"),
         (b"\xdd\xff\xff\xff\xff", "exceeds max_array_len"),
-        (b"\x92\xc6\xff\xff\xff\xffabc", "incomplete input"),
+        (b"\x92\xc6\xff\xff\xff\xffabc", "incomplete input|exceeds max_bin_len"),
         (b"\x91" * 5000 + b"\x01", "StackError"),
         (b"\x92\x81\x90\x01\x01", "unhashable type"),
         (b"\x91\x02\x01", "extra data"),
     ],
 )
 def test_msgpack_that_is_refused(data: bytes, text: str) -> None:
-    with pytest.raises(ForeignValueError, match=f"as msgpack has it, .*{text}"):
+    with pytest.raises(ForeignValueError, match=f"as msgpack has it, .*({text})"):
         folder2lmdb.loaded(data)
 
 

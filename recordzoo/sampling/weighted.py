@@ -65,7 +65,10 @@ class GivenWeights:
     def piece(self, start: int, end: int) -> Float64s:
         """Return weights, divided by the largest one, so that their sum is finite."""
         piece = self._values[start:end].astype(np.float64)
-        return piece / self._largest if hasattr(self, "_largest") else piece
+        if not hasattr(self, "_largest"):
+            return piece
+        with np.errstate(over="ignore"):  # NumPy 1 warns of lanes behind the array's end
+            return piece / self._largest
 
 
 class BalancedWeights:

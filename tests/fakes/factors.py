@@ -101,10 +101,10 @@ def dsprites(rng: Generator) -> Files:
     file = io.BytesIO()
     with h5py.File(file, "w", track_order=False) as container:
         options = {"track_times": False, "compression": "gzip"}
-        container.create_dataset("imgs", data=images, **options)
+        container.create_dataset("imgs", data=images, chunks=(6, 64, 64), **options)
         latents = container.create_group("latents")
-        latents.create_dataset("classes", data=numbers, **options)
-        latents.create_dataset("values", data=numbers / 2, **options)
+        latents.create_dataset("classes", data=numbers, chunks=numbers.shape, **options)
+        latents.create_dataset("values", data=numbers / 2, chunks=numbers.shape, **options)
     return {"dsprites_ndarray_co1sh3sc6or40x32y32_64x64.hdf5": file.getvalue()}
 
 
