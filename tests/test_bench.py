@@ -253,6 +253,7 @@ class TestNumbers:
             assert cpu_seconds() - before[0] >= 0.05
             child.communicate(b"\n")
 
+    @pytest.mark.slow
     def test_a_fresh_process_starts_workers_as_this_one(self):
         import multiprocessing
 

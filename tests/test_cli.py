@@ -26,6 +26,7 @@ from recordzoo.cli.outlook import check_room
 from recordzoo.cli.output import clean
 from recordzoo.cli.run import run as run_app
 from recordzoo.cli.targets import resolve
+from recordzoo.net import retry
 from recordzoo.preparing import Options, locate
 from recordzoo.preparing.outlook import Outlook
 from recordzoo.recipes.declared import dataset_recipe
@@ -405,7 +406,8 @@ class TestErrors:
         assert result.returncode == 4
         assert result.stderr.splitlines()[-1].startswith("error: ")
 
-    def test_a_wrong_hash(self, tmp_path, mirrored):
+    def test_a_wrong_hash(self, tmp_path, mirrored, monkeypatch):
+        monkeypatch.setattr(retry, "BACKOFF_S", 0.001)
         with FileServer({ARCHIVE: mirrored}) as server:
             arguments = ("prepare", "cub200", "--root", tmp_path, "--mirror", server.url)
             result = recordzoo(*arguments, "--json", RECORDZOO_OFFLINE="")

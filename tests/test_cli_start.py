@@ -37,6 +37,7 @@ class TestNothingSaid:
 
 
 class TestInterrupted:
+    @pytest.mark.slow
     def test_bench_does_not_promise_to_go_on(self, tmp_path):
         photos = folder.write_tree(tmp_path / "photos")
         assert run("prepare", photos, cwd=tmp_path).returncode == 0

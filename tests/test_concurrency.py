@@ -54,6 +54,7 @@ def converted(ended: list[Ended]) -> int:
 
 
 class TestAllAtOnce:
+    @pytest.mark.slow
     @fault(
         "P1",
         "all ranks of a job ask for the same dataset at once, with download=True",
@@ -72,6 +73,7 @@ class TestAllAtOnce:
         assert converted(ended) == 1
         assert beside(root, "stream") == ["simple.records"]
 
+    @pytest.mark.slow
     @fault(
         "P2",
         "they do so where file locks do not work",
@@ -115,6 +117,7 @@ class TestAllAtOnce:
         for root in set(roots):
             assert_made(root, "stream", whole["stream"])
 
+    @pytest.mark.slow
     @fault(
         "P15",
         "many ranks write to one log",
@@ -137,6 +140,7 @@ class TestAllAtOnce:
             ended = [process.end() for process in processes]
         assert [(each.out, each.log) for each in ended] == [(f"{ended[0].digest}\n", "")] * 4
 
+    @pytest.mark.slow
     def test_downloads_without_locks(self, tmp_path: Path) -> None:
         archive = simple.write(tmp_path / "server", "stream")
         root = tmp_path / "root"
@@ -158,6 +162,7 @@ class TestAllAtOnce:
         assert sum("are already converted" in each.log for each in ended) == 1
         assert_made(tmp_path, "stream", whole["stream"])
 
+    @pytest.mark.slow
     def test_a_dead_build_does_not_tempt_those_who_wait(self, tmp_path: Path) -> None:
         """Whoever has the lock may need hours of download before it takes the build over."""
         archive = simple.write(tmp_path / "server", "stream")
@@ -255,6 +260,7 @@ class TestTakingOver:
                 assert second.end().digest == sleeper.end().digest
         assert_made(tmp_path, "stream", whole["stream"])
 
+    @pytest.mark.slow
     def test_one_that_is_stopped_while_it_downloads(self, tmp_path: Path) -> None:
         """It has a lock and no build: the lock file's age is what shows that it is silent."""
         archive = simple.write(tmp_path / "server", "stream")
@@ -268,6 +274,7 @@ class TestTakingOver:
                 assert sleeper.end().digest == second.digest
         assert [name for name in beside(root, "stream") if ".part" not in name] == ["simple.records"]
 
+    @pytest.mark.slow
     def test_a_pool_whose_builder_is_stopped(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         """Its workers go on by themselves for a while; what they write is nobody's any more."""
         simple.write(tmp_path, "tree")

@@ -539,6 +539,7 @@ class TestDatasets:
         assert "Locked cannot be sent to other processes (TypeError: cannot pickle" in caplog.text
         assert RecordReader(path)[COUNT - 1]["image"] == jpeg(COUNT - 1)
 
+    @pytest.mark.slow
     def test_one_of_main_with_lambdas_goes_to_workers(self, tmp_path: Path) -> None:
         code = """
 import recordzoo
@@ -610,6 +611,7 @@ class TestAgain:
         convert(Samples("three"), path, refresh=True)
         assert "field_2" in RecordReader(path).columns
 
+    @pytest.mark.slow
     def test_one_process_and_two_give_the_same_bytes(self, tmp_path: Path) -> None:
         for workers in (1, 2):
             convert(Samples("celeba"), tmp_path / f"{workers}.records", workers=workers, shard_bytes=20_000)

@@ -94,6 +94,7 @@ class TestFullDisk:
         assert contents(volume.path / "simple.records") == wanted
         assert beside(tmp_path, "tree") == ["volume"]
 
+    @pytest.mark.slow
     @fault(
         "K1",
         "the disk becomes full during a download, in a shard, or when the set is put together",
@@ -123,6 +124,7 @@ class TestFullDisk:
         assert kept <= {path.stat().st_ino for path in (volume.path / "simple.records").iterdir()}
         assert [path.name for path in volume.path.iterdir()] == ["simple.records"]
 
+    @pytest.mark.slow
     @fault("K1")
     def test_full_while_it_downloads(self, volume: Volume, tmp_path: Path) -> None:
         archive = simple.write(tmp_path / "server", "stream", MANY)
@@ -210,6 +212,7 @@ def test_a_quota(call: str, when: str, whole: dict[str, str], tmp_path: Path) ->
     assert_made_again(tmp_path, "stream", whole)
 
 
+@pytest.mark.slow
 @fault("K3")
 @fault("K4")
 @pytest.mark.parametrize(("error", "kind"), [("EDQUOT", "DiskSpaceError"), ("EIO", "PrepareError")])
@@ -265,6 +268,7 @@ def test_no_more_files(files: int, wanted: dict[str, str], tmp_path: Path) -> No
 
 
 class TestReadOnly:
+    @pytest.mark.slow
     @fault("K6")
     def test_another_users_directory(self, whole: dict[str, str], tmp_path: Path) -> None:
         if os.getuid() != 0:
@@ -284,6 +288,7 @@ class TestReadOnly:
             assert preparing.run(root, "stream", **options).digest == digest
             assert_made(root, "stream", whole)
 
+    @pytest.mark.slow
     @fault("K6")
     def test_a_volume_that_is_read_only(self, whole: dict[str, str], tmp_path: Path) -> None:
         with mounted(tmp_path / "volume", "size=20m") as volume:
@@ -446,6 +451,7 @@ class TestPermissions:
             assert (path.name, mode & 0o444) == (path.name, read_bits)
             assert mode & ~(0o666 & ~umask) == 0, path.name
 
+    @pytest.mark.slow
     @fault("K11")
     @pytest.mark.parametrize("umask", [0o002, 0o022, slow(0o077)])
     def test_another_member_of_the_group_goes_on(self, umask: int, whole: dict[str, str], shared: Path) -> None:

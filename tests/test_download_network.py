@@ -393,6 +393,7 @@ def test_offline_shows_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 # Slow lines
 
 
+@pytest.mark.slow
 @fault("D11")
 @pytest.mark.parametrize("silence", [Fault(mute=True), Fault(stall_after=0)])
 def test_a_server_that_stays_silent_is_given_up(
@@ -408,6 +409,7 @@ def test_a_server_that_stays_silent_is_given_up(
         assert get(remote(server), tmp_path).read_bytes() == DATA
 
 
+@pytest.mark.slow
 @fault(
     "D11",
     "the server goes silent, or sends a byte now and then for ever",

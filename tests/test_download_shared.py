@@ -75,6 +75,7 @@ class TestColleagues:
         assert ended.digest == RecordReader(shared / "simple.records").digest
         assert lock.read_text() == text
 
+    @pytest.mark.slow
     @fault("D25")
     @pytest.mark.parametrize("umask", [0o022, 0o077])
     def test_a_lock_that_a_colleague_holds_is_waited_for(self, umask: int, shared: Path, tmp_path: Path) -> None:
@@ -190,6 +191,7 @@ class TestRoom:
             assert self.prepare(volume, volume.mounted_at, archive, server.url).digest
         assert server.sent(archive.name) == 1000
 
+    @pytest.mark.slow
     @fault("D28")
     def test_each_volume_is_asked_for_what_it_gets(self, volume: Volume, archive: Path, tmp_path: Path) -> None:
         size = archive.stat().st_size

@@ -84,6 +84,7 @@ def test_a_download_is_synced_before_it_has_its_name(tmp_path: Path) -> None:
     assert named < synced < calls.place("write", r"plan\.json\.new$")
 
 
+@pytest.mark.slow
 @fault(
     "K5",
     "the power fails at any moment",

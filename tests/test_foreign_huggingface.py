@@ -182,6 +182,7 @@ def test_a_path_that_leads_elsewhere(tmp_path: Path) -> None:
     assert RecordReader(made).read("image", 0) == SAMPLES[0][0]
 
 
+@pytest.mark.slow
 @fault("F4")
 def test_a_file_that_unpacks_to_far_more(tmp_path: Path) -> None:
     """One text of 1 MiB, two hundred times."""

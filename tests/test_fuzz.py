@@ -18,6 +18,7 @@ def test_fuzz(target: str) -> None:
     assert fuzz.fuzz(target, float(os.environ.get("FUZZ_SECONDS", "10")), seed) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("defect", "report"),
     [

@@ -332,6 +332,7 @@ KINDS = ["JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM"]
 WHOLE = {kind: encoded(PHOTO, kind) for kind in KINDS} | {"palette": encoded(PHOTO.quantize(16), "PNG")}
 
 
+@pytest.mark.slow
 @fault("I8")
 @settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())

@@ -744,6 +744,7 @@ def command(*arguments: object) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     path = legacy.folder2lmdb(tmp_path / "train.lmdb", legacy.files(6))
     done = command(path, "--json", "--workers", 1)

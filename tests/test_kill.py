@@ -140,6 +140,7 @@ def test_killed_while_several_processes_convert_a_tree(step: str, wanted: Wanted
     assert_made_again(root, "tree", wanted.files["tree"], workers=1)
 
 
+@pytest.mark.slow
 @fault("C1")
 def test_killed_while_a_tar_of_tars_is_converted(wanted: Wanted, tmp_path: Path) -> None:
     root = wanted.raw("nested", tmp_path)

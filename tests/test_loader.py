@@ -513,6 +513,7 @@ def noisy(label: int) -> tuple[int, float, float, float]:
     return label, random.random(), float(np.random.random()), float(torch.rand(()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transform", [JITTER, RANDOM], ids=["not fused", "fused"])
 def test_deterministic(tree: Path, transform: Any) -> None:
     dataset = ImageFolderRecord(tree, transform=transform, target_transform=noisy)

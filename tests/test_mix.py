@@ -37,6 +37,7 @@ def order_of(mixed: Any, epoch: int = 0, seed: int = 0) -> NDArray[np.int64]:
     return found.indices(0, found.end)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(sources, st.integers(0, 3))
 def test_proportions_hold_in_every_window_and_each_source_is_seen_whole(
@@ -62,6 +63,7 @@ def test_proportions_hold_in_every_window_and_each_source_is_seen_whole(
     assert sum(mixed.weights) == pytest.approx(1)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(sources, ranks, ranks, st.booleans(), st.integers(0, 2), st.data())
 def test_resumed_anywhere_on_any_ranks(

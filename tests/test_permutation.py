@@ -67,6 +67,7 @@ def test_all_permutations_of_few_are_equally_frequent(size: int) -> None:
     assert stats.chisquare(counts).pvalue > UNLIKELY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [16, 37, 64])
 def test_each_number_goes_everywhere_equally_often(size: int) -> None:
     counts = np.zeros((size, size))

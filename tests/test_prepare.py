@@ -508,6 +508,7 @@ class TestRawData:
         assert reader.manifest.raw_files[0].hash == f"md5:{found}"
         assert "has the MD5" not in caplog.text
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("form", ["stream", "nested"])
     def test_two_hashes_of_which_one_is_right(
         self, form: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -663,6 +664,7 @@ class TestRawData:
                 prepare(tmp_path / "root", "stream", raw_files=raw_files, download=True)
         assert server.log == []
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("size_bytes", [300, 1_400, 2_100, 110_000])
     def test_what_is_needed_is_about_what_it_takes(
         self, size_bytes: int, tmp_path: Path, caplog: pytest.LogCaptureFixture

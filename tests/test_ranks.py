@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import distributed
 from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -172,6 +172,8 @@ def resumed(make: Callable[[], Any], steps: int, count: int = 4) -> list[list[li
     return [[batch.tolist() for batch in again] for _ in range(count)]
 
 
+@pytest.mark.slow
+@settings(max_examples=30)
 @given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 4), st.booleans(), st.data())
 def test_the_end_of_an_epoch_is_the_beginning_of_the_next(
     length: int, batch_size: int, num_replicas: int, drop_last: bool, data: st.DataObject
@@ -182,7 +184,7 @@ def test_the_end_of_an_epoch_is_the_beginning_of_the_next(
         return RecordLoader(range(length), batch_size, shuffle=True, seed=2, drop_last=drop_last, **options)
 
     whole = make()
-    epochs = [[batch.tolist() for batch in whole] for _ in range(4)]
+    epochs = [[batch.tolist() for batch in whole] for _ in range(3)]
     steps = data.draw(st.integers(0, len(epochs[0])))
     if steps < len(epochs[0]):
         assert resumed(make, steps, 2) == [epochs[0][steps:], epochs[1]]
@@ -211,6 +213,7 @@ def test_what_is_left_is_too_little_for_ranks_that_come_later() -> None:
     assert on_each_rank(made, lambda each: (each.epoch, len(list(each)))) == [(1, 2)] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sampler", "batch_sampler", "of no length"])
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_no_empty_epoch_with_others_samplers(kind: str, batch_size: int) -> None:

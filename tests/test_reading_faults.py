@@ -108,6 +108,7 @@ def test_a_full_check_survives_and_finds_all(good: Path, tmp_path: Path, group: 
     assert run(group, good, tmp_path, "full", part, 2) == []
 
 
+@pytest.mark.slow
 @fault("H9")
 def test_what_lmdb_dies_of_is_a_problem_in_the_report(good: Path, tmp_path: Path) -> None:
     """A shard that is cut, in a set that says so: the page that LMDB looks for lies behind the end of the file."""
@@ -239,6 +240,7 @@ def test_a_file_that_may_not_be_opened_is_named() -> None:
 # Random manifests and pages, the same ones each time; `tests.fuzz` tries others each time.
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(data=st.data())
 def test_any_change_to_a_manifest_is_read_or_refused(good: Path, scratch: Path, data: st.DataObject) -> None:
@@ -246,6 +248,7 @@ def test_any_change_to_a_manifest_is_read_or_refused(good: Path, scratch: Path, 
     fuzz.check_manifest(scratch)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(data=st.data())
 def test_any_page_is_walked_or_refused(shard_bytes: bytes, scratch: Path, data: st.DataObject) -> None:

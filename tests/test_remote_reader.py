@@ -182,6 +182,7 @@ class Deleting(Store):
             yield piece
 
 
+@pytest.mark.slow
 @fault(
     "S9",
     "somebody deletes the node's cache while a file is fetched into it",
@@ -196,6 +197,7 @@ def test_the_cache_may_be_deleted_during_a_fetch(folder):
         assert_right(RecordReader(address(server)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hinted", [True, False])
 def test_without_a_cache_values_are_read_by_ranges_and_a_batch_by_few(folder, tmp_path, hinted):
     with FileServer(folder) as server:
@@ -345,6 +347,7 @@ def test_an_array_that_is_not_the_manifests_is_refused(folder):
         RecordReader(address(server)).array("target")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "reads_ranges"), [("600k", False), ("100k", True)])
 def test_a_full_disk_evicts_then_reads_ranges(folder, tmp_path, monkeypatch, caplog, size, reads_ranges):
     monkeypatch.setenv("RECORDZOO_CACHE_BYTES", "1e9")  # more than there is
@@ -357,6 +360,7 @@ def test_a_full_disk_evicts_then_reads_ranges(folder, tmp_path, monkeypatch, cap
     assert ("values are fetched one by one" in caplog.text) == reads_ranges
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_is_done_without(folder, tmp_path, monkeypatch, caplog):
     (tmp_path / "file").write_text("no directory")
     monkeypatch.setenv("RECORDZOO_CACHE_DIR", str(tmp_path / "file"))

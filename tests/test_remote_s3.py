@@ -34,6 +34,7 @@ def assert_right(reader: RecordReader) -> None:
     assert [reader.read("image", position) for position in range(40)] == VALUES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cache_bytes", [None, 0])
 def test_values_are_those_that_were_pushed_whatever_fails_once(url, s3, cache_bytes, caplog):
     for pattern in (r"manifest", r"image\.index", r"shard-00000", r"shard-00001"):

@@ -118,6 +118,7 @@ def test_the_pause_that_a_server_asks_for_is_kept_up_to_five_minutes(monkeypatch
         assert len(server.requests("a.bin")) == 1
 
 
+@pytest.mark.slow
 def test_what_stalls_is_noticed_and_requested_again(monkeypatch):
     monkeypatch.setenv("RECORDZOO_TIMEOUT", "1")
     with FileServer({"a.bin": DATA}, {"a.bin": [Fault(stall_after=5000)]}) as server:

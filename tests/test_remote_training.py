@@ -192,6 +192,7 @@ def test_blocks_without_a_cache_are_fetched_by_few_requests_and_each_byte_once(f
         assert sum(sent(server)) <= 1.1 * sum(sizes(folder))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*each image is a request of its own:UserWarning")
 @pytest.mark.parametrize("shuffle", [True, "block"])
 def test_without_a_cache_worker_processes_fetch_their_own_values_and_once(folder, images, shuffle):
@@ -223,6 +224,7 @@ def test_concatenated_datasets_are_fetched_ahead(folder, images):
         assert sent(server) == sizes(folder)
 
 
+@pytest.mark.slow
 def test_too_many_values_ahead_are_forgotten_and_fetched_again(folder, images, monkeypatch):
     monkeypatch.setattr(spans, "AHEAD_BYTES", 100_000)
     with FileServer(folder) as server:

@@ -86,6 +86,7 @@ def test_resumed_on_other_ranks_the_rest_is_the_same(
     check_resumed(make, before, after, drop_last, epoch, data)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.integers(1, 12), st.integers(1, 4), st.integers(1, 40), st.data())
 def test_each_block_is_read_by_one_rank_and_windows_are_bounded(
@@ -148,6 +149,7 @@ def test_epochs_and_seeds_differ(shuffle: Any) -> None:
         assert sum(map(int.__eq__, one, two)) < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("length", "arguments"), [(23, {"virtual_ranks": 4, "window": 2}), (60, {"virtual_ranks": 2})])
 def test_by_blocks_each_sample_comes_everywhere_equally_often(length: int, arguments: dict[str, Any]) -> None:
     """Sizes are such that both kinds of blocks occur: with more blocks than samples, and with fewer."""
@@ -386,6 +388,7 @@ def loaded(loader: Iterator[Any]) -> list[list[int]]:
     return [targets.tolist() for _, targets in loader]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shuffle", SHUFFLES)
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=needs_fork)])
 def test_stock_loader(dataset: ImageFolderRecord, shuffle: Any, workers: int) -> None:

@@ -123,6 +123,7 @@ ACTING = "x\x1b]0;owned\x07\x1b[2J\r\nshard-00000.lmdb: ok\u202egpj.\u2028\u009b
 """A title for the terminal, an empty screen, a line of its own, a name that reads backwards."""
 
 
+@pytest.mark.slow
 @fault(
     "H19",
     "a record set's names, classes or files have control characters in them",

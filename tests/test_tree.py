@@ -275,6 +275,7 @@ PART = st.text(string.ascii_lowercase[:4] + "-._ é", min_size=1, max_size=3).fi
 TREES = st.dictionaries(st.lists(PART, min_size=2, max_size=4).map("/".join), st.binary(max_size=700), max_size=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(TREES)
 def test_archives_equal_the_tree_and_torchvision_lists_it_so(files):

@@ -386,6 +386,7 @@ def test_a_newer_iterator_takes_the_persistent_workers(tree: Path) -> None:
     assert_same([*rest, *other], epochs[1])
 
 
+@pytest.mark.slow
 def test_slow_samples_are_made_less_often_for_the_choice(tree: Path) -> None:
     made: list[Any] = []
 

@@ -235,6 +235,7 @@ def test_more_shards_than_descriptors(many_shards: Path, many_values: list[bytes
     assert problems == "[]"
 
 
+@pytest.mark.slow
 def test_threads_that_want_more_shards_than_may_be_open(
     many_shards: Path, many_values: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +279,7 @@ def num_descriptors() -> int:
     return len(os.listdir("/dev/fd"))
 
 
+@pytest.mark.slow
 @needs_fork
 def test_forking_while_threads_read(
     many_shards: Path, many_values: list[bytes], monkeypatch: pytest.MonkeyPatch
@@ -530,6 +532,7 @@ print(inside, sum(os.waitpid(pid, 0)[1] == 0 for pid in children))
 """
 
 
+@pytest.mark.slow
 @fault(
     "P10",
     "200 workers read one record set at once, with other programs' LMDB among them",
