@@ -453,7 +453,7 @@ class TestPermissions:
 
     @pytest.mark.slow
     @fault("K11")
-    @pytest.mark.parametrize("umask", [0o002, 0o022, slow(0o077)])
+    @pytest.mark.parametrize("umask", [0o002, 0o022, 0o077])
     def test_another_member_of_the_group_goes_on(self, umask: int, whole: dict[str, str], shared: Path) -> None:
         """With what a colleague left if it may, and else without it; the lock file is no obstacle."""
         simple.write(shared, "stream")

@@ -211,7 +211,7 @@ def check_reading(targets: Sequence[Target], reading: Reading) -> None:
     """Raise for arguments that would be ignored, because none of these targets has that kind of data.
 
     Raises:
-        ArgumentError: Something would.
+        ArgumentError: There is such an argument.
     """
     own, foreign, trees = {"tree", "flat", "annotated", "list", "foreign"}, {"foreign"}, {"tree"}
     given = {

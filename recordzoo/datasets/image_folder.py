@@ -95,7 +95,7 @@ class ImageFolderRecord(TreeDataset, RecordDataset):
         self._show_tree(root, extensions, loader, is_valid_file, allow_empty, chosen, is_given=is_given)
 
     def _is_shown_as_it_is(self, root: Path) -> bool:
-        """Whether a subclass's own scan does not apply, because `root` is a record set."""
+        """Whether the record set `root` is shown whole: no subclass selects samples, or the user listed them."""
         return not self._overrides() or RecordReader(root).manifest.is_listed
 
 

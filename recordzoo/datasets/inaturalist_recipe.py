@@ -66,7 +66,7 @@ class INaturalist(ClassFolderRecipe):
 
 
 def taxonomy(version: str, categories: Sequence[str]) -> Taxonomy:
-    """Number the taxa of all levels in torchvision's order: by first appearance in the categories."""
+    """Number the taxa of all levels as torchvision does: of 2021 by first appearance, before in sorted order."""
     if not _is_2021(version):
         names = sorted({category.partition("/")[0] for category in categories})
         index = {"super": {name: number for number, name in enumerate(names)}}

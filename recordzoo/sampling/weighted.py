@@ -47,7 +47,7 @@ class GivenWeights:
                 f"weights must be {length} numbers, one for each sample; they are {self._values.dtype} of shape "
                 f"{list(self._values.shape)}."
             )
-        largest = 0.0
+        self._largest, largest = 1.0, 0.0
         for start, piece in _pieces(self):
             wrong = np.flatnonzero(~(np.isfinite(piece) & (piece >= 0)))
             if len(wrong):
@@ -65,9 +65,7 @@ class GivenWeights:
     def piece(self, start: int, end: int) -> Float64s:
         """Return weights, divided by the largest one, so that their sum is finite."""
         piece = self._values[start:end].astype(np.float64)
-        if not hasattr(self, "_largest"):
-            return piece
-        with np.errstate(over="ignore"):  # NumPy 1 warns of lanes behind the array's end
+        with np.errstate(over="ignore"):  # NumPy 1.26 may warn, although no result is greater than 1
             return piece / self._largest
 
 
