@@ -17,6 +17,7 @@ from PIL import Image, UnidentifiedImageError
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader, pil_loader
 
+import recordzoo
 from recordzoo import CUB200Record, ImageFolderRecord
 from recordzoo.errors import FolderError, ImageError, NotPreparedError, OtherSourceError, SourceError
 from recordzoo.preparing import changes
@@ -585,6 +586,15 @@ def test_records_of_another_dataset(tree: Path, tmp_path: Path) -> None:
         with pytest.raises(OtherSourceError, match="is a record set of cub200, not of the tree"):
             ImageFolderRecord(tree, records_dir=place, **kwargs)
         assert len(ImageFolderRecord(place, **kwargs)) == len(CUB200Record(tmp_path, split="all"))
+
+
+def test_records_of_a_tree_that_have_grown(tree: Path, tmp_path: Path) -> None:
+    place = ImageFolderRecord(tree).records_path
+    more = ImageFolderRecord(write_tree(tmp_path / "more")).records_path
+    recordzoo.append(place, more)
+    with pytest.raises(OtherSourceError, match="is a record set of other record sets, not of the tree"):
+        ImageFolderRecord(tree)
+    assert len(ImageFolderRecord(place)) == 2 * len(ImageFolderRecord(tmp_path / "more"))
 
 
 @pytest.mark.parametrize("selected", [False, True])

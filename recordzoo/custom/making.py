@@ -207,7 +207,7 @@ def _check_list(place: Path, recipe: ListRecipe, path: Path, *, was_ready: bool,
 def _difference(reader: RecordReader, recipe: ListRecipe, path: Path) -> str | None:
     metadata = reader.manifest.metadata
     if reader.manifest.kind is not SetKind.LIST:
-        return f"is a record set of {reader.manifest.dataset}, not of the list {path}"
+        return f"is a record set of {text_of(reader.manifest)}, not of the list {path}"
     if metadata.get("list") != recipe.digest(path):
         made_from = list_path(reader)
         if made_from == os.fspath(path.absolute()):

@@ -21,6 +21,7 @@ from recordzoo.families.selection import Selection, join_name
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing import Options, ensure, is_record_set
 from recordzoo.preparing.changes import find_changes, refuse_other, warn_of_changes
+from recordzoo.preparing.kinds import text_of
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.class_folders import are_splits, class_folder_order
 from recordzoo.recipes.folder import (
@@ -234,7 +235,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         check_variant(reader, self._variant)
         if reader.manifest.kind is not SetKind.FOLDER and has_tree:
             raise OtherSourceError(
-                f"{place} is a record set of {reader.manifest.dataset}, not of the tree {tree}. Pass another "
+                f"{place} is a record set of {text_of(reader.manifest)}, not of the tree {tree}. Pass another "
                 "records_dir, or none; or pass it as root.",
                 path=str(place),
             )
