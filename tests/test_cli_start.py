@@ -290,10 +290,10 @@ class TestWords:
             recordzoo.convert(iter([1, 2]), tmp_path / "x.records")
 
 
-def test_readme_and_quick_start_install_the_same():
+def test_readme_and_home_page_install_the_same():
     lines = [
         line.partition("#")[0].strip()
-        for page in ("README.md", "docs/quickstart.md")
+        for page in ("README.md", "docs/index.md")
         for line in (PACKAGE / page).read_text(encoding="utf-8").splitlines()
         if line.startswith("pip install")
     ]

@@ -177,7 +177,8 @@ def test_shell_examples_use_commands_and_options_that_exist(page):
     for line in "".join(blocks(page, "sh")).replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["recordzoo"]:
-            known = {name for p in commands()[words[1]].params for name in (*p.opts, *p.secondary_opts)}
+            command = words[1] if words[1] in commands() else " ".join(words[1:3])
+            known = {name for p in commands()[command].params for name in (*p.opts, *p.secondary_opts)}
             assert {word for word in words if word.startswith("--")} <= known, line
         elif words[:1] == ["make"]:
             assert set(words[1:]) <= targets, line

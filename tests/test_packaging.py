@@ -89,7 +89,7 @@ class TestReadme:
             target for pair in targets for target in pair if target and not target.startswith(("https:", "#"))
         ] == []
         assert [line.partition(", ")[2] for line in metadata.get_all("Project-URL", [])] == list(urls.values())
-        assert ("https://docs.example.org/zoo/quickstart/" in readme) == bool(urls)
+        assert ("https://docs.example.org/zoo/own-data/" in readme) == bool(urls)
         assert (f"https://example.org/zoo/blob/{TAG}/LICENSE" in readme) == bool(urls)
         assert (metadata["Version"], metadata["License-Expression"]) == (recordzoo.__version__, "MIT")
         assert metadata.get_all("License-File") == ["LICENSE"]

@@ -102,12 +102,11 @@ def a_list(folder: Path) -> None:
 
 
 def a_table(folder: Path) -> None:
-    """The tables of docs/lists.md as they stand there, and the images that they name."""
-    text = (ROOT / "docs" / "lists.md").read_text(encoding="utf-8")
-    for name, start in (("animals.csv", "path,"), ("dogs.csv", "photo,")):
-        table = next(match["code"] for match in BLOCK.finditer(text) if match["code"].startswith(start))
-        (folder / name).write_text(table)
-        lists.write_images(folder, [line.partition(",")[0] for line in table.splitlines()[1:]])
+    """The table of animals as it stands on docs/guides/tables.md, and the images that it names."""
+    text = (ROOT / "docs" / "guides" / "tables.md").read_text(encoding="utf-8")
+    table = next(match["code"] for match in BLOCK.finditer(text) if match["code"].startswith("path,"))
+    (folder / "animals.csv").write_text(table)
+    lists.write_images(folder, [line.partition(",")[0] for line in table.splitlines()[1:]])
 
 
 def a_csv_and_a_database(folder: Path) -> None:
@@ -220,17 +219,18 @@ GIVEN: dict[str, tuple[Callable[[Path], None], ...]] = {
     "guides/from-arrays.md": (arrays,),
     "guides/export.md": (photos,),
     "guides/from-hugging-face.md": (parquet,),
-    "guides/from-imagefolder.md": (photos, a_zip),
+    "guides/disk-space.md": (records_of_birds,),
+    "guides/from-lmdb.md": (databases,),
     "guides/from-webdataset.md": (tar_shards,),
     "guides/many-ranks.md": (two_splits,),
     "guides/memory.md": (photos,),
     "guides/transforms.md": (photos,),
+    "index.md": (photos,),
     "imagenet.md": (photographs_of_imagenet, the_examples),
     "guides/windows.md": (photos,),
-    "importing.md": (databases,),
-    "lists.md": (a_list, a_table),
+    "guides/tables.md": (a_list, a_table, lists.write_dogs),
     "looking.md": (photos,),
-    "quickstart.md": (photos,),
+    "own-data.md": (photos, a_zip),
     "variants.md": (photos, own_records),
 }
 """What a page supposes that its reader has."""
@@ -244,7 +244,7 @@ SRUN = '#!/bin/sh\nwhile [ "${1#--}" != "$1" ]; do shift; done\nexec "$@"\n'
 FRAMEWORKS = ("guides/many-ranks.md",)
 """Pages that need packages of the extra `frameworks`: tests/frameworks/test_guides.py runs them."""
 
-TRAINED = ("guides/regression.md", "guides/multi-label.md", "guides/detection.md", "guides/segmentation.md")
+TRAINED = ("guides/boxes-and-masks.md",)
 """tests/test_guides.py runs them, and looks at what they train on."""
 
 STREAMING = "guides/from-mds-litdata-ffcv.md"

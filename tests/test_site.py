@@ -20,7 +20,7 @@ LOOKED_AT = {
     "the catalogue": "datasets/",
     "a dataset": "datasets/cub200/",
     "a chart": "benchmarks-peers/",
-    "code": "quickstart/",
+    "code": "own-data/",
 }
 """Pages whose colours are compared."""
 

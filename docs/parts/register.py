@@ -14,6 +14,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "environment": program.environment,
     "exit codes": program.exit_codes,
     "faults": faults.tables,
+    "most used": api.most_used,
     "own data": api.own,
     "sheets": home.sheet_row,
     "sources": sources.page,

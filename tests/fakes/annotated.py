@@ -99,7 +99,10 @@ def write_masks(root: Path, count: int = 4) -> None:
 
 
 def write_birds(folder: Path) -> None:
-    """Write what docs/guides/detection.md supposes: COCO's layout, images of 80x60 with 0 to 3 objects."""
+    """Write what docs/guides/boxes-and-masks.md supposes for detection.
+
+    COCO's layout, images of 80x60 with 0 to 3 objects.
+    """
     for part, first, count in (("train", 1, 4), ("val", 101, 2)):
         document = coco_document(first, count)
         write_json(folder / f"birds/annotations/instances_{part}.json", document)
@@ -109,7 +112,7 @@ def write_birds(folder: Path) -> None:
 
 
 def write_roads(folder: Path) -> None:
-    """Write what docs/guides/segmentation.md supposes: two classes and a few pixels without one."""
+    """Write what docs/guides/boxes-and-masks.md supposes for segmentation: two classes and a few pixels without one."""
     for split, count in (("train", 4), ("val", 2)):
         for kind in ("images", "masks"):
             (folder / "roads" / kind / split).mkdir(parents=True)

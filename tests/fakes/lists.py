@@ -44,12 +44,12 @@ def plain(names: Sequence[str] = NAMES, labels: Sequence[str] = LABELS) -> list[
 
 
 def write_dogs(folder: Path) -> None:
-    """Write the table of docs/guides/regression.md and multi-label.md: 12 dogs for training, 4 for validation."""
+    """Write the table of dogs on docs/guides/tables.md: 12 dogs for training, 4 for validation."""
     names = [f"dogs/{number}.jpg" for number in range(16)]
     write_images(folder, names)
     tags = ("", "brown", "puppy", '"puppy,brown"')
     rows = [
-        f"{name},{number / 2},{tags[number % 4]},{'train' if number < 12 else 'val'}"
+        f"{name},{('beagle', 'poodle')[number % 2]},{number / 2},{tags[number % 4]},{'train' if number < 12 else 'val'}"
         for number, name in enumerate(names)
     ]
-    (folder / "dogs.csv").write_text("\n".join(["photo,age,tags,split", *rows, ""]))
+    (folder / "dogs.csv").write_text("\n".join(["photo,breed,age,tags,split", *rows, ""]))
