@@ -179,7 +179,9 @@ def test_regression_trains_on_numbers(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.slow
 def test_several_labels_are_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = run("tables.md", [TARGETS, "Several labels for each image"], tmp_path, monkeypatch, lists.write_dogs)
+    names = run(
+        "tables.md", [TARGETS, "Multi-label: several labels for each image"], tmp_path, monkeypatch, lists.write_dogs
+    )
     assert names["names"] == ("brown", "puppy")
     assert names["loss"].isfinite()
     assert (names["images"].shape, names["tags"].shape) == ((4, 3, 64, 64), (4, 2))

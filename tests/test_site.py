@@ -114,6 +114,31 @@ def test_the_search_finds(visit, words, expected):
         assert "resuming" in {word.lower() for word in marked}
 
 
+ASKED = {
+    "pandas": "Lists and tables",
+    "regression": "Lists and tables",
+    "multi-label": "Lists and tables",
+    "imbalanced": "Rare classes",
+    "weighted": "Rare classes",
+    "validation split": "Lists and tables",
+    "disk space": "Free disk space",
+    "license": "Datasets",
+}
+"""What visitors type, and the page that answers."""
+
+
+def test_the_search_leads_to_the_page_that_answers(chromium, url):
+    with watched(chromium) as it:
+        for words, expected in ASKED.items():
+            it.page.goto(url)
+            it.page.keyboard.press("/")
+            it.page.keyboard.type(words)
+            results = it.page.locator(".md-search-result__item h1")
+            results.filter(has_text=expected).first.wait_for()
+            assert expected in results.all_text_contents()[:3], words
+    assert (it.problems, it.strangers) == ([], [])
+
+
 class TestCatalogue:
     ROWS = "#catalogue tbody tr:visible"
 
