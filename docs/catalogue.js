@@ -1,4 +1,5 @@
 /* The table of all datasets: a search box, filters, columns that sort. Without this script it is a plain table.
+   Each filter says how many datasets each of its values would leave, with what the others are set to.
    What is searched, filtered and sorted by stands in the table (docs/parts/overview.py); what was chosen stands in the
    address behind "#", so that it can be linked: #task=detection&sort=images&down */
 (function () {
@@ -24,8 +25,8 @@
   function select(rows, name) {
     const known = [...new Set(rows.flatMap((row) => values(row, name)))].filter(Boolean);
     known.sort((a, b) => a.localeCompare(b, "en", { sensitivity: "base", numeric: true }));
-    const options = known.map((value) => element("option", { value }, value));
-    return element("select", { id: `catalogue-${name}` }, element("option", { value: "" }, "any"), ...options);
+    const options = ["", ...known].map((value) => element("option", { value }));
+    return element("select", { id: `catalogue-${name}` }, ...options);
   }
 
   function start() {
@@ -41,14 +42,26 @@
     const search = element("input", { id: "catalogue-search", type: "search", autocomplete: "off" });
     search.placeholder = "name, class, word";
     const selects = Object.fromEntries(FILTERS.map(([name]) => [name, select(rows, name)]));
-    const count = element("p", { id: "catalogue-count" });
-    count.setAttribute("role", "status");
-    const clear = element("button", { id: "catalogue-clear", type: "button" }, "Show all");
-    const form = element("form", { id: "catalogue-form" }, field("Search", search),
-      ...FILTERS.map(([name, label]) => field(label, selects[name])), clear);
+    const order = element("select", { id: "catalogue-order" }, ...heads.flatMap((head, index) => {
+      const [up, down] = "number" in rows[0].cells[index].dataset ? ["least", "most"] : ["A to Z", "Z to A"];
+      const option = (value, text) => element("option", { value }, `${head.textContent}: ${text}`);
+      return [option(names[index], up), option(`${names[index]} down`, down)];
+    }));
+    const chosen = element("span");
+    const panel = element("details", {}, element("summary", {}, "Filters and order", chosen),
+      element("div", {}, ...FILTERS.map(([name, label]) => field(label, selects[name])), field("Order", order)));
+    const form = element("form", { id: "catalogue-form" }, field("Search", search), panel);
     form.setAttribute("role", "search");
     form.setAttribute("aria-label", "Datasets");
-    place.append(form, count);
+    const count = element("span", { id: "catalogue-count" });
+    count.setAttribute("role", "status");
+    const clear = element("button", { id: "catalogue-clear", type: "button" }, "Show all");
+    place.append(form, element("p", {}, count, " ", clear));
+
+    const wide = window.matchMedia("(min-width: 60em)"); // as in site.css, which then hides the head of the panel
+    const unfold = () => { panel.open = wide.matches; };
+    wide.addEventListener("change", unfold);
+    unfold();
 
     function sortKey(row, column) {
       const cell = row.cells[column];
@@ -69,18 +82,30 @@
       heads.forEach((head, index) => {
         head.setAttribute("aria-sort", index !== column ? "none" : state.down ? "descending" : "ascending");
       });
+      order.value = `${state.sort}${state.down ? " down" : ""}`;
     }
 
     function filter() {
       const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-      let shown = 0;
-      for (const row of rows) {
-        const fits = words.every((word) => row.dataset.search.includes(word))
-          && FILTERS.every(([name]) => !selects[name].value || values(row, name).includes(selects[name].value));
-        row.hidden = !fits;
-        shown += fits;
+      const fits = (row, name, value) => !value || values(row, name).includes(value);
+      const found = rows.filter((row) => words.every((word) => row.dataset.search.includes(word)));
+      const shown = found.filter((row) => FILTERS.every(([name]) => fits(row, name, selects[name].value)));
+      for (const row of rows) row.hidden = !shown.includes(row);
+      for (const [name] of FILTERS) {
+        const others = FILTERS.filter(([other]) => other !== name);
+        const left = found.filter((row) => others.every(([other]) => fits(row, other, selects[other].value)));
+        for (const option of selects[name].options) {
+          const number = left.filter((row) => fits(row, name, option.value)).length;
+          option.textContent = `${option.value || "any"} (${number})`;
+        }
       }
-      count.textContent = shown === rows.length ? `${rows.length} datasets` : `${shown} of ${rows.length} datasets`;
+      const set = FILTERS.filter(([name]) => selects[name].value).length;
+      chosen.textContent = set ? ` (${set})` : "";
+      const all = shown.length === rows.length;
+      count.textContent = all ? `${rows.length} datasets` : `${shown.length} of ${rows.length} datasets`;
+      if (!shown.length) count.textContent = "No dataset fits all of this.";
+      table.hidden = !shown.length;
+      clear.hidden = all;
     }
 
     function write() {
@@ -119,9 +144,16 @@
       });
     });
     form.addEventListener("submit", (event) => event.preventDefault());
-    form.addEventListener("input", () => { filter(); write(); });
+    form.addEventListener("input", () => {
+      [state.sort] = order.value.split(" ");
+      state.down = order.value.endsWith(" down");
+      sort();
+      filter();
+      write();
+    });
     clear.addEventListener("click", () => {
-      form.reset();
+      search.value = "";
+      for (const [name] of FILTERS) selects[name].value = "";
       filter();
       write();
       search.focus();

@@ -16,7 +16,7 @@ from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from docs.parts import dataset_page, fakes, register, sheets
+from docs.parts import dataset_page, fakes, finished, register, sheets
 from recordzoo import catalogue
 from recordzoo.catalogue import published
 
@@ -37,3 +37,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return register.expanded(markdown)
     except KeyError as err:
         raise PluginError(f"{page.file.src_uri}: there is no generated part {err}") from err
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Let long code in tables break, and diffs copy as code."""
+    return finished.finished(html)

@@ -3,7 +3,6 @@
 import ast
 import functools
 import re
-import textwrap
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,10 +51,13 @@ INTERNAL = {"worthless"}
 _CALL = re.compile(rf"\b({'|'.join(kind.__name__ for kind in KINDS)})\(")
 
 
-def tree() -> str:
-    """The drawing of the tree, out of the module's docstring."""
-    drawing = (errors.__doc__ or "").partition("\n\n")[2].partition("\n\nEach also is")[0]
-    return f"```text\n{textwrap.dedent(drawing)}\n```"
+def tree(kind: type[RecordZooError] = RecordZooError, depth: int = 0) -> str:
+    """The tree as a list in a list: each error with its section, the builtins that catch it, and what it means."""
+    builtins = ", ".join(f"`{base.__name__}`" for base in kind.__bases__ if base not in (*KINDS, Exception))
+    caught = f" ({builtins})" if builtins else ""
+    said = (kind.__doc__ or "").partition("\n")[0]
+    line = f"{' ' * 4 * depth}- [{kind.__name__}](#{kind.__name__.lower()}){caught}: {said[0].lower()}{said[1:-1]}"
+    return "\n".join([line, *(tree(child, depth + 1) for child in KINDS if child.__bases__[0] is kind)])
 
 
 def caught_as(kind: type[RecordZooError]) -> list[str]:

@@ -2,11 +2,11 @@
 
 from html import escape
 
+from docs.parts import licenses
 from recordzoo import catalogue
 from recordzoo.catalogue import CHECKED, Entry
 from recordzoo.catalogue.search import searched_text
 from recordzoo.cli.info import number, size
-from recordzoo.cli.listing import short_license
 
 OBTAINED = {
     "download": "downloaded",
@@ -40,29 +40,36 @@ def page_table() -> str:
     return (
         '<div id="catalogue-controls"></div>\n'
         f'<table id="catalogue">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>\n\n'
+        "Licenses are as the authors or the host state them: a dataset's page has the sentence and its source. \"Any "
+        f'{licenses.OPEN}": Apache, BSD, CC0, CC BY, CC BY-SA, MIT or public domain, and nothing else is said.\n\n'
         f'"Checked" says how far a dataset\'s recipe was compared with its real files:\n\n{meanings}'
     )
 
 
 def _row(entry: Entry) -> str:
+    kind = licenses.group(entry.license)
+    terms = (kind if kind == licenses.NOT_STATED else f"any {kind}", licenses.name(entry.license))
     attributes = {
         "task": "|".join(tasks(entry)),
-        "license": short_license(entry.license).replace("see info", "see its page"),
+        "license": "|".join(filter(None, terms)),
         "obtained": OBTAINED[entry.obtained],
         "checked": entry.checked.by,
         "size": "|".join(name for name, most in _LIMITS.items() if _fits(entry, most)),
         "search": searched_text(entry),
     }
-    cells = [
-        _cell(f'<a href="{entry.name}/">{escape(entry.title)}</a> <code>{entry.name}</code>', entry.title.lower()),
-        _cell(escape(entry.task)),
-        _cell(number(entry.num_images), entry.num_images),
-        _cell(number(entry.num_classes), entry.num_classes),
-        _cell(size(entry).replace("about ", "~"), entry.known_bytes or None),
-        _cell(escape(attributes["license"])),
-        _cell(attributes["obtained"]),
-        _cell(entry.checked.by),
+    name = f'<a href="{entry.name}/">{escape(entry.title)}</a> <code>{entry.name}</code>'
+    chips = " ".join(f"<span>{escape(task)}</span>" for task in tasks(entry))
+    contents: list[tuple[str, str | int | None]] = [
+        (f"{name}<p>{escape(entry.summary)}</p>", entry.title.lower()),
+        (chips, ""),
+        (number(entry.num_images), entry.num_images),
+        (number(entry.num_classes), entry.num_classes),
+        (size(entry).replace("about ", "~"), entry.known_bytes or None),
+        (escape(licenses.shown(entry.license)), ""),
+        (attributes["obtained"], ""),
+        (entry.checked.by, ""),
     ]
+    cells = [_cell(label, *content) for label, content in zip(_COLUMNS, contents, strict=True)]
     data = "".join(f' data-{name}="{escape(value)}"' for name, value in attributes.items())
     return f"<tr{data}>{''.join(cells)}</tr>"
 
@@ -71,10 +78,9 @@ def _fits(entry: Entry, most: float) -> bool:
     return entry.size_bytes is not None and entry.size_bytes <= most
 
 
-def _cell(content: str, value: str | int | None = "") -> str:
+def _cell(label: str, content: str, value: str | int | None) -> str:
     """Write a cell; `value` is what it is sorted by, if not by what it shows; None is unknown, and comes last."""
-    if value == "":
-        return f"<td>{content}</td>"
     number = isinstance(value, int) or value is None
     shown = "" if value is None else escape(str(value))
-    return f'<td data-value="{shown}"{" data-number" if number else ""}>{content}</td>'
+    sort = "" if value == "" else f' data-value="{shown}"{" data-number" if number else ""}'
+    return f'<td data-label="{label}"{sort}>{content}</td>'

@@ -1,0 +1,45 @@
+"""The last changes to a page's HTML: where long code in tables may break, and diffs that copy as code."""
+
+import re
+
+_CELL = re.compile(r"<td(?P<attributes>[^>]*)>(?P<content>.*?)</td>", re.DOTALL)
+_CODE = re.compile(r"(?<=<code>).+?(?=</code>)", re.DOTALL)
+_TAG = re.compile(r"(<[^>]*>)")
+_LONG = re.compile(r"[^\s-]{24,}")
+_BREAK = re.compile(r"(?<=[=(,:./_|])(?=[\w\"'(\[&])|(?<=[0-9a-f]{16})(?=[0-9a-f]{16})")
+_PROSE = 60
+"""A cell with more characters is text: it gets a width at which a line holds several words."""
+
+_BLOCK = re.compile(r"(?<=<code>)(?:(?!</code>).)*<span class=\"g[di]\">.*?(?=</code>)", re.DOTALL)
+_DIFF = {
+    r'^<span class="gi">\+': r'<span class="gi">',
+    r'^<span class="w"> </span>(.*)': r'<span class="same">\1</span>',
+    r'^<span class="gd">-(.*)</span>\n': r'<span class="gd">\1\n</span>',
+}
+"""Lines of a diff with and without their "-", "+" and " "; `site.css` shows these and keeps removed lines from copies."""
+
+
+def finished(page: str) -> str:
+    """Return a page's HTML with these changes."""
+    return _BLOCK.sub(_without_markers, _CELL.sub(_cell, page))
+
+
+def _cell(cell: re.Match[str]) -> str:
+    attributes, content = cell["attributes"], _CODE.sub(_breakable, cell["content"])
+    if "class=" not in attributes and len(_TAG.sub("", content)) > _PROSE:
+        attributes += ' class="prose"'
+    return f"<td{attributes}>{content}</td>"
+
+
+def _breakable(code: re.Match[str]) -> str:
+    """Let long words of code break after punctuation, and hashes after 16 digits; nowhere else."""
+    pieces = _TAG.split(code[0])
+    pieces[::2] = [_LONG.sub(lambda word: _BREAK.sub("<wbr>", word[0]), text) for text in pieces[::2]]
+    return "".join(pieces)
+
+
+def _without_markers(block: re.Match[str]) -> str:
+    text = block[0]
+    for line, plain in _DIFF.items():
+        text = re.sub(line, plain, text, flags=re.MULTILINE)
+    return text

@@ -1,0 +1,45 @@
+"""Licenses in a few words, for the table of all datasets: their names, and in groups by which it is filtered.
+
+A group says only what the catalogue's text says: it is no advice.
+"""
+
+import re
+
+from recordzoo.cli.listing import short_license
+
+NOT_STATED = "not stated"
+LIMITED = "research or non-commercial use"
+OPEN = "open license"
+OTHER = "other or several terms"
+
+_NAME = re.compile(
+    r"(?P<name>Apache-2\.0|BSD 3-Clause|BSD-style|CC0( 1\.0)?|CC BY[A-Z-]* \d\.\d|MIT|Public domain)"
+    r"(?P<repository> \(repository license)?(?P<note> \([^)]*\)$)?(?P<more>.*)"
+)
+_LIMITS = re.compile(r"non-commercial|research|-NC\b|fair use|must not be sold", re.IGNORECASE)
+
+
+def group(text: str) -> str:
+    """Return to which kind of license a text belongs."""
+    if short_license(text) == NOT_STATED:
+        return NOT_STATED
+    if _LIMITS.search(text):
+        return LIMITED
+    named = _NAME.fullmatch(text)
+    return OPEN if named and not named["repository"] and not named["more"] and "-ND" not in text else OTHER
+
+
+def name(text: str) -> str:
+    """Return the name of the license that a text begins with; "" if that has none."""
+    named = _NAME.fullmatch(text)
+    return named["name"] if named else ""
+
+
+def shown(text: str) -> str:
+    """Return the cell of the table: the name, and whether there is more to know; else the group."""
+    named = _NAME.fullmatch(text)
+    if not named:
+        return group(text).removesuffix(" or several terms").replace("other", "other terms")
+    if named["repository"]:
+        return f"{named['name']} (of the repository)"
+    return named["name"] + (" and other terms" if named["more"] else "")
