@@ -257,11 +257,11 @@ def _run(title: str, *words: str | Path, cwd: Path) -> str:
     """Run a program outside of the checkout's import path, and return what it printed; say how long it took."""
     print(f"== {title}", end=" ", flush=True)
     began = time.monotonic()
-    inherited = {
-        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
-    }
+    kept = re.compile(r"(?!PYTHONPATH$|PYTHONDONTWRITEBYTECODE$|RECORDZOO_)")
+    # In the background, a process would compile after the demo, and write into the environment while it is deleted.
+    env = {name: value for name, value in os.environ.items() if kept.match(name)} | {"RECORDZOO_COMPILE": "wait"}
     result = subprocess.run(
-        words, cwd=cwd, env=inherited, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        words, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
     print(f"({time.monotonic() - began:.0f} s)", flush=True)
     if result.returncode:
