@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WITHOUT_FRAMEWORKS := --ignore=tests/frameworks
 FAST := $(PARALLEL) -m "not slow" $(WITHOUT_FRAMEWORKS)
 
-.PHONY: help install demo test newest slow browser floors bare frameworks formats lint types types-here types-windows docs generate bench bench-peers bench-formats bench-object-storage mutants clean
+.PHONY: help install demo test newest slow browser floors bare frameworks formats lint types types-here types-windows docs generate bench bench-peers bench-formats bench-object-storage mutants release clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -176,5 +176,8 @@ mutants: install  ## Break covered lines, one at a time, and count what the test
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet 'coverage>=7.6' 'pytest-cov>=6'
 	$(BIN)/python tools/mutants.py --scratch $(MUTANTS) --result $(or $(RESULT),$(MUTANTS)/result.json)
 
+release: install  ## Build a release and check it in empty environments; publishes nothing (REHEARSAL=1: at any time).
+	$(BIN)/python -m tools.release all $(if $(REHEARSAL),--rehearse)
+
 clean:  ## Remove what these commands made.
-	rm -rf $(MUTANTS) $(VENV) $(NEWEST) $(FLOORS) $(BARE) $(PEERS) $(PEERS)-313 $(STREAMERS) $(FORMATS) $(TENSORFLOW) $(STREAMING) site demo-output .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(MUTANTS) $(VENV) $(NEWEST) $(FLOORS) $(BARE) $(PEERS) $(PEERS)-313 $(STREAMERS) $(FORMATS) $(TENSORFLOW) $(STREAMING) site dist release-notes.md demo-output .pytest_cache .mypy_cache .ruff_cache

@@ -288,13 +288,3 @@ class TestWords:
     def test_what_is_no_dataset_is_said_once(self, tmp_path):
         with pytest.raises(ArgumentError, match=r"it needs __len__ and __getitem__\.$"):
             recordzoo.convert(iter([1, 2]), tmp_path / "x.records")
-
-
-def test_readme_and_home_page_install_the_same():
-    lines = [
-        line.partition("#")[0].strip()
-        for page in ("README.md", "docs/index.md")
-        for line in (PACKAGE / page).read_text(encoding="utf-8").splitlines()
-        if line.startswith("pip install")
-    ]
-    assert lines == ["pip install '.[fast]'"] * 2

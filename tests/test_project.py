@@ -18,6 +18,7 @@ from mkdocs.config import load_config
 
 import recordzoo
 from recordzoo import project
+from recordzoo.records.manifest import VERSION
 
 ROOT = Path(__file__).parent.parent
 GITHUB = ROOT / ".github"
@@ -87,6 +88,7 @@ class TestWorkflows:
         assert everything["strategy"]["matrix"]["python"] == stated
         assert everything["steps"][-1]["run"] == "bash .ci/run"
         assert pyproject()["project"]["requires-python"] == f">={stated[0]}"
+        assert re.findall(r"^\| (3\.\d+) \| October 20\d\d \|$", text_of("docs/promises.md"), re.MULTILINE) == stated
         named = set(re.findall(r'"(3\.\d+)"', "".join(path.read_text(encoding="utf-8") for path in WORKFLOWS)))
         assert named <= set(stated)
 
@@ -120,6 +122,14 @@ class TestWorkflows:
             if any("pypi-publish" in step.get("uses", "") for step in job["steps"])
         ]
         assert publishing == [("release.yml", "github.ref_type == 'tag'", "pypi", {"id-token": "write"})]
+
+
+def test_the_promises_name_the_oldest_torch_and_the_format():
+    page = text_of("docs/promises.md")
+    oldest = dict(re.findall(r'^  "(\w+)>=([\d.]+)"', text_of("pyproject.toml"), re.MULTILINE))
+    assert f"needs torch {oldest['torch']} and torchvision {oldest['torchvision']} or later" in page
+    versions = page.partition("| version of the format |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| (\d+) \|", versions, re.MULTILINE) == [str(n) for n in range(1, VERSION + 1)]
 
 
 def test_hooks_run_make_lint_and_make_types():
@@ -167,8 +177,9 @@ class TestNewestPython:
 
 
 def test_the_version_has_its_section_in_the_changelog():
-    sections = re.findall(r"^## (.*)$", text_of("CHANGELOG.md"), re.MULTILINE)
-    assert sections[:2] == ["Unreleased", recordzoo.__version__]
+    """With a date from the release on (`python -m tools.release ready`)."""
+    sections = re.findall(r"^## (\S+)", text_of("CHANGELOG.md"), re.MULTILINE)
+    assert next(name for name in sections if name != "Unreleased") == recordzoo.__version__
 
 
 def test_the_changelog_names_every_dataset_class():
@@ -208,7 +219,7 @@ class TestAddresses:
 
     def test_the_changelog_is_a_page_whose_links_stay_within_the_site(self, hooks):
         page = hooks.changelog()
-        assert f"\n## {recordzoo.__version__}\n" in page
+        assert f"\n## {recordzoo.__version__}" in page
         targets = [target for target in re.findall(r"\]\(([^)\s#]+)", page) if "://" not in target]
         assert "imagenet.md" in targets
         assert [target for target in targets if not (ROOT / "docs" / target).exists()] == []
