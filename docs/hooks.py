@@ -1,8 +1,9 @@
 """What mkdocs calls while it builds the site: pages and parts that are generated are put in.
 
-Generated pages (one for each dataset) and pictures are added as files; ``<!-- generated: NAME -->`` in a page becomes
-the part of that name (`docs/parts/register.py`). With ``RECORDZOO_DOCS_FAKES=0`` the site has no contact sheets,
-and nothing else that is found out from the fakes: it is built in half of the time.
+Generated pages (one for each dataset), their Croissant metadata and pictures are added as files;
+``<!-- generated: NAME -->`` in a page becomes the part of that name (`docs/parts/register.py`). With
+``RECORDZOO_DOCS_FAKES=0`` the site has no contact sheets, and nothing else that is found out from the fakes: it is
+built in half of the time.
 """
 
 import json
@@ -22,10 +23,11 @@ from recordzoo.catalogue import published
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page and a contact sheet for each dataset, and `facts.json`."""
+    """Add a page, Croissant metadata and a contact sheet for each dataset, and `facts.json`."""
     files.append(File.generated(config, "facts.json", content=json.dumps(published.document(), indent=1) + "\n"))
     for name in catalogue.names():
         files.append(File.generated(config, f"datasets/{name}.md", content=dataset_page.page(name)))
+        files.append(File.generated(config, dataset_page.croissant_address(name), content=dataset_page.metadata(name)))
         if fakes.are_wanted() and (sheet := sheets.sheet(name)) is not None:
             files.append(File.generated(config, sheets.address(name), content=sheet.data))
     return files
@@ -40,5 +42,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let long code in tables break, and diffs copy as code."""
+    """Let long code in tables break."""
     return finished.finished(html)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Put the Croissant metadata into the page of a dataset, where search engines look for it."""
+    folder, _, name = page.file.src_uri.removesuffix(".md").rpartition("/")
+    if folder != "datasets" or name not in catalogue.names():
+        return output
+    script = f'<script type="application/ld+json">\n{dataset_page.metadata(name)}</script>\n'
+    return output.replace("</head>", f"{script}</head>", 1)

@@ -7,7 +7,7 @@ from docs.parts.fakes import are_wanted, seen
 from docs.parts.markdown import fenced, table
 from docs.parts.overview import OBTAINED
 from recordzoo.base.addresses import public_url
-from recordzoo.catalogue import Entry, FileFacts, entry
+from recordzoo.catalogue import Entry, FileFacts, croissant, entry
 from recordzoo.cli.info import checked, disk, duration, license, number, size
 from recordzoo.records.manifest import BlobSpec
 
@@ -18,10 +18,11 @@ _STORED = {"image": "encoded image, as in the raw file", "json": "JSON", "bytes"
 def page(name: str) -> str:
     """Return the page in Markdown."""
     facts = entry(name)
+    links = ["[All datasets](../datasets.md)", f"`{name}`", f"[Croissant]({name}.croissant.json)"]
     sections = [
         "---\nhide: [navigation]\nsearch: {boost: 2}\n---",
         f"# {facts.title}",
-        " · ".join(filter(None, ["[All datasets](../datasets.md)", f"`{name}`", sources.badge(facts)])),
+        " · ".join(filter(None, [*links, sources.badge(facts)])),
         f"{facts.summary} [Homepage]({facts.homepage}).",
         _picture(name),
         at_a_glance(facts),
@@ -43,6 +44,16 @@ def _picture(name: str) -> str:
     picture = sheets.picture(name, "../../")
     label = f"{sheets.LABEL[0].upper()}{sheets.LABEL[1:]}."
     return picture and f'<figure class="sheet">{picture}<figcaption>{label}</figcaption></figure>'
+
+
+def croissant_address(name: str) -> str:
+    """Return where a dataset's Croissant metadata lies, relative to the root of the site."""
+    return f"datasets/{name}.croissant.json"
+
+
+def metadata(name: str) -> str:
+    """Return a dataset's Croissant metadata."""
+    return croissant.dumps(croissant.document(entry(name))) + "\n"
 
 
 def at_a_glance(facts: Entry) -> str:

@@ -1,4 +1,4 @@
-"""The last changes to a page's HTML: where long code in tables may break, and diffs that copy as code."""
+"""The last change to a page's HTML: where long code in tables may break."""
 
 import re
 
@@ -10,18 +10,10 @@ _BREAK = re.compile(r"(?<=[=(,:./_|])(?=[\w\"'(\[&])|(?<=[0-9a-f]{16})(?=[0-9a-f
 _PROSE = 60
 """A cell with more characters is text: it gets a width at which a line holds several words."""
 
-_BLOCK = re.compile(r"(?<=<code>)(?:(?!</code>).)*<span class=\"g[di]\">.*?(?=</code>)", re.DOTALL)
-_DIFF = {
-    r'^<span class="gi">\+': r'<span class="gi">',
-    r'^<span class="w"> </span>(.*)': r'<span class="same">\1</span>',
-    r'^<span class="gd">-(.*)</span>\n': r'<span class="gd">\1\n</span>',
-}
-"""Lines of a diff with and without their "-", "+" and " "; `site.css` shows these and keeps removed lines from copies."""
-
 
 def finished(page: str) -> str:
-    """Return a page's HTML with these changes."""
-    return _BLOCK.sub(_without_markers, _CELL.sub(_cell, page))
+    """Return a page's HTML with this change."""
+    return _CELL.sub(_cell, page)
 
 
 def _cell(cell: re.Match[str]) -> str:
@@ -36,10 +28,3 @@ def _breakable(code: re.Match[str]) -> str:
     pieces = _TAG.split(code[0])
     pieces[::2] = [_LONG.sub(lambda word: _BREAK.sub("<wbr>", word[0]), text) for text in pieces[::2]]
     return "".join(pieces)
-
-
-def _without_markers(block: re.Match[str]) -> str:
-    text = block[0]
-    for line, plain in _DIFF.items():
-        text = re.sub(line, plain, text, flags=re.MULTILINE)
-    return text
