@@ -77,9 +77,7 @@ def _json(value: Any, status: int = 200) -> Answer:
 
 
 def _error(status: int, code: str, message: str) -> Answer:
-    return Answer(
-        status, json.dumps({"error": message}).encode(), {"X-Error-Code": code, "X-Error-Message": message}
-    )
+    return Answer(status, json.dumps({"error": message}).encode(), {"X-Error-Code": code, "X-Error-Message": message})
 
 
 class Hub:

@@ -1,4 +1,4 @@
-"""What the Xet client of huggingface_hub uploads, put together again: xorbs (chunks) and shards (which chunks are a file).
+"""What the Xet client of huggingface_hub uploads, as files: xorbs hold chunks, shards say which chunks are a file.
 
 Formats: https://huggingface.co/docs/xet/xorb and https://huggingface.co/docs/xet/shard
 """
