@@ -16,7 +16,8 @@ from recordzoo.cli.output import make_progress, put, put_json
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.copying.arrival import Arrived
 from recordzoo.copying.copy import CopyJob, PullJob, refuse_two_urls
-from recordzoo.copying.push import Pushed, PushJob
+from recordzoo.copying.outgoing import Pushed
+from recordzoo.copying.push import push_job
 from recordzoo.errors import ArgumentError
 from recordzoo.net.url import Url, is_url
 from recordzoo.publish.space import free_bytes
@@ -49,7 +50,7 @@ def copy(
     """
     refuse_two_urls(path, destination)
     if is_url(destination):
-        push(path, destination, replace, check, workers, dry_run, as_json)
+        push(path, destination, replace, check, workers=workers, dry_run=dry_run, as_json=as_json)
         return
     kind = PullJob if is_url(path) else CopyJob
     source = path if is_url(path) else str(targets.find_local_set(path, "copy"))
@@ -77,6 +78,9 @@ def push(
     ],
     replace: Replace = False,
     check: Check = False,
+    card: Annotated[
+        bool, typer.Option("--card/--no-card", help="On the Hugging Face Hub: write the dataset's card (README.md).")
+    ] = True,
     workers: Transfers = 8,
     dry_run: DryRun = False,
     as_json: Json = False,
@@ -85,7 +89,7 @@ def push(
 
     Files are compared with the manifest before they are sent. The manifest goes last: what was not pushed to its end
     is no record set. Files that are there already are not sent again, so the same command goes on after an
-    interruption.
+    interruption. To hf://datasets/USER/NAME all files go in one commit, with a card of the dataset.
     """
     if not is_url(destination):
         raise ArgumentError(
@@ -93,7 +97,9 @@ def push(
             f"{command('copy', path, destination)}"
         )
     place = targets.find_local_set(path, "push")
-    job = PushJob(place, destination, replace=replace, verify=check, workers=workers, progress=make_progress())
+    job = push_job(
+        place, destination, replace=replace, verify=check, card=card, workers=workers, progress=make_progress()
+    )
     done = job.plan() if dry_run else job.run()
     facts = {"url": done.url, "sent_files": done.sent_files, "sent_bytes": done.sent_bytes}
     _print(done, job.path, _pushed(done, dry_run=dry_run), facts, dry_run=dry_run, as_json=as_json)
@@ -147,9 +153,10 @@ def _pushed(done: Pushed, *, dry_run: bool) -> str:
         return f"{done.url} is complete already{how}: {_files(done.num_files, done.num_bytes)}. Nothing is sent."
     sent = _files(done.sent_files, done.sent_bytes)
     there = done.num_files - done.sent_files
+    guess = "" if done.is_compared else ", as far as sizes tell"
     rest = f"; {there:,} {'is' if there == 1 else 'are'} there already" if there else ""
     if dry_run:
-        return f"would send {sent} to {done.url}{f'{rest}, as far as sizes tell' if rest else ''}."
+        return f"would send {sent} to {done.url}{rest}{guess if rest else ''}."
     return f"pushed to {done.url}: {sent} sent{rest}."
 
 

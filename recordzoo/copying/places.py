@@ -7,6 +7,7 @@ from pathlib import Path
 from recordzoo.base.program import command
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, RecordError, RemoteError
 from recordzoo.net.failures import NOT_FOUND
+from recordzoo.net.hub import HubDataset, is_bucket
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url
 from recordzoo.records.manifest import (
@@ -37,6 +38,10 @@ def destination(text: str, name: str) -> Url:
         raise ArgumentError(f"{url} cannot be written to: a record set is pushed to s3://, gs://, az://, hf://.")
     if url.has_query:
         raise ArgumentError(f"{url} is followed by a query (?...): a record set is pushed to an address without one.")
+    if url.scheme == "hf" and not (HubDataset.find(url.public) or is_bucket(url)):
+        raise ArgumentError(
+            f"{url} is no dataset and no bucket of the Hub: hf://datasets/USER/NAME or hf://buckets/USER/NAME."
+        )
     return url if url.name.endswith(ENDING) else url / with_ending(name)
 
 

@@ -5,47 +5,24 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from recordzoo.base.bars import default_progress
 from recordzoo.base.crash_points import crash_point
-from recordzoo.base.program import command
 from recordzoo.base.progress import Progress
-from recordzoo.copying.files import Checksums, checksums, local_marks, named_files, stored_hash
-from recordzoo.copying.places import Claim, destination, parsed, read_manifest
-from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordError
+from recordzoo.copying.files import stored_hash
+from recordzoo.copying.hub import HubPush
+from recordzoo.copying.outgoing import OUR_ENDINGS, Outgoing, Pushed
+from recordzoo.copying.places import Claim, destination, read_manifest
+from recordzoo.errors import ArgumentError, CorruptRecordError
 from recordzoo.net.crew import WORKERS, Crew
+from recordzoo.net.hub import HubDataset, without_bars
 from recordzoo.net.part import HashedFile
 from recordzoo.net.store import Store, StoredFile
 from recordzoo.net.url import Url, is_url
-from recordzoo.records.files import Directory
 from recordzoo.records.manifest import MANIFEST_NAME
-from recordzoo.records.reader import RecordReader
 
 _ROUNDS = 3  # send, check, send wrong files again, check
-_OUR_ENDINGS = (".lmdb", ".npy", ".marks")
-
-
-@dataclass(frozen=True, slots=True)
-class Pushed:
-    """The result of `push`, or of its plan.
-
-    Attributes:
-        url: The record set's URL.
-        digest: The set's digest.
-        num_files: Number of files, without the manifest.
-        num_bytes: Size of these files.
-        sent_files: Number of files sent.
-        sent_bytes: Bytes sent.
-        is_compared: Whether files already there were compared by checksum or content, not only by size.
-    """
-
-    url: str
-    digest: str
-    num_files: int
-    num_bytes: int
-    sent_files: int
-    sent_bytes: int
-    is_compared: bool = True
 
 
 def push(
@@ -54,10 +31,11 @@ def push(
     *,
     replace: bool = False,
     verify: bool = False,
+    card: bool = True,
     workers: int = WORKERS,
     progress: Progress | None = None,
 ) -> str:
-    """Copy a record set to object storage, several files at a time; the manifest last.
+    """Copy a record set to object storage, several files at a time; the manifest last. On the Hub it is one commit.
 
     Each file is compared with the manifest before it is sent. Files that the store already has are not sent again, so
     the same call resumes after an interruption. If several record sets are pushed to one address at the same time, one
@@ -70,6 +48,7 @@ def push(
             first.
         verify: Read each file back and compare its hash. Default: compare the store's checksum; in a store without
             checksums only the size, if the file was just sent or the manifest exists.
+        card: On the Hugging Face Hub: also write the dataset's card (README.md) with a contact sheet.
         workers: Number of files sent in parallel.
         progress: Receives the progress.
 
@@ -92,8 +71,15 @@ def push(
         raise ArgumentError(
             f"{Url.parse(path)} is a URL. Pull the record set first: what is pushed is on this machine."
         )
-    job = PushJob(Path(path), url, replace=replace, verify=verify, workers=workers, progress=progress)
+    job = push_job(Path(path), url, replace=replace, verify=verify, card=card, workers=workers, progress=progress)
     return job.run().url
+
+
+def push_job(path: Path, url: str, *, card: bool = True, **options: Any) -> "PushJob | HubPush":
+    """Return the push to an address; the arguments are those of `push`."""
+    if HubDataset.find(Url.parse(url).public) is not None:
+        return HubPush(path, url, card=card, **options)
+    return PushJob(path, url, **options)
 
 
 @dataclass
@@ -110,17 +96,14 @@ class PushJob:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __post_init__(self) -> None:
-        reader = RecordReader(self.path)
-        self.path, self.digest = reader.folder, reader.digest
-        self._data = _manifest_bytes(self.path)
+        self._set = Outgoing(self.path)
+        self.path, self.files, self._data = self._set.path, self._set.files, self._set.data
         self.url = destination(self.text, self.path.name)
         self.store = Store(self.url)
-        self.files = [*named_files(reader.manifest), *local_marks(self.path, reader.manifest)]
-        self._claim = Claim(self.store, self.digest)
+        self._claim = Claim(self.store, self._set.digest)
         self._claiming = threading.Lock()
         self._is_published = False
         self._is_compared = True
-        self._checksums: dict[str, Checksums] = {}
         self._sent: dict[str, int] = {}
         self._wrong: list[HashedFile] = []
 
@@ -129,24 +112,24 @@ class PushJob:
         self._find_manifest()
         there = self.store.entries()
         missing = [file for file in self.files if there.get(file.name, StoredFile(-1)).size_bytes != file.size_bytes]
-        self._is_compared = False
-        return self._result({file.name: file.size_bytes for file in missing})
+        return self._set.result(self.url, {file.name: file.size_bytes for file in missing}, is_compared=False)
 
     def run(self) -> Pushed:
         """Push the record set."""
         self._is_published = self._find_manifest() == self._data
-        try:
-            if not self._is_published:
-                self._begin()
-            self._send_all(self.files)
-            crash_point("push.complete")
-            if not self._is_published:
-                self._put_manifest()
-            if self.replace:  # even if the manifest exists: an interrupted call may have left old files
-                self._remove_others()
-        finally:
-            self._claim.release()
-        return self._result(self._sent)
+        with without_bars(self.url):
+            try:
+                if not self._is_published:
+                    self._begin()
+                self._send_all(self.files)
+                crash_point("push.complete")
+                if not self._is_published:
+                    self._put_manifest()
+                if self.replace:  # even if the manifest exists: an interrupted call may have left old files
+                    self._remove_others()
+            finally:
+                self._claim.release()
+        return self._set.result(self.url, self._sent, is_compared=self._is_compared)
 
     def _begin(self) -> None:
         """Claim the address before the first change, then check again: another process may have published.
@@ -167,18 +150,8 @@ class PushJob:
     def _find_manifest(self) -> bytes | None:
         """Return the store's manifest, ours or one to be replaced."""
         data = read_manifest(self.store)
-        self._replaces = data not in (None, self._data)
-        if data is None or data == self._data or self.replace:
-            return data
-        try:
-            what = f"another record set (digest {parsed(data, self.url)[1][:16]}...)"
-        except RecordError:
-            what = f"a {MANIFEST_NAME} that is not of a record set, or damaged"
-        raise OtherSourceError(
-            f"There is {what} at {self.url}. Pass --replace (replace=True) to replace it, or another address.",
-            path=str(self.path),
-            url=str(self.url),
-        )
+        self._replaces = self._set.check_place(data, self.url, replace=self.replace)
+        return data
 
     def _send_all(self, files: Sequence[HashedFile]) -> None:
         """Send missing files and verify them."""
@@ -219,7 +192,7 @@ class PushJob:
 
     def _is_there(self, file: HashedFile, entry: StoredFile | None, crew: Crew) -> bool:
         """Whether the store has a file's bytes."""
-        local = self._checksums_of(file, crew)
+        local = self._set.checksums_of(file, crew)
         if entry is None or entry.size_bytes != file.size_bytes:
             return False
         if not self.verify:
@@ -234,24 +207,6 @@ class PushJob:
             if entry.etag and self._replaces and not was_sent:
                 return False  # from the set to be replaced
         return stored_hash(self.store, file.name, file.size_bytes, crew) == file.hash
-
-    def _checksums_of(self, file: HashedFile, crew: Crew) -> Checksums:
-        """Return a local file's checksums, reading it once."""
-        found = self._checksums.get(file.name)
-        if found is None:
-            path = self.path / file.name
-            try:
-                found = checksums(path, crew)
-            except FileNotFoundError:
-                found = Checksums("", "")
-            if found.hash != file.hash:
-                raise CorruptRecordError(
-                    f"{path} is missing or damaged: its hash is not the one in the manifest. Nothing was published. "
-                    f"Run: {command('verify', self.path, '--repair')}",
-                    path=str(path),
-                )
-            self._checksums[file.name] = found
-        return found
 
     def _put_manifest(self) -> None:
         """Publish the record set by storing its manifest, and verify it."""
@@ -271,18 +226,6 @@ class PushJob:
         """Remove the files of the previous set."""
         ours = {file.name for file in self.files}
         for name in self.store.entries():
-            if name.endswith(_OUR_ENDINGS) and name not in ours:
+            if name.endswith(OUR_ENDINGS) and name not in ours:
                 self._begin()
                 self.store.remove(name)
-
-    def _result(self, sent: dict[str, int]) -> Pushed:
-        total = sum(file.size_bytes for file in self.files)
-        count, num_bytes = len(sent), sum(sent.values())
-        return Pushed(str(self.url), self.digest, len(self.files), total, count, num_bytes, self._is_compared)
-
-
-def _manifest_bytes(path: Path) -> bytes:
-    directory = Directory(path)
-    fd = directory.open(MANIFEST_NAME)
-    with open(fd, "rb") as file:
-        return file.read()

@@ -1,22 +1,14 @@
 """`Hub`: the files of a dataset on the Hugging Face Hub, downloaded into the cache of huggingface_hub."""
 
-import contextlib
 import glob
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from recordzoo.base import settings
 from recordzoo.base.addresses import shown
 from recordzoo.base.packages import need
 from recordzoo.errors import ArgumentError, RemoteError
-from recordzoo.net.failures import remote_error
+from recordzoo.net.hub import HubDataset, asking, check_online
 from recordzoo.net.url import Url
-
-_ADDRESS = re.compile(
-    r"hf://datasets/(?P<repository>[^/@]+/[^/@]+)(?:@(?P<revision>refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(?P<folder>.*))?"
-)
-_REFUSED = (401, 403, 404)
 
 
 def is_address(location: str) -> bool:
@@ -39,17 +31,15 @@ class Hub:
     """
 
     def __init__(self, location: str) -> None:
-        match = _ADDRESS.fullmatch(location.rstrip("/"))
-        if match is None:
+        found = HubDataset.find(location)
+        if found is None:
             raise ArgumentError(
                 f"{shown(location)} is no dataset of the Hub: hf://datasets/USER/NAME, and a path behind it."
             )
         need("huggingface_hub", "hf", "The Hugging Face Hub is read")
         self.url = Url.parse(location)
-        self.repository = match["repository"]
-        revision = (match["revision"] or "main").replace("%2F", "/")
-        self.revision = "refs/convert/parquet" if revision == "~parquet" else revision
-        self.folder = match["folder"] or ""
+        self.repository, self.folder = found.repository, found.folder
+        self.revision = "refs/convert/parquet" if found.revision == "~parquet" else found.revision or "main"
 
     def sizes(self) -> dict[str, int]:
         """Request the commit, and the size of each file below the address, by name.
@@ -57,13 +47,10 @@ class Hub:
         Raises:
             RemoteError: There is no such repository, it may not be read, or it cannot be reached.
         """
-        if settings.offline():
-            raise RemoteError(
-                f"{self.url} cannot be reached: RECORDZOO_OFFLINE is set.", url=str(self.url), status=None
-            )
+        check_online(self.url)
         import huggingface_hub
 
-        with self._asking("listed"):
+        with asking(self.url, "listed"):
             info = huggingface_hub.HfApi().dataset_info(self.repository, revision=self.revision, files_metadata=True)
         self.revision = info.sha or self.revision
         found = {each.rfilename: int(each.size or 0) for each in info.siblings or ()}
@@ -95,27 +82,8 @@ class Hub:
         folders = {name.rpartition("/")[0] for name in names if name.endswith(".arrow")}
         infos = [f"{folder}/dataset_info.json".lstrip("/") for folder in sorted(folders)]
         patterns = [glob.escape(f"{start}{name}") for name in (*names, *infos)]
-        with self._asking("read"):
+        with asking(self.url, "read"):
             place = huggingface_hub.snapshot_download(
                 self.repository, repo_type="dataset", revision=self.revision, allow_patterns=patterns
             )
         return Path(place) / self.folder
-
-    @contextlib.contextmanager
-    def _asking(self, doing: str) -> Iterator[None]:
-        """Turn what huggingface_hub raises into a `RemoteError`."""
-        failure = None
-        try:
-            yield
-        except Exception as err:  # noqa: BLE001 - it raises errors of several packages
-            failure = remote_error(err, self.url, doing)
-            if failure.status in _REFUSED:
-                failure = RemoteError(
-                    f"{self.url} cannot be {doing}: there is no such dataset, or it may not be read (status "
-                    f"{failure.status}). If it is private or gated, accept its terms on its page, and set HF_TOKEN or "
-                    "run: hf auth login",
-                    url=str(self.url),
-                    status=failure.status,
-                )
-        if failure is not None:  # not within `except`: the other package's error may show a token
-            raise failure

@@ -15,6 +15,7 @@ from recordzoo.base import settings
 from recordzoo.errors import RemoteError
 from recordzoo.net import retry
 from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE, asked_pause_s, may_pass, remote_error, status_of
+from recordzoo.net.hub import is_bucket, put_in_bucket
 from recordzoo.net.url import Url
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ _PART_BYTES, _MAX_PARTS = 8 << 20, 9_000  # S3 takes 10,000 parts
 _MIN_PIECE_BYTES = 64 << 10
 _OPTIONS: dict[str, dict[str, Any]] = {  # Any: options of any type
     "s3": {"config_kwargs": {"max_pool_connections": RANGES_AT_ONCE}},  # with botocore's 10, requests would queue
+    # Instances are shared, and remember which repositories and files there were.
+    "hf": {"skip_instance_cache": True},
 }
 _abandoned: list[object] = []  # a parent process's file systems, kept: their finalizers would use its event loop
 
@@ -275,6 +278,10 @@ class Store:
 
             tell(None, 0)
             fs, target = self.file_system(), self.path(name)
+            if is_bucket(self.url):
+                put_in_bucket(fs, path, self.url / name)
+                tell(None, path.stat().st_size)
+                return
             if self.url.scheme in _HERE:
                 fs.makedirs(target.rpartition("/")[0], exist_ok=True)
             options = {}
