@@ -1,7 +1,7 @@
 """What mkdocs calls while it builds the site: pages and parts that are generated are put in.
 
-Generated pages (one for each dataset) and pictures are added as files; ``<!-- generated: NAME -->`` in a page becomes
-the part of that name (`docs/parts/register.py`). With ``RECORDZOO_DOCS_FAKES=0`` the site has no contact sheets,
+Generated pages (one for each dataset) are added as files; ``<!-- generated: NAME -->`` in a page becomes
+the part of that name (`docs/parts/register.py`). With ``RECORDZOO_DOCS_FAKES=0`` the site has no drawn samples,
 and nothing else that is found out from the fakes: it is built in half of the time.
 """
 
@@ -16,18 +16,16 @@ from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from docs.parts import dataset_page, fakes, register, sheets
+from docs.parts import dataset_page, register
 from recordzoo import catalogue
 from recordzoo.catalogue import published
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page and a contact sheet for each dataset, and `facts.json`."""
+    """Add a page for each dataset, and `facts.json`."""
     files.append(File.generated(config, "facts.json", content=json.dumps(published.document(), indent=1) + "\n"))
     for name in catalogue.names():
         files.append(File.generated(config, f"datasets/{name}.md", content=dataset_page.page(name)))
-        if fakes.are_wanted() and (sheet := sheets.sheet(name)) is not None:
-            files.append(File.generated(config, sheets.address(name), content=sheet.data))
     return files
 
 

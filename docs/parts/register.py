@@ -15,7 +15,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "exit codes": program.exit_codes,
     "faults": faults.tables,
     "own data": api.own,
-    "sheets": home.sheet_row,
+    "sheets": home.pictures,
     "sources": sources.page,
     "speed": home.speed,
     "training": api.training,
