@@ -1,8 +1,8 @@
 """What mkdocs calls while it builds the site: pages and parts that are generated are put in.
 
-Generated pages (one for each dataset), their Croissant metadata and pictures are added as files;
+Generated pages (one for each dataset), their Croissant metadata are added as files;
 ``<!-- generated: NAME -->`` in a page becomes the part of that name (`docs/parts/register.py`). With
-``RECORDZOO_DOCS_FAKES=0`` the site has no contact sheets, and nothing else that is found out from the fakes: it is
+``RECORDZOO_DOCS_FAKES=0`` the site has no drawn samples, and nothing else that is found out from the fakes: it is
 built in half of the time.
 """
 
@@ -17,19 +17,17 @@ from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from docs.parts import dataset_page, fakes, finished, register, sheets
+from docs.parts import dataset_page, finished, register
 from recordzoo import catalogue
 from recordzoo.catalogue import published
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page, Croissant metadata and a contact sheet for each dataset, and `facts.json`."""
+    """Add a page and Croissant metadata, for each dataset, and `facts.json`."""
     files.append(File.generated(config, "facts.json", content=json.dumps(published.document(), indent=1) + "\n"))
     for name in catalogue.names():
         files.append(File.generated(config, f"datasets/{name}.md", content=dataset_page.page(name)))
         files.append(File.generated(config, dataset_page.croissant_address(name), content=dataset_page.metadata(name)))
-        if fakes.are_wanted() and (sheet := sheets.sheet(name)) is not None:
-            files.append(File.generated(config, sheets.address(name), content=sheet.data))
     return files
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from docs.parts import code, sheets, sources
+from docs.parts import card, code, real_samples, sources
 from docs.parts.fakes import are_wanted, seen
 from docs.parts.markdown import fenced, table
 from docs.parts.overview import OBTAINED
@@ -24,7 +24,8 @@ def page(name: str) -> str:
         f"# {facts.title}",
         " · ".join(filter(None, [*links, sources.badge(facts)])),
         f"{facts.summary} [Homepage]({facts.homepage}).",
-        _picture(name),
+        real_samples.figure(name, "../../"),
+        card.figure(name),
         at_a_glance(facts),
         *_code(facts),
         *_obtained(facts),
@@ -38,12 +39,6 @@ def page(name: str) -> str:
         *classes(facts),
     ]
     return "\n\n".join(filter(None, sections)) + "\n"
-
-
-def _picture(name: str) -> str:
-    picture = sheets.picture(name, "../../")
-    label = f"{sheets.LABEL[0].upper()}{sheets.LABEL[1:]}."
-    return picture and f'<figure class="sheet">{picture}<figcaption>{label}</figcaption></figure>'
 
 
 def croissant_address(name: str) -> str:

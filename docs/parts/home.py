@@ -1,13 +1,13 @@
-"""The generated parts of the home page: how fast it is, and a row of contact sheets."""
+"""The generated parts of the home page: how fast it is, and a row of pictures of datasets."""
 
 from html import escape
 
 from benchmarks.peers.page import answer
-from docs.parts import sheets
+from docs.parts import card
 from recordzoo import catalogue
 
-SHOWN = ("imagenet", "cub200", "coco", "cifar10", "flowers102", "mnist")
-"""The datasets whose contact sheets are on the home page."""
+SHOWN = ("cub200", "coco", "cityscapes", "celeba", "flickr8k", "mnist")
+"""The datasets whose pictures are on the home page."""
 
 
 def speed() -> str:
@@ -16,11 +16,11 @@ def speed() -> str:
     return f"![{text}](benchmarks-fast.svg)\n\n{answer()}"
 
 
-def sheet_row() -> str:
-    """Contact sheets that lead to their datasets' pages: HTML, because a link is round a picture and its name."""
+def pictures() -> str:
+    """Drawn samples that lead to their datasets' pages: HTML, because a link is round a picture and its name."""
     return f'<ul class="sheets">\n{chr(10).join(map(_item, SHOWN))}\n</ul>'
 
 
 def _item(name: str) -> str:
-    picture = sheets.picture(name)
-    return f'<li><a href="datasets/{name}/">{picture}{escape(catalogue.entry(name).title)}</a></li>'
+    title = escape(catalogue.entry(name).title)
+    return f'<li><a href="datasets/{name}/">{card.picture(name)}{title}</a></li>'

@@ -16,7 +16,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "faults": faults.tables,
     "most used": api.most_used,
     "own data": api.own,
-    "sheets": home.sheet_row,
+    "sheets": home.pictures,
     "sources": sources.page,
     "speed": home.speed,
     "training": api.training,

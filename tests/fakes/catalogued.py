@@ -58,7 +58,7 @@ def _cub200() -> Catalogued:
         made.write_mask_archive(root)
 
     kinds = ("category", "bbox", "parts", "attributes", "segmentation")
-    return Catalogued("cub200", write, [Case("CUB200Record", [{"target_type": kind} for kind in kinds])])
+    return Catalogued("cub200", write, [Case("CUB200Record", [{"target_type": kind} for kind in (*kinds, [*kinds])])])
 
 
 def _imagenet() -> Catalogued:

@@ -32,7 +32,7 @@ _ARGUMENTS = [
     {},
     *by("split", "valid", "TEST", "all"),
     *({"split": "all", "target_type": kind} for kind in KINDS[1:]),
-    {"target_type": ["landmarks", "attr", "identity"]},
+    {"target_type": ["landmarks", "attr", "identity", "bbox"]},
     {"split": "valid", "target_type": ["bbox", "identity"]},
     {"target_type": ["identity"]},
 ]
