@@ -56,7 +56,7 @@ def notes(found: Comparing) -> list[str]:
     ]
     if found.repeats < LEAST_ROUNDS:
         lines.append(f"Fewer than {LEAST_ROUNDS} rounds do not show how much the numbers vary: --repeats 5.")
-    elif any(text.endswith("?") for table in tables(found) for row in table.rows for text in row):
+    elif any("?" in text for table in tables(found) for row in table.rows for text in row):
         lines.append("?: the rounds do not agree which is faster.")
     if found.is_disturbed:
         lines.append(
