@@ -142,8 +142,8 @@ docs: install  ## Build the site into site/; a warning is an error.
 generate: install  ## Write the types for editors anew.
 	$(BIN)/python docs/generate.py
 
-bench: install  ## Measure (PHOTOS=a folder, PAGE=storing, loader or zoo) and write docs/benchmarks*.md. As root, for cold caches.
-	$(BIN)/python -m benchmarks $(if $(PHOTOS),--photos $(PHOTOS)) $(if $(PAGE),--page $(PAGE))
+bench: install  ## Measure (PHOTOS=a folder, SECTION=opening, storing, preparing, loading or zoo) and write the section. As root, for cold caches.
+	$(BIN)/python -m benchmarks $(if $(PHOTOS),--photos $(PHOTOS)) $(if $(SECTION),--section $(SECTION))
 
 # Each alone, so that one that cannot be installed costs only itself; the benchmark reports it as missing.
 $(PEERS)/.stamp: benchmarks/peers.txt pyproject.toml
@@ -155,7 +155,7 @@ $(PEERS)/.stamp: benchmarks/peers.txt pyproject.toml
 	done
 	@touch $@
 
-bench-peers: $(PEERS)/.stamp  ## Measure against other loaders (PHOTOS=..., ROW=one) and write docs/benchmarks-peers.md.
+bench-peers: $(PEERS)/.stamp  ## Measure against other loaders (PHOTOS=..., ROW=one) and write their sections.
 	$(PEERS)/bin/python -m benchmarks.peers $(if $(PHOTOS),--photos $(PHOTOS)) $(if $(ROW),--row $(ROW))
 
 $(STREAMERS)/.stamp: benchmarks/object-storage.txt pyproject.toml
@@ -163,10 +163,10 @@ $(STREAMERS)/.stamp: benchmarks/object-storage.txt pyproject.toml
 	$(STREAMERS)/bin/python -m pip install --disable-pip-version-check --quiet --requirement benchmarks/object-storage.txt --editable '.[fast,s3]'
 	@touch $@
 
-bench-formats: $(PEERS)/.stamp  ## Compare formats (PHOTOS=a folder) and write docs/benchmarks-formats.md.
+bench-formats: $(PEERS)/.stamp  ## Compare formats (PHOTOS=a folder) and write their section.
 	$(PEERS)/bin/python -m benchmarks.formats $(if $(PHOTOS),--photos $(PHOTOS))
 
-bench-object-storage: $(STREAMERS)/.stamp  ## Measure an epoch over S3 (PHOTOS=..., LINE=one) and write docs/benchmarks-object-storage.md. As root.
+bench-object-storage: $(STREAMERS)/.stamp  ## Measure an epoch over S3 (PHOTOS=..., LINE=one) and write its section. As root.
 	$(STREAMERS)/bin/python -m benchmarks.object_storage $(if $(PHOTOS),--photos $(PHOTOS)) $(if $(LINE),--line $(LINE))
 
 # A folder outside the checkout: the clone, which is broken, and the coverage of its tests. Takes an hour or two.

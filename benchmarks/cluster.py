@@ -4,8 +4,7 @@
 
 Scheduler and workers run before the clock starts, as on a cluster. The local pool starts its processes within it, as it
 does for everybody; so it is also measured with processes that run already. They take turns. Two kinds of work:
-images stored as they are (mostly copying) and images made smaller (mostly decoding). Writes its section
-of docs/benchmarks-cluster.md.
+images stored as they are (mostly copying) and images made smaller (mostly decoding).
 """
 
 import contextlib
@@ -20,9 +19,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.cluster_simulation import PAGE
 from benchmarks.common import arguments, fresh_folder, interleaved, machine, many, median, photographs
-from benchmarks.sections import write_section
+from benchmarks.pages import table, write_section
 
 WORKERS = (1, 2, 4)
 NUM_CLASSES = 64
@@ -35,7 +33,7 @@ WORKER_SETTINGS = {
 }
 """Dask looks at the stacks of its workers 100 times a second, and lets them give back each 64 KB of memory at once."""
 
-HEADING = "## Dask beside processes of this machine"
+SECTION = "cluster"
 
 _CONVERT = """
 import sys, time
@@ -74,26 +72,15 @@ else:
         print(*timed(executor=executor))
 """
 
-_TEXT = """
-A train archive in ImageNet's layout (a tar of {classes} tars, {size_mb:.0f} MB of photographs) becomes a record set of
-shards of {shard_mb} MB. {repeats} times each, taking turns; medians. Scheduler and workers of Dask run before the clock
-starts; its workers run without Dask's sampling of their stacks, and keep memory as other processes do
-(see [the guide](guides/cluster.md#settings-of-dasks-workers)). All three made sets with the same digest.
+_HEAD = ("images", "workers", "local pool", "the same, started before", "Dask", "Dask against the started pool")
+_TEXT = """\
+{table}
 
-{machine}
+{classes} tars of {size_mb:.0f} MB in all, shards of {shard_mb} MB; medians of {repeats}. {machine}
 
 ```
 python -m benchmarks.cluster --total-bytes {total_bytes} --repeats {repeats}
 ```
-
-| images | workers | local pool | the same, started before | Dask | Dask beside the started pool (asked: under +5 %) |
-| --- | --- | --- | --- | --- | --- |
-{rows}
-
-By hand (2026-11-23, one worker, 1,880 photographs made smaller): with Dask's own `MALLOC_TRIM_THRESHOLD_` the worker
-has 600,000 to 700,000 page faults, and 1.5 to 2.2 of its 14 to 17 seconds are the system's; with the settings of the
-guide 2,000 to 10,000 and 0.2 seconds; a process of the local pool 34,000 to 52,000 and 0.2 seconds. Dask's sampling of
-stacks takes somewhat less than a tenth of the time.
 """
 
 
@@ -164,7 +151,7 @@ def convert(folder: Path, how: str, number: int, variant: str, digests: set[str]
     return float(seconds)
 
 
-def line(folder: Path, number: int, variant: str, what: str, repeats: int) -> str:
+def line(folder: Path, number: int, variant: str, what: str, repeats: int) -> tuple[str, ...]:
     """Measure one row of the table."""
     digests: set[str] = set()
     with cluster(folder, number) as file:
@@ -176,11 +163,11 @@ def line(folder: Path, number: int, variant: str, what: str, repeats: int) -> st
         times = interleaved({"local": on("local"), "started": on("started"), "dask": on(str(file))}, repeats)
     assert len(digests) == 1, digests
     local, started, dask = (median(times[name]) for name in ("local", "started", "dask"))
-    return f"| {what} | {number} | {local:.2f} s | {started:.2f} s | {dask:.2f} s | {dask / started - 1:+.1%} |"
+    return what, str(number), f"{local:.2f} s", f"{started:.2f} s", f"{dask:.2f} s", f"{dask / started - 1:+.1%}"
 
 
 def measure(photos: list[bytes], repeats: int, total_bytes: int) -> str:
-    """Measure all of it and return the section of the page."""
+    """Measure all of it and return the section."""
     folder = fresh_folder("cluster")
     build(folder, photos, total_bytes)
     size = (folder / TRAIN).stat().st_size
@@ -197,7 +184,7 @@ def measure(photos: list[bytes], repeats: int, total_bytes: int) -> str:
         shard_mb=SHARD_BYTES >> 20,
         repeats=repeats,
         machine=machine(),
-        rows="\n".join(rows),
+        table=table(_HEAD, rows, numbers=True),
     )
 
 
@@ -210,7 +197,7 @@ def main() -> None:
     if options.print:
         print(text)
         return
-    write_section(PAGE, HEADING, text)
+    write_section(SECTION, text)
 
 
 if __name__ == "__main__":

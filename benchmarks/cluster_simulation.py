@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import sections
 from benchmarks.common import fresh_folder, machine
+from benchmarks.pages import table, write_section
 from recordzoo.preparing import run
 from recordzoo.preparing.assemble import assemble
 from recordzoo.preparing.convert import Task
@@ -38,8 +38,7 @@ from recordzoo.publish.output import Output
 from recordzoo.raw.tree import TreeUnit
 from recordzoo.recipes.folder import FolderRecipe
 
-PAGE = sections.DOCS / "benchmarks-cluster.md"
-HEADING = "## A thousand workers, simulated"
+SECTION = "simulated cluster"
 UNITS, WORKERS, UNIT_S = 10_000, 1_000, 10.0
 LATENCIES_MS = (0, 1, 5, 20)
 SATURATED = 4_000
@@ -48,48 +47,30 @@ SATURATED = 4_000
 SUBMIT_S = 0.001
 """What handing a task to a scheduler takes the coordinator."""
 
+TASK_FILES = 9000
 _ENTRIES_AT_ONCE = 100  # of a directory, in one answer of the server
 
-_TEXT = """
-The coordinator's own code, with {units:,} units on {workers:,} workers, each unit 7 to 13 seconds of work. The workers
-are simulated; the clock advances by the CPU time that the coordinator's code really takes, by 1 ms for each task that
-is handed to the scheduler, and by a latency for each call of the file system (open, rename, sync, a file's size, 100
-entries of a directory), as on NFS or Lustre. Without a coordinator it would take {ideal:.0f} seconds, and about 8 more
-at the end, when some workers have nothing left to do.
+_HEAD = (
+    "latency",
+    "time",
+    "syncs",
+    "a unit alone",
+    "units a second, at most",
+    f"workers with units of {UNIT_S:.0f} s",
+    "putting the set together",
+)
+_TEXT = """\
+{table}
+
+One step of the coordinator, without latency, with the files of {units:,} units in the build directory:
+
+{steps}
+
+{machine}
 
 ```
 python -m benchmarks.cluster_simulation
 ```
-
-{machine}
-
-{head}
-| ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-{rows}
-
-"A unit alone" is what a unit costs the coordinator when no other ends with it. "Units a second, at most" is with units
-that take no time; with units of {unit_s:.0f} seconds, so many workers are kept busy. "Putting the set together" really
-waits for each call, with 1,000 shards of 100 samples, times 10; other work on the machine changes it.
-
-What one step of the coordinator takes here, without latency, with the files of {units:,} units in the build directory:
-
-| step | when | time |
-| --- | --- | ---: |
-{steps}
-
-- **The coordinator does not limit 1,000 workers** as long as a unit takes seconds. Units that end during a sync are
-  written to the journal together, in one write and one sync; so the slower the file system, the fewer syncs. Before
-  that, each unit had two syncs, and each look asked for the sizes of all finished shards: with 5 ms latency and only
-  300 units, a unit alone cost 426 ms.
-- **Progress takes at most a twentieth of the time.** The size of each shard that is being written is a round trip. A
-  look ends after a second, and the next one comes 19 seconds later.
-- **It ends where tasks are handed out**: 1 ms for each is nearly all that limits the units a second. Larger units
-  (`shard_bytes`) need fewer.
-- **A task carries the names of its files**: {task_bytes} for {task_files:,} files. They pass through the scheduler,
-  those of {workers:,} workers at a time.
-- **Putting the set together is one process**, with 16 threads for what waits for the file system. A resume reads all
-  finished shards again, to compare their hashes: at 1 GB/s a quarter of an hour for each TB. Before a conversion of
-  many TB, a try with a part of the data costs less than a resume.
 """
 
 
@@ -365,7 +346,7 @@ def task_bytes(num_files: int) -> int:
 
 
 def section() -> str:
-    """Measure all of it and write the section of the page."""
+    """Measure all of it and make the section."""
     rows = []
     for latency_ms in LATENCIES_MS:
         latency_s = latency_ms / 1000
@@ -375,28 +356,31 @@ def section() -> str:
         together = put_together(latency_s, 1000) / 1000 * UNITS
         rows.append((latency_ms, full["took_s"], int(full["syncs"]), alone, most, together))
         print(rows[-1], file=sys.stderr, flush=True)
-    return write_section(rows, steps())
+    return made(rows, steps())
 
 
-def write_section(rows: list[tuple[int, float, int, float, float, float]], found: list[tuple[str, str, float]]) -> str:
-    """Write the section: of each latency in ms the time, syncs, a unit's cost, most units a second, time at the end."""
+def made(rows: list[tuple[int, float, int, float, float, float]], found: list[tuple[str, str, float]]) -> str:
+    """Make the section: of each latency in ms the time, syncs, a unit's cost, most units a second, time at the end."""
     lines = [
-        f"| {latency_ms} ms | {took:.0f} s | {syncs:,} | {1000 * alone:.1f} ms | {most:,.0f} "
-        f"| {most * UNIT_S:,.0f} | {together:.0f} s |"
+        (
+            f"{latency_ms} ms",
+            f"{took:.0f} s",
+            f"{syncs:,}",
+            f"{1000 * alone:.1f} ms",
+            f"{most:,.0f}",
+            f"{most * UNIT_S:,.0f}",
+            f"{together:.0f} s",
+        )
         for latency_ms, took, syncs, alone, most, together in rows
     ]
-    head = f"| latency | time | syncs | a unit alone | units a second, at most | workers with units of {UNIT_S:.0f} s "
+    times = [(what, when, f"{1000 * value:.3g} ms") for what, when, value in found]
+    task_kb = f"{task_bytes(TASK_FILES) / 1000:.0f} KB"
+    times.append((f"a task with the names of {TASK_FILES:,} files: its size", "each unit", task_kb))
     return _TEXT.format(
         units=UNITS,
-        workers=WORKERS,
-        unit_s=UNIT_S,
-        ideal=UNITS / WORKERS * UNIT_S,
         machine=machine(),
-        head=f"{head}| putting the set together |",
-        rows="\n".join(lines),
-        steps="\n".join(f"| {what} | {when} | {1000 * value:.3g} ms |" for what, when, value in found),
-        task_bytes=f"{task_bytes(9000) / 1000:.0f} KB",
-        task_files=9000,
+        table=table(_HEAD, lines, numbers=True),
+        steps=table(("step", "when", "cost"), times),
     )
 
 
@@ -409,7 +393,7 @@ def main() -> None:
     if options.print:
         print(text)
         return
-    sections.write_section(PAGE, HEADING, text)
+    write_section(SECTION, text)
 
 
 if __name__ == "__main__":

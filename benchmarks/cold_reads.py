@@ -121,9 +121,7 @@ def measure(photos: list[bytes], repeats: int, total_bytes: int = 1_000_000_000)
     def speed(name: str) -> str:
         return f"{1000 / median(times[name]):.0f} MB/s"
 
-    what = (
-        f"cold random reads, {count:,} photographs, batches of {BATCH} (the disk reads {speed('sequential')} in order)"
-    )
+    what = f"cold random reads of {count:,} photographs, batches of {BATCH} (the disk in order: {speed('sequential')})"
     return [
         Line(
             what,

@@ -18,7 +18,7 @@ from typing import Any
 
 from PIL import Image
 
-from benchmarks import sections
+from benchmarks import pages
 from benchmarks.common import (
     arguments,
     can_drop_caches,
@@ -34,37 +34,18 @@ from benchmarks.recipes_data import write_classes
 from recordzoo.preparing import ensure
 from recordzoo.recipes.folder import recipe
 
-NUMBERS = sections.DOCS / "benchmarks-files.json"
-HEADING = "## Files or records"
+NUMBERS = pages.DOCS / "benchmarks-files.json"
+SECTION = "files or records"
 READERS = ("files, DataLoader", "files, RecordLoader", "records, RecordLoader")
 WORKERS = 2
 SMALL_BYTES, FEW_BYTES, WARM_BYTES, COLD_BYTES = 10_000_000, 50_000_000, 110_000_000, 1_000_000_000
 NUM_FILES, NUM_CLASSES = 1_280_000, 1_000
 OPENS_MS = (1, 5, 20)
 
-_FIRST = """\
-- First batch: from opening the dataset to its first batch, caches dropped before. The files are hard links to a few
-  hundred images of 32 pixels, in {num_classes:,} folders.
-"""
-
-_TEXT = """
-The same photographs as class folders, read by torch's `DataLoader` or by `RecordLoader`, and as a record set. Batches
-of 64, RandomResizedCrop 224, flip, normalised float32 in exact precision; {workers} workers on {cores} cores. In
-parentheses: times the speed of the first column. The three take turns, each in a fresh process that has loaded a few
-other photographs before; medians of {repeats}.
-
+_TEXT = """\
 {table}
 
-- Cold: caches dropped (`/proc/sys/vm/drop_caches`), then the dataset is opened and one epoch read.
-- ms an open: all contents are in the page cache, but each `open` takes that long, as on a network file system: a FUSE
-  file system waits (`benchmarks/slow_opens.py`). The second epoch.
-{first}- Warm: everything is in the page cache. The second epoch.
-
-{photos}. {machine}
-
-```
-python -m benchmarks.files_or_records --photos folder-with-photographs --page docs/benchmarks.md
-```
+Repetitions: {repeats}; {photos}. {machine}
 """
 
 _CODE = f"""
@@ -176,7 +157,8 @@ def measure_first(photos: list[bytes], small: Path, repeats: int, scale: float, 
     folder, num_files = fresh_folder("files-linked"), int(scale * NUM_FILES)
     try:
         write_links(photos, folder / "tree", num_files)
-        return {f"first batch of {num_files:,} files": readers("first batch", folder / "tree", small, repeats)}
+        found = readers("first batch", folder / "tree", small, repeats)
+        return {f"first batch of {num_files:,} small files, cold": found}
     finally:
         shutil.rmtree(folder)
 
@@ -191,27 +173,23 @@ NEEDING_ROOT = ("cold", "opens", "first")
 
 def table(rows: dict[str, Row]) -> str:
     """Make the table; a ratio above 1 is faster than the first reader."""
-    lines = ["| | " + " | ".join(READERS) + " |", "| --- |" + " ---: |" * len(READERS)]
+    lines = []
     for name, row in rows.items():
         values, is_time = [row["medians"][reader] for reader in READERS], row["measured"] == "first batch"
         cells = [f"{value:.2f} s" if is_time else f"{value:,.0f}/s" for value in values]
         ratios = [values[0] / value if is_time else value / values[0] for value in values]
-        lines.append(
-            f"| {name} | {cells[0]} | "
-            + " | ".join(f"{cell} ({ratio:.2f}x)" for cell, ratio in list(zip(cells, ratios, strict=True))[1:])
-            + " |"
-        )
-    return "\n".join(lines)
+        others = [f"{cell} ({ratio:.2f}x)" for cell, ratio in list(zip(cells, ratios, strict=True))[1:]]
+        lines.append((name, cells[0], *others))
+    return pages.table(("", *READERS), lines, numbers=True)
 
 
 def section(stored: Row) -> str:
-    """Make the section of the page from stored numbers."""
+    """Make the section from stored numbers."""
     repeats = sorted({row["repeats"] for row in stored["rows"].values()})
     return _TEXT.format(
-        **{key: stored[key] for key in ("photos", "machine", "cores")},
+        photos=stored["photos"],
+        machine=stored["machine"],
         table=table(stored["rows"]),
-        workers=WORKERS,
-        first=_FIRST.format(num_classes=NUM_CLASSES) if any("first batch of" in row for row in stored["rows"]) else "",
         repeats=" or ".join(map(str, repeats)),
     )
 
@@ -222,7 +200,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=MEASURES, help="may be repeated; default: all")
     parser.add_argument("--fuse", type=Path, default=Path(sys.executable), help="a Python that has mfusepy and libfuse")
     parser.add_argument("--scale", type=float, default=1, help="0.01: a hundredth of the data, to try the script")
-    parser.add_argument("--page", type=Path, help="write the section of this page")
+    parser.add_argument("--page", action="store_true", help=f"write the section {SECTION!r}")
     options = parser.parse_args()
     if options.page and options.scale != 1:
         parser.error("--page: only with all of the data, without --scale")
@@ -237,9 +215,8 @@ def main() -> None:
     if options.page:
         kind = "real" if options.photos else "generated"
         of = f"{len(photos)} {kind} photographs (mean {sum(map(len, photos)) // len(photos) // 1000} KB)"
-        about = {"machine": machine(), "photos": of, "cores": len(os.sched_getaffinity(0))}
-        sections.keep(NUMBERS, rows, about)
-        sections.write_section(options.page, HEADING, section(json.loads(NUMBERS.read_text(encoding="utf-8"))))
+        pages.keep(NUMBERS, rows, {"machine": machine(), "photos": of})
+        pages.write_section(SECTION, section(json.loads(NUMBERS.read_text(encoding="utf-8"))))
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ def measure(photos: list[bytes], repeats: int, total_bytes: int = 1_100_000_000)
             f"{wanted}x faster; no image file; under 500 MB",
             f"{median(times[name]):.1f} s: {ratio(times['torchvision'], times[name]):.2f}x; "
             f"{median(cpu[name]):.1f} s of CPU; {images} image files; "
-            f"{memory:.0f} MB (all processes, proportional set size)",
+            f"{memory:.0f} MB (all processes, PSS)",
         )
         for name, checked, wanted in (
             ("md5", "MD5 on both sides", 1.5),

@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.common import arguments, fresh_folder, in_fresh_process, interleaved, machine, many, median, photographs
 from benchmarks.recipes_data import write_classes, write_voc
-from benchmarks.recipes_page import DALI, PAGE, READERS, keep, table
+from benchmarks.recipes_page import DALI, READERS, keep, table
 
 WORKERS = 2
 
@@ -170,7 +170,7 @@ def main() -> None:
         "--dali", type=Path, default=DALI_PYTHON, help="interpreter that has DALI; default: that of make bench-peers"
     )
     parser.add_argument("--reader", action="append", choices=READERS, help="only this, and no page; may be repeated")
-    parser.add_argument("--page", action="store_true", help=f"add the numbers to {PAGE}")
+    parser.add_argument("--page", action="store_true", help="write the section 'recipes'")
     options = parser.parse_args()
     chosen = [name for name in RECIPES if any(name.startswith(each) for each in options.recipe or [""])]
     photos = photographs(options.photos)

@@ -8,7 +8,7 @@ import json
 import os
 from typing import Any
 
-from benchmarks import sections
+from benchmarks import pages
 from benchmarks.common import arguments, machine, photographs
 from benchmarks.peers.rows import Contestant, Row
 from benchmarks.peers.run import run_row
@@ -16,16 +16,17 @@ from benchmarks.peers.work import Work
 from benchmarks.svg import draw
 from recordzoo.bench.chart import Group
 
-PAGE = sections.DOCS / "benchmarks-loader.md"
-NUMBERS = sections.DOCS / "benchmarks-scaling.json"
-HEADING = "## By the number of cores"
+NUMBERS = pages.DOCS / "benchmarks-scaling.json"
+SECTION = "cores"
 COUNTS = (1, 2, 4, 8, 16, 32)
 FEW = 4
 """Up to so many workers a small tree makes epochs that are long enough."""
 TREES = {"originals": ("photos", "gigabyte"), "256": ("jpeg256", "many256")}
 TITLES = {"originals": "Original photographs", "256": "256 pixels on the shorter side, JPEG 90"}
 
-_TEXT = """
+_TEXT = """\
+## By the number of cores
+
 Images per second with 1, 2, 4, ... workers, up to {most} on {cores} cores: processes of `DataLoader`, threads of the
 others. RandomResizedCrop 224, flip, batches of 64 in uint8, everything in the page cache. In parentheses: times the
 same loader with one worker.
@@ -87,7 +88,7 @@ def charts(stored: Numbers) -> dict[str, str]:
 
 
 def section(stored: Numbers) -> str:
-    """Make the section of the page."""
+    """Make the section, with its heading: nothing is on the page before it is measured."""
     rows = stored["rows"]
     parts = [
         f"### {TITLES[name]}\n\n![{TITLES[name]}: images per second]({_chart(name)})\n\n{table(found)}"
@@ -109,12 +110,12 @@ def _chart(name: str) -> str:
 def table(found: Numbers) -> str:
     """Make the table of a row, with the loaders that did not run."""
     counts = sorted({count for rates in found["rates"].values() for count in rates}, key=int)
-    lines = ["| workers | " + " | ".join(counts) + " |", "| --- |" + " ---: |" * len(counts)]
+    lines = []
     for label, rates in found["rates"].items():
         cells = [f"{rates[each]:,.0f} ({rates[each] / rates['1']:.2f}x)" if each in rates else "" for each in counts]
-        lines.append(f"| {label} | " + " | ".join(cells) + " |")
-    lines += [f"| {label} | {problem} |" + " |" * (len(counts) - 1) for label, problem in found["problems"].items()]
-    return "\n".join(lines)
+        lines.append([label, *cells])
+    lines += [[label, problem, *[""] * (len(counts) - 1)] for label, problem in found["problems"].items()]
+    return pages.table(("workers", *counts), lines, numbers=True)
 
 
 def main() -> None:
@@ -122,7 +123,7 @@ def main() -> None:
     parser = arguments(__doc__ or "")
     parser.set_defaults(repeats=3)
     parser.add_argument("--only", choices=TITLES, action="append", help="default: both")
-    parser.add_argument("--page", action="store_true", help=f"write the section of {PAGE}")
+    parser.add_argument("--page", action="store_true", help=f"write the section {SECTION!r}")
     options = parser.parse_args()
     photos, rows = photographs(options.photos), {}
     for name in options.only or TITLES:
@@ -131,11 +132,9 @@ def main() -> None:
     if options.page:
         kind = "real" if options.photos else "generated"
         about = {"machine": machine(), "cores": cores, "photos": f"{len(photos)} {kind} photographs, repeated"}
-        sections.keep(NUMBERS, rows, about)
+        pages.keep(NUMBERS, rows, about)
         stored = json.loads(NUMBERS.read_text(encoding="utf-8"))
-        sections.write_section(PAGE, HEADING, section(stored))
-        for name, text in charts(stored).items():
-            (sections.DOCS / name).write_text(text, encoding="utf-8")
+        pages.write(charts(stored) | {SECTION: section(stored)})
 
 
 if __name__ == "__main__":

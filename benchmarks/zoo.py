@@ -13,14 +13,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import pages
 from benchmarks.common import interleaved, machine, median, wait_for_compiling
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "benchmarks-zoo.md"
+NUMBERS = pages.DOCS / "benchmarks-zoo.json"
+SECTION = "zoo"
 SIDE, SAMPLES = 12, 2000
 PROCESSES = 3
 """How many processes measure a class, one after another. How memory is laid out in a process, and nothing else, makes
@@ -28,49 +31,7 @@ decoding the same file in it up to a quarter faster or slower."""
 MOST = 250  # times as many samples as in the tests; the other splits grow too
 _BY_HAND = {"ImageFolder": "folder", "DatasetFolder": "folder", "CUB200": "cub200", "ImageNet": "imagenet"}
 _BY_HAND |= {"VOCDetection": "voc", "VOCSegmentation": "voc"}
-_HEAD = (
-    "class",
-    "samples",
-    "processes",
-    "construct",
-    "its time / torchvision's",
-    "samples/s",
-    "its speed / torchvision's",
-    "size / tree's",
-)
-_TEXT = """# Every class against torchvision's
-
-Made by `make bench PAGE=zoo`; `python -m benchmarks.zoo --page CIFAR10 MNIST` measures some lines again. Each class and
-torchvision's (for datasets that torchvision lacks: a plain reading of the tree) read one extracted tree and take turns;
-medians of {repeats} repetitions in each process. How memory is laid out in a process makes decoding the same file up to
-a quarter faster or slower, so lines of one process may be that far off. The trees are generated: about {samples:,}
-samples with pictures of some hundred pixels, arrays of their real shape. An epoch takes each sample once, in random
-order, through a `DataLoader` with 2 workers, without transforms. All is in the page cache: on a cold disk the
-difference is [larger](benchmarks.md).
-
-"Construct" is the time of the constructor once the record set is there; less than 1.00x is faster. "Samples/s" is of an
-epoch; more than 1.00x is faster. "Size" is that of the record sets, beside that of the whole tree: some trees also hold
-splits or archives that are not converted.
-
-{machine}
-
-{table}
-
-## What the numbers say
-
-- **Photographs: about the same speed.** Decoding takes most of the time on both sides. Opening a file that is in the
-  page cache takes a few microseconds, so datasets with a file for each sample (iNaturalist, Caltech) are not twice as
-  fast here. [RecordLoader](training.md) is what makes batches faster. `WIDERFaceRecord` reads the faces of each image
-  from its record, torchvision has them all in memory.
-- **HDF5: many times as fast.** torchvision's `PCAM` opens two files for each sample.
-- **Small arrays: about three quarters of the speed.** torchvision's CIFAR, MNIST and the like hold all pixels in
-  memory; here a record is read and its checksum compared, which takes some 20 µs more. After the first access to
-  `data` our classes take samples from memory, too. `MovingMNIST` is the extreme: torchvision gives a view of an array
-  in memory, ours reads and checks 82 kB. `DSprites` decodes a PNG for each sample: as pixels it would take 6 GB.
-- **Construct: milliseconds.** It is slower than torchvision's where that does next to nothing for {samples:,} samples:
-  Caltech, PCAM, idx files, short lists. `DatasetFolderRecord` scans the tree, too, if it is given a function that
-  selects files. With COCO both read the annotation file; ours also looks up the record of each image.
-"""
+_HEAD = ("class", "construct, ms (times theirs)", "samples/s (times theirs)", "size / tree's")
 
 
 def rows() -> dict[str, Any]:
@@ -148,36 +109,49 @@ def _bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def line(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
-    """Make a line of the table."""
+def numbers(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is stored of a class: the medians, and the ratios to torchvision's."""
     construct = found["construct ours"], found["construct theirs"]
     epoch = found["epoch ours"], found["epoch theirs"]
-    return (
-        f"`{name}Record`",
-        f"{found['samples']:,}",
-        str(found["processes"]),
-        f"{1000 * construct[0]:.1f} ms",
-        f"{construct[0] / construct[1]:.2f}x",
-        f"{found['samples'] / epoch[0]:,.0f}",
-        f"{epoch[1] / epoch[0]:.2f}x",
-        f"{found['records'] / found['tree']:.2f}x",
-    )
+    return {
+        "samples": found["samples"],
+        "construct_ms": round(1000 * construct[0], 1),
+        "construct_times": round(construct[0] / construct[1], 2),
+        "samples_per_s": round(found["samples"] / epoch[0]),
+        "speed_times": round(epoch[1] / epoch[0], 2),
+        "size_times": round(found["records"] / found["tree"], 2),
+    }
+
+
+def render() -> str:
+    """Make the section of the stored numbers: the table, and in which run each class was measured."""
+    stored = json.loads(NUMBERS.read_text(encoding="utf-8"))["rows"]
+    names = sorted(stored, key=str.lower)
+    lines = [
+        (
+            f"`{name}Record`",
+            f"{row['construct_ms']:.1f} ({row['construct_times']:.2f}x)",
+            f"{row['samples_per_s']:,} ({row['speed_times']:.2f}x)",
+            f"{row['size_times']:.2f}x",
+        )
+        for name, row in ((name, stored[name]) for name in names)
+    ]
+    (most, _), *others = Counter(row["run"] for row in stored.values()).most_common()
+    runs = [f"- {', '.join(name for name in names if stored[name]['run'] == run)}: {run}" for run, _ in others] + [
+        f"- all others: {most}"
+    ]
+    made = pages.folded(f"All {len(lines)} classes", pages.table(_HEAD, lines, numbers=True))
+    return f"{made}\n\n{chr(10).join(runs)}"
 
 
 def write_page(repeats: int, names: Sequence[str] = ()) -> None:
-    """Measure all classes, or some, whose lines replace those of the page, and write the page."""
-    old = PAGE.read_text(encoding="utf-8") if names else ""
-    rest = [line.strip("| ").split(" | ") for line in old.splitlines() if line.startswith("| `")]
-    lines: dict[str, Sequence[str]] = {cells[0]: cells for cells in rest}
-    lines |= {f"`{name}Record`": in_process(name, repeats) for name in names or rows()}
-    table = "\n".join(
-        "| " + " | ".join(cells) + " |"
-        for cells in (_HEAD, ["---"] * len(_HEAD), *(lines[name] for name in sorted(lines, key=str.lower)))
-    )
-    PAGE.write_text(_TEXT.format(repeats=repeats, samples=SAMPLES, machine=machine(), table=table), encoding="utf-8")
+    """Measure all classes, or some, and write the section."""
+    run = f"{machine()}; {PROCESSES} processes, medians of {repeats}"
+    pages.keep(NUMBERS, {name: {"run": run, **in_process(name, repeats)} for name in names or rows()}, {})
+    pages.write_section(SECTION, render())
 
 
-def in_process(name: str, repeats: int, side: int = SIDE) -> tuple[str, ...]:
+def in_process(name: str, repeats: int, side: int = SIDE) -> dict[str, Any]:
     """Measure a class in processes whose fake is large; the others are left out or small."""
     sizes = {"COUNT": _times(name), "SIDE": side, "ONLY": _fake(name)}
     environment = {**os.environ, **{f"RECORDZOO_FAKE_{key}": str(value) for key, value in sizes.items()}}
@@ -187,24 +161,24 @@ def in_process(name: str, repeats: int, side: int = SIDE) -> tuple[str, ...]:
         done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
         runs.append(json.loads(done.stdout.splitlines()[-1]))
     times = {what: median([each for run in runs for each in run[what]]) for what in runs[0] if " " in what}
-    cells = line(name, {**runs[0], **times, "processes": PROCESSES})
-    print(" | ".join(cells), flush=True)
-    return cells
+    result = numbers({**runs[0], **times})
+    print(name, result, flush=True)
+    return result
 
 
 def main() -> None:
     wait_for_compiling()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="+", help="classes, without their 'Record'")
+    parser.add_argument("names", nargs="*", help="classes, without their 'Record'; default: all")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--side", type=int, default=SIDE, help="how many times as wide and high pictures are")
-    parser.add_argument("--page", action="store_true", help="write the lines of these classes into the page")
+    parser.add_argument("--page", action="store_true", help="store the numbers of these classes and write the section")
     parser.add_argument("--here", action="store_true", help="measure in this process and print the numbers as JSON")
     options = parser.parse_args()
     if options.page:
         write_page(options.repeats, options.names)
         return
-    for name in options.names:
+    for name in options.names or rows():
         if options.here:
             print(json.dumps(measure(name, options.repeats)))
         else:

@@ -23,7 +23,7 @@ from recordzoo.catalogue import published
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page and Croissant metadata, for each dataset, and `facts.json`."""
+    """Add a page and Croissant metadata for each dataset, and `facts.json`."""
     files.append(File.generated(config, "facts.json", content=json.dumps(published.document(), indent=1) + "\n"))
     for name in catalogue.names():
         files.append(File.generated(config, f"datasets/{name}.md", content=dataset_page.page(name)))

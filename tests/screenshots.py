@@ -14,7 +14,7 @@ from recordzoo.recipes.declared import dataset_recipe
 from tests.browsing import DESKTOP, PHONE, served, start_chromium, watched
 from tests.fakes import cub200
 
-PAGES = {"home": "", "catalogue": "datasets/", "dataset": "datasets/cub200/", "benchmarks": "benchmarks-peers/"}
+PAGES = {"home": "", "catalogue": "datasets/", "dataset": "datasets/cub200/", "benchmarks": "benchmarks/"}
 
 
 def write_page(folder: Path) -> str:

@@ -6,6 +6,7 @@ import gc
 import pickle
 import sys
 import types
+import xml.etree.ElementTree as ET
 import zlib
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from torch.utils.data import IterableDataset
 
 from benchmarks.formats import NAMES, compare, measure
 from benchmarks.formats.base import Finish, Format, Reading, find_format, map_loader, size_bytes
-from benchmarks.formats.page import chart_path, write_page
+from benchmarks.formats.page import SECTION, chart_name, render
 from benchmarks.formats.pictures import gather, samples_of
 from benchmarks.formats.results import Comparing, Result, Speeds
 from benchmarks.formats.tables import not_measured, notes, tables
@@ -218,12 +219,12 @@ class TestTables:
             "Decoded images, 0 workers",
             "Decoded images, 2 workers",
         ]
-        assert [row[:4] for row in speeds[0].rows] == [
-            ("files (ImageFolder)", "100", "", "200"),
-            ("WebDataset *", "100", "1.00x ?", "200"),
-            ("records", "120", "1.20x", "240"),
+        assert [row[:3] for row in speeds[0].rows] == [
+            ("files (ImageFolder)", "100", "200"),
+            ("WebDataset *", "100 (1.00x ?)", "200 (1.00x ?)"),
+            ("records", "120 (1.20x)", "240 (1.20x)"),
         ]
-        assert speeds[0].rows[2][4:] == ("1.20x", "60", "1.20x", "1 MB")
+        assert speeds[0].rows[2][3:] == ("60 (1.20x)", "1 MB")
 
     def test_notes(self):
         assert "?: the rounds do not agree which is faster." in notes(self.found)
@@ -235,17 +236,23 @@ class TestTables:
             "LMDB (folder2lmdb) was not measured: KeyError: 1",
         ]
 
-    def test_the_page_has_tables_charts_and_what_is_missing(self, tmp_path):
-        write_page(tmp_path / "formats.md", dataclasses.replace(self.found, load=1.5), "python -m benchmarks.formats")
-        page = (tmp_path / "formats.md").read_text(encoding="utf-8")
-        assert page.index("**Other work ran on this machine") < page.index("```text\npython -m benchmarks.formats\n```")
-        assert "| WebDataset \\* | 100 | 1.00x ? | 200 |" in page
-        assert "- HDF5 was not measured: h5py is not installed" in page
+    def test_the_section_has_tables_charts_and_what_is_missing(self):
+        rendered = render(dataclasses.replace(self.found, load=1.5), "python -m benchmarks.formats")
+        section = rendered[SECTION]
+        assert section.startswith("**Other work ran on this machine")
+        assert "\n`python -m benchmarks.formats`; " in section
+        assert "| WebDataset \\* | 100 (1.00x ?) | 200 (1.00x ?) |" in section
+        assert "- HDF5 was not measured: h5py is not installed" in section
+        assert "| WebDataset \\* | `WebDataset` and `WebLoader` | " in section
         for task in ("images", "bytes"):
-            assert f"({chart_path(tmp_path / 'formats.md', task).name})" in page
-            with Image.open(chart_path(tmp_path / "formats.md", task)) as chart:
-                colours = {colour for _, colour in chart.convert("RGB").getcolors()}
-            assert {(13, 148, 136), (139, 143, 152)} <= colours  # records, and the others
+            assert f"({chart_name(task)})" in section
+            svg = ET.fromstring(rendered[chart_name(task)])
+            texts = [node.text for node in svg.iter("{http://www.w3.org/2000/svg}text")]
+            assert texts[3:] == [
+                *("files (ImageFolder)", "200", "50", "WebDataset", "200  1.00x ?", "50", "records", "240  1.20x", "60")
+            ]
+            bars = [node.get("class") for node in svg.iter("{http://www.w3.org/2000/svg}rect")]
+            assert bars[-6:] == ["others0", "others1", "others0", "others1", "ours0", "ours1"]
 
     def test_a_format_pickles(self):
         for name in NAMES:

@@ -9,7 +9,6 @@ import pytest
 from torch.utils.data import Subset
 
 import recordzoo
-from benchmarks.scale import page
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import open_picture
 from recordzoo.preparing import resolve
@@ -133,7 +132,3 @@ class TestPlaces:
         assert not are_repeated(self.KEYS)
         assert are_repeated((*self.KEYS, "a"))
         assert not are_repeated(())
-
-
-def test_the_page_is_made_of_the_stored_numbers() -> None:
-    assert page.PAGE.read_text(encoding="utf-8") == page.render()

@@ -19,7 +19,7 @@ LOOKED_AT = {
     "home": "",
     "the catalogue": "datasets/",
     "a dataset": "datasets/cub200/",
-    "a chart": "benchmarks-peers/",
+    "a chart": "benchmarks/",
     "code": "own-data/",
 }
 """Pages whose colours are compared."""

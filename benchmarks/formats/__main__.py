@@ -1,14 +1,13 @@
-"""Compare formats on a tree of photographs, and write docs/benchmarks-formats.md.
+"""Compare formats on a tree of photographs, and write the section "formats" and its charts.
 
 python -m benchmarks.formats --photos PHOTOS
 """
 
+from benchmarks import pages
 from benchmarks.common import WORK, arguments, photographs
 from benchmarks.formats.compare import compare
-from benchmarks.formats.page import write_page
+from benchmarks.formats.page import render
 from benchmarks.peers.trees import count_files, find_tree
-
-PAGE = WORK.parent.parent / "docs" / "benchmarks-formats.md"
 
 
 def main() -> None:
@@ -18,7 +17,8 @@ def main() -> None:
     tree = find_tree("photos", photographs(options.photos))
     images = options.images or count_files(tree)
     found = compare(tree, WORK, num_images=images, repeats=options.repeats, tell=lambda line: print(line, flush=True))
-    write_page(PAGE, found, f"python -m benchmarks.formats --photos photos --images {images} --repeats {found.repeats}")
+    command = f"python -m benchmarks.formats --photos photos --images {images} --repeats {found.repeats}"
+    pages.write(render(found, command))
 
 
 if __name__ == "__main__":

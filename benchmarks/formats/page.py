@@ -1,20 +1,19 @@
-"""The page of a comparison of formats: Markdown with two charts."""
+"""The section of a comparison of formats, and its two charts."""
 
 import datetime
 import platform
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
-from PIL import Image
-
+from benchmarks import pages
 from benchmarks.formats.base import TASKS, Task
 from benchmarks.formats.results import Case, Comparing, ratio_text
 from benchmarks.formats.tables import Table, not_measured, notes, tables
+from benchmarks.svg import draw
 from recordzoo import __version__
-from recordzoo.base import durable
-from recordzoo.bench.chart import Group, draw_chart, write_chart
+from recordzoo.bench.chart import Group
 
+SECTION = "formats"
 _PACKAGES = (
     "torch",
     "torchvision",
@@ -27,64 +26,32 @@ _PACKAGES = (
     "pyarrow",
     "h5py",
 )
-_CHARTS: dict[Task, str] = {"images": "decoded images a second", "bytes": "images a second, bytes alone"}
+_CHARTS: dict[Task, str] = {"images": "Decoded images a second", "bytes": "Images a second, bytes alone"}
 
 
-def write_page(path: Path, found: Comparing, command: str) -> None:
-    """Write the page, and its charts beside it: ``<page>-images.png`` and ``<page>-bytes.png``.
+def render(found: Comparing, command: str) -> dict[str, str]:
+    """Return the section and its charts, by their names.
 
     Args:
-        command: The command that measured, for the page.
+        command: The command that measured.
     """
-    for task in TASKS:
-        write_chart(chart_path(path, task), _chart(found, task))
-    durable.replace_file(path, _text(path, found, command).encode())
-
-
-def chart_path(page: Path, task: Task) -> Path:
-    """Return where a chart of a page lies."""
-    return page.with_name(f"{page.stem}-{task}.png")
-
-
-def _text(path: Path, found: Comparing, command: str) -> str:
     workers = found.workers[-1]
+    storing, *speeds = tables(found)
     parts = [
-        "# Formats compared",
-        "The same images in each format, read through torch's `DataLoader` with what people use for that format.",
         *([f"**{notes(found)[-1]}**"] if found.is_disturbed else []),
-        f"```text\n{command}\n```",
-        f"Measured on {_machine(found)}.",
-        *(
-            f"![{_CHARTS[task].capitalize()}, {workers} workers]({chart_path(path, task).name})"
-            for task in ("images", "bytes")
-        ),
-        *(part for table in tables(found) for part in (f"## {table.title}", _markdown(table))),
-        "## How it was measured",
-        "\n".join(f"- {line[0].upper()}{line[1:]}" for line in [*notes(found), *_EXPLAINED]),
-        "## How each format is read",
-        _markdown(_readers(found)),
-        "\\* These formats do not read each sample on its own: their random order is less random, and partly "
-        "sequential reading.",
-        "Versions: " + _versions() + ".",
+        *(f"![{_CHARTS[task]}, {workers} workers]({chart_name(task)})" for task in TASKS[::-1]),
+        _markdown(storing),
+        pages.folded("Images a second, by task and workers", "\n\n".join(map(_titled, speeds))),
+        pages.folded("How each format is read", _markdown(_readers(found))),
+        "\n".join(f"- {line[0].upper()}{line[1:]}" for line in [*notes(found), *not_measured(found)]),
+        f"`{command}`; {_machine(found)}; {_versions()}",
     ]
-    missing = not_measured(found)
-    if missing:
-        parts += ["## Not measured", "\n".join(f"- {line}" for line in missing)]
-    return "\n\n".join(parts) + "\n"
+    return {SECTION: "\n\n".join(parts), **{chart_name(task): _chart(found, task) for task in TASKS}}
 
 
-_EXPLAINED = (
-    "*Bytes alone*: each image's file as `bytes` in the process that reads it; nothing is decoded, and only the "
-    "numbers of bytes reach the main process.",
-    "*Sequential* and *random* are whole epochs from the page cache, after a first one. *Cold random* is the first "
-    "epoch of a process, from opening the data to the last batch; the start of the workers is part of it, imports are "
-    "not.",
-    "*Write* ends when the data is on the disk (`fsync`). The images come from the page cache. Records are written by "
-    "a process on each core from 16 MiB on; the other formats by one process, as their documentation shows it.",
-    "*Peak memory* is that of all processes during an epoch in random order, shared pages counted once (PSS). Python "
-    "and torch are part of it, and so is what a process has mapped of the page cache.",
-    "Records are read with the `DataLoader`, too, and decoded by Pillow. `RecordLoader` is not measured here.",
-)
+def chart_name(task: Task) -> str:
+    """Return the name of a task's chart."""
+    return f"benchmarks-formats-{task}.svg"
 
 
 def _readers(found: Comparing) -> Table:
@@ -95,12 +62,16 @@ def _readers(found: Comparing) -> Table:
     return Table("", ("Format", "Reader", "Random order"), rows)
 
 
-def _markdown(table: Table) -> str:
-    lines = [table.head, ["---", *["---:" if table.title else "---"] * (len(table.head) - 1)], *table.rows]
-    return "\n".join(f"| {' | '.join(cell.replace('*', chr(92) + '*') for cell in line)} |" for line in lines)
+def _titled(made: Table) -> str:
+    return f"{made.title}:\n\n{_markdown(made)}"
 
 
-def _chart(found: Comparing, task: Task) -> Image.Image:
+def _markdown(made: Table) -> str:
+    head, *rows = ([cell.replace("*", "\\*") for cell in line] for line in (made.head, *made.rows))
+    return pages.table(head, rows, numbers=bool(made.title))
+
+
+def _chart(found: Comparing, task: Task) -> str:
     case: Case = (task, found.workers[-1])
     groups = [
         Group(
@@ -112,8 +83,7 @@ def _chart(found: Comparing, task: Task) -> Image.Image:
         for result in found.results
         if result.is_measured
     ]
-    subtitle = f"{found.num_images:,} images in random order, {found.workers[-1]} workers"
-    return draw_chart(groups, f"Formats: {_CHARTS[task]}", subtitle, ("from the page cache", "cold"))
+    return draw(groups, _CHARTS[task], ("random order, from the page cache", "random order, cold"))
 
 
 def _machine(found: Comparing) -> str:

@@ -1,4 +1,4 @@
-"""The tables of a comparison of formats, for the terminal and for a page."""
+"""The tables of a comparison of formats."""
 
 import statistics
 from collections.abc import Sequence
@@ -50,13 +50,13 @@ def notes(found: Comparing) -> list[str]:
     lines = [
         f"{found.num_images:,} images, {format_bytes(found.image_bytes)}; batches of {found.batch_size}; medians of "
         f"{found.repeats}, formats in turn, each in a fresh process",
-        f"ratio: relative to {found.results[0].format.title}, each round with the same round",
+        f"in parentheses: relative to {found.results[0].format.title}, each round with the same round",
         f"cold: {_COLD if found.can_be_cold else _NOT_COLD}",
         f"decoded images: Pillow, then {found.transform}",
     ]
     if found.repeats < LEAST_ROUNDS:
         lines.append(f"Fewer than {LEAST_ROUNDS} rounds do not show how much the numbers vary: --repeats 5.")
-    elif any(text.endswith("?") for table in tables(found) for row in table.rows for text in row):
+    elif any("?" in text for table in tables(found) for row in table.rows for text in row):
         lines.append("?: the rounds do not agree which is faster.")
     if found.is_disturbed:
         lines.append(
@@ -85,10 +85,11 @@ def _speeds(found: Comparing, measured: Sequence[Result], case: Case) -> Table:
     for result in measured:
         cells = [result.format.title + (" *" if result.format.shuffle else "")]
         for number in ("sequential", "random", "cold"):
-            cells += [median_text(result, case, number), ratio_text(found.comparison(result, case, number))]
+            ratio = ratio_text(found.comparison(result, case, number))
+            cells.append(median_text(result, case, number) + (f" ({ratio})" if ratio else ""))
         memory = median_text(result, case, "memory_bytes", lambda value: format_bytes(int(value)))
         rows.append((*cells, memory))
-    head = ("Format", "Sequential", "Ratio", "Random", "Ratio", "Cold random", "Ratio", "Peak memory")
+    head = ("Format", "Sequential", "Random", "Cold random", "Peak memory")
     return Table(f"{_TASKS[case[0]]}, {_count(case[1])}: images a second", head, rows)
 
 

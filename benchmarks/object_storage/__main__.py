@@ -1,8 +1,8 @@
 """An epoch from object storage: ``python -m benchmarks.object_storage --photos FOLDER [--line read/records ...]``.
 
 An S3 server runs on this machine; a link in front of it delays each request and limits the bandwidth. Every
-measurement goes to ``docs/benchmarks-object-storage.json`` at once, from which the page is written. Needs root, to drop
-the caches.
+measurement goes to ``docs/benchmarks-object-storage.json`` at once, from which its section is written. Needs root, to
+drop the caches.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""`docs/benchmarks-object-storage.md` and its charts, written from the numbers in a file beside it."""
+"""The section of the benchmark from object storage and its charts, made of the numbers in a file beside the page."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,14 +6,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from benchmarks import pages
 from benchmarks.common import machine, median
 from benchmarks.object_storage.contestants import CONTESTANTS
 from benchmarks.svg import draw
 from recordzoo.bench.chart import Group
 
-DOCS = Path(__file__).parent.parent.parent / "docs"
-NUMBERS = DOCS / "benchmarks-object-storage.json"
-PAGE = DOCS / "benchmarks-object-storage.md"
+NUMBERS = pages.DOCS / "benchmarks-object-storage.json"
+SECTION = "object storage"
 REQUIREMENTS = Path(__file__).parent.parent / "object-storage.txt"
 
 TITLES = {"read": "Reading alone", "decode": "Batches for training"}
@@ -24,50 +24,25 @@ WHAT = {
 OURS, LOCAL = "records", "local"
 COLD_OF_LINK, CACHED_OF_LOCAL = 0.9, 0.98
 
-_TITLE = "# Benchmarks from object storage"
-
-_HEAD = """How long an epoch takes when the data is in object storage: the first one, when nothing is on this machine
-yet (cold), and the next one, from the cache that the first one filled.
-
-{charts}
-
+_TEXT = """\
 {answer}
 
-An S3 server (rclone's) runs on the same machine. A link in front of it delays each request by {latency_ms:.0f} ms, and
-all connections share {link_mb:.0f} MB/s; four connections that throw the bytes away get {measured_mb:.0f} MB/s of it.
-The data: {photos}, repeated up to {num_photos:,} files, {mb:,.0f} MB, written by each library itself into files of
-about {shard_mb:.0f} MiB. Two worker processes or threads; the photographs come in shuffled order, as each library
-shuffles what it streams. MB/s are those of the photographs; what a format adds counts against it.
+Requests are delayed by {latency_ms:.0f} ms, and all connections share {link_mb:.0f} MB/s; four connections that throw
+the bytes away get {measured_mb:.0f} MB/s of it. The data: {photos}, repeated up to {num_photos:,} files, {mb:,.0f} MB,
+written by each library itself into files of about {shard_mb:.0f} MiB.
 
-Each run has a fresh process, whose imports are done before the clock starts. Before it the cache is emptied and the
-kernel's caches are dropped, but for the server's own files. All take turns; medians of {repeats}. Server and link take
-about a quarter of one of the cores from everybody.
+Tables: photographs a second, 1,000 of which have {per_1000:.0f} MB.
 
-```
-make bench-object-storage PHOTOS=folder-with-photographs
-```
+{works}
 
-makes an environment of its own with the versions of `benchmarks/object-storage.txt`, and needs root, to drop the
-caches. One line alone: `LINE=read/records`. How each library is used is in `benchmarks/object_storage/`, a short file
-each.
-"""
+{targets}
 
-_NOTES = """## How each library is used
-
-- **recordzoo**: shuffled by blocks of 16 MiB, two of which are mixed at a time.
-- **MosaicML Streaming**: its defaults, with `shuffle=True`. Its forked workers inherit the open connection to the
-  server and mix up the answers: a shard was stored with the bytes of another one, which only a run with
-  `validate_hash` would notice. The benchmark closes the connection before the workers start.
-- **LitData**: its defaults, with `shuffle=True`. Its client refuses an endpoint without TLS and has no option for that;
-  the benchmark sets the option in its module.
-- **WebDataset**: shards in random order, then a buffer of 1,000 samples. It starts `curl` for each shard; for `s3://`
-  its pages advise the `aws` program, whose start takes longer than the download of a shard here. With `cache_dir` a
-  shard is downloaded before it is read; without, every epoch comes over the link.
+Medians of {repeats}. {machine}; {versions}
 """
 
 
 class Numbers:
-    """The measured numbers: kept in the file after each measurement, for the page and to go on after an interruption.
+    """The measured numbers: stored after each measurement, for the section and to go on after an interruption.
 
     Args:
         settings: What was measured with; numbers of other settings are dropped.
@@ -93,38 +68,39 @@ class Numbers:
         return len(runs) >= repeats or any(_problem(run) for run in runs)
 
     def add(self, line: str, run: Any) -> None:
-        """Keep a measurement, and write page and charts."""
+        """Keep a measurement, and write section and charts."""
         self.runs(line).append(run)
         self._found |= {"machine": machine(), "versions": _versions()}
         NUMBERS.write_text(json.dumps(self._found, indent=1) + "\n", encoding="utf-8")
-        for name, text in render().items():
-            (DOCS / name).write_text(text, encoding="utf-8")
+        pages.write(render())
 
 
 def render() -> dict[str, str]:
-    """Make the page and the charts of the stored numbers: by the names of their files."""
+    """Make the section and the charts of the stored numbers, by their names."""
     found = _stored()
     if not found:
-        return {PAGE.name: f"{_TITLE}\n\nNot measured yet: run `make bench-object-storage` as root.\n"}
+        return {SECTION: "Not measured yet: run `make bench-object-storage` as root."}
     files: dict[str, str] = {}
     settings, link = found["settings"], found["lines"].get("link", [])
-    table = {work: _medians(found["lines"], work) for work in TITLES}
-    charts = "\n\n".join(_chart(work, table[work], settings, files) for work in TITLES)
-    head = _HEAD.format(
-        charts=charts,
-        answer=_answer(table, settings, link),
+    medians = {work: _medians(found["lines"], work) for work in TITLES}
+    files[SECTION] = _TEXT.format(
+        answer=_answer(medians, settings, link),
         latency_ms=settings["latency_s"] * 1000,
         link_mb=settings["link_bytes_per_s"] / 1e6,
         measured_mb=median(link) / 1e6 if link else 0,
         mb=settings["num_bytes"] / 1e6,
+        per_1000=settings["num_bytes"] / settings["num_photos"] / 1000,
         shard_mb=settings["shard_bytes"] / (1 << 20),
         repeats=max((len(runs) for runs in found["lines"].values()), default=0),
+        works="\n\n".join(
+            _section(work, medians[work], settings, link, _chart(work, medians[work], settings, files))
+            for work in TITLES
+        ),
+        targets=_targets(medians, settings, link),
         **{name: settings[name] for name in ("photos", "num_photos")},
+        machine=found["machine"],
+        versions=", ".join(each for each in found["versions"].split(", ") if each not in found["machine"]),
     )
-    sections = [_TITLE, head, *(_section(work, table[work], settings, link) for work in TITLES)]
-    sections += [_targets(table, settings, link), _NOTES]
-    sections.append(f"## Where and with what\n\n{found['machine']}; {found['versions']}")
-    files[PAGE.name] = "\n\n".join(section.strip() for section in sections) + "\n"
     return files
 
 
@@ -166,46 +142,44 @@ def _chart(
 
 
 def _section(
-    work: str, table: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Any], link: Sequence[float]
+    work: str, table: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Any], link: Sequence[float], chart: str
 ) -> str:
     lines = []
     for name, each in table.items():
         label = CONTESTANTS[name].label
         if "problem" in each:
-            lines.append((label, "did not run", each["problem"], "", "", "", "", ""))
+            lines.append((label, "did not run", each["problem"], "", ""))
             continue
-        speeds = [
-            f"{settings[what] / each[seconds] / scale:,.0f}"
-            for seconds in ("cold_s", "cached_s")
-            for what, scale in (("num_photos", 1), ("num_bytes", 1e6))
-        ]
-        cold_of_link = _times(_bytes_per_s(each, "cold_s", settings) / median(link)) if link else ""
-        if CONTESTANTS[name].is_local:
-            cold_of_link = ""
-        first, cpu_ms = f"{each['first_batch_s']:.2f} s", each["cold_cpu_s"] * 1000 / settings["num_photos"]
-        lines.append((label, *speeds[:2], cold_of_link, first, f"{cpu_ms:.2f} ms", *speeds[2:]))
-    head = ("loader", "cold: photographs/s", "MB/s", "of the link", "first batch", "CPU a photograph")
-    return f"## {TITLES[work]}\n\n{WHAT[work]}\n\n{_table((*head, 'from the cache: photographs/s', 'MB/s'), lines)}"
+        cold, cached = (f"{settings['num_photos'] / each[key]:,.0f}" for key in ("cold_s", "cached_s"))
+        if link and not CONTESTANTS[name].is_local:
+            cold += f" ({_times(_bytes_per_s(each, 'cold_s', settings) / median(link))})"
+        cpu_ms = each["cold_cpu_s"] * 1000 / settings["num_photos"]
+        lines.append((label, cold, f"{each['first_batch_s']:.2f}", f"{cpu_ms:.2f}", cached))
+    head = ("loader", "cold (of the link)", "first batch, s", "CPU a photograph, ms", "from the cache")
+    return f"### {TITLES[work]}\n\n{WHAT[work]}\n\n{chart}\n\n{pages.table(head, lines, numbers=True)}"
 
 
-def _targets(table: Mapping[str, Any], settings: Mapping[str, Any], link: Sequence[float]) -> str:
-    lines = []
-    for work, found in table.items():
-        ours, local = found.get(OURS, {}), found.get(LOCAL, {})
+def _targets(medians: Mapping[str, Any], settings: Mapping[str, Any], link: Sequence[float]) -> str:
+    found = []
+
+    def add(what: str, wanted: float, times: float) -> None:
+        found.append((what, f"{wanted:g}x", _times(times), times >= wanted))
+
+    for work, each in medians.items():
+        ours, local = each.get(OURS, {}), each.get(LOCAL, {})
         if "cold_s" not in ours:
             continue
+        cold, cached = f"{TITLES[work]}, cold, against", f"{TITLES[work]}, from the cache, against"
         if link:
-            of_link = _times(_bytes_per_s(ours, "cold_s", settings) / median(link))
-            lines.append((TITLES[work], "cold", "what the link gives", f"{COLD_OF_LINK:g}x", of_link))
+            of_link = _bytes_per_s(ours, "cold_s", settings) / median(link)
+            add(f"{cold} what the link gives", COLD_OF_LINK, of_link)
         if "cached_s" in local:
-            of_local = _times(local["cached_s"] / ours["cached_s"])
-            lines.append((TITLES[work], "from the cache", "local records", f"{CACHED_OF_LOCAL:g}x", of_local))
-        for name, each in found.items():
-            if CONTESTANTS[name].module != CONTESTANTS[OURS].module and "cold_s" in each:
-                for epoch, key in (("cold", "cold_s"), ("from the cache", "cached_s")):
-                    times = _times(each[key] / ours[key])
-                    lines.append((TITLES[work], epoch, CONTESTANTS[name].label, "more than 1x", times))
-    return f"## What we aimed at\n\n{_table(('work', 'epoch', 'against', 'target', 'ours / theirs'), lines)}"
+            add(f"{cached} local records", CACHED_OF_LOCAL, local["cached_s"] / ours["cached_s"])
+        for name, theirs in each.items():
+            if CONTESTANTS[name].module != CONTESTANTS[OURS].module and "cold_s" in theirs:
+                add(f"{cold} {CONTESTANTS[name].label}", 1, theirs["cold_s"] / ours["cold_s"])
+                add(f"{cached} {CONTESTANTS[name].label}", 1, theirs["cached_s"] / ours["cached_s"])
+    return pages.missed(found)
 
 
 def _answer(table: Mapping[str, Any], settings: Mapping[str, Any], link: Sequence[float]) -> str:
@@ -242,7 +216,3 @@ def _versions() -> str:
 
 def _times(ratio: float) -> str:
     return f"{ratio:.2f}x"
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, ("---",) * len(head), *rows))

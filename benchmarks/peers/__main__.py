@@ -1,13 +1,14 @@
 """Everybody's loader on the same photographs: ``python -m benchmarks.peers --photos FOLDER [--row NAME ...]``.
 
-Each row's numbers go to ``docs/benchmarks-peers.json``, from which the page and its charts are written; rows that are
-not run now keep the numbers that they have.
+Each row's numbers go to ``docs/benchmarks-peers.json``, from which sections and charts are written. Rows that are not
+run now keep their numbers.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
+from benchmarks import pages
 from benchmarks.common import can_drop_caches, photographs, wait_for_compiling
 from benchmarks.peers import page
 from benchmarks.peers.rows import COLD, ROWS, UINT8
@@ -37,7 +38,7 @@ def main() -> None:
             page.keep(name, run_row(ROWS[name], photos, options.repeats))
         else:
             page.keep(name, _BESIDE[name](photos, options.repeats))
-    page.write()
+    pages.write(page.render())
 
 
 if __name__ == "__main__":

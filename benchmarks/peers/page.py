@@ -1,4 +1,4 @@
-"""`docs/benchmarks-peers.md` and its charts, written from the numbers that the rows left in a file beside it."""
+"""The sections of the benchmark against other loaders, and its charts, made of the stored numbers of its rows."""
 
 import contextlib
 import json
@@ -7,67 +7,21 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from benchmarks import pages
 from benchmarks.common import machine, median
+from benchmarks.pages import folded, in_short, table
 from benchmarks.peers.rows import ROWS
 from benchmarks.svg import draw
 from recordzoo.bench.chart import Group
 
-DOCS = Path(__file__).parent.parent.parent / "docs"
-NUMBERS = DOCS / "benchmarks-peers.json"
-PAGE = DOCS / "benchmarks-peers.md"
+NUMBERS = pages.DOCS / "benchmarks-peers.json"
 PEERS = Path(__file__).parent.parent / "peers.txt"
-
-_HEAD = """# Benchmarks against others
-
-How many photographs a second become training batches: decoded, cropped at random to 224 x 224 (torchvision's scale and
-ratio), flipped at random, batches of 64 in uint8, on two cores.
-
-{chart}
-
-{answer}
-
-Everybody's loader does the same work on the same photographs, in turns, each time in a fresh process with two worker
-processes or threads; warm, the first epoch not counted (FFCV compiles in it), medians. Machines differ and are noisy:
-the ratios are what counts.
-
-```
-make bench-peers PHOTOS=folder-with-photographs
-```
-
-makes a virtual environment of its own with the peers at the versions of `benchmarks/peers.txt`; FFCV is compiled there
-and needs `libturbojpeg0-dev libopencv-dev pkg-config`. SPDL needs the libraries of FFmpeg (`ffmpeg`). One row alone:
-`ROW=fast`. dataloader-rs needs Python 3.13, and so an environment of its own:
-
-```
-make bench-peers PYTHON=python3.13 PEERS=benchmarks/.venv-peers-313 ROW=python313 PHOTOS=folder-with-photographs
-```
-
-How each peer is used is in `benchmarks/peers/`, a short file each.
-"""
 
 _FIRST = "fast"
 """The row whose chart opens the page."""
 
 _EXACT = "exact"
 """The row with the same pixels as torchvision."""
-
-_SHORT = """Where less than the target was reached (what is said of parts was measured by hand, on the machine below):
-
-- Decoding a crop of an original is nine tenths Huffman decoding of all bits up to the crop's last row (0.81 of 0.87 ms
-  for 107 KB), at the same speed in every decoder that is built on libjpeg-turbo. FFCV reads files
-  that it has encoded anew, of 61 KB; `full` is the comparison with the same encoding on both sides.
-- Of stored images of 256 pixels, decoding takes 0.27 ms of a crop's 0.38, so two cores that did nothing else would make
-  7,500 images a second.
-- Tried in November 2026 and left out, because it gave too little. *Huffman tables kept from image to image*: all that
-  a JPEG costs besides its pixels (header, tables, Python) is 33 us, 4 % of a whole image of 256 pixels. *A batch sorted
-  by size*, so that threads end together: 1,777 images a second of 1.10 ms already keep two cores busy for 98 % of the
-  time. *Fewer DCT coefficients at half the size*: libjpeg-turbo decodes all bits in any case. *Huge pages for batches*:
-  six pairs of runs, between 12 % slower and 10 % faster, no trend. Not tried: prefetching into the processor's cache,
-  because a decoder reads a file once, from its start to its end: reading a value and comparing its CRC takes 17 us
-  (58,214 a second in random order, above).
-- Of an image of 16 x 16 pixels, decoding and resizing in compiled code take a tenth. The rest is Python, which decides
-  for each image alone, in 140 calls. More images a second need decisions made for a whole batch at once.
-"""
 
 
 def keep(name: str, document: Mapping[str, Any]) -> None:
@@ -77,25 +31,16 @@ def keep(name: str, document: Mapping[str, Any]) -> None:
     NUMBERS.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
-def write() -> None:
-    """Write the page and the charts of all rows that there are."""
-    for name, text in render().items():
-        (DOCS / name).write_text(text, encoding="utf-8")
-
-
 def render() -> dict[str, str]:
-    """Make the page and the charts of all rows that there are: by the names of their files."""
-    rows = _rows()
-    files: dict[str, str] = {}
-    sections = [_head(rows, files)]
-    sections += [_row_section(name, rows[name], files) for name in ROWS if name in rows]
-    if "cold" in rows:
-        sections.append(_cold_section(rows["cold"]))
-    if "storage" in rows:
-        sections.append(_storage_section(rows["storage"], files))
-    sections.append(_targets(rows))
-    sections.append("## Where and with what\n\n" + "\n".join(_origins(rows)))
-    files[PAGE.name] = "\n\n".join(section.strip() for section in sections) + "\n"
+    """Make the sections and the charts of all rows that there are, by their names."""
+    rows, files = _rows(), dict[str, str]()
+    chart = _chart(_FIRST, rows[_FIRST], files) if _FIRST in rows else ""
+    files["answer"] = f"{chart}\n\n{_answer(rows)}"
+    files["loaders"] = "\n\n".join(_row_section(name, rows[name], files) for name in ROWS if name in rows)
+    files["loaders, targets"] = _targets(rows)
+    files["loaders, versions"] = folded("All versions, by row", "\n".join(_origins(rows)))
+    files["cold epoch"] = _cold_section(rows["cold"]) if "cold" in rows else ""
+    files["stores"] = _storage_section(rows["storage"], files) if "storage" in rows else ""
     return files
 
 
@@ -118,12 +63,6 @@ def answer() -> str:
     return _answer(_rows())
 
 
-def _head(rows: Mapping[str, Any], files: dict[str, str]) -> str:
-    """Open the page with the row that answers most readers' question."""
-    chart = _chart(_FIRST, rows[_FIRST], files) if _FIRST in rows else ""
-    return _HEAD.format(chart=chart, answer=_answer(rows))
-
-
 def _answer(rows: Mapping[str, Any]) -> str:
     row = rows.get(_FIRST)
     if row is None:
@@ -142,18 +81,19 @@ def _answer(rows: Mapping[str, Any]) -> str:
 
 
 def _targets(rows: Mapping[str, Any]) -> str:
-    lines = []
-    for name in ROWS:
-        row = rows.get(name)
-        if row is None:
-            continue
-        found = ratios(row)
+    found = []
+    for row in (rows[name] for name in ROWS if name in rows):
+        times = ratios(row)
         for each in row["contestants"]:
-            if each["wanted"]:
-                lines.append((row["title"], each["label"], f"{each['wanted']:g}x", _times(found[each["label"]])))
-        if row["wanted_per_s"]:
-            lines.append((row["title"], "", f"{row['wanted_per_s']:,.0f}/s", f"{_speed(row['contestants'][0])}/s"))
-    return "## What we aimed at\n\n" + _table(("work", "against", "target", "ours / theirs"), lines) + f"\n\n{_SHORT}"
+            if wanted := each["wanted"]:
+                reached = times[each["label"]] or 0
+                what = f"{_title(row)}, against {each['label']}"
+                found.append((what, f"{wanted:g}x", _times(times[each["label"]]), reached >= wanted))
+        if wanted := row["wanted_per_s"]:
+            ours = row["contestants"][0]
+            is_reached = "median" in ours and ours["median"]["images_per_s"] >= wanted
+            found.append((_title(row), f"{wanted:,.0f}/s", f"{_speed(ours)}/s", is_reached))
+    return pages.missed(found)
 
 
 def relative(row: Mapping[str, Any]) -> tuple[str, dict[str, float | None]]:
@@ -198,33 +138,38 @@ def _row_section(name: str, row: Mapping[str, Any], files: dict[str, str]) -> st
     lines = [
         (
             each["label"],
-            _speed(each),
-            _times(found[each["label"]]),
-            f"{each['median']['cpu_ms']:.2f} ms",
-            f"{each['median']['first_batch_s']:.2f} s",
-            f"{each['median']['memory_bytes'] / 1e6:,.0f} MB",
-            each["batch"],
+            f"{_speed(each)} ({_times(found[each['label']])})",
+            f"{each['median']['cpu_ms']:.2f}",
+            f"{each['median']['first_batch_s']:.2f}",
+            f"{each['median']['memory_bytes'] / 1e6:,.0f}",
+            each["batch"].partition(", ")[2].removesuffix(" in memory"),
         )
         if "median" in each
-        else (each["label"], "did not run", each["problem"], "", "", "", "")
+        else (each["label"], "did not run", each["problem"], "", "", "")
         for each in row["contestants"]
     ]
-    head = ("loader", "images/s", f"times {base}", "CPU an image", "first batch", "memory", "batches")
-    chart = "" if name == _FIRST else f"{_chart(name, row, files)}\n\n"
-    note = f" {ROWS[name].note}" if ROWS[name].note else ""
-    return f"## {_title(row)}\n\n{chart}{_table(head, lines)}\n\nMedians of {row['repeats']} (`{name}`).{note}"
+    head = ("loader", f"images/s (times {base})", "CPU an image, ms", "first batch, s", "memory, MB", "layout")
+    shown = table(head, lines, numbers=True)
+    if name != _FIRST:  # whose chart opens the page
+        shown = f"{_chart(name, row, files)}\n\n{folded('CPU time, first batch, memory', shown)}"
+    note = f"\n\n{ROWS[name].note}" if ROWS[name].note else ""
+    return f"### {_title(row)}\n\n{shown}{note}\n\n{_measured(name, row, row['repeats'])}"
+
+
+def _measured(name: str, row: Mapping[str, Any], repeats: int) -> str:
+    return f"`ROW={name}`; medians of {repeats}; {in_short(row['machine'])}."
 
 
 def _cold_section(cold: Mapping[str, Any]) -> str:
     if "problem" in cold:
-        return f"## A cold epoch in random order\n\nDid not run: {cold['problem']}"
+        return f"Did not run: {cold['problem']}"
     slower = min(median(cold["sequential"]), median(cold["warm"]))
     lines = [(name, f"{median(cold[name]):,.0f}") for name in ("sequential", "warm", "cold")]
+    of_slower = median(cold["cold"]) / slower
     return (
-        "## A cold epoch in random order\n\n"
-        f"{cold['num_images']:,} photographs, {cold['num_bytes'] / 1e9:.2f} GB; caches dropped before each cold epoch. "
-        f"Target: 0.8 of the slower of the other two; measured: {median(cold['cold']) / slower:.2f}.\n\n"
-        + _table(("", "images/s"), lines)
+        f"{cold['num_images']:,} photographs, {cold['num_bytes'] / 1e9:.2f} GB. Cold: {of_slower:.2f} of the slower of "
+        "the other two (target: 0.8).\n\n"
+        f"{table(('', 'images/s'), lines, numbers=True)}\n\n{_measured('cold', cold, len(cold['cold']))}"
     )
 
 
@@ -238,20 +183,15 @@ def _storage_section(stores: Mapping[str, Any], files: dict[str, str]) -> str:
             lines.append((label, "did not run", store["problem"], "", "", "", ""))
             continue
         speeds = [store[key] for key in ("in_order", "random", "cold", "workers")]
-        size, written = f"{store['size_bytes'] / 1e6:,.0f} MB", f"{store['write_s']:.2f} s"
-        lines.append((label, size, written, *(f"{speed:,.0f}" for speed in speeds)))
-        groups.append(Group(label, [store["cold"], store["workers"]], size, name == "records"))
-    title = "The bytes alone: values a second"
+        size = f"{store['size_bytes'] / 1e6:,.0f}"
+        lines.append((label, size, f"{store['write_s']:.2f}", *(f"{speed:,.0f}" for speed in speeds)))
+        groups.append(Group(label, [store["cold"], store["workers"]], f"{size} MB", name == "records"))
     series = ("in random order from a cold disk", "warm, by two workers of a DataLoader")
     files["benchmarks-storage.svg"] = draw(groups, "Values a second", series)
-    head = ("store", "size", "written in", "in order", "random", "random, cold", "DataLoader, 2 workers")
+    head = ("store", "size, MB", "written in, s", "in order", "random", "random, cold", "DataLoader, 2 workers")
     return (
-        "## The bytes alone\n\n"
-        f"![{title}](benchmarks-storage.svg)\n\n"
-        "Values a second, nothing decoded (of raw pixels nothing is left to decode); records in batches that are "
-        "announced to the kernel, the others one by one. Records are written with checksums and synced to the disk, "
-        "and every value's checksum is compared when it is read. TFRecord in random order is what its index allows; "
-        "its own readers go through files in order.\n\n" + _table(head, lines) + f"\n\nMedians of {stores['repeats']}."
+        "![The bytes alone: values a second](benchmarks-storage.svg)\n\n"
+        f"{table(head, lines, numbers=True)}\n\n{_measured('storage', stores, stores['repeats'])}"
     )
 
 
@@ -280,7 +220,3 @@ def _speed(contestant: Mapping[str, Any]) -> str:
 
 def _times(ratio: float | None) -> str:
     return "-" if ratio is None else f"{ratio:.2f}x"
-
-
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, ("---",) * len(head), *rows))

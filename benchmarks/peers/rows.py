@@ -78,9 +78,9 @@ def _stored(label: str, store: str, tree: str = "photos") -> Contestant:
 
 
 ROWS = {
+    "fast": Row("originals, uint8, fast precision", UINT8, FAST_NHWC, ((FILES, 2.3), (FFCV, 1.7), (DALI, 1.4))),
     "exact": Row("originals, uint8, exact precision", UINT8, EXACT, ((FILES, 1.5),)),
     "stock": Row("originals, uint8, torch's DataLoader", UINT8, STOCK, ((FILES, 0.97),)),
-    "fast": Row("originals, uint8, fast precision", UINT8, FAST_NHWC, ((FILES, 2.3), (FFCV, 1.7), (DALI, 1.4))),
     "full": Row(
         "all re-encoded at their full size, JPEG 90, as FFCV does, uint8",
         UINT8,

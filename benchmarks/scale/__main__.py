@@ -10,11 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks import pages
 from benchmarks.common import fresh_folder, machine
 from benchmarks.scale import preparation
 from benchmarks.scale.make import make
 from benchmarks.scale.measures import MEASURES, Numbers
-from benchmarks.scale.page import NUMBERS, write_page
+from benchmarks.scale.page import NUMBERS, SECTION, render
 
 ASSEMBLED = 10_000_000
 """More samples than this are not put together: the page says how the memory grows."""
@@ -56,7 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, nargs="+", default=[1_000_000, 10_000_000], help="how many")
     parser.add_argument("--only", nargs="+", choices=every, default=every, help="measure only these")
-    parser.add_argument("--page", action="store_true", help="measure nothing; write the page from the last numbers")
+    parser.add_argument("--page", action="store_true", help="measure nothing; write the section from the last numbers")
     options = parser.parse_args()
     for num_samples in [] if options.page else options.samples:
         found = measure(num_samples, options.only)
@@ -64,7 +65,7 @@ def main() -> None:
         column = known.setdefault(str(num_samples), {})
         column.update({**found, "machine": machine()})
         NUMBERS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
-    write_page()
+    pages.write_section(SECTION, render())
 
 
 if __name__ == "__main__":
