@@ -1,6 +1,7 @@
 """Addresses of the Hugging Face Hub, and what its client raises as a `RemoteError`."""
 
 import contextlib
+import importlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -89,16 +90,15 @@ def asking(url: Url, doing: str) -> Iterator[None]:
     except RemoteError:
         raise
     except Exception as err:  # noqa: BLE001 - it raises errors of several packages
-        failure = remote_error(err, url, doing)
+        wrapped = isinstance(err, RuntimeError) and isinstance(err.__cause__, Exception)  # "Error while uploading"
+        failure = remote_error(err.__cause__ if wrapped and err.__cause__ else err, url, doing)
         if failure.status in _NOT_SHOWN:
-            cure = (
-                "If it is yours, set HF_TOKEN to a token that may write, or run: hf auth login"
-                if doing == "written"
-                else "If it is private or gated, accept its terms on its page, and set HF_TOKEN or run: hf auth login"
-            )
+            may, cure = "read", "If it is private or gated, accept its terms on its page, and set HF_TOKEN or run"
+            if doing == "written":
+                may, cure = doing, "If it is yours, set HF_TOKEN to a token that may write, or run"
             failure = RemoteError(
-                f"{url} cannot be {doing}: there is no such dataset, or it may not be {doing} (status "
-                f"{failure.status}). {cure}",
+                f"{url} cannot be {doing}: there is no such dataset, or it may not be {may} (status "
+                f"{failure.status}). {cure}: hf auth login",
                 url=str(url),
                 status=failure.status,
             )
@@ -112,8 +112,7 @@ def without_bars(url: Url) -> Iterator[None]:
     if url.scheme != "hf":
         yield
         return
-    from huggingface_hub import utils
-
+    utils: Any = importlib.import_module("huggingface_hub.utils")  # it exports these functions, but not to mypy
     was_off = utils.are_progress_bars_disabled()
     if not was_off:
         utils.disable_progress_bars()
