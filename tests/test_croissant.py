@@ -204,6 +204,7 @@ class TestRecordSet:
         assert {each.call().filepath.name for each in downloads} == {file.id for file in found.metadata.file_objects}
         assert run("verify", folder, cwd=tmp_path).returncode == 0
 
+    @pytest.mark.slow
     def test_objects_in_images_are_rows_of_any_number(self, tmp_path: Path) -> None:
         write_yolo(tmp_path / "ours")
         found, missing = described(Path(prepared(tmp_path / "ours", workers=1)))
@@ -242,6 +243,7 @@ class TestRecordSet:
         assert found.metadata.name == "MNIST"
         assert found.metadata.description.endswith("A record set of recordzoo: 2 records, variant 256-webp.")
 
+    @pytest.mark.slow
     def test_at_a_url_addresses_are_absolute(
         self, birds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -337,7 +339,6 @@ class TestPages:
             assert f'<a href="../{name}.croissant.json">Croissant</a>' in page
         assert Scripts((site / "index.html").read_text()).found == []
 
-    @pytest.mark.slow
     def test_a_text_cannot_end_the_script(
         self, build_site: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
