@@ -6,8 +6,12 @@ _CELL = re.compile(r"<td(?P<attributes>[^>]*)>(?P<content>.*?)</td>", re.DOTALL)
 _CODE = re.compile(r"(?<=<code>).+?(?=</code>)", re.DOTALL)
 _TAG = re.compile(r"(<[^>]*>)")
 _LONG = re.compile(r"[^\s-]{24,}")
-_BREAK = re.compile(r"(?<=[=(,:./_|])(?=[\w\"'(\[&])|(?<=[0-9a-f]{16})(?=[0-9a-f]{16})")
-_PROSE = 60
+_BREAK = re.compile(
+    r"(?<=[=(,:/_|])(?=[\w\"'(\[&])"
+    r"|(?<=\w\w\w\.)(?=\w{5})"  # a module's name, not T. or .tar
+    r"|(?<=[0-9a-f]{16})(?=[0-9a-f]{16})"
+)
+_PROSE = 30
 """A cell with more characters is text: it gets a width at which a line holds several words."""
 
 _BLOCK = re.compile(r"(?<=<code>)(?:(?!</code>).)*<span class=\"g[di]\">.*?(?=</code>)", re.DOTALL)
@@ -16,7 +20,7 @@ _DIFF = {
     r'^<span class="w"> </span>(.*)': r'<span class="same">\1</span>',
     r'^<span class="gd">-(.*)</span>\n': r'<span class="gd">\1\n</span>',
 }
-"""Lines of a diff with and without their "-", "+" and " "; `site.css` shows these and keeps removed lines from copies."""
+"""Lines of a diff with and without "-", "+" and " "; `site.css` draws these, and keeps removed lines from copies."""
 
 
 def finished(page: str) -> str:
