@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 import recordzoo
-from docs.parts import code, dataset_page, fakes, overview, sheets
+from docs.parts import code, dataset_page, fakes, finished, licenses, overview, sheets
 from docs.parts.samples import describe, parts
 from recordzoo import catalogue
 from recordzoo.cli import info
@@ -130,11 +130,47 @@ def test_the_table_has_the_values_that_are_sorted_and_filtered_by() -> None:
     assert 'data-task="detection|segmentation|keypoints|captions"' in found["coco"]
     assert 'data-obtained="by hand"' in found["stanford_cars"]
     (row,) = [line for line in overview.page_table().splitlines() if 'href="cub200/"' in line]
-    assert '<td data-value="11788" data-number>11,788</td>' in row
-    assert '<td data-value="200" data-number>200</td>' in row
+    assert '<td data-label="Images" data-value="11788" data-number>11,788</td>' in row
+    assert '<td data-label="Classes" data-value="200" data-number>200</td>' in row
     assert 'data-size="10 GB|100 GB" ' in row
     assert 'data-checked="layout" ' in row
-    assert row.endswith(f"<td>{catalogue.entry('cub200').checked.by}</td></tr>")
+    assert row.endswith(f'<td data-label="Checked">{catalogue.entry("cub200").checked.by}</td></tr>')
     (row,) = [line for line in overview.page_table().splitlines() if 'href="nabirds/"' in line]
     assert 'data-size="" ' in row
-    assert '<td data-value="" data-number>?</td>' in row  # of unknown size: last, whichever the order
+    assert 'data-value="" data-number>?</td>' in row  # of unknown size: last, whichever the order
+
+
+@pytest.mark.parametrize(
+    ("text", "group", "name", "shown"),
+    [
+        ("MIT", licenses.OPEN, "MIT", "MIT"),
+        ("CC BY-SA 4.0", licenses.OPEN, "CC BY-SA 4.0", "CC BY-SA 4.0"),
+        ("Public domain (images of a map)", licenses.OPEN, "Public domain", "Public domain"),
+        ("CC BY 4.0; DermaMNIST CC BY-NC 4.0", licenses.LIMITED, "CC BY 4.0", "CC BY 4.0 and other terms"),
+        ("CC BY-NC-ND 4.0", licenses.LIMITED, "CC BY-NC-ND 4.0", "CC BY-NC-ND 4.0"),
+        ("CC BY-ND 4.0", licenses.OTHER, "CC BY-ND 4.0", "CC BY-ND 4.0"),
+        ("Its own, non-commercial: https://a.b", licenses.LIMITED, "", "research or non-commercial use"),
+        (
+            "CC BY 4.0 for the annotations. Photographs: others.",
+            licenses.OTHER,
+            "CC BY 4.0",
+            "CC BY 4.0 and other terms",
+        ),
+        ("MIT (repository license)", licenses.OTHER, "MIT", "MIT (of the repository)"),
+        ("Terms of use, to be accepted.", licenses.OTHER, "", "other terms"),
+        ("Not stated by its authors; used for research.", licenses.NOT_STATED, "", "not stated"),
+    ],
+)
+def test_a_license_in_a_few_words(text: str, group: str, name: str, shown: str) -> None:
+    assert (licenses.group(text), licenses.name(text), licenses.shown(text)) == (group, name, shown)
+
+
+def test_long_code_in_a_table_breaks_after_punctuation_and_a_diff_has_no_markers() -> None:
+    made = finished.finished("<td><code>torch.utils.data.DataLoader(num_workers=2)</code></td><td>DataLoader</td>")
+    assert made.count("<wbr>") == 5
+    assert "torch.<wbr>utils.data.<wbr>DataLoader(<wbr>num_<wbr>workers=<wbr>2)" in made
+    assert "<wbr>" not in finished.finished("<td><code>RandomResizedCrop(224)</code></td><p><code>a.b_c=d</code></p>")
+    assert finished.finished(f"<td><code>{'ab' * 32}</code></td>").count("<wbr>") == 3
+    block = '<code><span class="w"> </span>a = 1\n<span class="gd">-b</span>\n<span class="gi">+c</span>\n</code>'
+    plain = '<code><span class="same">a = 1</span>\n<span class="gd">b\n</span><span class="gi">c</span>\n</code>'
+    assert finished.finished(block) == plain

@@ -1,12 +1,15 @@
 """The documentation cannot drift: the program is enumerated and its pages are asked for it; every example runs."""
 
+import ast
 import html
+import inspect
 import re
 import shlex
 from pathlib import Path
 
 import markdown
 import pytest
+import torchvision
 import typer.main
 
 import recordzoo
@@ -143,6 +146,47 @@ def test_every_room_has_its_module():
 def test_the_error_tree_is_drawn_whole():
     kinds = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, errors.RecordZooError)]
     assert [kind.__name__ for kind in kinds if not re.search(rf"\b{kind.__name__}\b", errors.__doc__)] == []
+
+
+def test_the_tree_of_errors_has_each_under_its_base():
+    drawn = re.findall(r"^( *)- \[(\w+)\]", register.PARTS["tree"](), re.MULTILINE)
+    kinds = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, errors.RecordZooError)]
+    depths = {kind.__name__: sum(base in kinds for base in kind.__mro__) - 1 for kind in kinds}
+    assert {name: len(indent) // 4 for indent, name in drawn} == depths
+
+
+def not_here():
+    """The rows of the table of what the zoo lacks, as lists of cells."""
+    table = text_of("docs/datasets.md").partition("\n## Not here\n")[2]
+    return [
+        [each.strip() for each in row.strip("|").split(" | ")] for row in re.findall(r"^\|.+\|$", table, re.MULTILINE)
+    ][2:]
+
+
+@pytest.mark.parametrize("row", not_here(), ids=lambda row: row[0].partition(",")[0].strip("`"))
+def test_the_line_for_an_own_copy_works_today(row):
+    """The command takes the options; the functions and classes are there and take the arguments."""
+    what, why, own = row
+    lines = re.findall(r"`((?:recordzoo)\b[^`]+)`", own)
+    assert why
+    assert len(lines) == (0 if what == "JFT" else 1)
+    for line in lines:
+        if line.startswith("recordzoo "):
+            command, *words = shlex.split(line)[1:]
+            commands()[command].make_context(command, words)
+        else:
+            for call in ast.walk(ast.parse(line)):
+                if isinstance(call, ast.Call):
+                    called = eval(ast.unparse(call.func), {"recordzoo": recordzoo, "torchvision": torchvision})
+                    inspect.signature(called).bind(*call.args, **{keyword.arg: None for keyword in call.keywords})
+
+
+def test_what_torchvision_has_is_in_the_catalogue_or_not_here():
+    lacking = {name for what, _, _ in not_here() for name in re.findall(r"\w+", what)}
+    helpers = {"FakeData", "VisionDataset", "wrap_dataset_for_transforms_v2"}
+    theirs = set(torchvision.datasets.__all__) - helpers
+    ours = {name.removesuffix("Record") for name in recordzoo.__all__}
+    assert theirs - ours - lacking == set()
 
 
 def test_every_page_is_in_the_navigation():

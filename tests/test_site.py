@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from recordzoo import catalogue
-from tests.browsing import PHONE, pages_of, served, watched
+from tests.browsing import DESKTOP, PHONE, pages_of, served, watched
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -71,11 +71,30 @@ def without_search(page, site):
     page.route("**/search_index.json", lambda route: route.fulfill(json=empty))
 
 
-def test_every_page_works_on_a_phone(chromium, site, url):
+BROKEN = r"""() => {
+  const broken = [];
+  for (const cell of document.querySelectorAll("article :is(td, th)")) {
+    const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    for (let text; (text = texts.nextNode());) {
+      for (const word of text.data.matchAll(/[\p{L}\p{N}]{2,}/gu)) {
+        const range = document.createRange();
+        range.setStart(text, word.index);
+        range.setEnd(text, word.index + word[0].length);
+        const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+        if (lines.size > 1) broken.push(`${text.data} (${word[0]})`);
+      }
+    }
+  }
+  return broken;
+}"""
+"""Words in cells of tables that stand on two lines."""
+
+
+def test_every_page_works_on_a_phone_and_its_tables_break_no_word(chromium, site, url):
     """No error, no failed request, none to another machine; no sideways scrolling; a text for each image."""
     pages = pages_of(site)
     assert len(pages) > 20
-    wide, unnamed = [], []
+    wide, unnamed, broken = [], [], []
     with watched(chromium, width=PHONE) as it:
         without_search(it.page, site)
         for path in pages:
@@ -84,20 +103,44 @@ def test_every_page_works_on_a_phone(chromium, site, url):
                 wide.append((path, it.sideways()))
             found = it.page.evaluate("[...document.images].filter((image) => !image.alt).map((image) => image.src)")
             unnamed += [(path, image) for image in found]
-    assert (wide, unnamed, it.problems, it.strangers) == ([], [], [], [])
+            for width in (PHONE, DESKTOP):
+                it.page.set_viewport_size({"width": width, "height": 900})
+                broken += [(path, width, word) for word in it.page.evaluate(BROKEN)]
+            it.page.set_viewport_size({"width": PHONE, "height": 900})
+    assert (wide, unnamed, broken, it.problems, it.strangers) == ([], [], [], [], [])
 
 
+@pytest.mark.parametrize("width", [DESKTOP, PHONE])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_text_can_be_read_and_controls_have_names(chromium, site, url, dark):
+def test_text_can_be_read_and_controls_have_names(chromium, site, url, dark, width):
+    looked_at = LOOKED_AT if width == DESKTOP else {name: LOOKED_AT[name] for name in ("home", "the catalogue")}
     found = {}
-    with watched(chromium, dark=dark) as it:
+    with watched(chromium, dark=dark, width=width) as it:
         without_search(it.page, site)
-        for name, path in LOOKED_AT.items():
+        for name, path in looked_at.items():
             assert (site / path / "index.html").exists(), path
             it.page.goto(url + path)
             found[name] = it.faults(NOT_ALL_ROWS)
-    assert found == {name: [] for name in LOOKED_AT}
+    assert found == {name: [] for name in looked_at}
     assert (it.problems, it.strangers) == ([], [])
+
+
+def test_a_diff_copies_as_the_new_code(visit, url):
+    it = visit("")
+    it.page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=url)
+    block = it.page.locator(".highlight:has(.gi)").first
+    removed, added = (block.locator(f".{kind}").inner_text().strip() for kind in ("gd", "gi"))
+    assert (removed.split()[0], added.split()[0]) == ("loader", "loader")
+    block.hover()
+    block.locator("button[data-md-type=copy]").click()
+    it.page.get_by_text("Copied to clipboard").wait_for()
+    kept = it.page.evaluate("navigator.clipboard.readText()")
+    assert kept.splitlines() == [block.locator(".same").inner_text(), added]
+    block.locator("code").evaluate("code => getSelection().selectAllChildren(code)")
+    it.page.keyboard.press("Control+c")
+    assert it.page.evaluate("navigator.clipboard.readText()").strip() == kept
+    drawn = block.locator(".gd").evaluate("line => getComputedStyle(line, '::before').content")
+    assert "-" in drawn
 
 
 @pytest.mark.parametrize(("words", "expected"), [("cub", "datasets/"), ("resume", "")])
@@ -186,6 +229,47 @@ class TestCatalogue:
         button.click()
         assert heads.nth(column).get_attribute("aria-sort") == "descending"
         assert self.numbers(it, column) == sorted(before, reverse=True)
+
+    def test_a_filter_counts_what_the_others_leave(self, visit):
+        it = visit("datasets/#obtained=by+hand")
+        options = it.page.locator("#catalogue-task option").all_text_contents()
+        by_hand = [entry for entry in map(catalogue.entry, catalogue.names()) if entry.obtained == "by hand"]
+        assert options[0] == f"any ({len(by_hand)})"
+        count = sum("classification" in entry.task.split(", ") for entry in by_hand)
+        assert f"classification ({count})" in options
+        it.page.locator("#catalogue-task").select_option("classification")
+        assert it.page.locator(self.ROWS).count() == count
+
+    def test_nothing_found_is_said_and_undone(self, visit):
+        it = visit("datasets/#q=zebra-crossing&task=detection")
+        assert it.page.locator("#catalogue-count").inner_text() == "No dataset fits all of this."
+        assert not it.page.locator("#catalogue").is_visible()
+        it.page.get_by_role("button", name="Show all").click()
+        assert len(self.names(it)) == len(catalogue.names())
+        assert "#" not in it.page.url
+        assert not it.page.get_by_role("button", name="Show all").is_visible()
+
+    def test_on_a_phone_rows_are_cards_and_a_finger_meets_its_control(self, visit):
+        it = visit("datasets/#license=MIT", width=PHONE)
+        assert it.page.locator("#catalogue-form summary").inner_text() == "Filters and order (1)"
+        assert not it.page.locator("#catalogue-task").is_visible()
+        it.page.locator("#catalogue-form summary").click()
+        it.page.locator("#catalogue-order").select_option("images down")
+        assert it.page.url.endswith("#license=MIT&sort=images&down=")
+        rows = it.page.locator(self.ROWS)
+        assert rows.evaluate_all("all => all.every((row) => row.scrollWidth <= row.clientWidth)")
+        shown = [
+            float(text)
+            for text in rows.locator("td[data-label=Images]").evaluate_all(
+                "all => all.map((cell) => cell.dataset.value)"
+            )
+        ]
+        assert shown == sorted(shown, reverse=True)
+        controls = it.page.locator("article :is(#catalogue-controls :is(input, select, summary), #catalogue a):visible")
+        sizes = controls.evaluate_all(
+            "all => all.map((each) => [each.textContent, each.getBoundingClientRect().height])"
+        )
+        assert [each for each in sizes if each[1] < 24] == []
 
     def test_without_scripts_it_is_a_table(self, chromium, url):
         context = chromium.new_context(java_script_enabled=False)

@@ -6,8 +6,12 @@ _CELL = re.compile(r"<td(?P<attributes>[^>]*)>(?P<content>.*?)</td>", re.DOTALL)
 _CODE = re.compile(r"(?<=<code>).+?(?=</code>)", re.DOTALL)
 _TAG = re.compile(r"(<[^>]*>)")
 _LONG = re.compile(r"[^\s-]{24,}")
-_BREAK = re.compile(r"(?<=[=(,:./_|])(?=[\w\"'(\[&])|(?<=[0-9a-f]{16})(?=[0-9a-f]{16})")
-_PROSE = 60
+_BREAK = re.compile(
+    r"(?<=[=(,:/_|])(?=[\w\"'(\[&])"
+    r"|(?<=\w\w\w\.)(?=\w{5})"  # a module's name, not T. or .tar
+    r"|(?<=[0-9a-f]{16})(?=[0-9a-f]{16})"
+)
+_PROSE = 30
 """A cell with more characters is text: it gets a width at which a line holds several words."""
 
 
