@@ -74,8 +74,8 @@ def _answer(rows: Mapping[str, Any]) -> str:
     if _EXACT in rows:
         base, found = relative(rows[_EXACT])
         answer += (
-            f" In a run of its own, `RecordLoader` in exact precision, with torchvision's own pixels, makes "
-            f"{_times(found[rows[_EXACT]['ours']])} as many as {base} in that run."
+            f" In exact precision, with torchvision's own pixels, it makes {_times(found[rows[_EXACT]['ours']])} as many "
+            f"as {base} in the same run."
         )
     return answer
 
