@@ -26,7 +26,7 @@ NEEDING_ROOT = ("storing", "preparing")
 def text(lines: Sequence[Line], repeats: int, source: str) -> str:
     """Make a section."""
     made = pages.table(_HEAD, [(line.what, line.against, line.measured, line.wanted) for line in lines])
-    return f"{made}\n\nMedians of {repeats}; {source}. {machine()}"
+    return f"{made}\n\nMedians of {repeats}{source}. {machine()}"
 
 
 def main() -> None:
@@ -36,14 +36,15 @@ def main() -> None:
     options = parser.parse_args()
     photos = photographs(options.photos)
     mean = sum(map(len, photos)) // len(photos) // 1000
-    source = f"{len(photos)} {'real' if options.photos else 'generated'} photographs (mean {mean} KB), repeated"
+    source = f"; {len(photos)} {'real' if options.photos else 'generated'} photographs (mean {mean} KB), repeated"
     for section in options.section or SECTIONS:
         if section == zoo.SECTION:
             zoo.write_page(options.repeats)
         elif section in NEEDING_ROOT and not can_drop_caches():
             print(f"{section}: needs root, to drop the caches; left out")
         else:
-            pages.write_section(section, text(measure(section, photos, options.repeats), options.repeats, source))
+            lines = measure(section, photos, options.repeats)
+            pages.write_section(section, text(lines, options.repeats, "" if section == "opening" else source))
             print(pages.read_section(section))
 
 

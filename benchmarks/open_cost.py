@@ -192,7 +192,7 @@ def measure(repeats: int) -> list[Line]:
         ("private memory, after the first record", f"{median(held['list']):.0f} MB", "10 MB", memory),
         ("pickle", f"{size['list'] / 1e6:.0f} MB", "2 KB", f"{size['ours']:,} bytes"),
     )
-    return [Line(row, f"list of (path, class): {theirs}", wanted, ours) for row, theirs, wanted, ours in rows]
+    return [Line(row, theirs, wanted, ours) for row, theirs, wanted, ours in rows]
 
 
 if __name__ == "__main__":

@@ -224,7 +224,7 @@ class TestTables:
             ("WebDataset *", "100 (1.00x ?)", "200 (1.00x ?)"),
             ("records", "120 (1.20x)", "240 (1.20x)"),
         ]
-        assert speeds[0].rows[2][3:] == ("60 (1.20x)", "1 MB")
+        assert speeds[0].rows[2][3:] == ("60 (1.20x)", "1")
 
     def test_notes(self):
         assert "?: the rounds do not agree which is faster." in notes(self.found)

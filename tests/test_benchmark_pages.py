@@ -69,7 +69,7 @@ def test_each_section_is_on_one_page_and_has_a_script() -> None:
 
 def test_tables_that_are_not_stored_have_the_heads_of_their_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in lines.SECTIONS:
-        head = lines.text([Line("a", "b", "c", "d")], 3, "photographs").splitlines()[0]
+        head = lines.text([Line("a", "b", "c", "d")], 3, "; photographs").splitlines()[0]
         assert pages.read_section(name).startswith(head)
     monkeypatch.setattr(cluster_simulation, "task_bytes", lambda num_files: 1000)
     simulated = cluster_simulation.made([(0, 1.0, 2, 0.1, 3.0, 4.0)], [("step", "when", 0.001)])
@@ -137,7 +137,7 @@ def test_a_summary_has_the_numbers_of_the_sections_it_leads_to(path: Path) -> No
     }
     rows = [row.strip("| ").split(" | ") for row in text[: headings[0].start()].splitlines() if row.startswith("| ")]
     section = ""
-    for what, ours, theirs, times in rows[2:]:
+    for what, times, ours, theirs in rows[2:]:
         if link := re.search(r"\(#([\w-]+)\)", what):
             section = parts[link[1]]
         shown = [each[-1] for each in (quantities(ours), quantities(theirs)) if each]

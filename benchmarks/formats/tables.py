@@ -87,9 +87,9 @@ def _speeds(found: Comparing, measured: Sequence[Result], case: Case) -> Table:
         for number in ("sequential", "random", "cold"):
             ratio = ratio_text(found.comparison(result, case, number))
             cells.append(median_text(result, case, number) + (f" ({ratio})" if ratio else ""))
-        memory = median_text(result, case, "memory_bytes", lambda value: format_bytes(int(value)))
+        memory = median_text(result, case, "memory_bytes", lambda value: f"{value / 1e6:,.0f}")
         rows.append((*cells, memory))
-    head = ("Format", "Sequential", "Random", "Cold random", "Peak memory")
+    head = ("Format", "Sequential", "Random", "Cold random", "Peak memory, MB")
     return Table(f"{_TASKS[case[0]]}, {_count(case[1])}: images a second", head, rows)
 
 

@@ -73,9 +73,9 @@ def _answer(rows: Mapping[str, Any]) -> str:
     answer = "; ".join([mine, *others]) + "."
     if _EXACT in rows:
         base, found = relative(rows[_EXACT])
+        times = _times(found[rows[_EXACT]["ours"]])
         answer += (
-            f" In a run of its own, `RecordLoader` in exact precision, with torchvision's own pixels, makes "
-            f"{_times(found[rows[_EXACT]['ours']])} as many as {base} in that run."
+            f" In exact precision, with torchvision's own pixels, it makes {times} as many as {base} in the same run."
         )
     return answer
 
@@ -151,7 +151,7 @@ def _row_section(name: str, row: Mapping[str, Any], files: dict[str, str]) -> st
     head = ("loader", f"images/s (times {base})", "CPU an image, ms", "first batch, s", "memory, MB", "layout")
     shown = table(head, lines, numbers=True)
     if name != _FIRST:  # whose chart opens the page
-        shown = f"{_chart(name, row, files)}\n\n{folded('CPU time, first batch, memory', shown)}"
+        shown = f"{_chart(name, row, files)}\n\n{folded('CPU, first batch, memory', shown)}"
     note = f"\n\n{ROWS[name].note}" if ROWS[name].note else ""
     return f"### {_title(row)}\n\n{shown}{note}\n\n{_measured(name, row, row['repeats'])}"
 
