@@ -71,7 +71,9 @@ def status_of(err: BaseException) -> int | None:
         for found in (getattr(each, "status", None), getattr(each, "status_code", None), response):
             if isinstance(found, int) and 100 <= found < 600:
                 return found
-    return NOT_FOUND if isinstance(err, FileNotFoundError) else None
+    # Older versions of huggingface_hub raise the latter for an empty bucket, without a status.
+    is_missing = isinstance(err, FileNotFoundError) or type(err).__name__ == "EntryNotFoundError"
+    return NOT_FOUND if is_missing else None
 
 
 def asked_pause_s(err: BaseException) -> float | None:

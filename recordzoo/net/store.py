@@ -15,7 +15,7 @@ from recordzoo.base import settings
 from recordzoo.errors import RemoteError
 from recordzoo.net import retry
 from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE, asked_pause_s, may_pass, remote_error, status_of
-from recordzoo.net.hub import is_bucket, put_in_bucket
+from recordzoo.net.hub import check_buckets, is_bucket, put_in_bucket
 from recordzoo.net.url import Url
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class Store:
             if settings.offline() and self.url.scheme not in _HERE:
                 text = f"{self.url} cannot be reached: RECORDZOO_OFFLINE is set."
                 raise RemoteError(text, url=str(self.url), status=None)
+            check_buckets(self.url)
             failure = None
             try:
                 self._fs, self._pid = _make_file_system(self.url), os.getpid()

@@ -170,6 +170,7 @@ class Hub:
             (r"POST /api/validate-yaml", self._validate),
             (rf"GET {_DATASET}(?:/revision/([^/]+))?", self._info),
             (rf"GET {_DATASET}/tree/([^/]+)(?:/(.+))?", self._tree),
+            (rf"POST {_DATASET}/paths-info/([^/]+)", self._paths),
             (r"(?:GET|HEAD) /datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", self._resolve),
             (rf"POST {_DATASET}/preupload/([^/]+)", self._preupload),
             (r"POST /datasets/([^/]+/[^/]+)\.git/info/lfs/objects/batch", self._batch),
@@ -239,6 +240,14 @@ class Hub:
             if entry["type"] == "file" and (large := _sha256(found[2][entry["path"]])) in found[0].large:
                 entry["lfs"] = {"oid": large, "size": entry["size"], "pointerSize": 134}
         return _json(tree)
+
+    def _paths(self, asked: "_Asked") -> Answer:  # clients before 1.0
+        found = self._found(asked)
+        if isinstance(found, Answer):
+            return found
+        wanted = dict(urllib.parse.parse_qsl(asked.body.decode()))["paths"]
+        every = _listed(found[2], None, recursive=True) or []
+        return _json([entry for entry in every if entry["path"] == wanted])
 
     def _resolve(self, asked: "_Asked") -> Answer:
         found = self._found(asked)
@@ -318,7 +327,12 @@ class Hub:
         if asked.groups[1].partition("/")[0] != asked.user:
             return _error(403, "", "Forbidden")
         info = {"casUrl": f"{self.url}/cas", "accessToken": "xet", "exp": int(time.time()) + 3600}
-        return _json(info)
+        headers = {  # clients before 2.0 read these
+            "X-Xet-Cas-Url": info["casUrl"],
+            "X-Xet-Access-Token": info["accessToken"],
+            "X-Xet-Token-Expiration": str(info["exp"]),
+        }
+        return Answer(200, json.dumps(info).encode(), headers)
 
     def _xorb(self, asked: "_Asked") -> Answer:
         is_new = asked.groups[0] not in self.xorbs
