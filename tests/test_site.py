@@ -125,24 +125,6 @@ def test_text_can_be_read_and_controls_have_names(chromium, site, url, dark, wid
     assert (it.problems, it.strangers) == ([], [])
 
 
-def test_a_diff_copies_as_the_new_code(visit, url):
-    it = visit("")
-    it.page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=url)
-    block = it.page.locator(".highlight:has(.gi)").first
-    removed, added = (block.locator(f".{kind}").inner_text().strip() for kind in ("gd", "gi"))
-    assert (removed.split()[0], added.split()[0]) == ("loader", "loader")
-    block.hover()
-    block.locator("button[data-md-type=copy]").click()
-    it.page.get_by_text("Copied to clipboard").wait_for()
-    kept = it.page.evaluate("navigator.clipboard.readText()")
-    assert kept.splitlines() == [block.locator(".same").inner_text(), added]
-    block.locator("code").evaluate("code => getSelection().selectAllChildren(code)")
-    it.page.keyboard.press("Control+c")
-    assert it.page.evaluate("navigator.clipboard.readText()").strip() == kept
-    drawn = block.locator(".gd").evaluate("line => getComputedStyle(line, '::before').content")
-    assert "-" in drawn
-
-
 @pytest.mark.parametrize(("words", "expected"), [("cub", "datasets/"), ("resume", "")])
 def test_the_search_finds(visit, words, expected):
     it = visit("")
