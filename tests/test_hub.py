@@ -386,6 +386,8 @@ class TestCard:
         recordzoo.push(photos, URL)
         assert "## a\n" in card_of(hub).text
         assert "## photos\n" in card_of(hub).text
+        assert "![Samples](.recordzoo/photos.jpg)" in card_of(hub).text
+        assert card_of(hub).text.count("recordzoo.open(") == 2
         edited = {**hub.datasets["user/photos"].files(), CARD: f"{MARK}\nmy words".encode()}
         hub.datasets["user/photos"].commit("main", edited)
         recordzoo.push(photos, URL)  # no record set has changed
