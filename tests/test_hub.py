@@ -386,6 +386,8 @@ class TestCard:
         recordzoo.push(photos, URL)
         assert "## a\n" in card_of(hub).text
         assert "## photos\n" in card_of(hub).text
+        assert "![Samples](.recordzoo/photos.jpg)" in card_of(hub).text
+        assert card_of(hub).text.count("recordzoo.open(") == 2
         edited = {**hub.datasets["user/photos"].files(), CARD: f"{MARK}\nmy words".encode()}
         hub.datasets["user/photos"].commit("main", edited)
         recordzoo.push(photos, URL)  # no record set has changed
@@ -430,10 +432,23 @@ class TestXet:
         assert copied_files(recordzoo.pull(url, tmp_path / "back")) == copied_files(photos)
         assert list(temporary.iterdir()) == []
 
-    def test_a_bucket_of_somebody_else(self, hub, path):
+    @pytest.mark.parametrize(
+        ("url", "text"),
+        [
+            ("hf://buckets/other/data", "access was refused"),
+            ("hf://buckets/user/none", "there is no such bucket"),
+        ],
+    )
+    def test_a_bucket_that_is_not_ours(self, hub, path, url, text):
         hub.buckets["other/data"] = {}
-        done = program("push", path, "hf://buckets/other/data", HF_HUB_DISABLE_XET="0")
+        done = program("push", path, url, HF_HUB_DISABLE_XET="0")
         assert done.returncode != 0
-        assert "hf://buckets/other/data/a.records" in done.stderr
+        assert text in done.stderr
         assert TOKEN not in done.stderr
-        assert hub.buckets["other/data"] == {}
+        assert hub.buckets == {"other/data": {}}
+        assert len(hub.requests("xet-write-token")) <= 1  # it is not tried again
+
+    def test_an_old_client_knows_no_buckets(self, hub, path, monkeypatch):
+        monkeypatch.delattr(huggingface_hub.HfApi, "batch_bucket_files")
+        with pytest.raises(RemoteError, match=r"buckets need huggingface_hub 1.6. Run: pip install -U"):
+            recordzoo.push(path, "hf://buckets/user/data")

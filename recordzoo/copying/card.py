@@ -105,15 +105,15 @@ def write_card(name: str, sets: Mapping[str, OnHub]) -> bytes:
     from huggingface_hub import DatasetCard, DatasetCardData
 
     entries = {entry.name: entry for each in sets.values() if (entry := _entry(each.manifest)) is not None}
-    title = next(iter(entries.values())).title if len(entries) == 1 else name
-    known = [_entry(each.manifest) for each in sets.values()]
+    all_known = all(_entry(each.manifest) is not None for each in sets.values())
+    title = next(iter(entries.values())).title if len(entries) == 1 and all_known else name
     data = DatasetCardData(
         pretty_name=title,
         task_categories=sorted({task for each in sets.values() for task in _tasks(each.manifest)}) or None,
         tags=["recordzoo", "image"],
         size_categories=_size(sum(each.manifest.num_records for each in sets.values())),
         viewer=False,  # the viewer of the Hub cannot read LMDB
-        **(_license(entries) if None not in known else {}),
+        **(_license(entries) if all_known else {}),
     )
     parts = [f"# {_line(title)}", *(_line(entry.summary) for entry in entries.values())]
     home = project.url("Documentation") or project.url("Source")
@@ -121,11 +121,15 @@ def write_card(name: str, sets: Mapping[str, OnHub]) -> bytes:
     parts.append(f"Record sets of {link}: images in LMDB files, read as torchvision datasets.")
     for path, each in sets.items():
         parts += [f"## {_line((path or name).removesuffix(ENDING))}", *_described(each)]
-    parts += ["## How to load", _how_to_load([each.url for each in sets.values()])]
+    parts += ["## How to load", _how_to_load(list(sets.values()))]
     for entry in entries.values():
         source = f" Source: {entry.license_source}" if entry.license_source else ""
         parts += [f"## License of {_line(entry.title)}", _line(f"{entry.license}{source} Homepage: {entry.homepage}")]
-        parts += ["## Citation", _block("bibtex", entry.citation)] if entry.citation else []
+        parts += (
+            ["## Citation", _block("bibtex" if entry.citation.startswith("@") else "text", entry.citation)]
+            if entry.citation
+            else []
+        )
     body = "\n\n".join(parts)
     return str(DatasetCard(f"---\n{data.to_yaml()}\n---\n\n{MARK}\n\n{body}\n")).encode()
 
@@ -187,10 +191,12 @@ def _described(each: OnHub) -> list[str]:
     return [*parts, f"![Samples]({each.sheet})"] if each.sheet else parts
 
 
-def _how_to_load(urls: Sequence[str]) -> str:
-    opened = [f'dataset = recordzoo.open("{url}")' for url in urls]
-    lines = ["import recordzoo", "", *opened, "sample = dataset[0]  # with an image"]
-    pulled = [f"recordzoo pull {url} data" for url in urls]
+def _how_to_load(sets: Sequence[OnHub]) -> str:
+    opened = [f'dataset = recordzoo.open("{each.url}")' for each in sets]
+    if any(each.manifest.splits for each in sets):
+        opened.append("# A split: recordzoo.open(..., split=...)")
+    lines = ["import recordzoo", "", *opened]
+    pulled = [f"recordzoo pull {each.url} data" for each in sets]
     shell = ["pip install 'recordzoo[hf]'", *pulled]
     said = "The files are read as they are needed; `recordzoo pull` copies a set to a disk."
     return "\n\n".join([said, _block("python", "\n".join(lines)), _block("sh", "\n".join(shell))])

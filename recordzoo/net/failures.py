@@ -56,7 +56,10 @@ _NETWORK_PACKAGES = (
     "http",
 )
 _QUERY = re.compile(r"(\w+://[^\s'\"?<>]*)\?[^\s'\"<>)]*")
-_NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|(bucket|container) does not exist", re.IGNORECASE)
+_STATUS = re.compile(r"HTTP status client error \((\d{3}) ")  # hf_xet's errors have it only in their text
+_NO_BUCKET = re.compile(
+    r"NoSuchBucket|ContainerNotFound|BucketNotFoundError|(bucket|container) does not exist", re.IGNORECASE
+)
 _MAX_TEXT = 300
 
 
@@ -71,6 +74,8 @@ def status_of(err: BaseException) -> int | None:
         for found in (getattr(each, "status", None), getattr(each, "status_code", None), response):
             if isinstance(found, int) and 100 <= found < 600:
                 return found
+        if said := _STATUS.search(str(each)):
+            return int(said[1])
     # Older versions of huggingface_hub raise the latter for an empty bucket, without a status.
     is_missing = isinstance(err, FileNotFoundError) or type(err).__name__ == "EntryNotFoundError"
     return NOT_FOUND if is_missing else None
@@ -92,10 +97,10 @@ def asked_pause_s(err: BaseException) -> float | None:
 
 def may_pass(err: BaseException) -> bool:
     """Whether the same request may succeed a moment later."""
-    if isinstance(err, TimeoutError | ConnectionError):
-        return True
     if _is_refused(err) or isinstance(err, ImportError):
         return False
+    if isinstance(err, TimeoutError | ConnectionError):
+        return True
     status = status_of(err)
     if status is not None:
         return status in _PASSING or status >= 500
