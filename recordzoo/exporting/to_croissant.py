@@ -82,7 +82,7 @@ def _fields(manifest: Manifest) -> list[JSON]:
 
 def _field(manifest: Manifest, name: str, spec: FieldSpec) -> dict[str, JSON]:
     dtype, shape = _stored(manifest, name)
-    data_type = _TYPES.get(spec.kind, _NUMBERS.get(dtype[1:2], "sc:Integer"))
+    number = _NUMBERS.get(dtype[1:2], "sc:Integer")
     about = f"In {name}.npy." if name in manifest.arrays else "In the shards."
     if spec.kind in (FieldKind.IMAGE, FieldKind.MASKS):
         shape = ()
@@ -94,7 +94,7 @@ def _field(manifest: Manifest, name: str, spec: FieldSpec) -> dict[str, JSON]:
         about += " A JSON document."
     return croissant.field(
         f"records/{name}",
-        [data_type, "cr:Label"] if spec.kind in _LABELS else data_type,
+        [number, "cr:Label"] if spec.kind in _LABELS else _TYPES.get(spec.kind, number),
         about,
         **_SOURCE,
         **_array(shape),
