@@ -264,7 +264,7 @@ class TestHostileNames:
 
     def test_class_names_come_through(self, tmp_path: Path) -> None:
         path = write_records(
-            tmp_path / "odd<\u202e>.records",
+            tmp_path / "odd & \u202e.records",
             some_values(2),
             kind=SetKind.LIST,
             arrays={"target": np.arange(2)},
@@ -274,7 +274,7 @@ class TestHostileNames:
         assert result.stdout.isascii()
         assert "<" not in result.stdout
         found, _ = read(result.stdout)
-        assert found.metadata.name == "odd<\u202e>"
+        assert found.metadata.name == "odd & \u202e"
         assert [row["name"] for row in rows(found, "target_classes")] == [*self.NAMES[:-1], "caf\\udce9"]
 
 
@@ -332,19 +332,19 @@ class TestPages:
         for name in catalogue.names():
             beside = (site / "datasets" / f"{name}.croissant.json").read_text()
             assert json.loads(beside) == croissant.document(catalogue.entry(name))
-            page = (site / "datasets" / name / "index.html").read_text()
+            page = (site / "datasets" / name / "index.html").read_text(encoding="utf-8")
             (embedded,) = Scripts(page).found
             assert embedded.strip() == beside.strip()
             assert page.index("ld+json") < page.index("</head>")
             assert f'<a href="../{name}.croissant.json">Croissant</a>' in page
-        assert Scripts((site / "index.html").read_text()).found == []
+        assert Scripts((site / "index.html").read_text(encoding="utf-8")).found == []
 
     def test_a_text_cannot_end_the_script(
         self, build_site: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         hostile = {"name": "".join(HOSTILE_NAMES), "description": "</script></head>"}
         monkeypatch.setattr(croissant, "document", lambda entry: hostile)
-        (embedded,) = Scripts((build_site() / "datasets" / "mnist" / "index.html").read_text()).found
+        (embedded,) = Scripts((build_site() / "datasets" / "mnist" / "index.html").read_text(encoding="utf-8")).found
         assert json.loads(embedded) == hostile
 
 

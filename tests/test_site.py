@@ -164,6 +164,15 @@ def test_the_search_leads_to_the_page_that_answers(chromium, url):
     assert (it.problems, it.strangers) == ([], [])
 
 
+def test_the_page_of_a_dataset_embeds_its_croissant_metadata(visit, url):
+    it = visit("datasets/cub200/")
+    embedded = it.page.locator('script[type="application/ld+json"]').text_content()
+    it.page.get_by_role("link", name="Croissant").first.wait_for()
+    address = it.page.get_by_role("link", name="Croissant").first.get_attribute("href")
+    assert json.loads(embedded) == it.page.request.get(f"{url}datasets/cub200/{address}").json()
+    assert json.loads(embedded)["name"] == "CUB-200-2011"
+
+
 class TestCatalogue:
     ROWS = "#catalogue tbody tr:visible"
 

@@ -29,9 +29,7 @@ def info(
         bool, flag("--full", "Of a record set: read the headers of all images, not of 2,000 at random (at a URL 200).")
     ] = False,
     as_json: Json = False,
-    as_croissant: Annotated[
-        bool, flag("--croissant", "Print Croissant metadata (JSON-LD): of a record set with its files and hashes.")
-    ] = False,
+    as_croissant: Annotated[bool, flag("--croissant", "Print Croissant 1.1 metadata (JSON-LD) instead.")] = False,
 ) -> int:
     """Show what is known of a dataset: size, splits, files, license.
 

@@ -12,12 +12,12 @@ from recordzoo.records.reader import RecordReader
 
 _LABELS = (FieldKind.CLASS, FieldKind.MULTILABEL)
 _NUMBERS = {"b": "sc:Boolean", "f": "sc:Float"}  # by the letter of the dtype; other numbers are integers
-_TYPES = {
-    FieldKind.TEXT: ["sc:Text"],
-    FieldKind.JSON: ["sc:Text"],
-    FieldKind.BOXES: ["cr:BoundingBox"],
+_TYPES: dict[FieldKind, str | list[str]] = {
+    FieldKind.TEXT: "sc:Text",
+    FieldKind.JSON: "sc:Text",
+    FieldKind.BOXES: "cr:BoundingBox",
     FieldKind.MASKS: ["cr:SegmentationMask", "sc:ImageObject"],
-    FieldKind.IMAGE: ["sc:ImageObject"],
+    FieldKind.IMAGE: "sc:ImageObject",
 }
 # A source that a program cannot follow, but mlcroissant wants one of each field, and refuses several in one record set.
 _FILE_SET = {
@@ -82,9 +82,7 @@ def _fields(manifest: Manifest) -> list[JSON]:
 
 def _field(manifest: Manifest, name: str, spec: FieldSpec) -> dict[str, JSON]:
     dtype, shape = _stored(manifest, name)
-    data_types = _TYPES.get(spec.kind) or [_NUMBERS.get(dtype[1:2], "sc:Integer")]
-    if spec.kind in _LABELS:
-        data_types = [*data_types, "cr:Label"]
+    number = _NUMBERS.get(dtype[1:2], "sc:Integer")
     about = f"In {name}.npy." if name in manifest.arrays else "In the shards."
     if spec.kind in (FieldKind.IMAGE, FieldKind.MASKS):
         shape = ()
@@ -96,7 +94,7 @@ def _field(manifest: Manifest, name: str, spec: FieldSpec) -> dict[str, JSON]:
         about += " A JSON document."
     return croissant.field(
         f"records/{name}",
-        data_types if len(data_types) > 1 else data_types[0],
+        [number, "cr:Label"] if spec.kind in _LABELS else _TYPES.get(spec.kind, number),
         about,
         **_SOURCE,
         **_array(shape),
