@@ -59,7 +59,7 @@ def test_a_new_dataset_is_known_everywhere(copy: Path) -> None:
     assert '<a href="pebbles/">Pebbles</a>' in built
     assert "\n# Pebbles\n" in built
     assert "| the defaults | `PIL image (RGB)` | `int` |" in built
-    assert "Contact sheet of Pebbles" in built
+    assert "A drawn sample of Pebbles" in built
     assert "pebbles" in run(copy, "-m", "recordzoo", "list")
     assert "https://example.org/pebbles" in run(copy, "-m", "recordzoo", "info", "pebbles")
     completed = {"_RECORDZOO_COMPLETE": "complete_bash", "COMP_WORDS": "recordzoo prepare peb", "COMP_CWORD": "2"}

@@ -1,11 +1,10 @@
-"""A drawn card of one sample of a dataset: a picture with what the samples have, and the expression that returns them.
+"""A drawn card of one sample of a dataset: a picture with what the samples have, beside the code that returns them.
 
 The picture is an SVG in the page, whose colours are the theme's. Words of the dataset's task and of its samples decide
 what is drawn over the subject (`DRAWINGS`), so a new dataset has its card without any work.
 """
 
 import itertools
-import keyword
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,11 +13,13 @@ from html import escape
 import numpy as np
 from PIL import Image, ImageDraw
 
-from docs.parts.fakes import Sample, are_wanted, seen
-from docs.parts.subjects import HEIGHT, SUBJECTS, VIEW, WIDTH, Shape, Subject
+from docs.parts.expression import expression
+from docs.parts.fakes import are_wanted, seen
+from docs.parts.shapes import Shape
+from docs.parts.subjects import HEIGHT, SUBJECTS, VIEW, WIDTH, Subject
 from recordzoo.catalogue import Entry, entry
 
-NOTE = "Drawn by code from what is known of the samples; not an image of the dataset."
+NOTE = "A drawing, made from what is known of the samples; not an image of the dataset."
 _MARGIN, _LANE = 4, 25  # round the image; below it, for one thing
 _LEFT = (WIDTH - HEIGHT) // 2  # of the square in the middle of a subject
 _SMALL = 32  # images of at most so many pixels on a side are drawn as pixels
@@ -55,7 +56,7 @@ def figure(name: str) -> str:
     """Return the HTML of a dataset's card; nothing without the fakes, from which the samples are known."""
     if not are_wanted():
         return ""
-    expressions = [_expression(kind, samples) for kind, samples in seen(name).samples.items() if samples]
+    expressions = [expression(kind, samples) for kind, samples in seen(name).samples.items() if samples]
     caption = f"<figcaption>{NOTE}</figcaption>"
     return "\n".join(['<figure class="card">', picture(name), "<div>", *expressions, caption, "</div>", "</figure>"])
 
@@ -72,7 +73,7 @@ def picture(name: str) -> str:
     lines = [
         f'<svg class="drawn" viewBox="{full}" role="img">',
         f"<title>{escape(_title(drawn))}</title>",
-        f'<g transform="translate({_MARGIN} {_MARGIN})">',
+        f'<g transform="translate({_MARGIN - drawn.left} {_MARGIN})">',
         f'<svg x="{drawn.left}" {size} viewBox="{drawn.left} 0 {WIDTH - 2 * drawn.left} {HEIGHT}">',
         f'<rect class="paper" x="{drawn.left}" {size}/>',
         _pixels(drawn.subject, drawn.grid) if drawn.grid else "".join(map(_toned, drawn.subject.shapes)),
@@ -284,83 +285,3 @@ DRAWINGS: dict[str, Draw] = {
 """What is drawn for a word of a task, of a field or of a sample; the later ones lie over the others."""
 
 _BELOW = (_label, _attributes, _caption)  # below the image, not over it
-
-
-# The expression, as code.
-
-
-def _expression(kind: str, samples: Sequence[Sample]) -> str:
-    """Return code that takes a sample apart, and the types of its names; of all samples the one with most items."""
-    sample = max(samples, key=lambda each: len(_items(each)))
-    items = _items(sample)
-    names: list[str] = []
-    for text, hint in items:
-        name = _name(text, hint)
-        names.append(name if name not in names else f"{name}_{len(names)}")
-    inside = ", ".join(names[1:])
-    if sample.items[-1].startswith("("):
-        inside = f"({inside},)" if len(names) == 2 else f"({inside})"
-    code = f"dataset = {kind}({', '.join(filter(None, [_ROOT, sample.arguments]))})\n"
-    code += f"{', '.join(filter(None, [names[0], inside]))} = dataset[0]"
-    rows = [
-        f"<dt><code>{name}</code></dt><dd>{escape(_brief(text), quote=False)}</dd>"
-        for name, (text, _) in zip(names, items, strict=True)
-    ]
-    return f"<pre><code>{escape(code, quote=False)}</code></pre>\n<dl>\n{chr(10).join(rows)}\n</dl>"
-
-
-def _items(sample: Sample) -> list[tuple[str, str]]:
-    """List the image and the targets, each with what `target_type` calls it, if it does."""
-    if len(sample.items) != 2:
-        return [(text, "") for text in sample.items]
-    image, target = sample.items
-    targets = _split(target[1:-1]) if target.startswith("(") else [target]
-    found = re.search(r"target_types?=(\[.*?\]|\".*?\")", sample.arguments)
-    hints = re.findall(r'"(.+?)"', found[1]) if found else []
-    hints = hints if len(hints) == len(targets) else [""] * len(targets)
-    return [(image, ""), *zip(targets, hints, strict=True)]
-
-
-def _split(text: str) -> list[str]:
-    """Split at the commas that are in no brackets."""
-    depth, parts = 0, [""]
-    for letter in text:
-        depth += (letter in "([{") - (letter in ")]}")
-        if letter == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [part.strip() for part in parts]
-
-
-_ROOT = '"data"'
-_HINTED = {"category": "label", "bbox": "box", "segmentation": "mask", "attr": "attributes"}
-_NAMES = (
-    (r"PIL image \((RGB|mode of its file)\)$", "image"),
-    (r"PIL image", "mask"),
-    (r"int$|tensor int64 \[\]$", "label"),
-    (r"list of int$|array int64 \[\d+\]$|tensor int64 \[\d+\]$", "labels"),
-    (r"list of str", "captions"),
-    (r"list of {", "objects"),
-    (r"tensor uint8 \[\d+, 1,", "video"),
-    (r"None$", "_"),
-)
-
-
-def _name(text: str, hint: str) -> str:
-    """Name an item: by what `target_type` calls it, or by its type."""
-    name = _HINTED.get(hint, re.sub(r"\W", "_", hint))
-    name = name or next((name for pattern, name in _NAMES if re.match(pattern, text)), "target")
-    return f"{name}_" if keyword.iskeyword(name) else name
-
-
-def _brief(text: str) -> str:
-    """Shorten a description of dicts to their keys; the table of samples has it whole."""
-    start = text.find("{")
-    if start < 0 or len(text) < 60:
-        return text
-    items = _split(text[start + 1 : text.rindex("}")])
-    keys = [item.partition(":")[0] for item in items]
-    if len(items) == 1:
-        return f"{text[:start]}{{{keys[0]}: {_brief(items[0].partition(': ')[2])}}}"
-    return f"{text[:start]}{{{', '.join(keys)}}}"

@@ -6,7 +6,7 @@ from benchmarks.peers.page import answer
 from docs.parts import card
 from recordzoo import catalogue
 
-SHOWN = ("cub200", "coco", "cityscapes", "celeba", "flickr8k", "mnist")
+SHOWN = ("imagenet", "cub200", "coco", "cityscapes", "celeba", "mnist")
 """The datasets whose pictures are on the home page."""
 
 
@@ -23,4 +23,4 @@ def pictures() -> str:
 
 def _item(name: str) -> str:
     title = escape(catalogue.entry(name).title)
-    return f'<li><a href="datasets/{name}/">{card.picture(name)}{title}</a></li>'
+    return f'<li><a href="datasets/{name}/">{title}{card.picture(name)}</a></li>'

@@ -1,0 +1,202 @@
+"""The pictures on the pages of datasets: cards that are drawn, and sheets of a few real samples."""
+
+import dataclasses
+import os
+import re
+import shutil
+from html import unescape
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+
+import recordzoo
+from docs.parts import card, dataset_page, expression, fakes, home, real_samples
+from docs.parts.subjects import HEIGHT, SUBJECTS, VIEW, WIDTH
+from recordzoo import catalogue
+from recordzoo.preparing import ensure
+from recordzoo.recipes.declared import dataset_recipe
+from recordzoo.records.reader import RecordReader
+from tests.fakes.catalogued import catalogued
+from tools.samples import CELL, COLUMNS, GAP, draw
+
+BOX_WORDS = re.compile(r"\b(bbox|bndbox|boxes)\b")
+
+
+def elements(name: str, kind: str = "") -> list[ElementTree.Element]:
+    """Parse a dataset's picture; return its elements, or those of a class."""
+    found = list(ElementTree.fromstring(card.picture(name)).iter())
+    return [each for each in found if kind in each.get("class", "").split()] if kind else found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", catalogue.names())
+def test_each_dataset_has_a_card(name: str) -> None:
+    page = dataset_page.page(name)
+    assert page.count('<figure class="card">') == 1
+    picture = card.picture(name)
+    assert picture in page
+    assert "\n\n" not in card.figure(name), "Markdown ends its HTML there"
+    title = elements(name)[1].text
+    assert title
+    assert catalogue.entry(name).title in title
+    assert catalogue.entry(name).task in title
+    assert len(picture) < 12_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", catalogue.names())
+def test_a_box_is_drawn_where_samples_or_fields_have_one(name: str) -> None:
+    seen = fakes.seen(name)
+    texts = [text for samples in seen.samples.values() for each in samples for text in (each.arguments, *each.items)]
+    fields = [*seen.record_set.manifest.blobs, *seen.record_set.manifest.arrays]
+    assert bool(elements(name, "box")) == bool(BOX_WORDS.search(" ".join([*texts, *fields])))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", catalogue.names())
+def test_the_expression_takes_a_sample_apart(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code on the card runs, on the fake, and its names are those of the list."""
+    figure = card.figure(name)
+    codes = [unescape(code) for code in re.findall(r"<pre><code>(.+?)</code></pre>", figure, re.DOTALL)]
+    lists = re.findall(r"<dl>(.+?)</dl>", figure, re.DOTALL)
+    seen = fakes.seen(name)  # which has prepared it
+    assert len(codes) == len(lists) == len([samples for samples in seen.samples.values() if samples])
+    made = fakes._folder() / name
+    monkeypatch.chdir(made)  # where files of annotations are
+    values = [value for case in catalogued()[name].cases for each in case.arguments for value in each.values()]
+    for value in values:
+        if isinstance(value, os.PathLike):
+            shutil.copy(value, made)
+    folders = {case.name: case.folder for case in catalogued()[name].cases}
+    for code, listed in zip(codes, lists, strict=True):
+        kind = re.search(r"= (\w+)\(", code)[1]
+
+        def opened(root, kind=kind, **arguments):
+            dataset = getattr(recordzoo, kind)(made / folders[kind], **arguments, **fakes._OPTIONS)
+            return [next(fakes._some(dataset))]  # the first one may be broken
+
+        taken = {kind: opened}
+        with fakes._quiet():
+            exec(code, taken)
+        names = re.findall(r"<dt><code>(\w+)</code>", listed)
+        assert {*names} == {*taken} - {kind, "dataset", "__builtins__"}
+
+
+@pytest.mark.slow
+def test_the_card_of_birds_has_all_that_they_have() -> None:
+    figure = card.figure("cub200")
+    assert "image, (label, box, parts, attributes, mask) = dataset[0]" in figure
+    rows = dict(re.findall(r"<dt><code>(\w+)</code></dt><dd>(.+?)</dd>", figure))
+    assert rows == {
+        "image": "PIL image (RGB)",
+        "label": "int",
+        "box": "tensor float32 [4]",
+        "parts": "tensor float32 [15, 3]",
+        "attributes": "tensor uint8 [312]",
+        "mask": "PIL image (L)",
+    }
+    assert len(elements("cub200", "box")) == 1
+    assert len(elements("cub200", "point")) == 10
+    assert elements("cub200", "mask")
+    assert elements("cub200", "set")
+    assert elements("cub200", "chip")
+
+
+@pytest.mark.slow
+def test_the_task_decides_what_is_drawn() -> None:
+    assert len(elements("coco", "box")) == 2  # as many as the picture has things
+    assert len(elements("tiny_imagenet", "box")) == 1  # a tensor of [4]
+    assert "A person walks a dog." in card.picture("flickr8k")
+    assert not elements("flickr8k", "mask")
+    assert not elements("flickr8k", "chip")
+    assert len(elements("imagenet_real", "chip")) == 3
+    assert elements("cifar10_c", "hatch")
+    assert not elements("cifar10", "hatch")
+    assert next(each.get("class") for each in elements("ade20k", "mask")[0]) == "region-0"  # every pixel has a class
+    assert "region-0" not in card.picture("oxford_pets")
+    assert elements("mnist", "grid")
+    assert not elements("imagenet", "grid")
+    assert ">3 - three</text>" in card.picture("mnist")
+    assert ">label 3</text>" in card.picture("imagenet")  # its raw files have the names
+
+
+@pytest.mark.slow
+def test_names_of_classes_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = dataclasses.replace(card.known("mnist").facts, classes=('<b>&"',), title="<i>&", num_classes=1)
+    monkeypatch.setattr(card, "entry", lambda name: odd)
+    texts = [each.text for each in elements("mnist") if each.tag.endswith(("text", "title"))]
+    assert '<b>&"' in texts
+    assert "A drawn sample of <i>&: an image for classification" in texts
+
+
+def test_a_card_is_drawn_from_fakes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECORDZOO_DOCS_FAKES", "0")
+    assert card.figure("cub200") == card.picture("cub200") == ""
+    assert 'href="datasets/cub200/">CUB-200-2011</a>' in home.pictures()
+
+
+@pytest.mark.parametrize("subject", [*SUBJECTS, VIEW], ids=lambda subject: subject.caption)
+def test_a_subject_lies_in_its_picture(subject) -> None:
+    for shapes in subject.objects:
+        left, top, right, bottom = card._bounds(shapes)
+        assert 0 <= left < right <= WIDTH
+        assert 0 <= top < bottom <= HEIGHT
+    assert all(0 < x < WIDTH and 0 < y < HEIGHT for x, y in subject.points)
+    assert subject.caption.endswith(".")
+    assert 0.02 < card._gray(subject, 28).mean() / 255 < 0.9
+
+
+def test_the_first_words_are_described_shortly() -> None:
+    assert expression._brief("list of int") == "list of int"
+    long = "list of {id: int, bbox: list of float, segmentation: list of list of float or {counts: list of int}}"
+    assert expression._brief(long) == "list of {id, bbox, segmentation}"
+    assert expression._brief(f"{{annotation: {long}}}") == "{annotation: list of {id, bbox, segmentation}}"
+    assert expression._split("int, (a, b), {c: d, e: [1, 2]}") == ["int", "(a, b)", "{c: d, e: [1, 2]}"]
+
+
+# Real samples.
+
+
+@pytest.mark.parametrize("name", real_samples.sheets())
+def test_a_sheet_of_real_samples_says_whose_they_are(name: str) -> None:
+    sheet = real_samples.sheets()[name]
+    facts = catalogue.entry(name)
+    assert all(getattr(sheet, field.name) for field in dataclasses.fields(sheet))
+    assert sheet.license in facts.license, "the catalogue says something else"
+    assert sheet.source == facts.homepage
+    assert len(sheet.indices) == len({*sheet.indices}) <= real_samples.MOST
+    assert max(sheet.indices) < next(split.count for split in facts.splits if split.name == sheet.split)
+    figure = real_samples.figure(name, "../../")
+    assert all(text in figure for text in (sheet.author, sheet.license, sheet.license_url, sheet.source))
+    assert figure in dataset_page.page(name)
+
+
+def test_sheets_are_small_and_all_of_them_are_described() -> None:
+    files = {path.stem: path for path in real_samples.FOLDER.iterdir() if path.name != "samples.toml"}
+    assert {*files} == {*real_samples.sheets()}
+    for name, path in files.items():
+        assert path.suffix == ".webp"
+        assert path.stat().st_size < 60_000
+        with Image.open(path) as image:
+            assert image.size == real_samples.sheets()[name].size
+            room = (image.width // CELL) * (image.height // CELL)
+            assert len(real_samples.sheets()[name].indices) <= room <= real_samples.MOST
+
+
+@pytest.mark.slow
+def test_the_program_draws_samples_of_each_class(tmp_path) -> None:
+    """Of a fake, which has 13 images for training; each is in its cell, enlarged without new colours."""
+    catalogued()["fashion_mnist"].write(tmp_path)
+    with fakes._quiet():
+        path = ensure(dataset_recipe("fashion_mnist"), tmp_path, **fakes._OPTIONS)
+    reader = RecordReader(path)
+    sheet, indices = draw(reader, "train")
+    found = reader.split("train")
+    assert sorted(indices) == list(range(len(found)))
+    labels = reader.array("target")[found][indices]
+    assert sorted(labels) == list(labels)
+    assert sheet.size == (COLUMNS * (CELL + GAP) - GAP, 2 * (CELL + GAP) - GAP)
+    dataset = recordzoo.FashionMNISTRecord(tmp_path)
+    first = dataset[indices[0]][0].resize((CELL, CELL), Image.Resampling.NEAREST)
+    assert sheet.crop((0, 0, CELL, CELL)).convert("RGB").tobytes() == first.convert("RGB").tobytes()
