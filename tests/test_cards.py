@@ -186,17 +186,17 @@ def test_sheets_are_small_and_all_of_them_are_described() -> None:
 
 @pytest.mark.slow
 def test_the_program_draws_samples_of_each_class(tmp_path) -> None:
-    """Of a fake, which has 13 images for training; each is in its cell, enlarged without new colours."""
+    """Of a fake, which has 7 images for testing, after those for training; each is in its cell, without new colours."""
     catalogued()["fashion_mnist"].write(tmp_path)
     with fakes._quiet():
         path = ensure(dataset_recipe("fashion_mnist"), tmp_path, **fakes._OPTIONS)
     reader = RecordReader(path)
-    sheet, indices = draw(reader, "train")
-    found = reader.split("train")
+    sheet, indices = draw(reader, "test")
+    found = reader.split("test")
     assert sorted(indices) == list(range(len(found)))
     labels = reader.array("target")[found][indices]
     assert sorted(labels) == list(labels)
-    assert sheet.size == (COLUMNS * (CELL + GAP) - GAP, 2 * (CELL + GAP) - GAP)
-    dataset = recordzoo.FashionMNISTRecord(tmp_path)
+    assert sheet.size == (COLUMNS * (CELL + GAP) - GAP, CELL)
+    dataset = recordzoo.FashionMNISTRecord(tmp_path, train=False)
     first = dataset[indices[0]][0].resize((CELL, CELL), Image.Resampling.NEAREST)
     assert sheet.crop((0, 0, CELL, CELL)).convert("RGB").tobytes() == first.convert("RGB").tobytes()
