@@ -412,7 +412,18 @@ class TestXet:
         assert hub.uploads == []
         assert hub.xorbs
 
-    def test_a_bucket(self, hub, photos, tmp_path, monkeypatch):
+    def test_what_was_uploaded_before_a_kill_is_not_sent_again(self, hub, path, tmp_path, monkeypatch):
+        monkeypatch.setenv("HF_HUB_DISABLE_XET", "0")
+        killed("push.sent:6", "push", path, URL, "--workers", "1", cwd=tmp_path)
+        assert len(hub.xorbs) == 6
+        assert len(commits(hub)) == 1
+        done = program("push", path, URL)
+        assert done.returncode == 0, done.stderr
+        assert arrived(hub) == copied_files(path)
+        sent = hub.requests("POST /cas/v1/xorbs/")
+        assert sorted(sent) == sorted(set(sent))
+
+    def test_a_bucket(self, hub, photos, tmp_path):
         hub.buckets["user/data"] = {}
         temporary = tmp_path / "tmp"
         temporary.mkdir()
@@ -431,6 +442,23 @@ class TestXet:
         assert recordzoo.open(f"{url}/photos.records")[0][1] == recordzoo.open(photos)[0][1]
         assert copied_files(recordzoo.pull(url, tmp_path / "back")) == copied_files(photos)
         assert list(temporary.iterdir()) == []
+
+    def test_a_refused_file_leaves_no_copy_on_this_machine(self, hub, path, tmp_path):
+        hub.buckets["user/data"] = {}
+        batches = []
+
+        def before(method, path):
+            if path.endswith("/batch"):
+                batches.append(path)
+                return None if len(batches) == 1 else Answer(400)  # the first one is the claim
+            return None
+
+        hub.before = before
+        (tmp_path / "tmp").mkdir()
+        done = program("push", path, "hf://buckets/user/data", HF_HUB_DISABLE_XET="0", TMPDIR=str(tmp_path / "tmp"))
+        assert done.returncode != 0
+        assert len(batches) > 1
+        assert list((tmp_path / "tmp").iterdir()) == []
 
     @pytest.mark.parametrize(
         ("url", "text"),

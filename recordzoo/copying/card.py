@@ -67,7 +67,7 @@ class OnHub:
 def license_warning(manifest: Manifest) -> str:
     """Return a sentence if the dataset's license does not clearly allow to publish its images; else ""."""
     entry = _entry(manifest)
-    if entry is None or ("-nd" not in (name := _LICENSES.get(entry.license, "-nd")) and name):
+    if entry is None or (entry.license in _LICENSES and "ND" not in entry.license):
         return ""
     return f"The license of {entry.title} is: {entry.license.rstrip('.')}. Check that you may publish its images."
 
