@@ -9,7 +9,7 @@ _LONG = re.compile(r"[^\s-]{24,}")
 _BREAK = re.compile(
     r"(?<=[=(,:/_|])(?=[\w\"'(\[&])"
     r"|(?<=\w\w\w\.)(?=\w{5})"  # a module's name, not T. or .tar
-    r"|(?<=[0-9a-f]{16})(?=[0-9a-f]{16})"
+    r"|(?<=[0-9a-f]{16})(?=(?:[0-9a-f]{16})+\b)"
 )
 _PROSE = 30
 """A cell with more characters is text: it gets a width at which a line holds several words."""
