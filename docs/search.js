@@ -5,8 +5,8 @@
   const QUERY = 2; // the type of the theme's messages to its search worker
   const post = Worker.prototype.postMessage;
   const asked = (query) => {
-    if (/["+:^~*]|(^|\s)-/.test(query)) return query; // somebody knows lunr's own language
-    const words = query.split(/[\s-]+/).filter((word) => word.length > 2);
+    if (/["+\-:^~*]/.test(query)) return query; // somebody knows lunr's own language
+    const words = query.split(/\s+/).filter((word) => word.length > 2);
     return [query, ...words.map((word) => `${word}^1`)].join(" ");
   };
   Worker.prototype.postMessage = function (message, ...others) {
