@@ -166,7 +166,7 @@ def not_here():
 @pytest.mark.parametrize("row", not_here(), ids=lambda row: row[0].partition(",")[0].strip("`"))
 def test_the_line_for_an_own_copy_works_today(row):
     """The command takes the options; the functions and classes are there and take the arguments."""
-    what, why, own = row
+    what, own, why = row
     lines = re.findall(r"`((?:recordzoo)\b[^`]+)`", own)
     assert why
     assert len(lines) == (0 if what == "JFT" else 1)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -76,6 +77,9 @@ BROKEN = r"""() => {
   for (const cell of document.querySelectorAll("article :is(td, th)")) {
     const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
     for (let text; (text = texts.nextNode());) {
+      const whole = document.createRange();
+      whole.selectNodeContents(text);
+      if (whole.getClientRects().length < 2) continue;
       for (const word of text.data.matchAll(/[\p{L}\p{N}]{2,}/gu)) {
         const range = document.createRange();
         range.setStart(text, word.index);
@@ -97,16 +101,17 @@ def test_every_page_works_on_a_phone_and_its_tables_break_no_word(chromium, site
     wide, unnamed, broken = [], [], []
     with watched(chromium, width=PHONE) as it:
         without_search(it.page, site)
+        widths = [PHONE, DESKTOP]
         for path in pages:
             it.page.goto(url + path)
-            if it.sideways():
-                wide.append((path, it.sideways()))
             found = it.page.evaluate("[...document.images].filter((image) => !image.alt).map((image) => image.src)")
             unnamed += [(path, image) for image in found]
-            for width in (PHONE, DESKTOP):
+            for width in widths:
                 it.page.set_viewport_size({"width": width, "height": 900})
+                if width == PHONE and it.sideways():
+                    wide.append((path, it.sideways()))
                 broken += [(path, width, word) for word in it.page.evaluate(BROKEN)]
-            it.page.set_viewport_size({"width": PHONE, "height": 900})
+            widths.reverse()  # the next page begins with the width that the window has
     assert (wide, unnamed, broken, it.problems, it.strangers) == ([], [], [], [], [])
 
 
@@ -125,21 +130,9 @@ def test_text_can_be_read_and_controls_have_names(chromium, site, url, dark, wid
     assert (it.problems, it.strangers) == ([], [])
 
 
-@pytest.mark.parametrize(("words", "expected"), [("cub", "datasets/"), ("resume", "")])
-def test_the_search_finds(visit, words, expected):
-    it = visit("")
-    it.page.keyboard.press("/")
-    it.page.keyboard.type(words)
-    results = it.page.locator(".md-search-result__item")
-    results.first.wait_for()
-    links = it.page.locator(".md-search-result__link").evaluate_all("all => all.map((link) => link.pathname)")
-    assert any(link.startswith(f"/{expected}") for link in links)
-    if words == "resume":
-        marked = it.page.locator(".md-search-result mark").all_text_contents()
-        assert "resuming" in {word.lower() for word in marked}
-
-
-ASKED = {
+SEARCHED = {
+    "cub": "CUB-200",
+    "resume": "resuming",
     "pandas": "Lists and tables",
     "regression": "Lists and tables",
     "multi-label": "Lists and tables",
@@ -149,19 +142,24 @@ ASKED = {
     "disk space": "Free disk space",
     "license": "Datasets",
 }
-"""What visitors type, and the page that answers."""
+"""What visitors type, and a word of the title of the page that answers."""
 
 
-def test_the_search_leads_to_the_page_that_answers(chromium, url):
-    with watched(chromium) as it:
-        for words, expected in ASKED.items():
-            it.page.goto(url)
-            it.page.keyboard.press("/")
-            it.page.keyboard.type(words)
-            results = it.page.locator(".md-search-result__item h1")
-            results.filter(has_text=expected).first.wait_for()
-            assert expected in results.all_text_contents()[:3], words
-    assert (it.problems, it.strangers) == ([], [])
+@pytest.mark.parametrize(("words", "title"), SEARCHED.items())
+def test_the_search_finds(visit, words, title):
+    """The page that answers is among the first three."""
+    it = visit("")
+    it.page.keyboard.press("/")
+    it.page.keyboard.type(words)
+    results = it.page.locator(".md-search-result__item")
+    results.first.wait_for()
+    titles = results.locator("h1")
+    fitting = titles.filter(has_text=re.compile(title, re.IGNORECASE))
+    fitting.first.wait_for()  # the results of the first letters are replaced
+    assert any(re.search(title, text, re.IGNORECASE) for text in titles.all_text_contents()[:3])
+    if words == "resume":
+        marked = it.page.locator(".md-search-result mark").all_text_contents()
+        assert "resuming" in {word.lower() for word in marked}
 
 
 def test_the_page_of_a_dataset_embeds_its_croissant_metadata(visit, url):

@@ -9,7 +9,7 @@ _LONG = re.compile(r"[^\s-]{24,}")
 _BREAK = re.compile(
     r"(?<=[=(,:/_|])(?=[\w\"'(\[&])"
     r"|(?<=\w\w\w\.)(?=\w{5})"  # a module's name, not T. or .tar
-    r"|(?<![0-9a-f])(?P<hash>(?:[0-9a-f]{16}){2,})(?![0-9a-f])"
+    r"|(?<=[0-9a-f]{16})(?=(?:[0-9a-f]{16})+\b)"
 )
 _PROSE = 30
 """A cell with more characters is text: it gets a width at which a line holds several words."""
@@ -30,10 +30,5 @@ def _cell(cell: re.Match[str]) -> str:
 def _breakable(code: re.Match[str]) -> str:
     """Let long words of code break after punctuation, and hashes after 16 digits; nowhere else."""
     pieces = _TAG.split(code[0])
-    pieces[::2] = [_LONG.sub(lambda word: _BREAK.sub(_break, word[0]), text) for text in pieces[::2]]
+    pieces[::2] = [_LONG.sub(lambda word: _BREAK.sub("<wbr>", word[0]), text) for text in pieces[::2]]
     return "".join(pieces)
-
-
-def _break(place: re.Match[str]) -> str:
-    digits = place["hash"] or ""
-    return "<wbr>".join(digits[i : i + 16] for i in range(0, len(digits), 16)) or "<wbr>"

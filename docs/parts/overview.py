@@ -40,9 +40,11 @@ def page_table() -> str:
     return (
         '<div id="catalogue-controls"></div>\n'
         f'<table id="catalogue">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>\n\n'
-        "Licenses are as the authors or the host state them: a dataset's page has the sentence and its source. \"Any "
+        "## Licenses\n\n"
+        "A license is as the authors or the host state it: a dataset's page has the sentence and its source. \"Any "
         f'{licenses.OPEN}": Apache, BSD, CC0, CC BY, CC BY-SA, MIT or public domain, and nothing else is said.\n\n'
-        f'"Checked" says how far a dataset\'s recipe was compared with its real files:\n\n{meanings}'
+        "## Checked\n\n"
+        f"How far a dataset's recipe was compared with its real files:\n\n{meanings}"
     )
 
 
