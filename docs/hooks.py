@@ -1,9 +1,8 @@
 """What mkdocs calls while it builds the site: pages and parts that are generated are put in.
 
-Generated pages (one for each dataset), their Croissant metadata are added as files;
-``<!-- generated: NAME -->`` in a page becomes the part of that name (`docs/parts/register.py`). With
-``RECORDZOO_DOCS_FAKES=0`` the site has no drawn samples, and nothing else that is found out from the fakes: it is
-built in half of the time.
+A page and Croissant metadata for each dataset are added as files; ``<!-- generated: NAME -->`` in a page becomes the
+part of that name (`docs/parts/register.py`). With ``RECORDZOO_DOCS_FAKES=0`` the site has no drawn samples and nothing
+else that is found out from the fakes: it is built in half of the time.
 """
 
 import json
@@ -17,7 +16,7 @@ from mkdocs.structure.pages import Page
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from docs.parts import dataset_page, finished, register
+from docs.parts import cells, dataset_page, register
 from recordzoo import catalogue
 from recordzoo.catalogue import published
 
@@ -41,7 +40,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Let long code in tables break."""
-    return finished.finished(html)
+    return cells.breakable(html)
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 import recordzoo
-from docs.parts import code, dataset_page, fakes, finished, licenses, overview
+from docs.parts import cells, code, dataset_page, fakes, licenses, overview
 from docs.parts.samples import describe, parts
 from recordzoo import catalogue
 from recordzoo.cli import info
@@ -156,8 +156,8 @@ def test_a_license_in_a_few_words(text: str, group: str, name: str, shown: str) 
 
 
 def test_long_code_in_a_table_breaks_after_punctuation() -> None:
-    made = finished.finished("<td><code>torch.utils.data.DataLoader(num_workers=2)</code></td><td>DataLoader</td>")
+    made = cells.breakable("<td><code>torch.utils.data.DataLoader(num_workers=2)</code></td><td>DataLoader</td>")
     assert made.count("<wbr>") == 5
     assert "torch.<wbr>utils.data.<wbr>DataLoader(<wbr>num_<wbr>workers=<wbr>2)" in made
-    assert "<wbr>" not in finished.finished("<td><code>RandomResizedCrop(224)</code></td><p><code>a.b_c=d</code></p>")
-    assert finished.finished(f"<td><code>{'ab' * 32}</code></td>").count("<wbr>") == 3
+    assert "<wbr>" not in cells.breakable("<td><code>RandomResizedCrop(224)</code></td><p><code>a.b_c=d</code></p>")
+    assert cells.breakable(f"<td><code>{'ab' * 32}</code></td>").count("<wbr>") == 3

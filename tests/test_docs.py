@@ -156,7 +156,7 @@ def test_the_tree_of_errors_has_each_under_its_base():
 
 
 def not_here():
-    """The rows of the table of what the zoo lacks, as lists of cells."""
+    """Read the table of datasets that the zoo lacks: a list of cells for each row."""
     table = text_of("docs/datasets.md").partition("\n## Not here\n")[2]
     return [
         [each.strip() for each in row.strip("|").split(" | ")] for row in re.findall(r"^\|.+\|$", table, re.MULTILINE)

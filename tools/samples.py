@@ -2,8 +2,8 @@
 
     python -m tools.samples fashion_mnist --root DIR
 
-It writes docs/samples/NAME.webp, and prints some of what docs/samples/samples.toml has to say of it. Add the author,
-the license with its notice, the source, and where the raw files are from. Only for images that may be passed on.
+It writes docs/samples/NAME.webp, and prints the beginning of its section of docs/samples/samples.toml. Add the author,
+the license with its notice, the source, and where the raw files are from. Use it only for images that may be passed on.
 """
 
 import argparse

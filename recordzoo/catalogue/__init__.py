@@ -55,12 +55,17 @@ To add a dataset, add such a file (`docs/add-a-dataset.md`). Nothing else refers
 import difflib
 import functools
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from recordzoo.base.program import command
 from recordzoo.catalogue.costs import Costs
 from recordzoo.catalogue.facts import CHECKED, OBTAINED, DatasetPart, Entry, FileFacts, Layout, Split
 from recordzoo.catalogue.parse import parse
 from recordzoo.errors import ArgumentError
+from recordzoo.records.kinds import SetKind
+
+if TYPE_CHECKING:
+    from recordzoo.records.manifest import Manifest
 
 __all__ = [
     "CHECKED",
@@ -73,6 +78,7 @@ __all__ = [
     "Split",
     "class_modules",
     "entry",
+    "entry_of",
     "find",
     "names",
     "unknown",
@@ -100,6 +106,12 @@ def entry(name: str) -> Entry:
     if path is None:
         raise unknown(name)
     return _read(path)
+
+
+def entry_of(manifest: "Manifest") -> Entry | None:
+    """Return the entry of the dataset that a record set holds; None if it holds a user's own data."""
+    is_known = manifest.kind is SetKind.ZOO and manifest.dataset in _files()
+    return entry(manifest.dataset) if is_known else None
 
 
 def find(name: str) -> tuple[Entry, str | None]:

@@ -352,7 +352,7 @@ def _why_kept(reader: RecordReader) -> str:
         original = original_path(path, manifest.variant)
         if original != path and is_record_set(original):
             return ""
-    if manifest.kind is SetKind.ZOO and manifest.dataset in catalogue.names():
+    if catalogue.entry_of(manifest) is not None:
         return why_not_downloaded(manifest.dataset, manifest.part, path.parent)
     is_remade = manifest.kind in (SetKind.FOLDER, SetKind.FLAT, SetKind.ANNOTATED, SetKind.LIST)
     base = next(iter(kind_of(manifest).recorded(reader)), None) if is_remade else None

@@ -17,7 +17,7 @@ from recordzoo.preview.labels import load_labels
 from recordzoo.preview.sheet import BOX, Cell, draw_sheet
 from recordzoo.preview.thumbnail import make_thumbnail
 from recordzoo.recipes.images import quiet
-from recordzoo.records.kinds import FieldKind, SetKind
+from recordzoo.records.kinds import FieldKind
 from recordzoo.records.manifest import ENDING, Manifest
 from recordzoo.records.reader import RecordReader
 
@@ -66,7 +66,7 @@ class OnHub:
 
 def license_warning(manifest: Manifest) -> str:
     """Return a sentence if the dataset's license does not clearly allow to publish its images; else ""."""
-    entry = _entry(manifest)
+    entry = catalogue.entry_of(manifest)
     if entry is None or (entry.license in _LICENSES and "ND" not in entry.license):
         return ""
     return f"The license of {entry.title} is: {entry.license.rstrip('.')}. Check that you may publish its images."
@@ -104,8 +104,8 @@ def write_card(name: str, sets: Mapping[str, OnHub]) -> bytes:
     """
     from huggingface_hub import DatasetCard, DatasetCardData
 
-    entries = {entry.name: entry for each in sets.values() if (entry := _entry(each.manifest)) is not None}
-    all_known = all(_entry(each.manifest) is not None for each in sets.values())
+    entries = {entry.name: entry for each in sets.values() if (entry := catalogue.entry_of(each.manifest)) is not None}
+    all_known = all(catalogue.entry_of(each.manifest) is not None for each in sets.values())
     title = next(iter(entries.values())).title if len(entries) == 1 and all_known else name
     data = DatasetCardData(
         pretty_name=title,
@@ -134,11 +134,6 @@ def write_card(name: str, sets: Mapping[str, OnHub]) -> bytes:
     return str(DatasetCard(f"---\n{data.to_yaml()}\n---\n\n{MARK}\n\n{body}\n")).encode()
 
 
-def _entry(manifest: Manifest) -> Entry | None:
-    is_known = manifest.kind is SetKind.ZOO and manifest.dataset in catalogue.names()
-    return catalogue.entry(manifest.dataset) if is_known else None
-
-
 def _license(entries: Mapping[str, Entry]) -> dict[str, Any]:
     """Return the license for the front matter: its name on the Hub if that is sure."""
     texts = {entry.license for entry in entries.values()}
@@ -152,7 +147,7 @@ def _license(entries: Mapping[str, Entry]) -> dict[str, Any]:
 
 
 def _tasks(manifest: Manifest) -> set[str]:
-    entry = _entry(manifest)
+    entry = catalogue.entry_of(manifest)
     if entry is not None:
         return {_TASKS[word] for word in entry.task.split(", ") if word in _TASKS}
     found = {_FIELD_TASKS[spec.kind] for spec in manifest.fields.values() if spec.kind in _FIELD_TASKS}

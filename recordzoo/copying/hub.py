@@ -229,7 +229,7 @@ class HubPush:
         return folder == self._place.folder and name.endswith(OUR_ENDINGS)
 
     def _card(self, there: _There) -> dict[str, bytes]:
-        """Make the card and the set's contact sheet, by path; nothing if somebody else wrote the card."""
+        """Make the card and the set's contact sheet, by path; nothing if the card there lacks our mark."""
         root = Store(self._at(there.commit, ""))
         if CARD in there.files and MARK not in root.read(CARD, _MAX_CARD_BYTES).decode("utf-8", "replace"):
             return {}

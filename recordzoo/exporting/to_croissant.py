@@ -6,7 +6,7 @@ from recordzoo.catalogue import croissant
 from recordzoo.copying.files import named_files
 from recordzoo.net.part import HashedFile
 from recordzoo.net.url import Url
-from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
+from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.records.manifest import ENDING, MANIFEST_NAME, ORIGINAL, Manifest
 from recordzoo.records.reader import RecordReader
 
@@ -37,8 +37,7 @@ def to_croissant(reader: RecordReader) -> dict[str, JSON]:
     Addresses of files are relative to the record set's directory. At a URL they are absolute.
     """
     manifest = reader.manifest
-    is_known = manifest.kind is SetKind.ZOO and manifest.dataset in catalogue.names()
-    entry = catalogue.entry(manifest.dataset) if is_known else None
+    entry = catalogue.entry_of(manifest)
     variant = "" if manifest.variant == ORIGINAL else f", variant {manifest.variant}"
     about = f"A record set of recordzoo: {manifest.num_records:,} records{variant}."
     splits = [{"name": name, "count": count} for name, count in manifest.splits.items()]

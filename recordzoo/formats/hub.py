@@ -7,7 +7,8 @@ from pathlib import Path
 from recordzoo.base.addresses import shown
 from recordzoo.base.packages import need
 from recordzoo.errors import ArgumentError, RemoteError
-from recordzoo.net.hub import HubDataset, asking, check_online
+from recordzoo.net.failures import check_online
+from recordzoo.net.hub import HubDataset, asking
 from recordzoo.net.url import Url
 
 

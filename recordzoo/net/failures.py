@@ -5,6 +5,7 @@ import errno
 import re
 from collections.abc import Iterator, Mapping
 
+from recordzoo.base import settings
 from recordzoo.base.addresses import public_text
 from recordzoo.errors import RemoteError
 from recordzoo.net.retry import retry_after_s
@@ -93,6 +94,16 @@ def asked_pause_s(err: BaseException) -> float | None:
             found = {str(name).lower(): str(value) for name, value in headers.items()}
             return retry_after_s(found.get("retry-after", ""), datetime.datetime.now(datetime.UTC))
     return None
+
+
+def check_online(url: Url) -> None:
+    """Raise if the network is switched off.
+
+    Raises:
+        RemoteError: RECORDZOO_OFFLINE is set.
+    """
+    if settings.offline():
+        raise RemoteError(f"{url} cannot be reached: RECORDZOO_OFFLINE is set.", url=str(url), status=None)
 
 
 def may_pass(err: BaseException) -> bool:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recordzoo.base import settings
 from recordzoo.base.packages import is_installed
 from recordzoo.errors import RemoteError
 from recordzoo.net.failures import remote_error
@@ -79,16 +78,6 @@ def api_of(fs: Any) -> Any:  # Any: fsspec's type has neither endpoint nor token
     from huggingface_hub import HfApi
 
     return HfApi(endpoint=fs.endpoint, token=fs.token)
-
-
-def check_online(url: Url) -> None:
-    """Raise if the network is switched off.
-
-    Raises:
-        RemoteError: RECORDZOO_OFFLINE is set.
-    """
-    if settings.offline():
-        raise RemoteError(f"{url} cannot be reached: RECORDZOO_OFFLINE is set.", url=str(url), status=None)
 
 
 @contextlib.contextmanager

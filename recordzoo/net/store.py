@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from recordzoo.base import settings
 from recordzoo.errors import RemoteError
 from recordzoo.net import retry
-from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE, asked_pause_s, may_pass, remote_error, status_of
+from recordzoo.net.failures import (
+    NOT_FOUND,
+    RANGE_NOT_SATISFIABLE,
+    asked_pause_s,
+    check_online,
+    may_pass,
+    remote_error,
+    status_of,
+)
 from recordzoo.net.hub import check_buckets, is_bucket, put_in_bucket
 from recordzoo.net.url import Url
 
@@ -94,9 +102,8 @@ class Store:
         if self._fs is None or self._pid != os.getpid():
             if self._fs is not None:
                 _abandoned.append(self._fs)
-            if settings.offline() and self.url.scheme not in _HERE:
-                text = f"{self.url} cannot be reached: RECORDZOO_OFFLINE is set."
-                raise RemoteError(text, url=str(self.url), status=None)
+            if self.url.scheme not in _HERE:
+                check_online(self.url)
             check_buckets(self.url)
             failure = None
             try:

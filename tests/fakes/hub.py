@@ -7,16 +7,17 @@ with HubServer("user/birds", folder, token="hf_x") as hub:
 
 import hashlib
 import json
-import threading
 import urllib.parse
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
+
+from tests.fakes.server import Answering
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
-class HubServer:
+class HubServer(Answering):
     """Serves the files of a folder as a dataset's repository.
 
     Args:
@@ -31,31 +32,7 @@ class HubServer:
     def __init__(self, repository: str, folder: Path, token: str = "") -> None:
         self.repository, self.folder, self.token = repository, folder, token
         self.sent: list[str] = []
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            hub = self
-
-            def do_GET(self) -> None:
-                self.hub.answer(self)
-
-            do_HEAD = do_GET
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *args: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__()
 
     def files(self) -> dict[str, bytes]:
         found = sorted(path for path in self.folder.rglob("*") if path.is_file())

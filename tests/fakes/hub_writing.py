@@ -16,10 +16,11 @@ import time
 import urllib.parse
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any
 
 from tests.fakes import xet
+from tests.fakes.server import Answering
 
 _ATTRIBUTES = b"*.npy filter=lfs diff=lfs merge=lfs -text\n"
 _LARGE = re.compile(rb"\0|[\x80-\xff]")
@@ -80,7 +81,7 @@ def _error(status: int, code: str, message: str) -> Answer:
     return Answer(status, json.dumps({"error": message}).encode(), {"X-Error-Code": code, "X-Error-Message": message})
 
 
-class Hub:
+class Hub(Answering):
     """The server.
 
     Args:
@@ -105,31 +106,7 @@ class Hub:
         self.before: Callable[[str, str], Answer | None] = lambda method, path: None
         self._objects: dict[str, bytes] = {}  # large files, by SHA-256 and by Xet's hash
         self._lock = threading.Lock()
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            hub = self
-
-            def answer(self) -> None:
-                self.hub.answer(self)
-
-            do_GET = do_HEAD = do_POST = do_PUT = answer
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *args: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__()
 
     def requests(self, pattern: str) -> list[str]:
         """The requests of a kind, as ``METHOD path``."""
@@ -379,7 +356,7 @@ class Hub:
 
 @dataclass
 class _Asked:
-    """What a request asks for: the parts of its path, its query, range and body, and who asks."""
+    """A request: the parts of its path, its query, range and body, and its user."""
 
     groups: list[Any]
     query: dict[str, str]

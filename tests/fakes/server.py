@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 LAST_MODIFIED = email.utils.formatdate(1_000_000_000, usegmt=True)
 _CHUNK_BYTES = 16 << 10
@@ -191,6 +191,41 @@ class Server(ThreadingHTTPServer):
         error = sys.exception()
         if error is not None and not isinstance(error, OSError):
             self.errors.append(error)
+
+
+class Answering:
+    """A server on the loopback interface that answers every request with `answer`, which a subclass has.
+
+    Attributes:
+        url: Its address.
+    """
+
+    def __init__(self) -> None:
+        owner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self) -> None:
+                owner.answer(self)
+
+            do_GET = do_HEAD = do_POST = do_PUT = answer
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._server.start()
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self._server.stop()
+
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        raise NotImplementedError
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""The last change to a page's HTML: where long code in tables may break."""
+"""Cells of tables in a page's HTML: where long code may break, and which cells are text."""
 
 import re
 
@@ -15,19 +15,19 @@ _PROSE = 30
 """A cell with more characters is text: it gets a width at which a line holds several words."""
 
 
-def finished(page: str) -> str:
-    """Return a page's HTML with this change."""
+def breakable(page: str) -> str:
+    """Return a page's HTML with places in its cells where long code may break."""
     return _CELL.sub(_cell, page)
 
 
 def _cell(cell: re.Match[str]) -> str:
-    attributes, content = cell["attributes"], _CODE.sub(_breakable, cell["content"])
+    attributes, content = cell["attributes"], _CODE.sub(_with_breaks, cell["content"])
     if "class=" not in attributes and len(_TAG.sub("", content)) > _PROSE:
         attributes += ' class="prose"'
     return f"<td{attributes}>{content}</td>"
 
 
-def _breakable(code: re.Match[str]) -> str:
+def _with_breaks(code: re.Match[str]) -> str:
     """Let long words of code break after punctuation, and hashes after 16 digits; nowhere else."""
     pieces = _TAG.split(code[0])
     pieces[::2] = [_LONG.sub(lambda word: _BREAK.sub("<wbr>", word[0]), text) for text in pieces[::2]]
