@@ -41,7 +41,8 @@ def page_table() -> str:
         '<div id="catalogue-controls"></div>\n'
         f'<table id="catalogue">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>\n\n'
         "## Licenses\n\n"
-        "A license is as the authors or the host state it: a dataset's page has the sentence and its source. \"Any "
+        "recordzoo contains no images. A license is as the authors or the host state it: a dataset's page and "
+        '`recordzoo info NAME` have the sentence and its source. "Any '
         f'{licenses.OPEN}": Apache, BSD, CC0, CC BY, CC BY-SA, MIT or public domain, and nothing else is said.\n\n'
         "## Checked\n\n"
         f"How far a dataset's recipe was compared with its real files:\n\n{meanings}"
