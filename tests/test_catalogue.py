@@ -67,6 +67,7 @@ def test_every_entry_is_whole(name):
     for text in (entry.title, entry.summary, entry.license, entry.citation):
         assert text.strip() == text
         assert text
+    assert len(entry.summary) >= 50, "a Croissant description: Google's dataset search takes none that is shorter"
     assert entry.license_source, "say where the license was read, or looked for in vain"
     assert entry.homepage.startswith(("https://", "http://"))
     assert entry.splits or entry.images

@@ -9,9 +9,10 @@ import torch
 from PIL import Image
 
 import recordzoo
-from docs.parts import cells, code, dataset_page, fakes, licenses, overview
+from docs.parts import cells, code, dataset_page, fakes, overview
 from docs.parts.samples import describe, parts
 from recordzoo import catalogue
+from recordzoo.catalogue import licenses
 from recordzoo.cli import info
 from recordzoo.cli.app import app
 from recordzoo.recipes.declared import DeclaredRecipe

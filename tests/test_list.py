@@ -7,7 +7,6 @@ import pytest
 
 import recordzoo
 from recordzoo import catalogue
-from recordzoo.cli.listing import short_license
 from tests.fakes.arrays import usps
 from tests.preparing import REPOSITORY
 from tests.running import run
@@ -60,16 +59,3 @@ def test_number_of_images() -> None:
     found = {name: catalogue.entry(name).num_images for name in ("cub200", "mnist", "voc", "svhn", "eurosat")}
     assert found == {"cub200": 11_788, "mnist": 70_000, "voc": 11_540, "svhn": 99_289, "eurosat": 27_000}
     assert all(catalogue.entry(name).num_images for name in catalogue.names())
-
-
-@pytest.mark.parametrize(
-    ("license", "short"),
-    [
-        ("Not stated by its authors; used for research.", "not stated"),
-        ("CC BY 4.0; the photographs belong to others.", "CC BY 4.0"),
-        ("MIT", "MIT"),
-        ("A sentence that says in its own words what is allowed", "see info"),
-    ],
-)
-def test_a_license_in_a_line(license: str, short: str) -> None:
-    assert short_license(license) == short

@@ -141,6 +141,9 @@ SEARCHED = {
     "validation split": "Lists and tables",
     "disk space": "Free disk space",
     "license": "Datasets",
+    "out of memory": "Memory, workers",
+    "ENOSPC": "Errors|something goes wrong",
+    "no space left": "Errors|something goes wrong",
 }
 """What visitors type, and a word of the title of the page that answers."""
 

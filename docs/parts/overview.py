@@ -2,9 +2,8 @@
 
 from html import escape
 
-from docs.parts import licenses
 from recordzoo import catalogue
-from recordzoo.catalogue import CHECKED, Entry
+from recordzoo.catalogue import CHECKED, Entry, licenses
 from recordzoo.catalogue.search import searched_text
 from recordzoo.cli.info import number, size
 

@@ -1,6 +1,5 @@
 """`list`: the catalogue's datasets, or those that are prepared, in one line each."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -11,15 +10,13 @@ from recordzoo import catalogue
 from recordzoo.base.program import command
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.types import JSON
-from recordzoo.catalogue import Entry
+from recordzoo.catalogue import Entry, licenses
 from recordzoo.catalogue.search import fitting
 from recordzoo.cli import output
 from recordzoo.cli.info import entry_document, number, size
 from recordzoo.cli.options import Json, complete_path, flag, option, parse_bytes
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
 from recordzoo.errors import ArgumentError
-
-_MOST_WORDS = 4  # a longer license is a sentence
 
 
 def list_command(
@@ -84,7 +81,7 @@ def list_datasets(entries: Sequence[Entry], as_json: bool) -> None:
         return
     head = ("NAME", "TASK", "IMAGES", "DOWNLOAD", "LICENSE", "CHECKED")
     rows = [
-        (e.name, e.task, number(e.num_images), download(e), short_license(e.license), e.checked.by) for e in entries
+        (e.name, e.task, number(e.num_images), download(e), licenses.shown(e.license), e.checked.by) for e in entries
     ]
     output.put(table(head, rows, wrapping_width()))
 
@@ -116,11 +113,3 @@ def download(entry: Entry) -> str:
     return {"download": text, "terms": f"{text} (terms)", "partly": f"{text} (some by hand)"}.get(
         entry.obtained, entry.obtained
     )
-
-
-def short_license(license: str) -> str:
-    """Return the name of a license without its explanation."""
-    if license.startswith("Not stated"):
-        return "not stated"
-    name = re.split(r"[;:.]( |$)| \(|, | for | with ", license)[0]
-    return name if len(name.split()) <= _MOST_WORDS else "see info"

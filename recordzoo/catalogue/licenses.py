@@ -1,11 +1,9 @@
-"""Licenses in a few words, for the table of all datasets: their names, and in groups by which it is filtered.
+"""Licenses in a few words, for tables of datasets: the name of a license, and the group it belongs to.
 
-A group says only what the catalogue's text says: it is no advice.
+A group repeats what the entry's text says. It is not legal advice.
 """
 
 import re
-
-from recordzoo.cli.listing import short_license
 
 NOT_STATED = "not stated"
 LIMITED = "research or non-commercial use"
@@ -20,8 +18,8 @@ _LIMITS = re.compile(r"non-commercial|research|-NC\b|fair use|must not be sold",
 
 
 def group(text: str) -> str:
-    """Return to which kind of license a text belongs."""
-    if short_license(text) == NOT_STATED:
+    """Return one of the four groups."""
+    if text.startswith("Not stated"):
         return NOT_STATED
     if _LIMITS.search(text):
         return LIMITED
