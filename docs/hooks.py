@@ -39,12 +39,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let long code in tables break."""
-    return cells.breakable(html)
+    """Let long code in tables break, and leave out empty heads."""
+    return cells.breakable(cells.named_heads(html))
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Put the Croissant metadata into the page of a dataset, where search engines look for it."""
+    """Name the search for screen readers; put the Croissant metadata into the page of a dataset, for search engines."""
+    output = output.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)
     folder, _, name = page.file.src_uri.removesuffix(".md").rpartition("/")
     if folder != "datasets" or name not in catalogue.names():
         return output

@@ -7,7 +7,7 @@
   const asked = (query) => {
     if (/["+\-:^~*]/.test(query)) return query; // somebody knows lunr's own language
     const words = query.split(/\s+/).filter((word) => word.length > 2);
-    return [query, ...words.map((word) => `${word}^1`)].join(" ");
+    return words.length ? [...words, ...words.map((word) => `${word}^1`)].join(" ") : query;
   };
   Worker.prototype.postMessage = function (message, ...others) {
     const isQuery = message && message.type === QUERY && typeof message.data === "string";

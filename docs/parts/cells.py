@@ -1,7 +1,9 @@
-"""Cells of tables in a page's HTML: where long code may break, and which cells are text."""
+"""Cells of tables in a page's HTML: where long code may break, which cells are text, and no empty heads."""
 
 import re
 
+_HEADS = re.compile(r"<thead>.*?</thead>\s*", re.DOTALL)
+_EMPTY = re.compile(r"<th(?P<attributes>[^>]*)></th>")
 _CELL = re.compile(r"<td(?P<attributes>[^>]*)>(?P<content>.*?)</td>", re.DOTALL)
 _CODE = re.compile(r"(?<=<code>).+?(?=</code>)", re.DOTALL)
 _TAG = re.compile(r"(<[^>]*>)")
@@ -18,6 +20,16 @@ _PROSE = 30
 def breakable(page: str) -> str:
     """Return a page's HTML with places in its cells where long code may break."""
     return _CELL.sub(_cell, page)
+
+
+def named_heads(page: str) -> str:
+    """Leave out rows of heads that are all empty, which Markdown demands; an empty head among others becomes a cell."""
+    return _HEADS.sub(_heads, page)
+
+
+def _heads(heads: re.Match[str]) -> str:
+    cells = _EMPTY.sub(r"<td\g<attributes>></td>", heads[0])
+    return cells if "<th" in cells.removeprefix("<thead>") else ""
 
 
 def _cell(cell: re.Match[str]) -> str:

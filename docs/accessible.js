@@ -1,0 +1,15 @@
+/* What screen readers and keyboards need of parts that the theme's script makes. */
+"use strict";
+{
+  const mend = () => {
+    // A table that is wider than the window is scrolled with the arrow keys once it has the focus.
+    for (const wrap of document.querySelectorAll(".md-typeset__scrollwrap, .md-typeset pre > code")) {
+      wrap.tabIndex = wrap.scrollWidth > wrap.clientWidth ? 0 : -1;
+    }
+    // The button beside a block of code is no navigation.
+    for (const nav of document.querySelectorAll(".md-code__nav")) nav.setAttribute("role", "none");
+  };
+  new MutationObserver(mend).observe(document.body, { childList: true, subtree: true });
+  addEventListener("resize", mend);
+  mend();
+}
