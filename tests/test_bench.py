@@ -17,10 +17,9 @@ from benchmarks.peers import page
 from recordzoo import RecordLoader, zoo
 from recordzoo.bench import compare as comparison
 from recordzoo.bench.chart import Group, draw_chart, write_chart
-from recordzoo.bench.compare import compare, comparisons, turns
+from recordzoo.bench.compare import compare, compare_speeds, comparisons, turns
 from recordzoo.bench.loaders import Images
 from recordzoo.bench.measure import Measurement, in_fresh_process, measure, medians
-from recordzoo.bench.spread import compare_speeds
 from recordzoo.bench.task import EXACT, FAST, FILES, STOCK, Result, Task
 from recordzoo.bench.transform import DEFAULT, load_transform
 from recordzoo.cli.bench import doubts, find_task, table

@@ -1,12 +1,34 @@
-"""The comparison: each loader is measured in turn, several times, in fresh processes; no torch."""
+"""The comparison: the loaders in turn, in fresh processes, and whether a difference is real; no torch."""
 
+import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from recordzoo.bench.measure import Measurement, in_fresh_process
-from recordzoo.bench.spread import Comparison, compare_speeds
 from recordzoo.bench.task import Result, Task
 from recordzoo.errors import RecordZooError
+
+Verdict = Literal["first", "faster", "slower", "the same", "too noisy", "too few rounds"]
+
+LEAST_ROUNDS = 3
+"""With fewer rounds, all agree too often by chance."""
+
+_SAME = 1.1
+"""Ratios around 1 are "the same" if the largest is at most 1.1 times the smallest; else they are noise."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The speed of a loader relative to the first one: median, smallest and largest ratio of all rounds.
+
+    The verdict is "faster" or "slower" if every round says so; else "the same" if the ratios are close, or "too noisy".
+    """
+
+    ratio: float
+    low: float
+    high: float
+    verdict: Verdict
 
 
 def compare(task: Task, repeats: int, tell: Callable[[str], None]) -> list[Result]:
@@ -57,3 +79,20 @@ def _run(loader: str, task: Task) -> Measurement:
     from recordzoo.bench.loaders import run  # imports torch, which only the fresh process needs
 
     return run(loader, task)
+
+
+def compare_speeds(speeds: Sequence[float], first: Sequence[float]) -> Comparison:
+    """Compare the speeds of a loader with those of the first, round by round; at least one round each."""
+    ratios = [speed / base for speed, base in zip(speeds, first, strict=False)]
+    low, high = min(ratios), max(ratios)
+    return Comparison(statistics.median(ratios), low, high, _verdict(low, high, len(ratios)))
+
+
+def _verdict(low: float, high: float, rounds: int) -> Verdict:
+    if rounds < LEAST_ROUNDS:
+        return "too few rounds"
+    if low > 1:
+        return "faster"
+    if high < 1:
+        return "slower"
+    return "the same" if high <= low * _SAME else "too noisy"

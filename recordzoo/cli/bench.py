@@ -11,9 +11,8 @@ from recordzoo.base.text import clean
 from recordzoo.base.types import JSON
 from recordzoo.base.workers import default_workers
 from recordzoo.bench.chart import Group, draw_chart, write_chart
-from recordzoo.bench.compare import compare, comparisons
+from recordzoo.bench.compare import LEAST_ROUNDS, Comparison, compare, comparisons
 from recordzoo.bench.measure import Measurement
-from recordzoo.bench.spread import LEAST_ROUNDS, Comparison
 from recordzoo.bench.task import FILES, Result, Task
 from recordzoo.bench.transform import DEFAULT
 from recordzoo.cli import output as printed
