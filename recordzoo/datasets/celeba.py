@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torchvision.datasets import CelebA
 
 from recordzoo.errors import ArgumentError
-from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.base import Root, Sample, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.paths import Files, PathsDataset
 from recordzoo.families.selection import Selection
@@ -100,15 +100,11 @@ class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision i
         """The landmarks, x and y of each, [n, 10]."""
         return _tensor("landmarks_align", self._selection.array("landmarks_align"))
 
-    # Any: one target, a tuple of several, or None.
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
+    def __getitem__(self, index: int) -> Sample:
         """Return (PIL image, target).
 
         Raises:
-            IndexError: There is no such sample.
             ArgumentError: A target type does not exist.
-            ImageError: The image cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
         """
         image: Any = self._image(index)
         targets = [self._target(kind, index) for kind in self.target_type]

@@ -135,13 +135,7 @@ class LFWPairsRecord(_LFWRecord, LFWPairs):  # type: ignore[misc]  # torchvision
 
     # Any: what the loader and the transforms make of them.
     def __getitem__(self, index: int) -> tuple[Any, Any, Any]:  # type: ignore[override]  # the families' are of two
-        """Return (first image, second image, 1 for one person or 0 for two).
-
-        Raises:
-            IndexError: There is no such sample.
-            ImageError: An image cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
-        """
+        """Return (first image, second image, 1 for one person or 0 for two)."""
         number = self._as_opened("data", index)
         if number is None:
             first, second = self.data[index]

@@ -66,11 +66,6 @@ class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvi
         return ["the target"]
 
     @derived
-    def images(self) -> list[str]:
-        """The paths of the images."""
-        return self._paths("image")
-
-    @derived
     def masks(self) -> list[str]:
         """The paths of the .mat files."""
         return self._paths("mask")

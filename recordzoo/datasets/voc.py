@@ -4,7 +4,6 @@ import io
 import os
 from typing import Any, Literal, Unpack
 
-from PIL import Image
 from torchvision.datasets import VOCDetection, VOCSegmentation
 from torchvision.datasets.voc import ET_parse
 
@@ -16,7 +15,6 @@ from recordzoo.families.paths import Files, PairsDataset
 from recordzoo.families.selection import Selection, join_name
 from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.declared import dataset_recipe
-from recordzoo.recipes.images import open_image
 
 _YEARS = [str(year) for year in range(2007, 2013)]
 
@@ -59,11 +57,6 @@ class _VOCRecord(PairsDataset):
     def _target_attribute(self) -> str:
         """Return the attribute with the paths of the targets: torchvision's other name for it, if overridden."""
         return "targets"
-
-    @derived
-    def images(self) -> list[str]:
-        """The paths of the images."""
-        return self._paths("image")
 
     @derived
     def targets(self) -> list[str]:
@@ -117,6 +110,3 @@ class VOCSegmentationRecord(_VOCRecord, VOCSegmentation):  # type: ignore[misc] 
 
     def _target_attribute(self) -> str:
         return "targets" if type(self).masks is VOCSegmentation.masks else "masks"
-
-    def _load_target(self, data: bytes) -> Image.Image:
-        return open_image(data)

@@ -49,11 +49,13 @@ from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
 
 Root = str | os.PathLike[str]
-# Any: transforms take and return anything.
+# Any: loaders and transforms take and return anything.
 Transform = Callable[..., Any] | None
+Sample = tuple[Any, Any]
+"""An image and its target, as the transforms made them."""
 
 
-class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms make of images and targets
+class ZooDataset(HasDerived, Dataset[Sample]):
     """Base of all dataset classes; in a class's bases it stands before the torchvision class.
 
     ``dataset[i]`` raises IndexError if there is no such sample, `ImageError` if its image or target cannot be decoded,
@@ -307,6 +309,15 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
         if position is None:
             raise LookupError(f"sample {index} was assigned, and is not in {self.records_path}.")
         return self._selection.reader.read(field, position)
+
+    # Any: images and targets are what loaders and transforms take.
+    def _transformed(self, image: Any, target: Any) -> Sample:
+        """Apply `transform` and `target_transform`."""
+        if self.transform is not None:
+            image = self.transform(image)
+        if self.target_transform is not None:
+            target = self.target_transform(target)
+        return image, target
 
     # Any: samples are what the dataset returns.
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
