@@ -98,10 +98,6 @@ class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvisi
             [2, n].
         transform: Applied to the image, which has the mode of its file.
 
-    Raises:
-        ArgumentError: `target_type` has another value; or "annotation", in pixels of the originals, is asked for
-            together with a smaller variant.
-
     Examples:
         >>> dataset = Caltech101Record("data", target_type=["category", "annotation"])
         >>> image, (label, outline) = dataset[0]

@@ -33,8 +33,7 @@ class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision i
             list the target is None.
 
     Raises:
-        ArgumentError: `split` has another value; or landmarks are asked for together with a smaller variant. A target
-            type that does not exist is an error when a sample is taken.
+        ArgumentError: As for all datasets; but a target type that does not exist is an error when a sample is taken.
 
     Examples:
         >>> dataset = CelebARecord("data", split="valid", target_type=["identity", "attr"])

@@ -34,10 +34,6 @@ class CityscapesRecord(PairsDataset, Cityscapes):  # type: ignore[misc]  # torch
         target_type: One of, or several of, "instance", "semantic", "polygon" and "color".
         download: Fetch archives that are missing from a mirror of your own (`mirror`, ``RECORDZOO_MIRROR``).
 
-    Raises:
-        ArgumentError: `split`, `mode` or `target_type` has another value, or `transforms` comes with one of the others.
-        NotPreparedError: There are no records and no raw data, or there was no such split in it.
-
     Examples:
         >>> dataset = CityscapesRecord("data", split="val", target_type=["semantic", "polygon"])
         >>> image, (labels, polygons) = dataset[0]

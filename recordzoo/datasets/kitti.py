@@ -37,10 +37,6 @@ class KittiRecord(PairsDataset, Kitti):  # type: ignore[misc]  # torchvision is 
     Args:
         train: The training images with their labels; otherwise the test images, whose target is None.
 
-    Raises:
-        ArgumentError: `transforms` comes with one of the others; or a smaller variant is asked for with `train`, whose
-            boxes are in pixels of the originals.
-
     Examples:
         >>> dataset = KittiRecord("data")
         >>> image, objects = dataset[0]

@@ -116,8 +116,7 @@ class LSUNRecord(ZooDataset, LSUN):  # type: ignore[misc]  # torchvision is unty
         target_transform: Applied to the target: the number of the category among `classes`.
 
     Raises:
-        ArgumentError: `classes` has another value; or `records_dir` is given for several categories.
-        NotPreparedError: There are no records and no raw data of a category.
+        ArgumentError: `records_dir` is given for several categories.
 
     Examples:
         >>> dataset = LSUNRecord("data", classes=["bedroom_val", "tower_val"])

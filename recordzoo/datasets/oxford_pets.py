@@ -23,9 +23,6 @@ class OxfordIIITPetRecord(PathsDataset, OxfordIIITPet):  # type: ignore[misc]  #
         target_types: One of, or several of, "category" (37 breeds), "binary-category" (cat or dog) and
             "segmentation" (a trimap as a PIL image).
 
-    Raises:
-        ArgumentError: `split` or `target_types` has another value, or `transforms` comes with one of the others.
-
     Examples:
         >>> dataset = OxfordIIITPetRecord("data", target_types=["category", "segmentation"])
         >>> image, (breed, trimap) = dataset[0]

@@ -75,10 +75,6 @@ class VOCDetectionRecord(_VOCRecord, VOCDetection):  # type: ignore[misc]  # tor
         image_set: "train", "val" or "trainval"; "test" for 2007.
         target_transform: Applied to the annotation.
 
-    Raises:
-        ArgumentError: `year` or `image_set` has another value, or `transforms` comes with one of the others.
-        NotPreparedError: There are no records and no raw data, or there was no such list in it.
-
     Examples:
         >>> dataset = VOCDetectionRecord("data", image_set="val")
         >>> image, annotation = dataset[0]

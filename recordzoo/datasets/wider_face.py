@@ -43,10 +43,6 @@ class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[mi
         split: "train", "val" or "test", whose targets are None.
         target_transform: Applied to the target, a dict of tensors.
 
-    Raises:
-        ArgumentError: `split` has another value; or a smaller variant is asked for, which the boxes, in pixels of the
-            originals, would not fit. "test" has none.
-
     Examples:
         >>> dataset = WIDERFaceRecord("data", split="val")
         >>> image, faces = dataset[0]

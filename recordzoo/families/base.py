@@ -114,8 +114,9 @@ class ZooDataset(HasDerived, Dataset[Sample]):
             **options: See `PrepareOptions`.
 
         Raises:
-            ArgumentError: An argument has a value that it cannot have.
-            NotPreparedError: There are no records and no raw data.
+            ArgumentError: An argument has a value that it cannot have; `transforms` comes with one of the others; or a
+                target in pixels of the original images is asked for together with a smaller variant.
+            NotPreparedError: There are no records and no raw data; or the raw data lacked the list of this split.
         """
         self._start(root, transform=transform, target_transform=target_transform)
         self._show_split("", download=download, options=options)
