@@ -10,7 +10,7 @@ from torchvision.datasets import Caltech101, Caltech256
 from typing_extensions import override
 
 from recordzoo.datasets import caltech_recipe as recipe
-from recordzoo.families.base import Root, Sample, Transform, ZooDataset, check_choice
+from recordzoo.families.base import Pair, Root, Transform, ZooDataset, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.images.decode import naming, open_picture
 from recordzoo.preparing import PrepareOptions
@@ -48,7 +48,7 @@ class _Caltech(ZooDataset):
         """The class names in the order of their labels."""
         return self._class_names()
 
-    def __getitem__(self, index: int) -> Sample:
+    def __getitem__(self, index: int) -> Pair:
         """Return (PIL image as it is stored, target)."""
         image: Any = self._image(index)
         target = self._target(index)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torchvision.datasets import CelebA
 
 from recordzoo.errors import ArgumentError
-from recordzoo.families.base import Root, Sample, Transform, check_choice
+from recordzoo.families.base import Pair, Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.paths import Files, PathsDataset
 from recordzoo.families.selection import Selection
@@ -99,7 +99,7 @@ class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision i
         """The landmarks, x and y of each, [n, 10]."""
         return _tensor("landmarks_align", self._selection.array("landmarks_align"))
 
-    def __getitem__(self, index: int) -> Sample:
+    def __getitem__(self, index: int) -> Pair:
         """Return (PIL image, target).
 
         Raises:

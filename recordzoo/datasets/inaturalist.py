@@ -6,7 +6,7 @@ from typing import Any, Literal, Unpack
 from torchvision.datasets import INaturalist
 
 from recordzoo.datasets.inaturalist_recipe import LEVELS, Taxonomy, taxonomy
-from recordzoo.families.base import Root, Sample, Transform, check_choice
+from recordzoo.families.base import Pair, Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.files import CategoryFilesDataset
 from recordzoo.families.path_loader import Loader, PillowLoader
@@ -87,7 +87,7 @@ class INaturalistRecord(CategoryFilesDataset, INaturalist):  # type: ignore[misc
         category, file = self.index[index]
         return os.path.join(self.root, self.all_categories[category], file), category
 
-    def __getitem__(self, index: int) -> Sample:
+    def __getitem__(self, index: int) -> Pair:
         """Return (image, target): one target, or a tuple of several."""
         image, category = self._load(index)
         targets = [category if kind == "full" else self._level(kind, index, category) for kind in self.target_type]

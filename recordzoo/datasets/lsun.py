@@ -14,7 +14,7 @@ from torchvision.datasets import LSUN, LSUNClass
 from recordzoo import catalogue
 from recordzoo.datasets.lsun_recipe import ENDING, key_of
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.families.base import Root, Sample, Transform, ZooDataset
+from recordzoo.families.base import Pair, Root, Transform, ZooDataset
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import RecordName, naming, open_picture
@@ -85,7 +85,7 @@ class LSUNClassRecord(ZooDataset, LSUNClass):  # type: ignore[misc]  # torchvisi
         """The keys of the database."""
         return list(map(key_of, self._selection.names()))
 
-    def __getitem__(self, index: int) -> Sample:
+    def __getitem__(self, index: int) -> Pair:
         """Return (RGB PIL image, None).
 
         Raises:

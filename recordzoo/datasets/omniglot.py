@@ -5,7 +5,7 @@ from typing import Unpack
 
 from torchvision.datasets import Omniglot
 
-from recordzoo.families.base import Root, Sample, Transform
+from recordzoo.families.base import Pair, Root, Transform
 from recordzoo.families.derived import derived
 from recordzoo.families.files import CategoryFilesDataset
 from recordzoo.families.path_loader import Loader, PillowLoader
@@ -74,6 +74,6 @@ class OmniglotRecord(CategoryFilesDataset, Omniglot):  # type: ignore[misc]  # t
         file, label = self._flat_character_images[index]
         return os.path.join(self.target_folder, self._characters[label], file), label
 
-    def __getitem__(self, index: int) -> Sample:
+    def __getitem__(self, index: int) -> Pair:
         """Return (image, label)."""
         return self._transformed(*self._load(index))

@@ -6,7 +6,7 @@ from typing import Any, Literal, Unpack
 
 from torchvision.datasets import OxfordIIITPet
 
-from recordzoo.families.base import Root, Sample, Transform, check_choice
+from recordzoo.families.base import Pair, Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.paths import Files, PathsDataset
 from recordzoo.families.selection import Selection, list_targets
@@ -86,7 +86,7 @@ class OxfordIIITPetRecord(PathsDataset, OxfordIIITPet):  # type: ignore[misc]  #
         return [" ".join(map(str.title, stem.split("_"))) for stem in sorted(label_of, key=lambda s: label_of[s])]
 
     # Any: a label or an image; or a tuple of them, or None.
-    def __getitem__(self, idx: int) -> Sample:
+    def __getitem__(self, idx: int) -> Pair:
         """Return (RGB PIL image, target): one target, a tuple of several, or None."""
         image: Any = self._image(idx)
         targets = [self._target(kind, idx) for kind in self._target_types]

@@ -8,7 +8,7 @@ from torchvision.datasets.folder import default_loader
 from torchvision.datasets.vision import StandardTransform
 from typing_extensions import override
 
-from recordzoo.families.base import Root, Sample, Transform, check_choice
+from recordzoo.families.base import Pair, Root, Transform, check_choice
 from recordzoo.families.class_folder import SamplesDataset
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader
@@ -58,7 +58,7 @@ class Places365Record(SamplesDataset, Places365):  # type: ignore[misc]  # torch
         """The class names, sorted; `class_to_idx` has their labels."""
         return sorted(self._class_names())
 
-    def __getitem__(self, index: int) -> Sample:
+    def __getitem__(self, index: int) -> Pair:
         """Return (image, label)."""
         image, target = self._load(index)
         if self.transforms is not None:

@@ -11,7 +11,7 @@ from torchvision.datasets import WIDERFace
 from typing_extensions import override
 
 from recordzoo.base.types import TrainValTest
-from recordzoo.families.base import Sample
+from recordzoo.families.base import Pair
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection, join_name
 from recordzoo.families.splits import SplitDataset
@@ -91,7 +91,7 @@ class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[mi
             return self._info(position), position
         return self.img_info[index], position
 
-    def __getitem__(self, index: int) -> Sample:
+    def __getitem__(self, index: int) -> Pair:
         """Return (PIL image, target); the target is None for a test image."""
         info, position = self._at(index)
         target = None if self.split == "test" else info["annotations"]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from typing_extensions import override
 
-from recordzoo.families.base import Root, Sample, Transform, ZooDataset
+from recordzoo.families.base import Pair, Root, Transform, ZooDataset
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import list_targets
 from recordzoo.preparing import PrepareOptions
@@ -70,7 +70,7 @@ class ArrayDataset(ZooDataset):
         """Turn an item of the labels into a target."""
         return int(label) if self._INT_LABELS else label
 
-    def __getitem__(self, index: int) -> Sample:
+    def __getitem__(self, index: int) -> Pair:
         """Return (PIL image, label)."""
         if self._HAS_DATA and self._has(self._ITEMS):
             return super().__getitem__(index)  # torchvision's, behind this class

@@ -51,11 +51,11 @@ from recordzoo.records.reader import RecordReader
 Root = str | os.PathLike[str]
 # Any: loaders and transforms take and return anything.
 Transform = Callable[..., Any] | None
-Sample = tuple[Any, Any]
+Pair = tuple[Any, Any]
 """An image and its target, as the transforms made them."""
 
 
-class ZooDataset(HasDerived, Dataset[Sample]):
+class ZooDataset(HasDerived, Dataset[Pair]):
     """Base of all dataset classes; in a class's bases it stands before the torchvision class.
 
     ``dataset[i]`` raises IndexError if there is no such sample, `ImageError` if its image or target cannot be decoded,
@@ -312,7 +312,7 @@ class ZooDataset(HasDerived, Dataset[Sample]):
         return self._selection.reader.read(field, position)
 
     # Any: images and targets are what loaders and transforms take.
-    def _transformed(self, image: Any, target: Any) -> Sample:
+    def _transformed(self, image: Any, target: Any) -> Pair:
         """Apply `transform` and `target_transform`."""
         if self.transform is not None:
             image = self.transform(image)

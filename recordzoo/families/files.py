@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from recordzoo.families.base import Sample
+from recordzoo.families.base import Pair
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import LoaderDataset
 from recordzoo.families.selection import join_name, list_targets
@@ -37,7 +37,7 @@ class FilesDataset(LoaderDataset):
     def _labels(self) -> list[int]:
         return list_targets(self._selection)
 
-    def __getitem__(self, idx: int) -> Sample:
+    def __getitem__(self, idx: int) -> Pair:
         """Return (image, label)."""
         number = self._as_opened(self._ITEMS, idx)
         if number is None:

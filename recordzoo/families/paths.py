@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Unpack, cast
 
 from PIL import Image
 
-from recordzoo.families.base import Root, Sample, Transform, ZooDataset
+from recordzoo.families.base import Pair, Root, Transform, ZooDataset
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection, list_paths
 from recordzoo.families.splits import SplitDataset, SplitName
@@ -134,7 +134,7 @@ class PairsDataset(PathsDataset):
         """The paths of the images."""
         return self._paths("image")
 
-    def __getitem__(self, index: int) -> Sample:
+    def __getitem__(self, index: int) -> Pair:
         """Return (PIL image, target)."""
         image: Any = self._image(index)
         target: Any = self._target(index)
