@@ -21,7 +21,7 @@ from recordzoo.datasets.cifar import CIFAR100Record as CIFAR100Record
 from recordzoo.datasets.cifar_tests import CIFAR100CRecord as CIFAR100CRecord
 from recordzoo.datasets.cifar_tests import CIFAR10_1Record as CIFAR10_1Record
 from recordzoo.datasets.cifar_tests import CIFAR10CRecord as CIFAR10CRecord
-from recordzoo.datasets.cinic10 import CINIC10Record as CINIC10Record
+from recordzoo.datasets.plain_folders import CINIC10Record as CINIC10Record
 from recordzoo.datasets.cityscapes import CityscapesRecord as CityscapesRecord
 from recordzoo.datasets.clevr import CLEVRClassificationRecord as CLEVRClassificationRecord
 from recordzoo.datasets.coco import CocoDetectionRecord as CocoDetectionRecord

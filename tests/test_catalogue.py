@@ -11,7 +11,7 @@ import pytest
 
 from recordzoo import catalogue
 from recordzoo.catalogue import Layout
-from recordzoo.catalogue.costs import CONVERT_SPEED, Costs
+from recordzoo.catalogue.facts import CONVERT_SPEED, Costs
 from recordzoo.catalogue.parse import parse
 from recordzoo.cli import info as cli_info
 from recordzoo.errors import ArgumentError

@@ -58,8 +58,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recordzoo.base.program import command
-from recordzoo.catalogue.costs import Costs
-from recordzoo.catalogue.facts import CHECKED, OBTAINED, DatasetPart, Entry, FileFacts, Layout, Split
+from recordzoo.catalogue.facts import CHECKED, OBTAINED, Costs, DatasetPart, Entry, FileFacts, Layout, Split
 from recordzoo.catalogue.parse import parse
 from recordzoo.errors import ArgumentError
 from recordzoo.records.kinds import SetKind

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from recordzoo.base.meant import did_you_mean
-from recordzoo.catalogue.costs import CONVERT_SPEED, Costs
 from recordzoo.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -26,6 +25,25 @@ OBTAINED = {
     "by hand": "you fetch the raw files yourself",
 }
 """How raw files are had, and what that means."""
+
+
+CONVERT_SPEED = 130e6
+"""Bytes of raw data that one core converts per second: `benchmarks/prepare_imagenet.py`, 1.1 GB in 8.3 s of CPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What it takes to prepare a dataset by its name: estimates. None: unknown, because a file's size is unknown.
+
+    Attributes:
+        kept_bytes: The record sets, which stay on the disk; the raw files may be deleted then.
+        needed_bytes: Record sets and raw files together: the peak of disk during the preparation.
+        convert_seconds: Time to convert on one core, at `CONVERT_SPEED`; without the download, and on a fast disk.
+    """
+
+    kept_bytes: int | None = None
+    needed_bytes: int | None = None
+    convert_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,11 +277,7 @@ class Entry:
         return [split for split in self.splits if splits.get(split.name) is split]
 
     def part(self, name: str = "") -> DatasetPart:
-        """Look up one part.
-
-        Raises:
-            ArgumentError: There is no such part.
-        """
+        """Look up one part; an ArgumentError names all, if there is no such part."""
         for part in self.parts:
             if part.name == name:
                 return part
@@ -276,19 +290,11 @@ class Entry:
         return f"{self.name}.{part}" if part else self.name
 
     def set_name(self, part: str = "") -> str:
-        """Say what a part's record set is called on disk, without its ending: "imagenet.train", "voc2012".
-
-        Raises:
-            ArgumentError: There is no such part.
-        """
+        """Say what a part's record set is called on disk, without its ending: "imagenet.train", "voc2012"."""
         return self.part(part).set_name or self.label(part)
 
     def raw_files(self, part: str = "") -> tuple["RemoteFile", ...]:
-        """Give a part's raw files as they are downloaded.
-
-        Raises:
-            ArgumentError: There is no such part.
-        """
+        """Give a part's raw files as they are downloaded."""
         from recordzoo.net.download import RemoteFile  # not for `list` and `info`
 
         self.part(part)

@@ -9,7 +9,7 @@ from recordzoo.base.program import command
 from recordzoo.base.progress import format_bytes, format_seconds
 from recordzoo.base.types import JSON
 from recordzoo.catalogue import CHECKED, OBTAINED, Entry, FileFacts, croissant
-from recordzoo.catalogue.costs import CONVERT_SPEED
+from recordzoo.catalogue.facts import CONVERT_SPEED
 from recordzoo.cli import output
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.options import Json, data_argument, flag

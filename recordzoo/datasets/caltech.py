@@ -10,7 +10,7 @@ from torchvision.datasets import Caltech101, Caltech256
 from typing_extensions import override
 
 from recordzoo.datasets import caltech_recipe as recipe
-from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
+from recordzoo.families.base import Pair, Root, Transform, ZooDataset, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.images.decode import naming, open_picture
 from recordzoo.preparing import PrepareOptions
@@ -48,16 +48,11 @@ class _Caltech(ZooDataset):
         """The class names in the order of their labels."""
         return self._class_names()
 
-    # Any: what the transforms make of it.
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
+    def __getitem__(self, index: int) -> Pair:
         """Return (PIL image as it is stored, target)."""
         image: Any = self._image(index)
         target = self._target(index)
-        if self.transform is not None:
-            image = self.transform(image)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return image, target
+        return self._transformed(image, target)
 
     def _image(self, index: int) -> Image.Image:
         reader, position = self._selection.reader, self._position(index)
@@ -102,10 +97,6 @@ class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvisi
         target_type: One of, or several of, "category" and "annotation": the points of the object's outline, an array
             [2, n].
         transform: Applied to the image, which has the mode of its file.
-
-    Raises:
-        ArgumentError: `target_type` has another value; or "annotation", in pixels of the originals, is asked for
-            together with a smaller variant.
 
     Examples:
         >>> dataset = Caltech101Record("data", target_type=["category", "annotation"])

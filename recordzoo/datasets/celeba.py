@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torchvision.datasets import CelebA
 
 from recordzoo.errors import ArgumentError
-from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.base import Pair, Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.paths import Files, PathsDataset
 from recordzoo.families.selection import Selection
@@ -33,8 +33,7 @@ class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision i
             list the target is None.
 
     Raises:
-        ArgumentError: `split` has another value; or landmarks are asked for together with a smaller variant. A target
-            type that does not exist is an error when a sample is taken.
+        ArgumentError: As for all datasets; but a target type that does not exist is an error when a sample is taken.
 
     Examples:
         >>> dataset = CelebARecord("data", split="valid", target_type=["identity", "attr"])
@@ -100,15 +99,11 @@ class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision i
         """The landmarks, x and y of each, [n, 10]."""
         return _tensor("landmarks_align", self._selection.array("landmarks_align"))
 
-    # Any: one target, a tuple of several, or None.
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
+    def __getitem__(self, index: int) -> Pair:
         """Return (PIL image, target).
 
         Raises:
-            IndexError: There is no such sample.
             ArgumentError: A target type does not exist.
-            ImageError: The image cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
         """
         image: Any = self._image(index)
         targets = [self._target(kind, index) for kind in self.target_type]

@@ -6,21 +6,21 @@ from typing import Any, Literal, Unpack
 
 from torchvision.datasets import Cityscapes
 from torchvision.datasets.utils import iterable_to_str
+from typing_extensions import override
 
 from recordzoo.datasets.cityscapes_recipe import IMAGE_ENDING, IMAGES, SUFFIXES, split_name
 from recordzoo.errors import NotPreparedError
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.derived import derived
-from recordzoo.families.paths import Files, PathsDataset
+from recordzoo.families.paths import Files, PairsDataset
 from recordzoo.families.selection import Selection
-from recordzoo.images.decode import naming
 from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.images import open_image
 
 CityscapesTarget = Literal["instance", "semantic", "polygon", "color"]
 
 
-class CityscapesRecord(PathsDataset, Cityscapes):  # type: ignore[misc]  # torchvision is untyped
+class CityscapesRecord(PairsDataset, Cityscapes):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `Cityscapes`, read from records.
 
     There are three record sets, each with its images: of the fine annotations, of the coarse ones of the same images,
@@ -34,19 +34,12 @@ class CityscapesRecord(PathsDataset, Cityscapes):  # type: ignore[misc]  # torch
         target_type: One of, or several of, "instance", "semantic", "polygon" and "color".
         download: Fetch archives that are missing from a mirror of your own (`mirror`, ``RECORDZOO_MIRROR``).
 
-    Raises:
-        ArgumentError: `split`, `mode` or `target_type` has another value, or `transforms` comes with one of the others.
-        NotPreparedError: There are no records and no raw data, or there was no such split in it.
-
     Examples:
         >>> dataset = CityscapesRecord("data", split="val", target_type=["semantic", "polygon"])
         >>> image, (labels, polygons) = dataset[0]
     """
 
-    transforms_pairs = True
-
     entry = "cityscapes"
-    _ITEMS = "images"
     _ENDING = IMAGE_ENDING
 
     def __init__(
@@ -92,11 +85,6 @@ class CityscapesRecord(PathsDataset, Cityscapes):  # type: ignore[misc]  # torch
         self._show_paths(Selection(reader, split_name(split)), {"image": images, **targets})
 
     @derived
-    def images(self) -> list[str]:
-        """The paths of the images."""
-        return self._paths("image")
-
-    @derived
     def targets(self) -> list[list[str]]:
         """The paths of the targets of each image, in the order of `target_type`."""
         rows: list[list[str]] = [[] for _ in range(len(self._selection))]
@@ -110,25 +98,10 @@ class CityscapesRecord(PathsDataset, Cityscapes):  # type: ignore[misc]  # torch
         path = super()._path_at(field, index)
         return path if field == "image" else path[self._kinds.index(field)]
 
-    # Any: images or the dicts of polygons: one, or a tuple of several; what the transforms make of them.
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        """Return (RGB PIL image, target): one target, or a tuple of several.
-
-        Raises:
-            IndexError: There is no such sample.
-            FolderError: The target was missing in the raw data.
-            ImageError: The image or a target cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
-        """
-        image: Any = self._image(index)
-        targets = [self._target(kind, index) for kind in self.target_type]
-        target: Any = tuple(targets) if len(targets) > 1 else targets[0]
-        if self.transforms is not None:
-            image, target = self.transforms(image, target)
-        return image, target
-
-    # Any: as above.
-    def _target(self, kind: str, index: int) -> Any:
-        data, name = self._bytes(kind, index)
-        with naming(self.records_path, name):
-            return json.loads(data) if kind == "polygon" else open_image(data)
+    # Any: images or the dicts of polygons: one, or a tuple of several.
+    @override
+    def _target(self, index: int) -> Any:
+        targets = [
+            self._loaded(kind, index, json.loads if kind == "polygon" else open_image) for kind in self.target_type
+        ]
+        return tuple(targets) if len(targets) > 1 else targets[0]

@@ -35,8 +35,7 @@ class CocoDetectionRecord(AnnotatedDataset, CocoDetection):  # type: ignore[misc
 
     Raises:
         ImportError: pycocotools is not installed.
-        ArgumentError: There is no default for `annFile`; `transforms` comes with one of the others; or a smaller
-            variant is asked for.
+        ArgumentError: There is no default for `annFile`.
         FileNotFoundError: `annFile` is neither on the disk nor in the record set.
         FolderError, NotPreparedError: There are no records and no images.
 

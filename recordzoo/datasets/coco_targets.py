@@ -3,61 +3,27 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
 from torchvision.datasets import CocoDetection, VisionDataset, VOCSegmentation
 from torchvision.tv_tensors import Mask
 from typing_extensions import override
 
 from recordzoo.base.types import TrainVal
 from recordzoo.datasets.coco_targets_recipe import CATEGORIES, CocoPanoptic, CocoStuff
-from recordzoo.families.base import Root, Transform
 from recordzoo.families.derived import derived
-from recordzoo.families.paths import Files, PairsDataset
-from recordzoo.families.selection import Selection
-from recordzoo.families.splits import SplitDataset
-from recordzoo.images.decode import naming
-from recordzoo.preparing import PrepareOptions
+from recordzoo.families.paths import Files, SplitPairsDataset
 from recordzoo.recipes.images import open_image
 
 
-class _CocoTargets(SplitDataset[TrainVal], PairsDataset):
-    """Base of the three: a split, and `images`, paths that exist or not."""
-
-    _SPLITS = ("train", "val")
-    _SPLIT = "split"
-    split: str
-
-    def __init__(
-        self,
-        root: Root,
-        split: TrainVal = "train",
-        transform: Transform = None,
-        target_transform: Transform = None,
-        transforms: Transform = None,
-        download: bool = False,
-        **options: Unpack[PrepareOptions],
-    ) -> None:
-        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
-        self._choose_split(split)
-        reader = self._open_part(download=download, options=options)
-        self._show_paths(Selection(reader, split), self._places(os.fspath(self.root)))
-
-    def _places(self, root: str) -> Mapping[str, Files]:
-        """Return where the files of each field are."""
-        return {"image": Files("images", os.path.join(root, f"{self.split}2017"), ".jpg")}
-
-    @derived
-    def images(self) -> list[str]:
-        """The paths of the images."""
-        return self._paths("image")
+def _images(root: str, split: str) -> Files:
+    return Files("images", os.path.join(root, f"{split}2017"), ".jpg")
 
 
-class _CocoAnnotations(_CocoTargets):
-    """With the annotations of each image, as JSON."""
+class _CocoAnnotations(SplitPairsDataset[TrainVal]):
+    """The annotations of each image, as JSON."""
 
     _TARGET = "annotation"
 
@@ -75,7 +41,7 @@ class _CocoAnnotations(_CocoTargets):
         return json.loads(data)
 
 
-class CocoStuffRecord(_CocoTargets, VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
+class CocoStuffRecord(SplitPairsDataset[TrainVal], VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
     """COCO's masks of stuff, read from records. A mask is a PIL image of the categories' ids; 183 is any thing.
 
     Examples:
@@ -87,17 +53,14 @@ class CocoStuffRecord(_CocoTargets, VOCSegmentation):  # type: ignore[misc]  # t
     _TARGET = "mask"
 
     @override
-    def _places(self, root: str) -> Mapping[str, Files]:
+    def _files_below(self, root: str) -> Mapping[str, Files]:
         folder = os.path.join(root, "annotations", CocoStuff.masks.format(split=self.split))
-        return {**super()._places(root), "mask": Files("targets", folder, ".png")}
+        return {"image": _images(root, self.split), "mask": Files("targets", folder, ".png")}
 
     @derived
     def targets(self) -> list[str]:
         """The paths of the masks."""
         return self._paths("mask")
-
-    def _load_target(self, data: bytes) -> Image.Image:
-        return open_image(data)
 
 
 class CocoPanopticRecord(_CocoAnnotations, VisionDataset):  # type: ignore[misc]  # torchvision is untyped
@@ -114,10 +77,10 @@ class CocoPanopticRecord(_CocoAnnotations, VisionDataset):  # type: ignore[misc]
     entry = "coco_panoptic"
 
     @override
-    def _places(self, root: str) -> Mapping[str, Files]:
-        places = super()._places(root)
+    def _files_below(self, root: str) -> Mapping[str, Files]:
+        images = _images(root, self.split)
         folder = os.path.join(root, "annotations", CocoPanoptic.masks.format(split=self.split))
-        return {**places, "annotation": places["image"], "mask": Files("masks", folder, ".png")}
+        return {"image": images, "annotation": images, "mask": Files("masks", folder, ".png")}
 
     @derived
     def masks(self) -> list[str]:
@@ -127,11 +90,13 @@ class CocoPanopticRecord(_CocoAnnotations, VisionDataset):  # type: ignore[misc]
     # Any: an annotation and its mask.
     @override
     def _target(self, index: int) -> dict[str, Any]:
-        data, name = self._bytes("mask", index)
-        with naming(self.records_path, name):
-            pixels = np.asarray(open_image(data).convert("RGBA")).view("<u4")[..., 0]
-        ids = (pixels & 0xFFFFFF).astype(np.int32)  # red + 256 green + 65536 blue, as in COCO
-        return {**super()._target(index), "mask": Mask(torch.from_numpy(ids))}
+        return {**super()._target(index), "mask": self._loaded("mask", index, _segments)}
+
+
+def _segments(data: bytes) -> Mask:
+    pixels = np.asarray(open_image(data).convert("RGBA")).view("<u4")[..., 0]
+    ids = (pixels & 0xFFFFFF).astype(np.int32)  # red + 256 green + 65536 blue, as in COCO
+    return Mask(torch.from_numpy(ids))
 
 
 class LVISRecord(_CocoAnnotations, CocoDetection):  # type: ignore[misc]  # torchvision is untyped
@@ -147,7 +112,7 @@ class LVISRecord(_CocoAnnotations, CocoDetection):  # type: ignore[misc]  # torc
     entry = "lvis"
 
     @override
-    def _places(self, root: str) -> Mapping[str, Files]:
+    def _files_below(self, root: str) -> Mapping[str, Files]:
         images = Files("images", root, ".jpg")
         return {"image": images, "annotation": images}
 

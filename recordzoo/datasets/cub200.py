@@ -49,10 +49,6 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
         classes: The names of the class folders: "001.Black_footed_Albatross".
         samples: (path, category) tuples, whatever the target type.
 
-    Raises:
-        ArgumentError: A split or target type that does not exist; or one in pixels together with a smaller variant.
-        NotPreparedError: There is no data; or the raw data lacked the file that the split or the target needs.
-
     Examples:
         >>> from recordzoo import CUB200Record
         >>> birds = CUB200Record("data", target_type=["category", "bbox"], download=True)  # doctest: +SKIP

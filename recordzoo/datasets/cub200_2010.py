@@ -29,9 +29,6 @@ class CUB200_2010Record(TargetTypesDataset[TrainTest, CUB200_2010Target], ImageF
     Attributes:
         classes: The names of the folders: "001.Black_footed_Albatross".
 
-    Raises:
-        ArgumentError: `split` or `target_type` has another value; or a target in pixels comes with a smaller variant.
-
     Examples:
         >>> dataset = CUB200_2010Record("data", "test", target_type=["category", "segmentation"])
         >>> image, (label, mask) = dataset[0]

@@ -75,11 +75,6 @@ class DIV2KRecord(PairsDataset, VisionDataset):  # type: ignore[misc]  # torchvi
         return ["the target"]
 
     @derived
-    def images(self) -> list[str]:
-        """The paths of the images of low resolution."""
-        return self._paths("image")
-
-    @derived
     def targets(self) -> list[str]:
         """The paths of the images of high resolution."""
         return self._paths("high")

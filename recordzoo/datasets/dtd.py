@@ -23,9 +23,6 @@ class DTDRecord(FilesDataset, DTD):  # type: ignore[misc]  # torchvision is unty
     Args:
         partition: 1 to 10: which images are in which split.
 
-    Raises:
-        NotPreparedError: There are no records and no raw data; or no list of this partition.
-
     Examples:
         >>> dataset = DTDRecord("data", split="val", partition=3)
         >>> image, label = dataset[0]

@@ -25,14 +25,10 @@ class _InMemory(VisionDataset):  # type: ignore[misc]  # torchvision is untyped
     """An in-memory dataset; its ``__getitem__`` is used after ``data`` was read."""
 
     # Any: what the user assigned, and what the transforms make of it.
-    def __getitem__(self, index: Any) -> tuple[Any, Any]:
+    def __getitem__(self, index: Any) -> Any:
         pixels, target = self.data[index], self.targets[index]
         image = self._picture(pixels)
-        if self.transform is not None:
-            image = self.transform(image)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return image, target
+        return self._transformed(image, target)
 
 
 class _FactorsRecord(ArrayDataset, _InMemory):

@@ -21,10 +21,6 @@ class FER2013Record(ArrayDataset, FER2013):  # type: ignore[misc]  # torchvision
 
     The raw data is got by hand from Kaggle: ``recordzoo prepare fer2013`` says how. Test images have no labels, and
     their target is None, if they came from ``test.csv``.
-
-    Examples:
-        >>> dataset = FER2013Record("data", split="test")
-        >>> image, label = dataset[0]
     """
 
     entry = "fer2013"

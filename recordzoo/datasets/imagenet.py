@@ -55,8 +55,6 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
         class_to_idx: The label of each name; of two classes with the same name ("crane"), the later, as in torchvision.
 
     Raises:
-        ArgumentError: A split that does not exist.
-        NotPreparedError: There is no data.
         TermsError: It could only come from image-net.org, whose terms were not accepted; the text says what to do.
 
     Examples:

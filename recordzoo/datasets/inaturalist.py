@@ -6,7 +6,7 @@ from typing import Any, Literal, Unpack
 from torchvision.datasets import INaturalist
 
 from recordzoo.datasets.inaturalist_recipe import LEVELS, Taxonomy, taxonomy
-from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.base import Pair, Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.files import CategoryFilesDataset
 from recordzoo.families.path_loader import Loader, PillowLoader
@@ -87,23 +87,12 @@ class INaturalistRecord(CategoryFilesDataset, INaturalist):  # type: ignore[misc
         category, file = self.index[index]
         return os.path.join(self.root, self.all_categories[category], file), category
 
-    # Any: what the loader and the transforms make of it.
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        """Return (image, target): one target, or a tuple of several.
-
-        Raises:
-            IndexError: There is no such sample.
-            ImageError: The image cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
-        """
+    def __getitem__(self, index: int) -> Pair:
+        """Return (image, target): one target, or a tuple of several."""
         image, category = self._load(index)
         targets = [category if kind == "full" else self._level(kind, index, category) for kind in self.target_type]
         target: Any = tuple(targets) if len(targets) > 1 else targets[0]
-        if self.transform is not None:
-            image = self.transform(image)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return image, target
+        return self._transformed(image, target)
 
     def _level(self, kind: str, index: int, category: int) -> int:
         number = self._as_opened("index", index)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 from torchvision.datasets import Kitti
+from typing_extensions import override
 
 from recordzoo.datasets.kitti_recipe import FOLDERS
 from recordzoo.families.base import Root, Transform
 from recordzoo.families.derived import derived
 from recordzoo.families.paths import Files, PairsDataset
 from recordzoo.families.selection import Selection
-from recordzoo.images.decode import naming
 from recordzoo.preparing import PrepareOptions
 
 # The columns of a label file, in order: name and number of values (from the development kit's readme).
@@ -36,10 +36,6 @@ class KittiRecord(PairsDataset, Kitti):  # type: ignore[misc]  # torchvision is 
 
     Args:
         train: The training images with their labels; otherwise the test images, whose target is None.
-
-    Raises:
-        ArgumentError: `transforms` comes with one of the others; or a smaller variant is asked for with `train`, whose
-            boxes are in pixels of the originals.
 
     Examples:
         >>> dataset = KittiRecord("data")
@@ -79,27 +75,24 @@ class KittiRecord(PairsDataset, Kitti):  # type: ignore[misc]  # torchvision is 
         return os.path.join(self.root, "Kitti", "raw")  # torchvision's has the name of the class in it
 
     @derived
-    def images(self) -> list[str]:
-        """The paths of the images."""
-        return self._paths("image")
-
-    @derived
     def targets(self) -> list[str]:
         """The paths of the label files; none of the test images."""
         return self._paths("label") if self.train else []
 
     # Any: a list of dicts, or None.
+    @override
     def _target(self, index: int) -> Any:
         return self._parse_target(index) if self.train else None
 
-    # Any: strings, numbers and lists of numbers.
-    def _parse_target(self, index: int) -> list[dict[str, Any]]:
-        data, name = self._bytes("label", index)
-        with naming(self.records_path, name):
-            return [_parsed(line) for line in csv.reader(io.StringIO(data.decode()), delimiter=" ")]
+    def _parse_target(self, index: int) -> Any:
+        return super()._target(index)
+
+    @override
+    def _load_target(self, data: bytes) -> Any:
+        return [_parsed(line) for line in csv.reader(io.StringIO(data.decode()), delimiter=" ")]
 
 
-# Any: as above.
+# Any: strings, numbers and lists of numbers.
 def _parsed(line: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {"type": line[0]}
     start = 1

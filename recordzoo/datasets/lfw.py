@@ -62,7 +62,6 @@ class LFWPeopleRecord(_LFWRecord, LFWPeople):  # type: ignore[misc]  # torchvisi
         image_set: "original", "funneled" or "deepfunneled": how the faces are aligned.
 
     Raises:
-        NotPreparedError: There are no records and no raw data; or no list of this split.
         DownloadError: No address has one of the files; the text says how to get it.
 
     Examples:
@@ -101,7 +100,6 @@ class LFWPairsRecord(_LFWRecord, LFWPairs):  # type: ignore[misc]  # torchvision
         target_transform: Applied to the target: 1 for one person, 0 for two.
 
     Raises:
-        NotPreparedError: There are no records and no raw data; or no list of this split.
         DownloadError: No address has one of the files; the text says how to get it.
 
     Examples:
@@ -135,13 +133,7 @@ class LFWPairsRecord(_LFWRecord, LFWPairs):  # type: ignore[misc]  # torchvision
 
     # Any: what the loader and the transforms make of them.
     def __getitem__(self, index: int) -> tuple[Any, Any, Any]:  # type: ignore[override]  # the families' are of two
-        """Return (first image, second image, 1 for one person or 0 for two).
-
-        Raises:
-            IndexError: There is no such sample.
-            ImageError: An image cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
-        """
+        """Return (first image, second image, 1 for one person or 0 for two)."""
         number = self._as_opened("data", index)
         if number is None:
             first, second = self.data[index]

@@ -14,7 +14,7 @@ from torchvision.datasets import LSUN, LSUNClass
 from recordzoo import catalogue
 from recordzoo.datasets.lsun_recipe import ENDING, key_of
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.families.base import Root, Transform, ZooDataset
+from recordzoo.families.base import Pair, Root, Transform, ZooDataset
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import RecordName, naming, open_picture
@@ -85,22 +85,16 @@ class LSUNClassRecord(ZooDataset, LSUNClass):  # type: ignore[misc]  # torchvisi
         """The keys of the database."""
         return list(map(key_of, self._selection.names()))
 
-    # Any: what the transforms make of it.
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
+    def __getitem__(self, index: int) -> Pair:
         """Return (RGB PIL image, None).
 
         Raises:
-            IndexError: There is no such sample.
             KeyError: A key that was assigned is not in the record set.
-            ImageError: The image cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
         """
         reader, position = self._selection.reader, self._position(index)
         with naming(reader.path, RecordName(reader, position)):
             image: Any = open_picture(reader, position).convert("RGB")
-        if self.transform is not None:
-            image = self.transform(image)
-        return image, None if self.target_transform is None else self.target_transform(None)
+        return self._transformed(image, None)
 
     def _position(self, index: int) -> int:
         number = self._as_opened("keys", index)
@@ -122,8 +116,7 @@ class LSUNRecord(ZooDataset, LSUN):  # type: ignore[misc]  # torchvision is unty
         target_transform: Applied to the target: the number of the category among `classes`.
 
     Raises:
-        ArgumentError: `classes` has another value; or `records_dir` is given for several categories.
-        NotPreparedError: There are no records and no raw data of a category.
+        ArgumentError: `records_dir` is given for several categories.
 
     Examples:
         >>> dataset = LSUNRecord("data", classes=["bedroom_val", "tower_val"])

@@ -28,10 +28,6 @@ class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is 
 
     Args:
         train: The 60,000 training images or the 10,000 test images.
-
-    Examples:
-        >>> dataset = MNISTRecord("data", train=False)
-        >>> image, label = dataset[0]
     """
 
     entry = "mnist"
@@ -63,24 +59,14 @@ class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is 
 
 
 class FashionMNISTRecord(MNISTRecord, FashionMNIST):  # type: ignore[misc]  # torchvision is untyped
-    """torchvision's `FashionMNIST`, read from records. See `MNISTRecord`.
-
-    Examples:
-        >>> dataset = FashionMNISTRecord("data", train=False)
-        >>> image, label = dataset[0]
-    """
+    """torchvision's `FashionMNIST`, read from records. See `MNISTRecord`."""
 
     entry = "fashion_mnist"
     classes: list[str] = FashionMNIST.classes
 
 
 class KMNISTRecord(MNISTRecord, KMNIST):  # type: ignore[misc]  # torchvision is untyped
-    """torchvision's `KMNIST`, read from records. See `MNISTRecord`.
-
-    Examples:
-        >>> dataset = KMNISTRecord("data", train=False)
-        >>> image, label = dataset[0]
-    """
+    """torchvision's `KMNIST`, read from records. See `MNISTRecord`."""
 
     entry = "kmnist"
     classes: list[str] = KMNIST.classes

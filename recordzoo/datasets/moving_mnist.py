@@ -70,12 +70,7 @@ class MovingMNISTRecord(ArrayDataset, MovingMNIST):  # type: ignore[misc]  # tor
 
     # Any: what the transform makes of it.
     def __getitem__(self, idx: int) -> Any:
-        """Return the video.
-
-        Raises:
-            IndexError: There is no such sample.
-            CorruptRecordError: The stored bytes are damaged.
-        """
+        """Return the video."""
         number = None if self._has("data") else self._number(idx)
         if number is None:
             return self._unusual_item(idx)

@@ -26,9 +26,6 @@ class NABirdsRecord(TargetTypesDataset[TrainTest, NABirdsTarget], ImageFolder): 
     Attributes:
         classes: The numbers of the classes, as their folders have them: "0295".
 
-    Raises:
-        ArgumentError: `split` or `target_type` has another value; or a target in pixels comes with a smaller variant.
-
     Examples:
         >>> dataset = NABirdsRecord("data", "test", target_type=["category", "bbox"])
         >>> image, (label, box) = dataset[0]

@@ -1,11 +1,11 @@
 """`OmniglotRecord`: torchvision's Omniglot from records."""
 
 import os
-from typing import Any, Unpack
+from typing import Unpack
 
 from torchvision.datasets import Omniglot
 
-from recordzoo.families.base import Root, Transform
+from recordzoo.families.base import Pair, Root, Transform
 from recordzoo.families.derived import derived
 from recordzoo.families.files import CategoryFilesDataset
 from recordzoo.families.path_loader import Loader, PillowLoader
@@ -74,16 +74,6 @@ class OmniglotRecord(CategoryFilesDataset, Omniglot):  # type: ignore[misc]  # t
         file, label = self._flat_character_images[index]
         return os.path.join(self.target_folder, self._characters[label], file), label
 
-    # Any: what the loader and the transforms make of it.
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        """Return (image, label).
-
-        Raises:
-            IndexError: There is no such sample.
-            ImageError: The image cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
-        """
-        image, label = self._load(index)
-        if self.transform:
-            image = self.transform(image)
-        return image, self.target_transform(label) if self.target_transform else label
+    def __getitem__(self, index: int) -> Pair:
+        """Return (image, label)."""
+        return self._transformed(*self._load(index))

@@ -2,28 +2,26 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, Unpack
+from typing import Any, Literal, Unpack
 
 from torchvision.datasets import OxfordIIITPet
 
-from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.base import Pair, Root, Transform, check_choice
 from recordzoo.families.derived import derived
-from recordzoo.families.paths import Files, TargetsDataset
-from recordzoo.families.selection import Selection
+from recordzoo.families.paths import Files, PathsDataset
+from recordzoo.families.selection import Selection, list_targets
 from recordzoo.preparing import PrepareOptions
+from recordzoo.recipes.images import open_image
 
 PetTarget = Literal["category", "binary-category", "segmentation"]
 
 
-class OxfordIIITPetRecord(TargetsDataset, OxfordIIITPet):  # type: ignore[misc]  # torchvision is untyped
+class OxfordIIITPetRecord(PathsDataset, OxfordIIITPet):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `OxfordIIITPet`, read from records.
 
     Args:
         target_types: One of, or several of, "category" (37 breeds), "binary-category" (cat or dog) and
             "segmentation" (a trimap as a PIL image).
-
-    Raises:
-        ArgumentError: `split` or `target_types` has another value, or `transforms` comes with one of the others.
 
     Examples:
         >>> dataset = OxfordIIITPetRecord("data", target_types=["category", "segmentation"])
@@ -33,8 +31,8 @@ class OxfordIIITPetRecord(TargetsDataset, OxfordIIITPet):  # type: ignore[misc] 
     entry = "oxford_pets"
     _ITEMS = "_images"
     _PATH = Path
-    _TARGETS = {"category": "_labels", "binary-category": "_bin_labels", "segmentation": "_segs"}
-    _ARRAYS = {"_labels": "target", "_bin_labels": "species"}
+    transforms_pairs = True
+    _target_types: list[str]
 
     def __init__(
         self,
@@ -73,15 +71,39 @@ class OxfordIIITPetRecord(TargetsDataset, OxfordIIITPet):  # type: ignore[misc] 
 
     @derived
     def _labels(self) -> list[int]:
-        return self._column("target")
+        return list_targets(self._selection)
 
     @derived
     def _bin_labels(self) -> list[int]:
-        return self._column("species")
+        species: list[int] = self._selection.array("species").tolist()
+        return species
 
     @derived
     def classes(self) -> list[str]:
         """The names of the split's breeds, in the order of their labels."""
         stems = (name.rpartition("_")[0] for name in self._selection.names())
-        label_of = dict(zip(stems, self._column("target"), strict=True))
+        label_of = dict(zip(stems, list_targets(self._selection), strict=True))
         return [" ".join(map(str.title, stem.split("_"))) for stem in sorted(label_of, key=lambda s: label_of[s])]
+
+    # Any: a label or an image; or a tuple of them, or None.
+    def __getitem__(self, idx: int) -> Pair:
+        """Return (RGB PIL image, target): one target, a tuple of several, or None."""
+        image: Any = self._image(idx)
+        targets = [self._target(kind, idx) for kind in self._target_types]
+        target: Any = tuple(targets) if len(targets) > 1 else targets[0] if targets else None
+        if self.transforms:
+            image, target = self.transforms(image, target)
+        return image, target
+
+    # Any: as above.
+    def _target(self, kind: str, idx: int) -> Any:
+        if kind == "segmentation":
+            return self._loaded("mask", idx, open_image)
+        attribute, field = ("_labels", "target") if kind == "category" else ("_bin_labels", "species")
+        number = self._as_opened(attribute, idx)
+        if number is None:
+            return getattr(self, attribute)[idx]
+        return int(self._selection.reader.array(field)[self._selection.position(number)])
+
+    def _read_fields(self) -> Sequence[str]:
+        return ["image", "mask"] if "segmentation" in self._target_types else ["image"]

@@ -8,7 +8,7 @@ from torchvision.datasets.folder import default_loader
 from torchvision.datasets.vision import StandardTransform
 from typing_extensions import override
 
-from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.base import Pair, Root, Transform, check_choice
 from recordzoo.families.class_folder import SamplesDataset
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader
@@ -58,15 +58,8 @@ class Places365Record(SamplesDataset, Places365):  # type: ignore[misc]  # torch
         """The class names, sorted; `class_to_idx` has their labels."""
         return sorted(self._class_names())
 
-    # Any: what the loader and the transforms make of it.
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        """Return (image, label).
-
-        Raises:
-            IndexError: There is no such sample.
-            ImageError: The image cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
-        """
+    def __getitem__(self, index: int) -> Pair:
+        """Return (image, label)."""
         image, target = self._load(index)
         if self.transforms is not None:
             image, target = self.transforms(image, target)

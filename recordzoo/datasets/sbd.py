@@ -26,11 +26,6 @@ class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvi
         image_set: "train", "val", or "train_noval": the images that are not in VOC 2012's validation set.
         mode: "boundaries", an array [20, H, W], or "segmentation", a PIL image.
 
-    Raises:
-        ArgumentError: `image_set` or `mode` has another value; or a smaller variant is asked for, which the targets, in
-            pixels of the originals, would not fit.
-        NotPreparedError: There are no records and no raw data, or the list was not among it.
-
     Examples:
         >>> dataset = SBDatasetRecord("data", "val", mode="segmentation")
         >>> image, mask = dataset[0]
@@ -64,11 +59,6 @@ class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvi
 
     def _in_pixels(self) -> Sequence[str]:
         return ["the target"]
-
-    @derived
-    def images(self) -> list[str]:
-        """The paths of the images."""
-        return self._paths("image")
 
     @derived
     def masks(self) -> list[str]:

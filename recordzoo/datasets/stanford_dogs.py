@@ -26,10 +26,6 @@ class StanfordDogsRecord(TargetTypesDataset[TrainTest, DogTarget], ImageFolder):
     Attributes:
         classes: The names of the folders: "n02085620-Chihuahua".
 
-    Raises:
-        ArgumentError: `split` or `target_type` has another value; or "boxes" is asked for together with a smaller
-            variant.
-
     Examples:
         >>> dataset = StanfordDogsRecord("data", "test", target_type=["category", "boxes"])
         >>> image, (label, boxes) = dataset[0]

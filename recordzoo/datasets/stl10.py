@@ -23,10 +23,6 @@ class STL10Record(ArrayDataset, STL10):  # type: ignore[misc]  # torchvision is 
     Args:
         split: "train", "test", "unlabeled" or "train+unlabeled"; the label of unlabelled images is -1.
         folds: One of the 10 folds of the training images, from 0; None for all of them.
-
-    Examples:
-        >>> dataset = STL10Record("data", split="test")
-        >>> image, label = dataset[0]
     """
 
     entry = "stl10"

@@ -28,8 +28,7 @@ class TinyImageNetRecord(TargetTypesDataset[TrainValTest, TinyTarget], ImageFold
         classes: The WNIDs: "n01443537".
 
     Raises:
-        ArgumentError: `split` or `target_type` has another value; "bbox" is asked for with "test" or with a smaller
-            variant.
+        ArgumentError: "bbox" is asked for with "test".
 
     Examples:
         >>> dataset = TinyImageNetRecord("data", "val", target_type=["category", "bbox"])

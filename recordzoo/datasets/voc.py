@@ -4,7 +4,6 @@ import io
 import os
 from typing import Any, Literal, Unpack
 
-from PIL import Image
 from torchvision.datasets import VOCDetection, VOCSegmentation
 from torchvision.datasets.voc import ET_parse
 
@@ -16,7 +15,6 @@ from recordzoo.families.paths import Files, PairsDataset
 from recordzoo.families.selection import Selection, join_name
 from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.declared import dataset_recipe
-from recordzoo.recipes.images import open_image
 
 _YEARS = [str(year) for year in range(2007, 2013)]
 
@@ -61,11 +59,6 @@ class _VOCRecord(PairsDataset):
         return "targets"
 
     @derived
-    def images(self) -> list[str]:
-        """The paths of the images."""
-        return self._paths("image")
-
-    @derived
     def targets(self) -> list[str]:
         """The paths of the annotations or masks."""
         return self._paths(self._TARGET)
@@ -81,10 +74,6 @@ class VOCDetectionRecord(_VOCRecord, VOCDetection):  # type: ignore[misc]  # tor
         year: "2007" to "2012".
         image_set: "train", "val" or "trainval"; "test" for 2007.
         target_transform: Applied to the annotation.
-
-    Raises:
-        ArgumentError: `year` or `image_set` has another value, or `transforms` comes with one of the others.
-        NotPreparedError: There are no records and no raw data, or there was no such list in it.
 
     Examples:
         >>> dataset = VOCDetectionRecord("data", image_set="val")
@@ -117,6 +106,3 @@ class VOCSegmentationRecord(_VOCRecord, VOCSegmentation):  # type: ignore[misc] 
 
     def _target_attribute(self) -> str:
         return "targets" if type(self).masks is VOCSegmentation.masks else "masks"
-
-    def _load_target(self, data: bytes) -> Image.Image:
-        return open_image(data)

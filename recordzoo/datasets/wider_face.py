@@ -11,6 +11,7 @@ from torchvision.datasets import WIDERFace
 from typing_extensions import override
 
 from recordzoo.base.types import TrainValTest
+from recordzoo.families.base import Pair
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection, join_name
 from recordzoo.families.splits import SplitDataset
@@ -41,10 +42,6 @@ class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[mi
     Args:
         split: "train", "val" or "test", whose targets are None.
         target_transform: Applied to the target, a dict of tensors.
-
-    Raises:
-        ArgumentError: `split` has another value; or a smaller variant is asked for, which the boxes, in pixels of the
-            originals, would not fit. "test" has none.
 
     Examples:
         >>> dataset = WIDERFaceRecord("data", split="val")
@@ -94,23 +91,11 @@ class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[mi
             return self._info(position), position
         return self.img_info[index], position
 
-    # Any: what the transforms make of it.
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        """Return (PIL image, target); the target is None for a test image.
-
-        Raises:
-            IndexError: There is no such sample.
-            ImageError: The image cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
-        """
+    def __getitem__(self, index: int) -> Pair:
+        """Return (PIL image, target); the target is None for a test image."""
         info, position = self._at(index)
-        image: Any = self._image(info["img_path"], position)
-        if self.transform is not None:
-            image = self.transform(image)
         target = None if self.split == "test" else info["annotations"]
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return image, target
+        return self._transformed(self._image(info["img_path"], position), target)
 
     def _image(self, path: str, position: int | None) -> Image.Image:
         reader = self._selection.reader

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from typing_extensions import override
 
-from recordzoo.families.base import Root, Transform, ZooDataset
+from recordzoo.families.base import Pair, Root, Transform, ZooDataset
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import list_targets
 from recordzoo.preparing import PrepareOptions
@@ -70,7 +70,7 @@ class ArrayDataset(ZooDataset):
         """Turn an item of the labels into a target."""
         return int(label) if self._INT_LABELS else label
 
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
+    def __getitem__(self, index: int) -> Pair:
         """Return (PIL image, label)."""
         if self._HAS_DATA and self._has(self._ITEMS):
             return super().__getitem__(index)  # torchvision's, behind this class
@@ -80,11 +80,7 @@ class ArrayDataset(ZooDataset):
         image: Any = self._picture(self._stored(number))
         labels = getattr(self, self._LABELS) if self._has(self._LABELS) else None
         target = self._label(self._stored_label(number) if labels is None else labels[index])
-        if self.transform is not None:
-            image = self.transform(image)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return image, target
+        return self._transformed(image, target)
 
     def _picture(self, pixels: NDArray[np.uint8]) -> Any:
         """Turn an item of ``data`` into a sample's image."""

@@ -49,11 +49,13 @@ from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
 
 Root = str | os.PathLike[str]
-# Any: transforms take and return anything.
+# Any: loaders and transforms take and return anything.
 Transform = Callable[..., Any] | None
+Pair = tuple[Any, Any]
+"""An image and its target, as the transforms made them."""
 
 
-class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms make of images and targets
+class ZooDataset(HasDerived, Dataset[Pair]):
     """Base of all dataset classes; in a class's bases it stands before the torchvision class.
 
     ``dataset[i]`` raises IndexError if there is no such sample, `ImageError` if its image or target cannot be decoded,
@@ -112,8 +114,9 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
             **options: See `PrepareOptions`.
 
         Raises:
-            ArgumentError: An argument has a value that it cannot have.
-            NotPreparedError: There are no records and no raw data.
+            ArgumentError: An argument has a value that it cannot have; `transforms` comes with one of the others; or a
+                target in pixels of the original images is asked for together with a smaller variant.
+            NotPreparedError: There are no records and no raw data; or the raw data lacked the list of this split.
         """
         self._start(root, transform=transform, target_transform=target_transform)
         self._show_split("", download=download, options=options)
@@ -307,6 +310,15 @@ class ZooDataset(HasDerived, Dataset[tuple[Any, Any]]):  # Any: what loaders and
         if position is None:
             raise LookupError(f"sample {index} was assigned, and is not in {self.records_path}.")
         return self._selection.reader.read(field, position)
+
+    # Any: images and targets are what loaders and transforms take.
+    def _transformed(self, image: Any, target: Any) -> Pair:
+        """Apply `transform` and `target_transform`."""
+        if self.transform is not None:
+            image = self.transform(image)
+        if self.target_transform is not None:
+            target = self.target_transform(target)
+        return image, target
 
     # Any: samples are what the dataset returns.
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torchvision.datasets.folder import IMG_EXTENSIONS
 from typing_extensions import override
 
+from recordzoo.families.base import Pair
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader, LoaderDataset
 from recordzoo.families.selection import Selection, join_name, list_samples, list_targets
@@ -78,18 +79,14 @@ class ClassFolderDataset(LoaderDataset):
         """The label of each class name."""
         return {name: label for label, name in enumerate(self._class_names())}
 
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
+    def __getitem__(self, index: int) -> Pair:
         """Return (image, label) as torchvision's ImageFolder does."""
         sample, target = self._load(index)
         if self.transforms_pairs:
             return (sample, target) if self.transforms is None else self.transforms(sample, target)
-        if self.transform is not None:
-            sample = self.transform(sample)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return sample, target
+        return self._transformed(sample, target)
 
-    def _load(self, index: int) -> tuple[Any, Any]:
+    def _load(self, index: int) -> Pair:
         """Return a sample before the transforms: what the loader made of it, and its label."""
         number = self._as_opened(self._ITEMS, index)
         if number is None:

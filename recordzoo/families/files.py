@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
+from recordzoo.families.base import Pair
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import LoaderDataset
 from recordzoo.families.selection import join_name, list_targets
@@ -36,7 +37,7 @@ class FilesDataset(LoaderDataset):
     def _labels(self) -> list[int]:
         return list_targets(self._selection)
 
-    def __getitem__(self, idx: int) -> tuple[Any, Any]:
+    def __getitem__(self, idx: int) -> Pair:
         """Return (image, label)."""
         number = self._as_opened(self._ITEMS, idx)
         if number is None:
@@ -44,11 +45,7 @@ class FilesDataset(LoaderDataset):
         else:
             image = self._loader.load(self._selection.position(number))
         label = self._label_at(idx)
-        if self.transform:
-            image = self.transform(image)
-        if self.target_transform:
-            label = self.target_transform(label)
-        return image, label
+        return self._transformed(image, label)
 
     def _label_at(self, idx: int) -> Any:
         number = self._as_opened(self._LABELS, idx)

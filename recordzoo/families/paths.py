@@ -1,15 +1,19 @@
 """`PathsDataset`: datasets that list the paths of several files for each sample, an image with a mask or annotation."""
 
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, Unpack, cast
 
 from PIL import Image
 
-from recordzoo.families.base import ZooDataset
+from recordzoo.families.base import Pair, Root, Transform, ZooDataset
+from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection, list_paths
+from recordzoo.families.splits import SplitDataset, SplitName
 from recordzoo.images.decode import decode, decode_rgb, naming, open_picture
+from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.images import open_image
 
@@ -64,13 +68,18 @@ class PathsDataset(ZooDataset):
         if reader.manifest.blobs["image"].encoding == "raw" and (at := self._stored_at("image", index)) is not None:
             image = open_picture(reader, at)  # pixels of a variant
             return image.convert("RGB") if self._IS_RGB else image
-        data, name = self._bytes("image", index)
-        with naming(self.records_path, name):
-            return decode_rgb(data) if self._IS_RGB else decode(data)
+        loaded: Image.Image = self._loaded("image", index, decode_rgb if self._IS_RGB else decode)
+        return loaded
 
     def _bytes(self, field: str, index: int) -> tuple[bytes, object]:
         """Return the bytes of the file at an index of a field's path list, and its name for messages."""
         return self._file_of(field, self._stored_at(field, index), lambda: self._listed(field, index))
+
+    def _loaded(self, field: str, index: int, load: Callable[[bytes], Any]) -> Any:
+        """Load the file at an index of a field's path list."""
+        data, name = self._bytes(field, index)
+        with naming(self.records_path, name):
+            return load(data)
 
     def _listed(self, field: str, index: int) -> Any:
         """Return the path of a field's file at an index, as it can be opened."""
@@ -113,18 +122,19 @@ class PathsDataset(ZooDataset):
 
 
 class PairsDataset(PathsDataset):
-    """`PathsDataset` of pairs: ``images`` and ``targets``; ``transforms`` gets both together."""
+    """`PathsDataset` of pairs: ``images``, and targets that are files; ``transforms`` gets both together."""
 
     transforms_pairs = True
 
     _ITEMS = "images"
     _TARGET: ClassVar[str]
 
-    def _load_target(self, data: bytes) -> Any:
-        """Read a target from its file."""
-        raise NotImplementedError
+    @derived
+    def images(self) -> list[str]:
+        """The paths of the images."""
+        return self._paths("image")
 
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
+    def __getitem__(self, index: int) -> Pair:
         """Return (PIL image, target)."""
         image: Any = self._image(index)
         target: Any = self._target(index)
@@ -134,51 +144,35 @@ class PairsDataset(PathsDataset):
 
     def _target(self, index: int) -> Any:
         """Return the target before the transforms."""
-        data, name = self._bytes(self._TARGET, index)
-        with naming(self.records_path, name):
-            return self._load_target(data)
+        return self._loaded(self._TARGET, index, self._load_target)
+
+    def _load_target(self, data: bytes) -> Any:
+        """Read a target from its file: a mask."""
+        return open_image(data)
 
 
-class TargetsDataset(PathsDataset):
-    """`PathsDataset` whose user chooses the targets of a sample: none, one or several.
+class SplitPairsDataset(SplitDataset[SplitName], PairsDataset):
+    """`PairsDataset` whose second argument is the split, and which has an argument `transforms`."""
 
-    Attributes:
-        _TARGETS: For each target type the derived attribute with its targets. A list of paths, as `_files` has it,
-            stands for the images there.
-        _ARRAYS: For each other attribute the array field that it is made of.
-    """
+    _SPLITS = ("train", "val")
+    _SPLIT = "split"
+    split: str
 
-    transforms_pairs = True
+    def __init__(
+        self,
+        root: Root,
+        split: SplitName = "train",  # type: ignore[assignment]  # all of them have a split of this name
+        transform: Transform = None,
+        target_transform: Transform = None,
+        transforms: Transform = None,
+        download: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
+        self._choose_split(split)
+        reader = self._open_part(download=download, options=options)
+        self._show_paths(Selection(reader, split), self._files_below(os.fspath(self.root)))
 
-    _TARGETS: ClassVar[Mapping[str, str]]
-    _ARRAYS: ClassVar[Mapping[str, str]]
-    _target_types: list[str]
-
-    def _column(self, name: str) -> list[int]:
-        """Return an array field of the positions shown."""
-        values: list[int] = self._selection.array(name).tolist()
-        return values
-
-    def __getitem__(self, idx: int) -> tuple[Any, Any]:
-        """Return (RGB PIL image, target): one target, a tuple of several, or None."""
-        image: Any = self._image(idx)
-        targets = [self._target(self._TARGETS[kind], idx) for kind in self._target_types]
-        target: Any = tuple(targets) if len(targets) > 1 else targets[0] if targets else None
-        if self.transforms:
-            image, target = self.transforms(image, target)
-        return image, target
-
-    def _target(self, attribute: str, idx: int) -> Any:
-        field = next((field for field, files in self._files.items() if files.attribute == attribute), None)
-        if field is None:
-            number = self._as_opened(attribute, idx)
-            if number is None:
-                return getattr(self, attribute)[idx]
-            return int(self._selection.reader.array(self._ARRAYS[attribute])[self._selection.position(number)])
-        data, name = self._bytes(field, idx)
-        with naming(self.records_path, name):
-            return open_image(data)
-
-    def _read_fields(self) -> Sequence[str]:
-        wanted = {self._TARGETS[kind] for kind in self._target_types}
-        return ["image", *(field for field, files in self._files.items() if files.attribute in wanted)]
+    @abstractmethod
+    def _files_below(self, root: str) -> Mapping[str, Files]:
+        """Return where the files of each field are."""

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 from torchvision.datasets.folder import IMG_EXTENSIONS, ImageFolder, default_loader
 from typing_extensions import override
@@ -11,7 +11,7 @@ from typing_extensions import override
 from recordzoo.base.meant import no_split
 from recordzoo.errors import OtherSourceError
 from recordzoo.families.at_url import open_given
-from recordzoo.families.base import Root, Transform
+from recordzoo.families.base import Pair, Root, Transform
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.custom import stored_selection
 from recordzoo.families.joint import JointTargets, joint_targets
@@ -109,7 +109,7 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
         return ["the target"] if self._joint is not None else []
 
     @override
-    def _load(self, index: int) -> tuple[Any, Any]:
+    def _load(self, index: int) -> Pair:
         number = None if self._joint is None else self._as_opened(self._ITEMS, index)
         if self._joint is None or number is None:
             return super()._load(index)

@@ -9,7 +9,7 @@ from torchvision.datasets.folder import default_loader
 from typing_extensions import override
 
 from recordzoo.errors import ArgumentError
-from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.base import Pair, Root, Transform, check_choice
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.path_loader import Loader
 from recordzoo.families.splits import SplitFilesDataset, SplitName
@@ -77,7 +77,7 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
             return f"{type(self).__name__} has other targets than labels"
         return self._label_problem(TargetTypesDataset, "samples") or self._loader.fusion_problem()
 
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
+    def __getitem__(self, index: int) -> Pair:
         """Return (image, target); the target is a tuple if `target_type` is a list.
 
         Raises:
@@ -89,11 +89,7 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
         sample, label = self._load(index)
         targets = tuple(label if kind == label_type else self._target_at(kind, index) for kind in self._target_types)
         target = targets[0] if isinstance(self.target_type, str) else targets
-        if self.transform is not None:
-            sample = self.transform(sample)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return sample, target
+        return self._transformed(sample, target)
 
     def _target_at(self, kind: str, index: int) -> Any:
         position = self._position(index)

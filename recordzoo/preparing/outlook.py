@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from recordzoo.base.types import JSON
-from recordzoo.catalogue.costs import CONVERT_SPEED
+from recordzoo.catalogue.facts import CONVERT_SPEED
 from recordzoo.errors import DownloadError, SourceError, TermsError
 from recordzoo.net.download import RemoteFile
 from recordzoo.preparing.located import Located
