@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import recordzoo
-from recordzoo.errors import SourceError
+from recordzoo.formats.base import fault
 
 TIME_S = 30.0
 """Time limit per file."""
@@ -61,6 +61,5 @@ def open_first(module: str, function: str, paths: Sequence[Path]) -> None:
             answer = child.stdout.readline()
             timer.cancel()
             if not answer:
-                text = f"{path} is damaged: the library that reads it crashed, or took more than {TIME_S:.0f} s."
-                raise SourceError(text, path=str(path))
+                raise fault(path, f" is damaged: the library that reads it crashed, or took more than {TIME_S:.0f} s.")
     _opened.update(states)

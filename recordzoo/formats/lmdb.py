@@ -13,7 +13,7 @@ from typing import Any, cast
 from typing_extensions import override
 
 from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.formats.base import PIECE_SAMPLES, Foreign, Piece, Sample
+from recordzoo.formats.base import PIECE_SAMPLES, Foreign, Piece, Sample, fault
 from recordzoo.formats.lmdb_layouts import KNOWN, ordered, recognised
 from recordzoo.formats.lmdb_pages import DATA_FILE, Database, PageEntry, PageTree
 from recordzoo.formats.lmdb_values import ForeignValueError, Layout, Value
@@ -150,7 +150,7 @@ class LMDB(Foreign):
         self.pieces = [Piece(part.name, sum(e.length for e in part.entries), (part.file,)) for part in parts]
         self._parts = parts
         if not any(self.sizes()):
-            raise SourceError(f"{self.location} is empty: there is no record in it.", path=self.location)
+            raise fault(self.location, " is empty: there is no record in it.")
         self.format = cast(Layout, self._layout).name
         _, _, first = next(self._values(self._first()))
         self._kind = first.kind
@@ -266,10 +266,7 @@ def _numbered_parts(names: Collection[str], path: Path) -> list[str]:
     wanted = [f"db{number}" for number in range(last + 1)]
     missing = [name for name in wanted if name not in names]
     if missing:
-        raise SourceError(
-            f"{path} has db{last}, but not {', '.join(missing[:_OTHERS_NAMED])}. All from db0 on are needed.",
-            path=str(path),
-        )
+        raise fault(path, f" has db{last}, but not {', '.join(missing[:_OTHERS_NAMED])}. All from db0 on are needed.")
     return wanted
 
 
@@ -285,11 +282,11 @@ def _trees(database: Database) -> dict[str, PageTree]:
     named = {tree.name.decode("utf-8", "backslashreplace"): tree for tree in trees}
     for tree in trees:
         if not _PART.fullmatch(tree.name.decode("utf-8", "backslashreplace")):
-            raise SourceError(
-                f"{database.path}: key {tree.name!r} has a named database; of the known tools only TorchRecord writes "
+            raise fault(
+                database.path,
+                f": key {tree.name!r} has a named database; of the known tools only TorchRecord writes "
                 "such ones, and calls them db0, db1, ... Read it with Python's lmdb and store it with "
                 "recordzoo.convert.",
-                path=str(database.path),
             )
     return {name: named[name] for name in _numbered_parts(named, database.path)}
 

@@ -30,6 +30,7 @@ import numpy as np
 from recordzoo.base.packages import is_installed, need
 from recordzoo.errors import SourceError
 from recordzoo.formats import folder2lmdb
+from recordzoo.formats.base import fault
 from recordzoo.formats.lmdb_pages import DATA_FILE, Database, PageEntry
 from recordzoo.formats.lmdb_values import ForeignValueError, Layout, Order, Read, Value, as_label, numbered
 from recordzoo.formats.protobuf import parsed
@@ -221,7 +222,7 @@ def ordered(
     try:
         places, labels = layout.order([entry.key for entry in entries], read, database.path)
     except ForeignValueError as err:
-        raise SourceError(f"{database.path} is no database of {layout.name}: {err}.", path=str(database.path)) from err
+        raise fault(database.path, f" is no database of {layout.name}: {err}.") from err
     return tuple(entries[place] for place in places), tuple(entries[place] for place in labels)
 
 

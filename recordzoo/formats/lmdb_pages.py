@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recordzoo.errors import ArchiveError, CorruptRecordError, SourceError
+from recordzoo.formats.base import fault
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.records.layout import PAGE_HEADER, Meta, read_meta
 from recordzoo.system.files import open_at_once, pread
@@ -72,7 +73,7 @@ class Database:
         try:
             self._file = open(path, "rb", buffering=0, opener=open_at_once)  # noqa: SIM115 - closed by `__exit__`
         except OSError as err:
-            raise SourceError(f"{path} cannot be read ({err.strerror}).", path=str(path)) from err
+            raise fault(path, f" cannot be read ({err.strerror}).") from err
         try:
             found = os.fstat(self._file.fileno())
             self.status = (found.st_size, found.st_mtime_ns)
@@ -233,16 +234,16 @@ class Database:
                 parts.append(part)
                 offset, length = offset + len(part), length - len(part)
         except OSError as err:
-            raise SourceError(f"{self.path} cannot be read ({err.strerror}).", path=str(self.path)) from err
+            raise fault(self.path, f" cannot be read ({err.strerror}).") from err
         if length > 0:
             raise self._damaged("it ends too early")
         return b"".join(parts)
 
     def _foreign(self, key: bytes, kind: str) -> SourceError:
-        return SourceError(
-            f"{self.path}: key {key!r} has {kind}; none of the known tools writes that. Read it with Python's lmdb "
+        return fault(
+            self.path,
+            f": key {key!r} has {kind}; none of the known tools writes that. Read it with Python's lmdb "
             "and store it with recordzoo.convert.",
-            path=str(self.path),
         )
 
     def _damaged(self, problem: str) -> ArchiveError:

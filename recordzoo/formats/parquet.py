@@ -13,8 +13,9 @@ from typing_extensions import override
 
 from recordzoo.base.packages import need
 from recordzoo.base.types import JSON
-from recordzoo.errors import OtherSourceError, SourceError
+from recordzoo.errors import OtherSourceError
 from recordzoo.formats.arrow import ROWS_AT_ONCE, ArrowPart, TableParts
+from recordzoo.formats.base import fault
 from recordzoo.formats.hf_features import ARRAYS
 from recordzoo.formats.samples import Content, ExportSample, Field, text_of
 from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, plain, sync
@@ -42,7 +43,7 @@ def look(path: Path) -> TableParts:
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
             if group.num_rows < 0:
-                raise SourceError(f"{path}: row group {number} has {group.num_rows} rows.", path=str(path))
+                raise fault(path, f": row group {number} has {group.num_rows} rows.")
             without -= {name for name in without if _has_paths(group, name)}
             found.add(ArrowPart(first_row, max(1, group.total_byte_size), number, number + 1))
             first_row += group.num_rows

@@ -11,8 +11,8 @@ from os.path import commonpath
 from pathlib import Path
 from posixpath import basename, dirname, splitext
 
-from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.formats.base import Piece
+from recordzoo.errors import ArgumentError
+from recordzoo.formats.base import Piece, fault
 from recordzoo.formats.naming import SPLITS, split_name
 from recordzoo.recipes.class_folders import SPLIT_NAMES
 
@@ -107,7 +107,7 @@ def find_shards(location: str, endings: Sequence[str]) -> list[Path]:
     _refuse([each.name for each in files if not each.is_file()], len(files), location)
     twice = next((path for path, count in Counter(files).items() if count > 1), None)
     if twice is not None:
-        raise SourceError(f"{location}: it names {twice.name} twice.", path=location)
+        raise fault(location, f": it names {twice.name} twice.")
     return files
 
 
@@ -146,10 +146,10 @@ def refuse_missing(names: Iterable[str], where: str) -> None:
 
 def _refuse(missing: Sequence[str], count: int, where: str) -> None:
     if missing:
-        raise SourceError(
-            f"{where}: {len(missing)} of {count} files are missing: {', '.join(missing[:_NUM_NAMED])}"
+        raise fault(
+            where,
+            f": {len(missing)} of {count} files are missing: {', '.join(missing[:_NUM_NAMED])}"
             f"{' and more' if len(missing) > _NUM_NAMED else ''}.",
-            path=where,
         )
 
 

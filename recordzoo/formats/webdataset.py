@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample
+from recordzoo.formats.base import Foreign, Piece, Sample, fault
 from recordzoo.formats.folder import split_ending, unique
 from recordzoo.formats.samples import ExportSample
 from recordzoo.formats.sets import TAR_ENDINGS, find_shards, shard_pieces
@@ -89,10 +89,10 @@ class WebDataset(Foreign):
         seen = set()
         for key, parts in samples(path):
             if key in seen:
-                raise SourceError(
-                    f"{path}, sample {key!r}: its files do not follow each other, or there are two of this name. Write "
+                raise fault(
+                    path,
+                    f", sample {key!r}: its files do not follow each other, or there are two of this name. Write "
                     "the tar again with sorted names (tar --sort=name).",
-                    path=str(path),
                 )
             seen.add(key)
             yield self._sample(path, key, parts)
@@ -146,12 +146,9 @@ def samples(path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
             parts = {}
         current = key
         if extension in parts:
-            raise SourceError(f"{path}, sample {key!r}: it has two files .{extension}.", path=str(path))
+            raise fault(path, f", sample {key!r}: it has two files .{extension}.")
         if member.size_bytes > MAX_MEMBER_BYTES:
-            raise SourceError(
-                f"{path}: {member.name} has {member.size_bytes:,} bytes; {MAX_MEMBER_BYTES:,} are the limit.",
-                path=str(path),
-            )
+            raise fault(path, f": {member.name} has {member.size_bytes:,} bytes; {MAX_MEMBER_BYTES:,} are the limit.")
         parts[extension] = member.read()
     if parts:
         yield current, parts

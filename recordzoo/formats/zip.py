@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.errors import ArchiveError, FolderError, SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample
+from recordzoo.errors import ArchiveError, FolderError
+from recordzoo.formats.base import Foreign, Piece, Sample, fault
 from recordzoo.formats.folder import FolderWriter, with_ending
 from recordzoo.formats.naming import split_name
 from recordzoo.formats.writing import Shard, Tick, Written, sync
@@ -105,7 +105,7 @@ class ZippedFolders(Foreign):
                 self._images = _in_order(self._path, by_name.values())
             for image in self._images[piece.start : piece.stop]:
                 if image.member not in by_name:
-                    raise SourceError(f"{self._path} changed: {image.member} is gone.", path=str(self._path))
+                    raise fault(self._path, f" changed: {image.member} is gone.")
                 data = by_name[image.member].read()
                 label = label_of[image.label] if image.label else NO_CLASS
                 yield {"name": image.name, image_field: data, target_field: label}
@@ -118,9 +118,7 @@ def _in_order(path: Path, members: Iterable[Member]) -> list[_Image]:
         raise FolderError(f"There are no images in {path}.", path=str(path))
     large = next((name for name, size_bytes in sizes.items() if size_bytes > MAX_MEMBER_BYTES), None)
     if large is not None:
-        raise SourceError(
-            f"{path}: {large} has {sizes[large]:,} bytes; {MAX_MEMBER_BYTES:,} are the limit.", path=str(path)
-        )
+        raise fault(path, f": {large} has {sizes[large]:,} bytes; {MAX_MEMBER_BYTES:,} are the limit.")
     top = _common_top(list(sizes))
     folders = sorted({name[len(top) :].partition("/")[0] for name in sizes if "/" in name[len(top) :]})
     splits = folders if are_splits(folders) else [""]
