@@ -17,8 +17,8 @@ from recordzoo.errors import OtherSourceError
 from recordzoo.formats.arrow import ROWS_AT_ONCE, ArrowPart, TableParts
 from recordzoo.formats.base import fault
 from recordzoo.formats.hf_features import ARRAYS
-from recordzoo.formats.samples import Content, ExportSample, Field, text_of
-from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, plain, sync
+from recordzoo.formats.samples import Content, ExportSample, Field
+from recordzoo.formats.writing import Files, Shard, Tick, Writer, json_text, plain, synced
 
 if TYPE_CHECKING:
     import pyarrow
@@ -81,7 +81,7 @@ class ParquetWriter(Writer):
         need("pyarrow", "parquet", "Parquet is written")
 
     @override
-    def write(self, shard: Shard, folder: Path, tick: Tick) -> Written:
+    def write(self, shard: Shard, folder: Path, tick: Tick) -> Files:
         import pyarrow.parquet
 
         split = (shard.split or _DEFAULT_SPLIT).replace("-", "_")  # in names of files "-" stands before the number
@@ -100,11 +100,10 @@ class ParquetWriter(Writer):
                         rows, num_bytes = [], 0
                 if rows:
                     writer.write_table(pyarrow.Table.from_pylist(rows, schema))
-            sync(file)
-            return Written({name: file.tell()})
+            return {name: synced(file)}
 
     @override
-    def finish(self, folder: Path, shards: Sequence[Shard], written: Sequence[Written]) -> None:
+    def finish(self, folder: Path, shards: Sequence[Shard], written: Sequence[Files]) -> None:
         """Write nothing: the schema has the names of the classes."""
 
     # Any: values of all kinds.
@@ -119,9 +118,7 @@ class ParquetWriter(Writer):
             elif field.kind == "image":
                 row[_column(field)] = {"bytes": value, "path": None}
             elif field.kind == "json":
-                row[_column(field)] = (
-                    text_of(field, sample) if isinstance(value, str) else json_line(value)[:-1].decode()
-                )
+                row[_column(field)] = json_text(field, sample)
             else:
                 row[_column(field)] = _lists(field, value, sample.name)
         return row

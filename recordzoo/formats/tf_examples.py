@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import OtherSourceError, SourceError
 from recordzoo.formats.protobuf import empty, parsed
-from recordzoo.formats.samples import ExportSample, Field, text_of
-from recordzoo.formats.writing import json_line
+from recordzoo.formats.samples import ExportSample, Field
+from recordzoo.formats.writing import json_text
 from recordzoo.recipes.images import sniffed_ending
 
 # Lists with a value for each object: object_detection/data_decoders/tf_example_decoder.py
@@ -157,8 +157,7 @@ def features_of_field(field: Field, sample: ExportSample) -> Iterator[tuple[str,
     elif field.kind in ("image", "bytes"):
         yield field.name, ("texts", [value])
     elif field.kind == "json":
-        text = text_of(field, sample).encode() if isinstance(value, str) else json_line(value)[:-1]
-        yield field.name, ("texts", [text])
+        yield field.name, ("texts", [json_text(field, sample).encode()])
     else:
         yield from _features_of_numbers(field, sample, np.asarray(value))
 

@@ -33,7 +33,7 @@ from recordzoo.formats.tf_examples import (
     written_example,
 )
 from recordzoo.formats.tf_examples import Written as Feature
-from recordzoo.formats.writing import Shard, Tick, Writer, Written, sync
+from recordzoo.formats.writing import Files, Shard, Tick, Writer, synced
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.raw.stream import unpacked_cap
 
@@ -209,15 +209,14 @@ class TFRecordWriter(Writer):
         need("google.protobuf", "tfrecord", "TFRecord is written")
 
     @override
-    def write(self, shard: Shard, folder: Path, tick: Tick) -> Written:
+    def write(self, shard: Shard, folder: Path, tick: Tick) -> Files:
         name = f"{shard.split or 'data'}-{shard.number:05d}-of-{shard.total:05d}.tfrecord"
         with open(folder / name, "wb") as file:
             for _, sample in self.samples(shard, tick):
                 data = written_example(self._features(sample))
                 length = _LENGTH.pack(len(data))
                 file.write(length + _CRC.pack(_masked_crc(length)) + data + _CRC.pack(_masked_crc(data)))
-            sync(file)
-            return Written({name: file.tell()})
+            return {name: synced(file)}
 
     def _features(self, sample: ExportSample) -> Iterator[tuple[str, Feature]]:
         ending = _FORMATS.get(sample.ending, sample.ending[1:].upper().encode())

@@ -21,7 +21,7 @@ from recordzoo.formats.folder import split_ending, unique
 from recordzoo.formats.samples import ExportSample
 from recordzoo.formats.sets import TAR_ENDINGS, find_shards, shard_pieces
 from recordzoo.formats.tar_keys import Keys, as_text, decode, look, stored_as
-from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, sync
+from recordzoo.formats.writing import Files, Shard, Tick, Writer, json_line, synced
 from recordzoo.raw.archive import ArchiveUnit
 from recordzoo.raw.member import MAX_MEMBER_BYTES, Member
 from recordzoo.recipes.images import sniffed_ending
@@ -183,7 +183,7 @@ class WebDatasetWriter(Writer):
         return unique(names, [""] * len(positions), whole=True, dots=False)
 
     @override
-    def write(self, shard: Shard, folder: Path, tick: Tick) -> Written:
+    def write(self, shard: Shard, folder: Path, tick: Tick) -> Files:
         name = f"{shard.split or 'data'}-{shard.number:06d}.tar"
         with open(folder / name, "wb") as file:
             with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -192,8 +192,7 @@ class WebDatasetWriter(Writer):
                         entry = tarfile.TarInfo(f"{shard.paths[number]}{ending}")
                         entry.size = len(data)
                         archive.addfile(entry, io.BytesIO(data))
-            sync(file)
-            return Written({name: file.tell()})
+            return {name: synced(file)}
 
     def _files(self, sample: ExportSample) -> Iterator[tuple[str, bytes]]:
         """Yield the files of a sample: ending and bytes."""

@@ -19,7 +19,7 @@ from recordzoo.errors import ArchiveError, FolderError
 from recordzoo.formats.base import Foreign, Piece, Sample, fault
 from recordzoo.formats.folder import FolderWriter, with_ending
 from recordzoo.formats.naming import split_name
-from recordzoo.formats.writing import Shard, Tick, Written, sync
+from recordzoo.formats.writing import Files, Shard, Tick, synced
 from recordzoo.raw.member import MAX_MEMBER_BYTES, Member
 from recordzoo.raw.sized import greedy_runs
 from recordzoo.raw.zip import ZIP_STARTS, opened_zip
@@ -201,24 +201,23 @@ class ZipWriter(FolderWriter):
         return [Shard("", 0, 1, np.concatenate(list(splits.values())), paths)]
 
     @override
-    def write(self, shard: Shard, folder: Path, tick: Tick) -> Written:
+    def write(self, shard: Shard, folder: Path, tick: Tick) -> Files:
         names, comment = [], json.dumps(self.note).encode()
         with open(folder / FILE_NAME, "wb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                for name in self.tree.folders():
+                for name in self.folders():
                     _put(archive, f"{name}/", b"", _FOLDER_MODE)
                 for number, sample in self.samples(shard, tick):
                     names.append(with_ending(shard.paths[number], sample.ending))
                     _put(archive, names[-1], sample.image, _MODE)
-                besides = self.tree.besides(zip(self._split_of, shard.positions.tolist(), names, strict=True))
+                besides = self.besides(zip(self._split_of, shard.positions.tolist(), names, strict=True))
                 for name, data in besides.items():
                     _put(archive, name, data, _MODE)
                 archive.comment = comment
-            sync(file)
-            return Written({FILE_NAME: file.tell()})
+            return {FILE_NAME: synced(file)}
 
     @override
-    def finish(self, folder: Path, shards: Sequence[Shard], written: Sequence[Written]) -> None:
+    def finish(self, folder: Path, shards: Sequence[Shard], written: Sequence[Files]) -> None:
         """Write nothing: everything is in the archive."""
 
 
