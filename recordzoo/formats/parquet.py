@@ -15,8 +15,8 @@ from recordzoo.base.packages import need
 from recordzoo.base.types import JSON
 from recordzoo.errors import OtherSourceError
 from recordzoo.formats.arrow import ROWS_AT_ONCE, ArrowPart, TableParts
+from recordzoo.formats.arrow_values import ARRAYS
 from recordzoo.formats.base import fault
-from recordzoo.formats.hf_features import ARRAYS
 from recordzoo.formats.samples import Content, ExportSample, Field
 from recordzoo.formats.writing import Files, Shard, Tick, Writer, json_text, plain, synced
 
@@ -108,19 +108,22 @@ class ParquetWriter(Writer):
 
     # Any: values of all kinds.
     def _row(self, sample: ExportSample) -> dict[str, Any]:
-        row: dict[str, Any] = {"image": {"bytes": sample.image, "path": _file_name(sample)}, "name": sample.name}
+        row: dict[str, Any] = {
+            "image": {"bytes": sample.image, "path": sample.name.rpartition("/")[2]},
+            "name": sample.name,
+        }
         if sample.label is not None:
             row["label"] = sample.label
         for field in self.content.fields:
             value = sample.fields[field.name]
             if value is None or field.kind == "bytes":
-                row[_column(field)] = value
+                row[column_name(field)] = value
             elif field.kind == "image":
-                row[_column(field)] = {"bytes": value, "path": None}
+                row[column_name(field)] = {"bytes": value, "path": None}
             elif field.kind == "json":
-                row[_column(field)] = json_text(field, sample)
+                row[column_name(field)] = json_text(field, sample)
             else:
-                row[_column(field)] = _lists(field, value, sample.name)
+                row[column_name(field)] = _lists(field, value, sample.name)
         return row
 
     def _schema(self) -> "pyarrow.Schema":
@@ -131,19 +134,15 @@ class ParquetWriter(Writer):
             names = {"names": list(self.content.classes), "_type": "ClassLabel"}
             columns["label"] = (pyarrow.int64(), names if self.content.classes else _value("int64"))
         columns["name"] = (pyarrow.string(), _value("string"))
-        columns |= {_column(field): _column_of(field) for field in self.content.fields}
+        columns |= {column_name(field): _column_of(field) for field in self.content.fields}
         features = {name: feature for name, (_, feature) in columns.items()}
         about = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
-        if nested := {_column(field): len(field.shape) for field in self.content.fields if None in field.shape[1:]}:
+        if nested := {column_name(field): len(field.shape) for field in self.content.fields if None in field.shape[1:]}:
             about[NESTED_ARRAYS] = json.dumps(nested).encode()
         return pyarrow.schema([(name, kind) for name, (kind, _) in columns.items()], about)
 
 
-def _file_name(sample: ExportSample) -> str:
-    return sample.name.rpartition("/")[2]
-
-
-def _column(field: Field) -> str:
+def column_name(field: Field) -> str:
     """Return a field's column: its own name, unless the export uses that."""
     return f"{field.name}_field" if field.name in ("label", "name") else field.name
 
