@@ -84,11 +84,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def look(path: Path) -> TableParts:
-    """Find a file's columns and parts.
-
-    Raises:
-        SourceError: The file is truncated, damaged, or has dictionaries.
-    """
+    """Find a file's columns and parts."""
     import pyarrow
 
     if _is_file(path):

@@ -86,9 +86,6 @@ def values_of(column: Column, array: Any, folder: Path, *, is_anywhere: bool) ->
         array: Its rows, a `pyarrow.Array`.
         folder: Where relative paths begin.
         is_anywhere: Whether paths may lead out of the folder.
-
-    Raises:
-        SourceError: A file has neither bytes nor a path to an image.
     """
     import pyarrow
 

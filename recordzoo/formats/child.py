@@ -39,9 +39,6 @@ def open_first(module: str, function: str, paths: Sequence[Path]) -> None:
         module: The name of a module of this package.
         function: The name of a function in `module` that opens a file.
         paths: The files.
-
-    Raises:
-        SourceError: A file crashed the child, or took more than 30 s.
     """
     states = {(function, path, path.stat().st_size, path.stat().st_mtime_ns) for path in paths}
     if states <= _opened:

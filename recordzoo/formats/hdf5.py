@@ -67,11 +67,7 @@ class HDF5(Columns):
 
 
 def look(path: Path, prefix: str = "") -> list[Column]:
-    """List the datasets of a file; `prefix` stands before the key of each.
-
-    Raises:
-        SourceError: The file is damaged, or has a link.
-    """
+    """List the datasets of a file; `prefix` stands before the key of each."""
     with _opened(path) as file, told(path):
         return [_column(path, name, prefix, dataset) for name, dataset in _datasets(file, path, "", _DEPTH)]
 

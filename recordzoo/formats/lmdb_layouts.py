@@ -184,11 +184,7 @@ KNOWN = {each.name: each for each in _KNOWN}
 def ordered(
     database: Database, entries: Sequence[PageEntry], layout: Layout
 ) -> tuple[tuple[PageEntry, ...], tuple[PageEntry, ...]]:
-    """Return a database's records in their order, without other keys; also the keys of their labels.
-
-    Raises:
-        SourceError: The database does not have this layout.
-    """
+    """Return a database's records in their order, without other keys; also the keys of their labels."""
 
     def read(place: int) -> bytes:
         return database.value(entries[place])
@@ -201,11 +197,7 @@ def ordered(
 
 
 def recognised(database: Database, entries: Sequence[PageEntry]) -> Layout:
-    """Find the layout by the keys, or by the first value.
-
-    Raises:
-        SourceError: The database has no known layout.
-    """
+    """Find the layout by the keys, or by the first value."""
     keys = {entry.key for entry in entries}
     if COUNT in keys:
         return KNOWN["lmdb_text"]

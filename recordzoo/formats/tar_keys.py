@@ -193,9 +193,6 @@ def look(samples: Samples, files: Sequence[Path]) -> tuple[Keys, list[Seen]]:
 
     Returns:
         The extensions; some of the samples, each with its shard's number.
-
-    Raises:
-        SourceError: A shard is damaged, or there are too many extensions.
     """
     keys, seen = Keys(), list[Seen]()
     for number in range(0, len(files), max(1, len(files) // _SHARDS_LOOKED_AT)):

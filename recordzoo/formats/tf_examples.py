@@ -92,11 +92,7 @@ def _stacked(steps: list[Any]) -> Any:
 
 
 def read_example(data: bytes, where: str) -> Example:
-    """Read an `Example` or a `SequenceExample`.
-
-    Raises:
-        SourceError: It is neither.
-    """
+    """Read an `Example` or a `SequenceExample`."""
     found: Example = {}
     try:
         message = parsed("Example", data)
@@ -144,11 +140,7 @@ def written_example(features: Iterator[tuple[str, Written]]) -> bytes:
 
 
 def features_of_field(field: Field, sample: ExportSample) -> Iterator[tuple[str, Written]]:
-    """Yield the features of a field. An `Example` has only lists: the shape of an array is a feature of its own.
-
-    Raises:
-        OtherSourceError: A number exceeds int64, or a text has lone surrogates.
-    """
+    """Yield the features of a field. An `Example` has only lists: the shape of an array is a feature of its own."""
     value = sample.fields[field.name]
     if value is None:
         yield field.name, ("", ())

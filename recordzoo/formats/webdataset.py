@@ -134,11 +134,7 @@ class WebDataset(Foreign):
 
 
 def samples(path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """Yield the key of each sample of a shard, and its files by their extensions, in small letters.
-
-    Raises:
-        SourceError: The shard is cut or damaged; a file is too large, not a regular file, or occurs twice.
-    """
+    """Yield the key of each sample of a shard, and its files by their extensions, in small letters."""
     current, parts = "", dict[str, bytes]()
     for key, extension, member in _files(path):
         if parts and key != current:

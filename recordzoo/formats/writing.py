@@ -136,11 +136,7 @@ def plain(value: Any) -> Any:
 
 
 def json_text(field: Field, sample: ExportSample) -> str:
-    """Return a JSON field as text: a text itself, anything else as JSON.
-
-    Raises:
-        OtherSourceError: UTF-8 cannot encode the text, which has a lone surrogate.
-    """
+    """Return a JSON field as text: a text itself, anything else as JSON."""
     value = sample.fields[field.name]
     try:
         return printable(value) if isinstance(value, str) else json_line(value)[:-1].decode()
