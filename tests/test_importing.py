@@ -30,7 +30,7 @@ from recordzoo.errors import (
     PrepareError,
     SourceError,
 )
-from recordzoo.formats import LAYOUTS, arrow, folder2lmdb, lmdb_layouts
+from recordzoo.formats import LAYOUTS, arrow, lmdb_layouts, lmdb_values
 from recordzoo.formats.base import ForeignSource
 from recordzoo.formats.find import find_foreign
 from recordzoo.formats.lmdb_values import ForeignValueError
@@ -324,7 +324,7 @@ def test_caffe_floats_as_they_were(tmp_path: Path) -> None:
 
 def test_a_datum_without_a_label_has_the_label_0() -> None:
     size = legacy.number(1, 1) + legacy.number(2, 1) + legacy.number(3, 2)
-    assert lmdb_layouts.caffe_value(size + legacy.chunk(4, b"ab")).label == 0
+    assert lmdb_values.caffe_value(size + legacy.chunk(4, b"ab")).label == 0
 
 
 @pytest.mark.parametrize(
@@ -660,10 +660,10 @@ def test_a_pyarrow_that_points_before_its_beginning() -> None:
 
 
 PARSERS: dict[str, tuple[Callable[[bytes], object], type[ValueError]]] = {
-    "caffe": (lmdb_layouts.caffe_value, ForeignValueError),
-    "torchrecord": (lmdb_layouts.torchrecord_value, ForeignValueError),
-    "folder2lmdb": (folder2lmdb.pair_value, ForeignValueError),
-    "any": (folder2lmdb.loaded, ForeignValueError),
+    "caffe": (lmdb_values.caffe_value, ForeignValueError),
+    "torchrecord": (lmdb_values.torchrecord_value, ForeignValueError),
+    "folder2lmdb": (lmdb_values.pair_value, ForeignValueError),
+    "any": (lmdb_values.loaded, ForeignValueError),
     "arrow": (arrow.deserialize, ValueError),
 }
 
@@ -718,7 +718,7 @@ def test_every_bit_of_what_pyarrow_wrote() -> None:
 )
 def test_msgpack_that_is_refused(data: bytes, text: str) -> None:
     with pytest.raises(ForeignValueError, match=f"as msgpack has it, .*({text})"):
-        folder2lmdb.loaded(data)
+        lmdb_values.loaded(data)
 
 
 @fault("F7")
@@ -726,8 +726,8 @@ def test_msgpack_that_is_refused(data: bytes, text: str) -> None:
 def test_without_the_package(value: bytes, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "is_installed", lambda package: False)
     with pytest.raises(PrepareError, match=rf"pip install 'recordzoo\[{extra}\]'"):
-        folder2lmdb.loaded(value)
-    assert folder2lmdb.loaded(pickle.dumps(1)) == 1
+        lmdb_values.loaded(value)
+    assert lmdb_values.loaded(pickle.dumps(1)) == 1
 
 
 # The command

@@ -8,7 +8,7 @@ from recordzoo.base.text import clean
 from recordzoo.cli.options import Json, RecordSet, complete_path, flag, option, parse_bytes
 from recordzoo.cli.output import make_progress, put_json, say
 from recordzoo.cli.targets import find_record_set, refuse_urls
-from recordzoo.exporting.job import ExportJob
+from recordzoo.exporting.job import run_export
 from recordzoo.formats import WRITTEN
 from recordzoo.records.reader import RecordReader
 
@@ -41,9 +41,16 @@ def export(
     """
     shard_bytes = None if shard_size is None else parse_bytes("--shard-size", shard_size)
     refuse_urls("--output", output)
-    reader = RecordReader(find_record_set(path))
-    job = ExportJob(reader, output, to, split=split or None, shard_bytes=shard_bytes, progress=make_progress())
-    done = job.run(workers=workers, refresh=refresh)
+    done = run_export(
+        RecordReader(find_record_set(path)),
+        output,
+        to,
+        split=split or None,
+        shard_bytes=shard_bytes,
+        workers=workers,
+        refresh=refresh,
+        progress=make_progress(),
+    )
     count = sum(done.splits.values())
     named = ", ".join(f"{name} {number:,}" for name, number in done.splits.items() if name)
     files = f"{done.num_files:,} file{'' if done.num_files == 1 else 's'} ({format_bytes(done.num_bytes)})"

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -106,116 +106,110 @@ def export(
         >>> recordzoo.export("photos.records", "photos-tar", to="webdataset")  # doctest: +SKIP
         PosixPath('/home/me/photos-tar')
     """
-    job = ExportJob(RecordReader(source), output, to, split=split, shard_bytes=shard_bytes, progress=progress)
-    return job.run(workers=workers, refresh=refresh).path
+    done = run_export(
+        RecordReader(source),
+        output,
+        to,
+        split=split,
+        shard_bytes=shard_bytes,
+        workers=workers,
+        refresh=refresh,
+        progress=progress,
+    )
+    return done.path
 
 
-class ExportJob:
-    """One export. The arguments are those of `export`.
+def run_export(
+    reader: RecordReader,
+    output: str | os.PathLike[str],
+    to: str,
+    *,
+    split: str | Sequence[str] | None = None,
+    shard_bytes: int | None = None,
+    workers: int | None = None,
+    refresh: bool = False,
+    progress: Progress | None = None,
+) -> Exported:
+    """Run an export, and say what was written; see `export`."""
+    if to not in WRITTEN:
+        hint = did_you_mean(to, WRITTEN)
+        raise ArgumentError(f"Unknown format {to!r} (to, --to). Valid are {', '.join(WRITTEN)}.{hint}")
+    splits = chosen_splits(reader, split)
+    writer = writer_class(to)(Content(reader), list(splits))
+    path = _place(output, reader, writer)
+    for name, value in (("shard_bytes", shard_bytes), ("workers", workers)):
+        if value is not None and value < 1:
+            raise ArgumentError(f"Argument {name} is {value}; it must be at least 1.")
+    target_bytes = writer.shard_bytes if shard_bytes is None else shard_bytes
+    plan = writer.note = {
+        "export": to,
+        "layout": _LAYOUT,
+        "set": reader.digest,
+        "splits": list(splits),
+        "shard_bytes": target_bytes,
+    }
+    shards = writer.shards(splits, target_bytes)
+    progress = progress or default_progress()
+    finished = None
 
-    Raises:
-        RecordZooError: As `export`.
-    """
+    def write(build: Build) -> None:
+        nonlocal finished
+        finished = _write(writer, shards, build, workers, progress)
 
-    def __init__(
-        self,
-        reader: RecordReader,
-        output: str | os.PathLike[str],
-        to: str,
-        *,
-        split: str | Sequence[str] | None = None,
-        shard_bytes: int | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        if to not in WRITTEN:
-            hint = did_you_mean(to, WRITTEN)
-            raise ArgumentError(f"Unknown format {to!r} (to, --to). Valid are {', '.join(WRITTEN)}.{hint}")
-        self.splits = chosen_splits(reader, split)
-        self.writer = writer_class(to)(Content(reader), list(self.splits))
-        self.path = _place(output, reader, self.writer)
-        self.shard_bytes = self.writer.shard_bytes if shard_bytes is None else shard_bytes
-        if self.shard_bytes < 1:
-            raise ArgumentError(f"Argument shard_bytes is {shard_bytes}; it must be at least 1.")
-        self.shards = self.writer.shards(self.splits, self.shard_bytes)
-        self.plan: dict[str, JSON] = {
-            "export": to,
-            "layout": _LAYOUT,
-            "set": reader.digest,
-            "splits": list(self.splits),
-            "shard_bytes": self.shard_bytes,
-        }
-        self.writer.note = self.plan
-        self._progress = progress
+    publish(
+        Output(path, _is_export, NOTE_NAME, FILE_NAME if writer.ending else "", elsewhere="name another output"),
+        lambda: _is_ready(path, plan, refresh),
+        progress,
+        write,
+        again=refresh,
+        may_replace=_is_export if refresh else never,
+    )
+    counts = {name: len(positions) for name, positions in splits.items()}
+    if finished is None:
+        return Exported(path, to, counts, was_ready=True)
+    return Exported(path, to, counts, finished.num_files, finished.num_bytes)
 
-    def run(self, *, workers: int | None = None, refresh: bool = False) -> Exported:
-        """Run the export.
 
-        Raises:
-            RecordZooError: As `export`.
-        """
-        if workers is not None and workers < 1:
-            raise ArgumentError(f"Argument workers is {workers}; it must be at least 1.")
-        progress = self._progress or default_progress()
-        counts = {split: len(positions) for split, positions in self.splits.items()}
-        finished = None
+def _write(writer: Writer, shards: Sequence[Shard], build: Build, workers: int | None, progress: Progress) -> Finished:
+    """Write the output into a build."""
+    lengths = writer.content.reader.lengths("image")
+    sizes = {shard.name: int(lengths[shard.positions].sum()) for shard in shards}
+    total = sum(sizes.values())
+    build.claim(dict(writer.note), total)
+    finished = Finished(build.set, shards)
+    kept = sum(size for name, size in sizes.items() if name in finished)
+    progress.begin(f"exporting {writer.content.reader.path.name} to {writer.name}", total, kept)
+    number = workers or (default_workers() if total - kept > _ONE_PROCESS_BYTES else 1)
+    work.write(writer, shards, finished, build, number, progress)
+    progress.end()
+    writer.finish(build.set, shards, finished.in_order(shards))
+    finished.forget()
+    crash_point("export.complete")
+    if not writer.ending:
+        durable.write_file(build.set / NOTE_NAME, json.dumps(writer.note).encode())
+        durable.sync_directory(build.set)
+    return finished
 
-        def write(build: Build) -> None:
-            nonlocal finished
-            finished = self._write(build, workers, progress)
 
-        file = FILE_NAME if self.writer.ending else ""
-        publish(
-            Output(self.path, self._is_export, NOTE_NAME, file, elsewhere="name another output"),
-            lambda: self._is_ready(refresh),
-            progress,
-            write,
-            again=refresh,
-            may_replace=self._is_export if refresh else never,
-        )
-        if finished is None:
-            return Exported(self.path, self.writer.name, counts, was_ready=True)
-        return Exported(self.path, self.writer.name, counts, finished.num_files, finished.num_bytes)
+def _is_ready(path: Path, plan: Mapping[str, JSON], refresh: bool) -> bool:
+    """Whether this export already exists."""
+    if not os.path.lexists(path):
+        return False
+    there = _read_note(path)
+    if there == plan:
+        return True
+    if there is None:
+        what = "is there, and is no export of recordzoo. Move it away, or name another output"
+    elif refresh:
+        return False
+    else:
+        what = "is an export of another record set, or with other options. Pass --refresh (refresh=True) to replace"
+        what += " it, or name another output"
+    raise OtherSourceError(f"{path} {what}.", path=str(path))
 
-    @staticmethod
-    def _is_export(path: Path) -> bool:
-        return _read_note(path) is not None
 
-    def _is_ready(self, refresh: bool) -> bool:
-        """Whether this export already exists."""
-        if not os.path.lexists(self.path):
-            return False
-        there = _read_note(self.path)
-        if there == self.plan:
-            return True
-        if there is None:
-            what = "is there, and is no export of recordzoo. Move it away, or name another output"
-        elif refresh:
-            return False
-        else:
-            what = "is an export of another record set, or with other options. Pass --refresh (refresh=True) to replace"
-            what += " it, or name another output"
-        raise OtherSourceError(f"{self.path} {what}.", path=str(self.path))
-
-    def _write(self, build: Build, workers: int | None, progress: Progress) -> Finished:
-        """Write the output into a build."""
-        total = sum(map(self._size, self.shards))
-        build.claim(self.plan, total)
-        finished = Finished(build.set, self.shards)
-        kept = sum(self._size(shard) for shard in self.shards if shard.name in finished)
-        progress.begin(f"exporting {self.writer.content.reader.path.name} to {self.writer.name}", total, kept)
-        number = workers or (default_workers() if total - kept > _ONE_PROCESS_BYTES else 1)
-        work.write(self.writer, self.shards, finished, build, number, progress)
-        progress.end()
-        self.writer.finish(build.set, self.shards, finished.in_order(self.shards))
-        finished.forget()
-        crash_point("export.complete")
-        if not self.writer.ending:
-            durable.write_file(build.set / NOTE_NAME, json.dumps(self.plan).encode())
-            durable.sync_directory(build.set)
-        return finished
-
-    def _size(self, shard: Shard) -> int:
-        return int(self.writer.content.reader.lengths("image")[shard.positions].sum())
+def _is_export(path: Path) -> bool:
+    return _read_note(path) is not None
 
 
 def _place(output: str | os.PathLike[str], reader: RecordReader, writer: Writer) -> Path:

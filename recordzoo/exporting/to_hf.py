@@ -1,5 +1,8 @@
 """`to_hf`: convert a record set to a `datasets.Dataset`, or to a `DatasetDict` of its splits."""
 
+import dataclasses
+import itertools
+import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,15 +13,19 @@ from numpy.typing import NDArray
 
 from recordzoo.base.packages import need
 from recordzoo.errors import ArgumentError, RecordZooError
-from recordzoo.formats.hf_features import HFColumn, columns_of, features_of
-from recordzoo.formats.samples import Content, chosen_splits
+from recordzoo.formats.arrow_values import ARRAYS
+from recordzoo.formats.parquet import column_name
+from recordzoo.formats.samples import Content, Field, chosen_splits, printable
 from recordzoo.net.url import Url, is_url
+from recordzoo.records.kinds import FieldKind
 from recordzoo.records.reader import RecordReader
 
 if TYPE_CHECKING:
     import datasets
 
 _DEFAULT_SPLIT = "train"  # the name in `datasets` for data without splits
+_AT_ONCE = 1000
+_MAX_COLUMNS = 256
 
 
 def to_hf(
@@ -68,10 +75,13 @@ def to_hf(
         return _written(content, chosen, _DEFAULT_SPLIT, cache_dir)
     if split is not None:
         (positions,) = chosen_splits(chosen.reader, split).values()
-        return _written(content, chosen.of(positions), split, cache_dir)
+        return _written(content, dataclasses.replace(chosen, positions=positions), split, cache_dir)
     splits = _splits(chosen.reader)
     return datasets.DatasetDict(
-        {_split_name(name): _written(content, chosen.of(each), name, cache_dir) for name, each in splits.items()}
+        {
+            _split_name(name): _written(content, dataclasses.replace(chosen, positions=each), name, cache_dir)
+            for name, each in splits.items()
+        }
     )
 
 
@@ -91,9 +101,6 @@ class _Chosen:
     labels: NDArray[np.int64] | None
     classes: Sequence[str]
     is_whole: bool
-
-    def of(self, positions: NDArray[np.int64]) -> "_Chosen":
-        return _Chosen(self.reader, positions, self.labels, self.classes, self.is_whole)
 
 
 def _chosen(dataset: Any) -> _Chosen:
@@ -139,10 +146,14 @@ def _split_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Generates the rows. `datasets` identifies the rows by this object's pickle."""
+    """Generates the rows. `datasets` identifies the rows by this object's pickle.
+
+    Attributes:
+        texts: The fields that are written as JSON text, because the types of their values differ.
+    """
 
     content: Content
-    columns: Sequence[HFColumn]
+    texts: frozenset[str]
     positions: NDArray[np.int64]
     labels: NDArray[np.int64] | None
     version: str
@@ -158,8 +169,15 @@ def _rows(source: _Rows) -> Iterator[dict[str, Any]]:
         label = sample.label if source.labels is None else int(source.labels[number])
         if label is not None:
             row["label"] = label
-        for column in source.columns:
-            row[column.name] = column.value(sample.fields[column.field.name])
+        for field in source.content.fields:
+            value = sample.fields[field.name]
+            if value is not None and field.kind == "image":
+                value = {"bytes": value, "path": None}
+            elif value is not None and field.name in source.texts:
+                value = json.dumps(value)
+            elif field.kind == "json" and isinstance(value, str):
+                value = printable(value)
+            row[column_name(field)] = value
         yield row
 
 
@@ -173,16 +191,22 @@ def _written(content: Content, chosen: _Chosen, split: str, cache_dir: Any) -> "
     labels = chosen.labels
     if labels is None and content.label_field is not None:
         labels = content.reader.array(content.label_field)[chosen.positions].astype(np.int64)
-    columns = columns_of(content)
-    features = features_of(content, columns, labels, chosen.classes)
+    found = {field.name: _feature(content.reader, field) for field in content.fields}
+    features = {
+        "image": datasets.Image(),
+        **({} if labels is None else {"label": _label_feature(labels, chosen.classes)}),
+        "name": datasets.Value("string"),
+        **{column_name(field): found[field.name] or _mixed() for field in content.fields},
+    }
+    features = datasets.Features(features)
     if not len(chosen.positions):
         return datasets.Dataset.from_dict({name: [] for name in features}, features=features)
-    source = _Rows(content, columns, chosen.positions, labels, __version__)
+    texts = frozenset(name for name, feature in found.items() if feature is None)
     try:
         return datasets.Dataset.from_generator(
             _rows,
             features=features,
-            gen_kwargs={"source": source},
+            gen_kwargs={"source": _Rows(content, texts, chosen.positions, labels, __version__)},
             split=datasets.NamedSplit(_split_name(split)),
             cache_dir=None if cache_dir is None else os.fspath(cache_dir),
         )
@@ -190,3 +214,65 @@ def _written(content: Content, chosen: _Chosen, split: str, cache_dir: Any) -> "
         if isinstance(err.__cause__, RecordZooError):
             raise err.__cause__ from None
         raise
+
+
+# Any, here and below: features of `datasets`.
+def _mixed() -> Any:
+    """Return the feature of JSON values whose types differ."""
+    import datasets
+
+    return datasets.Json() if hasattr(datasets, "Json") else datasets.Value("string")
+
+
+def _label_feature(labels: NDArray[Any], classes: Sequence[Any]) -> Any:
+    """Return a `ClassLabel` if all labels have a name of their own, or are -1; otherwise a number."""
+    import datasets
+
+    names = [printable(str(name)) for name in classes]
+    fits = len(labels) == 0 or (labels.min() >= -1 and labels.max() < len(names))
+    if names and fits and len(set(names)) == len(names):
+        return datasets.ClassLabel(names=names)
+    return datasets.Value("int64")
+
+
+def _feature(reader: RecordReader, field: Field) -> Any:
+    """Return a field's feature; None for JSON of different types."""
+    import datasets
+
+    if field.kind == "json":
+        return _json_feature(reader, field.name)
+    if field.kind in ("image", "bytes"):
+        return datasets.Image() if field.kind == "image" else datasets.Value("binary")
+    spec = reader.manifest.fields[field.name]
+    if field.kind == "numbers" and spec.kind is FieldKind.CLASS and spec.names is not None:
+        return _label_feature(reader.array(field.name), spec.names)
+    if len(field.shape) in ARRAYS and None not in field.shape[1:]:
+        return getattr(datasets, ARRAYS[len(field.shape)])(field.shape, field.dtype)
+    feature: Any = datasets.Value(field.dtype)
+    for length in reversed(field.shape):
+        feature = datasets.List(feature, length=-1 if length is None else length)
+    return feature
+
+
+def _json_feature(reader: RecordReader, name: str) -> Any:
+    """Return the common feature of a JSON field's values, all of which are read; None if their types differ."""
+    import datasets
+    import pyarrow
+
+    schema = pyarrow.schema([(name, pyarrow.null())])
+    values = (reader.value(name, position) for position in range(len(reader)) if reader.has(name, position))
+    texts = (printable(value) if isinstance(value, str) else value for value in values)
+    try:
+        while some := list(itertools.islice(texts, _AT_ONCE)):
+            found = pyarrow.schema([(name, pyarrow.array(some).type)])
+            schema = pyarrow.unify_schemas([schema, found], promote_options="permissive")
+            if _num_columns(schema.field(0).type) > _MAX_COLUMNS:  # dicts whose keys are data
+                return None
+    except (pyarrow.ArrowException, UnicodeError, OverflowError, TypeError, ValueError):
+        return None
+    kind = schema.field(0).type
+    return datasets.Features.from_arrow_schema(schema)[name] if kind != pyarrow.null() else datasets.Value("string")
+
+
+def _num_columns(kind: Any) -> int:
+    return 1 + sum(_num_columns(kind.field(number).type) for number in range(kind.num_fields))

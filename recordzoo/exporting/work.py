@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict
 from pathlib import Path
 
 import loky
@@ -18,7 +17,7 @@ from recordzoo.base.crash_points import crash_point
 from recordzoo.base.owner import Owner
 from recordzoo.base.progress import Progress
 from recordzoo.base.workers import killed, serve
-from recordzoo.formats.writing import Shard, Writer, Written
+from recordzoo.formats.writing import Files, Shard, Writer
 from recordzoo.publish.build import Build
 
 _FOLDER = ".finished"  # one file per finished shard, written after the shard is synced
@@ -34,7 +33,7 @@ class Finished:
 
     def __init__(self, folder: Path, shards: Sequence[Shard]) -> None:
         self._folder, self._output = folder / _FOLDER, folder
-        self._found: dict[str, Written] = {}
+        self._found: dict[str, Files] = {}
         self._folder.mkdir(exist_ok=True)
         for shard in shards:
             written = self._read(shard.name)
@@ -48,23 +47,23 @@ class Finished:
     @property
     def num_files(self) -> int:
         """The number of their files."""
-        return sum(len(written.files) for written in self._found.values())
+        return sum(len(written) for written in self._found.values())
 
     @property
     def num_bytes(self) -> int:
         """Their size."""
-        return sum(sum(written.files.values()) for written in self._found.values())
+        return sum(sum(written.values()) for written in self._found.values())
 
-    def add(self, name: str, written: Written) -> None:
+    def add(self, name: str, written: Files) -> None:
         """Record a shard whose files are synced."""
         crash_point("export.written")
-        for folder in {(self._output / file).parent for file in written.files}:
+        for folder in {(self._output / file).parent for file in written}:
             durable.sync_directory(folder)
-        durable.replace_file(self._folder / f"{name}.json", json.dumps(asdict(written)).encode())
+        durable.replace_file(self._folder / f"{name}.json", json.dumps(written).encode())
         self._found[name] = written
         crash_point("export.counted")
 
-    def in_order(self, shards: Sequence[Shard]) -> list[Written]:
+    def in_order(self, shards: Sequence[Shard]) -> list[Files]:
         """Return the files of all shards, in shard order."""
         return [self._found[shard.name] for shard in shards]
 
@@ -72,18 +71,18 @@ class Finished:
         """Remove the files needed only to resume."""
         shutil.rmtree(self._folder)
 
-    def _read(self, name: str) -> Written | None:
+    def _read(self, name: str) -> Files | None:
         """Return a finished shard, or None if any of its files is missing."""
         try:
-            written = Written(**json.loads((self._folder / f"{name}.json").read_bytes()))
-            complete = all((self._output / file).stat().st_size == size for file, size in written.files.items())
-        except (OSError, ValueError, TypeError):
+            written = json.loads((self._folder / f"{name}.json").read_bytes())
+            complete = all((self._output / file).stat().st_size == size for file, size in written.items())
+        except (OSError, ValueError, TypeError, AttributeError):
             return None
         return written if complete else None
 
     def _sweep(self) -> None:
         """Unlink unrecorded files; a process that only looked dead then writes to nothing visible."""
-        counted = {os.path.normpath(name) for written in self._found.values() for name in written.files}
+        counted = {os.path.normpath(name) for written in self._found.values() for name in written}
         for parent, folders, names in os.walk(self._output):
             if _FOLDER in folders:
                 folders.remove(_FOLDER)
@@ -134,7 +133,7 @@ def _collect(
     progress: Progress,
 ) -> None:
     """Submit shards, a few ahead, and record the finished ones."""
-    waiting, running = list(reversed(todo)), dict[Future[tuple[Written, int]], Shard]()
+    waiting, running = list(reversed(todo)), dict[Future[tuple[Files, int]], Shard]()
     while waiting or running:
         build.check()
         while waiting and len(running) < places:
@@ -155,7 +154,7 @@ def _bring(writer: Writer) -> None:
     _writers[:] = [writer]
 
 
-def _write(shard: Shard, folder: Path) -> tuple[Written, int]:
+def _write(shard: Shard, folder: Path) -> tuple[Files, int]:
     """Write a shard in a worker process; return its files and its stored bytes."""
     sizes: list[int] = []
     return _writers[0].write(shard, folder, sizes.append), sum(sizes)

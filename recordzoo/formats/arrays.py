@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample, ranges
+from recordzoo.formats.base import Foreign, Piece, Sample, fault, ranges
 from recordzoo.formats.naming import CLASSES, IMAGES, LABELS, SPLITS, field_name, image_ending, split_name
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.records.manifest import MAX_DIMENSIONS
@@ -96,10 +96,10 @@ class Columns(Foreign):
         images = {split: image for split, group in groups.items() if (image := self._image(group))}
         if not images:
             shown = ", ".join(f"{column.key} ({column})" for column in columns[:20]) or "nothing"
-            raise SourceError(
-                f"{location} has no images with a usual name (images, image, img, x, ...). It has {shown}. "
+            raise fault(
+                location,
+                f" has no images with a usual name (images, image, img, x, ...). It has {shown}. "
                 "Name them: --field KEY=image (fields=).",
-                path=location,
             )
         self._join(groups, images)
         parts = {split: self._part(groups[split], image) for split, image in images.items()}
@@ -216,7 +216,7 @@ def told(where: Path | str) -> Iterator[None]:
     except SourceError:
         raise
     except (*_ERRORS, zlib.error, struct.error) as err:
-        raise SourceError(f"{where} cannot be read: {err}", path=str(where)) from err
+        raise fault(where, f" cannot be read: {err}") from err
 
 
 def has_images(keys: Sequence[str]) -> bool:

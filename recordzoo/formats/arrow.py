@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from recordzoo.errors import SourceError
+from recordzoo.formats.base import fault
 
 ROWS_AT_ONCE = 64
 """Number of rows converted to values at a time."""
@@ -79,15 +80,11 @@ def reading(path: Path) -> Iterator[None]:
         if isinstance(err, SourceError):
             raise
         text = " ".join(str(err).split())[:200]
-        raise SourceError(f"{path} is cut or damaged ({type(err).__name__}: {text}).", path=str(path)) from err
+        raise fault(path, f" is cut or damaged ({type(err).__name__}: {text}).") from err
 
 
 def look(path: Path) -> TableParts:
-    """Find a file's columns and parts.
-
-    Raises:
-        SourceError: The file is truncated, damaged, or has dictionaries.
-    """
+    """Find a file's columns and parts."""
     import pyarrow
 
     if _is_file(path):
@@ -102,18 +99,16 @@ def look(path: Path) -> TableParts:
         begin, first_row = file.tell(), 0
         for message in _messages(file):
             if message.type != "record batch":
-                text = f"{path}: it has dictionaries, which are not read. Save it as Parquet."
-                raise SourceError(text, path=str(path))
+                raise fault(path, ": it has dictionaries, which are not read. Save it as Parquet.")
             batch = pyarrow.ipc.read_record_batch(message, found.schema)
             if batch.num_rows > _MAX_ROWS:
-                text = f"{path}, byte {begin:,}: {batch.num_rows:,} rows are too many; the file is damaged."
-                raise SourceError(text, path=str(path))
+                raise fault(path, f", byte {begin:,}: {batch.num_rows:,} rows are too many; the file is damaged.")
             found.without_paths -= {n for n in found.without_paths if _has_paths(batch.column(n))}
             found.add(ArrowPart(first_row, file.tell() - begin, begin, file.tell()))
             begin, first_row = file.tell(), first_row + batch.num_rows
         file.seek(begin)
         if not file.read(8).startswith(_ENDS):
-            raise SourceError(f"{path}, byte {begin:,}: the file is cut or damaged.", path=str(path))
+            raise fault(path, f", byte {begin:,}: the file is cut or damaged.")
     return found
 
 
@@ -162,7 +157,7 @@ def _is_file(path: Path) -> bool:
     with path.open("rb") as file:
         head = file.read(6)
     if not head:
-        raise SourceError(f"{path} is empty.", path=str(path))
+        raise fault(path, " is empty.")
     return head == b"ARROW1"
 
 

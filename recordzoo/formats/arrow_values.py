@@ -19,7 +19,9 @@ from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.recipes.images import sniffed_ending
 from recordzoo.system.files import open_at_once
 
-_ARRAYS = ("Array2D", "Array3D", "Array4D", "Array5D")
+ARRAYS = {2: "Array2D", 3: "Array3D", 4: "Array4D", 5: "Array5D"}
+"""Features of `datasets` for arrays, of which the first dimension may differ."""
+
 _HEAD_BYTES = 16
 
 
@@ -71,7 +73,7 @@ def stored_as(kind: Any) -> str:
 def shape_of(feature: Mapping[str, Any]) -> tuple[int | None, ...]:
     """Return the shape of an `Array2D` ... `Array5D`; () of other features."""
     shape = feature.get("shape")
-    if feature.get("_type") not in _ARRAYS or not isinstance(shape, list):
+    if feature.get("_type") not in ARRAYS.values() or not isinstance(shape, list):
         return ()
     return tuple(each if isinstance(each, int) else None for each in shape)
 
@@ -84,9 +86,6 @@ def values_of(column: Column, array: Any, folder: Path, *, is_anywhere: bool) ->
         array: Its rows, a `pyarrow.Array`.
         folder: Where relative paths begin.
         is_anywhere: Whether paths may lead out of the folder.
-
-    Raises:
-        SourceError: A file has neither bytes nor a path to an image.
     """
     import pyarrow
 

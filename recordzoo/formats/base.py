@@ -136,7 +136,7 @@ class Foreign(ABC):
             try:
                 table.add(str(path), path.stat())
             except OSError as err:
-                raise SourceError(f"{path} cannot be read ({err.strerror}).", path=str(path)) from err
+                raise fault(path, f" cannot be read ({err.strerror}).") from err
         return table
 
     def field(self, key: str, usual: Mapping[str, str]) -> str:
@@ -180,6 +180,11 @@ class Foreign(ABC):
                 )
 
 
+def fault(path: Path | str, text: str) -> SourceError:
+    """Return the error of a file or a location; `text` is what stands behind its path in the message."""
+    return SourceError(f"{path}{text}", path=str(path))
+
+
 def first_of(pieces: Sequence[Piece], read: Callable[[Piece], Iterator[_T]]) -> list[tuple[Piece, _T]]:
     """Read samples to determine the fields: the first 64 of the first piece, and the first one of some others."""
     found: list[tuple[Piece, _T]] = []
@@ -202,9 +207,9 @@ def classes_beside(location: str) -> list[str] | None:
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as err:
-        raise SourceError(f"{path} is no JSON ({err}).", path=str(path)) from err
+        raise fault(path, f" is no JSON ({err}).") from err
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise SourceError(f"{path} is no list of the names of classes.", path=str(path))
+        raise fault(path, " is no list of the names of classes.")
     return found
 
 

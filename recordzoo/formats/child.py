@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import recordzoo
-from recordzoo.errors import SourceError
+from recordzoo.formats.base import fault
 
 TIME_S = 30.0
 """Time limit per file."""
@@ -39,9 +39,6 @@ def open_first(module: str, function: str, paths: Sequence[Path]) -> None:
         module: The name of a module of this package.
         function: The name of a function in `module` that opens a file.
         paths: The files.
-
-    Raises:
-        SourceError: A file crashed the child, or took more than 30 s.
     """
     states = {(function, path, path.stat().st_size, path.stat().st_mtime_ns) for path in paths}
     if states <= _opened:
@@ -61,6 +58,5 @@ def open_first(module: str, function: str, paths: Sequence[Path]) -> None:
             answer = child.stdout.readline()
             timer.cancel()
             if not answer:
-                text = f"{path} is damaged: the library that reads it crashed, or took more than {TIME_S:.0f} s."
-                raise SourceError(text, path=str(path))
+                raise fault(path, f" is damaged: the library that reads it crashed, or took more than {TIME_S:.0f} s.")
     _opened.update(states)

@@ -9,7 +9,7 @@ import io
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from typing_extensions import override
 from recordzoo.base import durable
 from recordzoo.formats.base import CLASSES_NAME
 from recordzoo.formats.samples import Content, printable
-from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line
+from recordzoo.formats.writing import Files, Shard, Tick, Writer, json_line
 from recordzoo.system.names import as_file_name
 
 TABLE_NAME = "labels.csv"
@@ -29,21 +29,38 @@ _MAX_BYTES = 200
 
 
 class FolderWriter(Writer):
-    """Writes ``split/class/name``. A shard is some of the files; it is only a piece of the work."""
+    """Writes ``split/class/name``. A shard is some of the files; it is only a piece of the work.
+
+    A split without classes, or with labels beyond them, has no class folders.
+    """
 
     name = "folder"
     shard_bytes = 64 << 20
 
     def __init__(self, content: Content, splits: Sequence[str]) -> None:
         super().__init__(content, splits)
-        self.tree = Tree(content, self.split_folder)
+        self._classes = class_folders(content.classes)
+        self._has_classes: dict[str, bool] = {}
 
     @override
     def paths(self, split: str, positions: NDArray[np.int64]) -> list[str]:
-        return self.tree.paths(split, positions)
+        """See `Writer`; without a suffix if the image's bytes decide it."""
+        names = [self.content.reader.names[position] for position in positions.tolist()]
+        if self.content.is_raw:
+            names = [split_ending(name)[0] for name in names]
+        field = self.content.label_field
+        labels = np.full(len(names), -1) if field is None else self.content.reader.array(field)[positions]
+        known = bool(labels.min() >= 0 and labels.max() < len(self._classes))
+        self._has_classes[split] = known
+        classes = [self._classes[label] for label in labels.tolist()] if known else [""] * len(names)
+        return unique(names, [self._folder(split, name) for name in classes])
+
+    def _folder(self, split: str, name: str) -> str:
+        """Return the folder of a class of a split."""
+        return "/".join(filter(None, (split if len(self.splits) > 1 else "", name)))
 
     @override
-    def write(self, shard: Shard, folder: Path, tick: Tick) -> Written:
+    def write(self, shard: Shard, folder: Path, tick: Tick) -> Files:
         files = {}
         for number, sample in self.samples(shard, tick):
             name = with_ending(shard.paths[number], sample.ending)
@@ -54,60 +71,30 @@ class FolderWriter(Writer):
         for name in files:  # after all are written: the first sync also writes the others
             with open(folder / name, "r+b") as file:
                 os.fsync(file.fileno())
-        return Written(files)
+        return files
 
     @override
-    def finish(self, folder: Path, shards: Sequence[Shard], written: Sequence[Written]) -> None:
-        for name in self.tree.folders():
+    def finish(self, folder: Path, shards: Sequence[Shard], written: Sequence[Files]) -> None:
+        for name in self.folders():
             (folder / name).mkdir(parents=True, exist_ok=True)
         files = (
             (shard.split, position, path)
-            for shard, each in zip(shards, written, strict=True)
-            for position, path in zip(shard.positions.tolist(), each.files, strict=True)
+            for shard, paths in zip(shards, written, strict=True)
+            for position, path in zip(shard.positions.tolist(), paths, strict=True)
         )
-        for name, data in self.tree.besides(files).items():
+        for name, data in self.besides(files).items():
             durable.write_file(folder / name, data)
         for parent, _, _ in os.walk(folder):
             durable.sync_directory(Path(parent))
 
-
-class Tree:
-    """The path of each file of a tree. A split without classes, or with labels beyond them, has no class folders.
-
-    Args:
-        content: The samples.
-        split_folder: Returns the folder of a split.
-    """
-
-    def __init__(self, content: Content, split_folder: Callable[[str], str]) -> None:
-        self.content, self._split_folder = content, split_folder
-        self._folders = class_folders(content.classes)
-        self._has_classes: dict[str, bool] = {}
-
-    def paths(self, split: str, positions: NDArray[np.int64]) -> list[str]:
-        """Return the path of each file of a split; without a suffix if the image's bytes decide it."""
-        names = [self.content.reader.names[position] for position in positions.tolist()]
-        if self.content.is_raw:
-            names = [split_ending(name)[0] for name in names]
-        field = self.content.label_field
-        labels = np.full(len(names), -1) if field is None else self.content.reader.array(field)[positions]
-        known = bool(len(labels) and labels.min() >= 0 and labels.max() < len(self._folders))
-        self._has_classes[split] = known
-        classes = [self._folders[label] for label in labels.tolist()] if known else [""] * len(names)
-        folder = self._split_folder(split)
-        return unique(names, ["/".join(filter(None, (folder, name))) for name in classes])
-
     def folders(self) -> list[str]:
         """List the directories of all classes, also of empty ones: ImageFolder numbers the directories."""
-        splits = [self._split_folder(split) for split, known in self._has_classes.items() if known]
-        return ["/".join(filter(None, (split, name))) for split in splits for name in self._folders]
+        return [
+            self._folder(split, name) for split, known in self._has_classes.items() if known for name in self._classes
+        ]
 
     def besides(self, files: Iterable[tuple[str, int, str]]) -> dict[str, bytes]:
-        """Return the files beside the images.
-
-        Args:
-            files: The split, position and path of each image.
-        """
+        """Return the files beside the images, given each image's split, position and path."""
         found = {}
         if self.content.classes:
             found[CLASSES_NAME] = json_line(list(self.content.classes), indent=0)
@@ -143,31 +130,11 @@ def part(text: str) -> str:
     return f"{digest}-{data[-_MAX_BYTES + 20 :].decode('utf-8', 'ignore')}"
 
 
-class Taken:
-    """The names in use; case is ignored, as by the file systems of macOS and Windows."""
-
-    def __init__(self) -> None:
-        self._names: set[str] = set()
-        self._stems: set[str] = set()
-        self._open: set[str] = set()  # stems whose suffix is not known yet
-
-    def take(self, folder: str, name: str) -> bool:
-        """Take a name; False if it, or one that may become equal, is in use."""
-        stem, ending = split_ending(name)
-        stem = f"{folder}/{stem}".casefold()
-        full = f"{stem}{ending}".casefold()
-        if stem in self._open or (stem in self._stems if not ending else full in self._names):
-            return False
-        self._stems.add(stem)
-        (self._names if ending else self._open).add(full)
-        return True
-
-
 def unique(names: Iterable[str], folders: Sequence[str], *, whole: bool = False, dots: bool = True) -> list[str]:
     """Choose the name of each record's file in its folder.
 
     It is the last part of the record's name. If that is taken, it is the whole name with "_" for "/", and if that is
-    taken too, a number stands behind it.
+    taken too, a number stands behind it. Case is ignored, as by the file systems of macOS and Windows.
 
     Args:
         names: The records' names; without an ending where the image's bytes decide it.
@@ -175,27 +142,33 @@ def unique(names: Iterable[str], folders: Sequence[str], *, whole: bool = False,
         whole: Keep the folders of the record's own name instead.
         dots: Whether a name may have dots, beside that of its ending.
     """
-    taken, found = Taken(), []
+    taken: dict[str, set[str]] = {}  # the endings of each stem; "" is one that is not known yet, and may be any
+    found = []
     for name, folder in zip(names, folders, strict=True):
         stem, ending = split_ending(printable(name))
         parts = [piece for piece in stem.split("/") if piece] or ["_"]
         if not dots:
             parts[-1] = parts[-1].replace(".", "_")
-        flat = part("_".join(parts))
         plain = "/".join(map(part, parts)) if whole else part(parts[-1])
-        numbered = (f"{flat}-{number}" for number in itertools.count(2))
-        chosen = next(c for c in itertools.chain((plain, flat), numbered) if taken.take(folder, f"{c}{ending}"))
+        for chosen in _numbered(plain, part("_".join(parts))):
+            endings = taken.setdefault(f"{folder}/{chosen}".casefold(), set())
+            if not endings or (ending and endings.isdisjoint(("", ending.casefold()))):
+                endings.add(ending.casefold())
+                break
         found.append("/".join(filter(None, (folder, f"{chosen}{ending}"))))
     return found
 
 
 def class_folders(classes: Sequence[str]) -> list[str]:
     """Choose the directory of each class; two classes of one name get two."""
-    taken, found = set(), []
+    found: dict[str, str] = {}
     for name in classes:
-        plain = part(name)
-        numbered = (f"{plain}-{number}" for number in itertools.count(2))
-        chosen = next(c for c in itertools.chain((plain,), numbered) if c.casefold() not in taken)
-        taken.add(chosen.casefold())
-        found.append(chosen)
-    return found
+        chosen = next(each for each in _numbered(part(name)) if each.casefold() not in found)
+        found[chosen.casefold()] = chosen
+    return list(found.values())
+
+
+def _numbered(*names: str) -> Iterator[str]:
+    """Yield names, and then the last one with numbers behind it."""
+    yield from names
+    yield from (f"{names[-1]}-{number}" for number in itertools.count(2))

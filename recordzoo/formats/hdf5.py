@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.base.packages import need
-from recordzoo.errors import SourceError
 from recordzoo.formats.arrays import Column, Columns, Content, bytes_of, texts, told
-from recordzoo.formats.base import Foreign
+from recordzoo.formats.base import Foreign, fault
 from recordzoo.formats.child import open_first
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 
@@ -68,11 +67,7 @@ class HDF5(Columns):
 
 
 def look(path: Path, prefix: str = "") -> list[Column]:
-    """List the datasets of a file; `prefix` stands before the key of each.
-
-    Raises:
-        SourceError: The file is damaged, or has a link.
-    """
+    """List the datasets of a file; `prefix` stands before the key of each."""
     with _opened(path) as file, told(path):
         return [_column(path, name, prefix, dataset) for name, dataset in _datasets(file, path, "", _DEPTH)]
 
@@ -92,7 +87,7 @@ def _datasets(group: Any, path: Path, start: str, depth: int) -> Iterator[tuple[
         place, link = f"{start}{name}", group.get(name, getlink=True)
         if not isinstance(link, h5py.HardLink):
             target = getattr(link, "filename", "") or getattr(link, "path", "")
-            raise SourceError(f"{path}, {place} is a link to {target}, which is not followed.", path=str(path))
+            raise fault(path, f", {place} is a link to {target}, which is not followed.")
         found = group[name]
         if isinstance(found, h5py.Dataset):
             yield place, found

@@ -25,10 +25,6 @@ class Hub:
 
     Args:
         location: ``hf://datasets/user/name``, with ``@revision`` behind it, and a path.
-
-    Raises:
-        ArgumentError: It is no such address.
-        PrepareError: huggingface_hub is not installed.
     """
 
     def __init__(self, location: str) -> None:
@@ -43,11 +39,7 @@ class Hub:
         self.revision = "refs/convert/parquet" if found.revision == "~parquet" else found.revision or "main"
 
     def sizes(self) -> dict[str, int]:
-        """Request the commit, and the size of each file below the address, by name.
-
-        Raises:
-            RemoteError: There is no such repository, it may not be read, or it cannot be reached.
-        """
+        """Request the commit, and the size of each file below the address, by name."""
         check_online(self.url)
         import huggingface_hub
 
@@ -72,11 +64,7 @@ class Hub:
         return below
 
     def bring(self, names: Sequence[str]) -> Path:
-        """Download files that are not in the cache, and return the cache's folder with them.
-
-        Raises:
-            RemoteError: One cannot be downloaded.
-        """
+        """Download files that are not in the cache, and return the cache's folder with them."""
         import huggingface_hub
 
         start = f"{self.folder}/" if self.folder else ""

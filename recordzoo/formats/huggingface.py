@@ -17,7 +17,7 @@ from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.formats import arrow, parquet
 from recordzoo.formats.arrow import ROWS_AT_ONCE, TableParts, reading
 from recordzoo.formats.arrow_values import Column, holds_files, shape_of, stored_as, values_of
-from recordzoo.formats.base import Foreign, Piece, Sample
+from recordzoo.formats.base import Foreign, Piece, Sample, fault
 from recordzoo.formats.child import open_first
 from recordzoo.formats.hub import Hub, is_address
 from recordzoo.formats.naming import IMAGES, LABELS, image_ending
@@ -59,7 +59,7 @@ class HuggingFace(Foreign):
         super().__init__(location, fields)
         need("pyarrow", "parquet", "A Hugging Face dataset is read")
         if not files:
-            raise SourceError(f"{location} has no files *.parquet or *.arrow.", path=location)
+            raise fault(location, " has no files *.parquet or *.arrow.")
         self._files, self._place = files, place
         self._columns: Sequence[Column] = ()
         self._rows: dict[str, tuple[str, int]] = {}  # of each piece: its file's name, the number of its first row
@@ -85,10 +85,10 @@ class HuggingFace(Foreign):
             if schema is None:
                 schema, names = found.schema, found.schema.names
             elif found.schema.names != names:
-                raise SourceError(
-                    f"{path} has the columns {', '.join(found.schema.names)}; {folder / self._files[0].name} has "
+                raise fault(
+                    path,
+                    f" has the columns {', '.join(found.schema.names)}; {folder / self._files[0].name} has "
                     f"{', '.join(names)}. If these are two datasets, name one of them.",
-                    path=str(path),
                 )
             without_paths = found.without_paths if without_paths is None else without_paths & found.without_paths
             for number, part in enumerate(found.parts):
@@ -182,8 +182,9 @@ def _batches(path: Path, start: int, stop: int) -> Iterator[Any]:
             batch.validate(full=True)
             left_bytes -= batch.nbytes
             if left_bytes < 0:
-                text = f"{path} unpacks to more than {cap_bytes:,} bytes, far more than any data set of its size does."
-                raise SourceError(text, path=str(path))
+                raise fault(
+                    path, f" unpacks to more than {cap_bytes:,} bytes, far more than any data set of its size does."
+                )
             for first in range(0, batch.num_rows, ROWS_AT_ONCE):
                 yield batch.slice(first, ROWS_AT_ONCE)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample
+from recordzoo.formats.base import Foreign, Piece, Sample, fault
 from recordzoo.formats.naming import image_ending, usual_fields
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.system.npy import map_file
@@ -39,12 +39,7 @@ _Columns = dict[str, Any]  # a list or an array
 
 
 def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
-    """See `Format`.
-
-    Raises:
-        SourceError: The index is damaged, or does not fit the file.
-        ArgumentError: Several files could be the index.
-    """
+    """See `Format`."""
     path = Path(location)
     there = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
     files = [each for each in there if each.suffix.lower() in _DATA and each.is_file()]
@@ -117,7 +112,7 @@ class IndexedFile(Foreign):
                         raise SourceError(f"{where}: the file is cut.", path=str(self._path))
                     yield data
         except OSError as err:
-            raise SourceError(f"{self._path} cannot be read ({err}).", path=str(self._path)) from err
+            raise fault(self._path, f" cannot be read ({err}).") from err
 
     def _cut(self, files: tuple[Path, ...]) -> Iterator[Piece]:
         ends = np.cumsum(self._lengths)
@@ -143,7 +138,7 @@ def _read_index(path: Path) -> _Columns:
         text = path.read_text(encoding="utf-8-sig")
         return _read_json_lines(text) if path.suffix.lower() == ".jsonl" else _read_text(text)
     except (OSError, ValueError, RecursionError, csv.Error) as err:
-        raise SourceError(f"{path}: this index cannot be read: {err}", path=str(path)) from err
+        raise fault(path, f": this index cannot be read: {err}") from err
 
 
 def _read_array(path: Path) -> _Columns:
@@ -211,10 +206,10 @@ def _column(columns: _Columns, names: Sequence[str], index: Path) -> str:
     lower = {key.lower(): key for key in columns}
     found = next((lower[name] for name in names if name in lower), None)
     if found is None:
-        raise SourceError(
-            f"{index} has no column {' or '.join(map(repr, names))}; its columns are {', '.join(map(repr, columns))}. "
+        raise fault(
+            index,
+            f" has no column {' or '.join(map(repr, names))}; its columns are {', '.join(map(repr, columns))}. "
             "Write a first line with their names.",
-            path=str(index),
         )
     return found
 
@@ -224,7 +219,7 @@ def _numbers(column: Sequence[Any], name: str, index: Path) -> NDArray[np.int64]
     for row, value in enumerate(column, 1):
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if not whole or not 0 <= value < 1 << 63:
-            raise SourceError(f"{index}, row {row}: {name} is {value!r}, no number of bytes.", path=str(index))
+            raise fault(index, f", row {row}: {name} is {value!r}, no number of bytes.")
     return np.array(column, np.int64)
 
 
@@ -233,25 +228,21 @@ def _check_ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64], path: P
     size_bytes = path.stat().st_size
     outside = np.flatnonzero((lengths > size_bytes) | (starts > size_bytes - lengths))
     if len(outside):
-        raise SourceError(
-            f"{index}, {_row(outside[0], starts, lengths)}: it leads out of {path.name}, which has "
-            f"{size_bytes:,} bytes.",
-            path=str(index),
+        raise fault(
+            index,
+            f", {_row(outside[0], starts, lengths)}: it leads out of {path.name}, which has {size_bytes:,} bytes.",
         )
     large = np.flatnonzero(lengths > MAX_MEMBER_BYTES)
     if len(large):
-        raise SourceError(
-            f"{index}, {_row(large[0], starts, lengths)}: {MAX_MEMBER_BYTES:,} bytes are the limit for one record.",
-            path=str(index),
+        raise fault(
+            index, f", {_row(large[0], starts, lengths)}: {MAX_MEMBER_BYTES:,} bytes are the limit for one record."
         )
     order = np.argsort(starts, kind="stable")
     ends = starts[order] + lengths[order]
     overlap = np.flatnonzero(ends[:-1] > starts[order][1:])
     if len(overlap):
         one, other = order[overlap[0]], order[overlap[0] + 1]
-        raise SourceError(
-            f"{index}: {_row(one, starts, lengths)}, and {_row(other, starts, lengths)}, overlap.", path=str(index)
-        )
+        raise fault(index, f": {_row(one, starts, lengths)}, and {_row(other, starts, lengths)}, overlap.")
 
 
 def _row(row: np.int64, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> str:

@@ -13,10 +13,10 @@ from typing import Any, cast
 from typing_extensions import override
 
 from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.formats.base import PIECE_SAMPLES, Foreign, Piece, Sample
-from recordzoo.formats.lmdb_layouts import KNOWN, ordered, recognised
+from recordzoo.formats.base import PIECE_SAMPLES, Foreign, Piece, Sample, fault
+from recordzoo.formats.lmdb_layouts import KNOWN, Layout, ordered, recognised
 from recordzoo.formats.lmdb_pages import DATA_FILE, Database, PageEntry, PageTree
-from recordzoo.formats.lmdb_values import ForeignValueError, Layout, Value
+from recordzoo.formats.lmdb_values import ForeignValueError, Value
 from recordzoo.recipes.base import NO_TARGET
 from recordzoo.recipes.images import sniffed_ending
 from recordzoo.records.kinds import FieldKind, FieldSpec
@@ -32,15 +32,7 @@ _SHOWN_BYTES = 32
 
 
 def find(location: str, fields: Mapping[str, str], layout: str = "") -> Foreign | None:
-    """See `Format`.
-
-    Args:
-        location, fields: As in `Format`.
-        layout: The layout. Default: detected.
-
-    Raises:
-        ArgumentError: There are several databases that do not belong together.
-    """
+    """See `Format`; the default layout is detected."""
     path = Path(location)
     if "://" in location or (not layout and path.is_file() and not _may_be_database(path)):
         return None
@@ -53,26 +45,17 @@ class LmdbPart:
     """One database, listed: its file with size and time, and its records in their order.
 
     Attributes:
-        folder: Its directory's name, if there are several.
-        tree: Its name in the file, if it has one.
+        name: What distinguishes it from the others: its directory, its name in the file; "" if it is the only one.
+        place: The file, and its name in the file, for messages.
         labels: The label of each record, if labels have keys of their own.
     """
 
-    folder: str
-    tree: str
+    name: str
+    place: str
     file: Path
     status: tuple[int, int]
     entries: Sequence[PageEntry]
     labels: Sequence[PageEntry] = ()
-
-    @property
-    def name(self) -> str:
-        """What distinguishes it from the others; empty if it is the only one."""
-        return "/".join(filter(None, (self.folder, self.tree)))
-
-    def where(self, key: bytes) -> str:
-        """Describe a key's location, for messages."""
-        return f"{self.file}, {f'{self.tree}, ' if self.tree else ''}key {key!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,28 +65,19 @@ class Records(Piece):
     part: LmdbPart | None = None
 
     def values(self) -> Iterator[tuple[str, str, bytes, bytes | None]]:
-        """Yield each record's name, location (for messages), value, and its label if that has a key of its own.
-
-        Raises:
-            ArchiveError, SourceError: It cannot be read.
-        """
+        """Yield each record's name, location (for messages), value, and its label if that has a key of its own."""
         part = self.part
         assert part is not None
         with Database(part.file, part.status) as database:
             for entry, label in itertools.zip_longest(part.entries, part.labels):
                 key = as_name(entry.key)
                 text = None if label is None else database.value(label)
-                yield f"{part.name}/{key}" if part.name else key, part.where(entry.key), database.value(entry), text
+                where = f"{part.place}, key {entry.key!r}"
+                yield f"{part.name}/{key}" if part.name else key, where, database.value(entry), text
 
 
 class LMDB(Foreign):
-    """The records of one or several databases. All have the layout of the first one.
-
-    Args:
-        location, fields: As `Foreign` has them.
-        files: The databases by name.
-        layout: The layout; None to detect it.
-    """
+    """The records of one or several databases. All have the layout of the first one."""
 
     origin = "lmdb"
 
@@ -114,6 +88,7 @@ class LMDB(Foreign):
         self.check_fields(("image", "target"))
         self.format, self._files, self._layout, self._kind = layout.name if layout else "", files, layout, ""
         self._parts: Sequence[LmdbPart] = ()
+        self._image, self._target = (fields.get(key, key) for key in ("image", "target"))
 
     # Any: what pickle keeps.
     def __getstate__(self) -> dict[str, Any]:
@@ -131,36 +106,31 @@ class LMDB(Foreign):
 
     @override
     def open(self) -> None:
-        """List the databases' records, and detect their layout.
-
-        Raises:
-            ArchiveError: A database is damaged.
-            SourceError: It has no known layout, or not the requested one, or it is empty.
-        """
+        """List the databases' records, and detect their layout."""
         parts: list[LmdbPart] = []
         for folder, file in self._files.items():
             with Database(file) as database:
                 for name, tree in _trees(database).items():
-                    part = LmdbPart(folder, name, file, database.status, tuple(database.entries(tree)))
-                    if part.entries:
-                        self._layout = self._layout or recognised(database, part.entries)
-                        entries, labels = ordered(database, part.entries, self._layout)
-                        part = dataclasses.replace(part, entries=entries, labels=labels)
-                    parts.append(part)
+                    entries, labels = tuple(database.entries(tree)), tuple[PageEntry, ...]()
+                    if entries:
+                        self._layout = self._layout or recognised(database, entries)
+                        entries, labels = ordered(database, entries, self._layout)
+                    full = "/".join(filter(None, (folder, name)))
+                    place = f"{file}, {name}" if name else str(file)
+                    parts.append(LmdbPart(full, place, file, database.status, entries, labels))
         self.pieces = [Piece(part.name, sum(e.length for e in part.entries), (part.file,)) for part in parts]
         self._parts = parts
         if not any(self.sizes()):
-            raise SourceError(f"{self.location} is empty: there is no record in it.", path=self.location)
+            raise fault(self.location, " is empty: there is no record in it.")
         self.format = cast(Layout, self._layout).name
         _, _, first = next(self._values(self._first()))
         self._kind = first.kind
-        image, target = (self.fields.get(key, key) for key in ("image", "target"))
         is_text = isinstance(first.label, str)
         self.kinds = {
-            image: "image" if isinstance(first.image, bytes) else "raw",
-            target: "json" if is_text else "array",
+            self._image: "image" if isinstance(first.image, bytes) else "raw",
+            self._target: "json" if is_text else "array",
         }
-        self.specs = {target: FieldSpec(FieldKind.TEXT)} if is_text else {}
+        self.specs = {self._target: FieldSpec(FieldKind.TEXT)} if is_text else {}
 
     @override
     def sizes(self) -> Sequence[int]:
@@ -189,7 +159,6 @@ class LMDB(Foreign):
 
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:
-        image, target = (self.fields.get(key, key) for key in ("image", "target"))
         for name, where, value in self._values(piece):
             if value.kind != self._kind:
                 raise SourceError(
@@ -199,7 +168,8 @@ class LMDB(Foreign):
                 )
             if isinstance(value.image, bytes) and "." not in name.rpartition("/")[2]:
                 name += sniffed_ending(value.image)
-            yield {"name": name, image: value.image, target: NO_TARGET if value.label is None else value.label}
+            label = NO_TARGET if value.label is None else value.label
+            yield {"name": name, self._image: value.image, self._target: label}
 
     def _values(self, piece: Piece) -> Iterator[tuple[str, str, Value]]:
         """Yield the name of each sample, its location (for messages), and the stored value."""
@@ -207,8 +177,7 @@ class LMDB(Foreign):
         for name, where, data, label in piece.values():
             try:
                 value = cast(Layout, self._layout).parse(data)
-                value = value if label is None else Value(value.image, _text(label))
-                found = list(value.singles())
+                found = list((value if label is None else Value(value.image, _text(label))).singles())
             except ForeignValueError as err:
                 raise SourceError(f"{where}: {err}.", path=str(piece.files[0])) from err
             yield from ((f"{name}{ending}", where, single) for ending, single in found)
@@ -228,14 +197,7 @@ def as_name(key: bytes) -> str:
 
 
 def _database_files(path: Path) -> dict[str, Path]:
-    """Find the LMDB files at a path, by the name of each database; "" for a single one.
-
-    There are none if there is nothing, or nothing that is LMDB's.
-
-    Raises:
-        ArgumentError: It holds several databases that do not belong together.
-        SourceError: One of TorchRecord's databases is missing.
-    """
+    """Find LMDB files at a path, by the name of each database; "" for a single one. Only TorchRecord has several."""
     if path.is_file():
         return {"": path}
     if (path / DATA_FILE).is_file():
@@ -266,30 +228,22 @@ def _numbered_parts(names: Collection[str], path: Path) -> list[str]:
     wanted = [f"db{number}" for number in range(last + 1)]
     missing = [name for name in wanted if name not in names]
     if missing:
-        raise SourceError(
-            f"{path} has db{last}, but not {', '.join(missing[:_OTHERS_NAMED])}. All from db0 on are needed.",
-            path=str(path),
-        )
+        raise fault(path, f" has db{last}, but not {', '.join(missing[:_OTHERS_NAMED])}. All from db0 on are needed.")
     return wanted
 
 
 def _trees(database: Database) -> dict[str, PageTree]:
-    """Find a file's databases: its only one by an empty name, or TorchRecord's named ones in their order.
-
-    Raises:
-        SourceError: A named database has another name, or one is missing.
-    """
-    trees = database.trees()
-    if not trees[0].name:
-        return {"": trees[0]}
-    named = {tree.name.decode("utf-8", "backslashreplace"): tree for tree in trees}
-    for tree in trees:
-        if not _PART.fullmatch(tree.name.decode("utf-8", "backslashreplace")):
-            raise SourceError(
-                f"{database.path}: key {tree.name!r} has a named database; of the known tools only TorchRecord writes "
+    """Find a file's databases: its only one by an empty name, or TorchRecord's named ones in their order."""
+    named = {tree.name.decode("utf-8", "backslashreplace"): tree for tree in database.trees()}
+    if "" in named:
+        return named
+    for name, tree in named.items():
+        if not _PART.fullmatch(name):
+            raise fault(
+                database.path,
+                f": key {tree.name!r} has a named database; of the known tools only TorchRecord writes "
                 "such ones, and calls them db0, db1, ... Read it with Python's lmdb and store it with "
                 "recordzoo.convert.",
-                path=str(database.path),
             )
     return {name: named[name] for name in _numbered_parts(named, database.path)}
 

@@ -6,25 +6,21 @@ other file beside the database is created or touched.
 """
 
 import os
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from recordzoo.errors import ArchiveError, CorruptRecordError, SourceError
+from recordzoo.formats.base import fault
 from recordzoo.raw.member import MAX_MEMBER_BYTES
-from recordzoo.records.layout import PAGE_HEADER, Meta, read_meta
+from recordzoo.records.layout import BIG, DB, NODE, PAGE_HEADER, Meta, leaves, read_meta
 from recordzoo.system.files import open_at_once, pread
 
 DATA_FILE = "data.mdb"
 
 _HEAD_BYTES = 2 << 16  # both meta pages, at LMDB's largest page size
-_NODE = struct.Struct("<HHHH")  # low and high half of the size, or of the child's page; flags; key's length
-_DB = struct.Struct("<IHHQQQQQ")  # MDB_db: pad, flags, depth; branch, leaf and overflow pages; entries, root
-_BRANCH, _LEAF, _OVERFLOW = 0x01, 0x02, 0x04
-_BIG, _SUB_DATABASE, _DUPLICATES = 0x01, 0x02, 0x04
-_NO_ROOT = (1 << 64) - 1
-_MAX_DEPTH = 32
+_OVERFLOW = 0x04
+_SUB_DATABASE, _DUPLICATES = 0x02, 0x04
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +68,7 @@ class Database:
         try:
             self._file = open(path, "rb", buffering=0, opener=open_at_once)  # noqa: SIM115 - closed by `__exit__`
         except OSError as err:
-            raise SourceError(f"{path} cannot be read ({err.strerror}).", path=str(path)) from err
+            raise fault(path, f" cannot be read ({err.strerror}).") from err
         try:
             found = os.fstat(self._file.fileno())
             self.status = (found.st_size, found.st_mtime_ns)
@@ -105,13 +101,17 @@ class Database:
         """
         main = PageTree(b"", self.meta.root, self.meta.entries)
         found: list[PageTree] = []
-        for page, node, _ in self._nodes(main):
-            tree = self._named(page, node)
-            if tree is None:
+        for flags, entry in self._nodes(main):
+            if flags != _SUB_DATABASE:  # with the flag for duplicates, the key has several values
                 if found:
                     raise self._foreign(found[0].name, "a named database beside plain values")
                 return [main]
-            found.append(tree)
+            if entry.length != DB.size:
+                raise self._damaged(f"the named database {entry.key!r} has an impossible size")
+            _, order, _, _, _, _, entries, root = DB.unpack(self._read(entry.offset, DB.size))
+            if order:
+                raise self._foreign(entry.key, "a named database with an order of its own")
+            found.append(PageTree(entry.key, root, entries))
         return found or [main]
 
     def entries(self, tree: PageTree | None = None) -> Iterator[PageEntry]:
@@ -127,8 +127,9 @@ class Database:
         tree = tree or PageTree(b"", self.meta.root, self.meta.entries)
         before: bytes | None = None
         count = 0
-        for page, node, number in self._nodes(tree):
-            entry = self._entry(page, node, number)
+        for flags, entry in self._nodes(tree):
+            if flags & (_SUB_DATABASE | _DUPLICATES):
+                raise self._foreign(entry.key, "a named database" if flags & _SUB_DATABASE else "several values")
             if before is not None and entry.key <= before:
                 raise self._damaged(f"key {entry.key!r} stands behind {before!r}")
             before = entry.key
@@ -154,77 +155,25 @@ class Database:
             raise self._damaged(f"page {number} is not the value of {entry.key!r}")
         return data[PAGE_HEADER:]
 
-    def _nodes(self, tree: PageTree) -> Iterator[tuple[bytes, int, int]]:
-        """Yield each leaf's nodes in the order of their keys: the page, the node's place in it, the page's number."""
-        if tree.root == _NO_ROOT:
-            return
-        stack = [(tree.root, 1)]
-        visited = 0
-        num_pages = self.status[0] // self.meta.page_size + 1
-        while stack:
-            number, depth = stack.pop()
-            visited += 1
-            if depth > _MAX_DEPTH or visited > num_pages:
-                raise self._damaged("its tree is too deep or runs in a circle")
-            flags, page, nodes = self._page(number)
-            if flags & _BRANCH:
-                for node in reversed(nodes):
-                    low, high, top, _ = _NODE.unpack_from(page, node)
-                    stack.append((low | high << 16 | top << 32, depth + 1))
-            elif flags & _LEAF:
-                for node in nodes:
-                    yield page, node, number
-            else:
-                raise self._damaged(f"page {number} is neither branch nor leaf")
-
-    def _page(self, number: int) -> tuple[int, bytes, tuple[int, ...]]:
-        """Return a page's flags, the page, and where its nodes begin."""
+    def _nodes(self, tree: PageTree) -> Iterator[tuple[int, PageEntry]]:
+        """Yield the flags of each key, and the key."""
         size = self.meta.page_size
-        if not 2 <= number < self.status[0] // size:
-            raise self._damaged(f"page {number} does not exist")
-        page = self._read(number * size, size)
-        found, _, flags, lower, _ = struct.unpack_from("<QHHHH", page)
-        if found != number:
-            raise self._damaged(f"page {number} carries another number")
-        if not PAGE_HEADER <= lower <= size:
-            raise self._damaged(f"page {number} has an impossible size")
-        nodes = struct.unpack_from(f"<{(lower - PAGE_HEADER) // 2}H", page, PAGE_HEADER)
-        if any(node < lower or node + _NODE.size > size for node in nodes):
-            raise self._damaged(f"page {number} has a node outside itself")
-        return flags, page, nodes
+        num_pages = self.status[0] // size
+        for number, page, nodes in leaves(self._page, tree.root, num_pages, self._damaged):
+            for node in nodes:
+                low, high, flags, key_length = NODE.unpack_from(page, node)
+                start = node + NODE.size + key_length
+                key, offset, length = page[node + NODE.size : start], number * size + start, low | high << 16
+                if start + (8 if flags & BIG else length) > size:
+                    raise self._damaged(f"page {number} has a node outside itself")
+                if flags & BIG:
+                    offset = int.from_bytes(page[start : start + 8], "little") * size + PAGE_HEADER
+                if offset + length > self.status[0] or offset < 2 * size:
+                    raise self._damaged(f"the value of {key!r} lies outside the file, which may be cut")
+                yield flags, PageEntry(key, offset, length)
 
-    def _named(self, page: bytes, node: int) -> PageTree | None:
-        """Read a node's named database; None if it has a plain value."""
-        low, high, flags, key_length = _NODE.unpack_from(page, node)
-        start = node + _NODE.size + key_length
-        if flags != _SUB_DATABASE:  # with the flag for duplicates, the key has several values
-            return None
-        key = page[node + _NODE.size : start]
-        if low | high << 16 != _DB.size or start + _DB.size > self.meta.page_size:
-            raise self._damaged(f"the named database {key!r} has an impossible size")
-        _, order, _, _, _, _, entries, root = _DB.unpack_from(page, start)
-        if order:
-            raise self._foreign(key, "a named database with an order of its own")
-        return PageTree(key, root, entries)
-
-    def _entry(self, page: bytes, node: int, number: int) -> PageEntry:
-        low, high, flags, key_length = _NODE.unpack_from(page, node)
-        size = self.meta.page_size
-        start = node + _NODE.size + key_length
-        length = low | high << 16
-        key = page[node + _NODE.size : start]
-        if flags & (_SUB_DATABASE | _DUPLICATES):
-            raise self._foreign(key, "a named database" if flags & _SUB_DATABASE else "several values")
-        offset = number * size + start
-        if flags & _BIG:
-            if start + 8 > size:
-                raise self._damaged(f"page {number} has a node outside itself")
-            offset = int.from_bytes(page[start : start + 8], "little") * size + PAGE_HEADER
-        elif start + length > size:
-            raise self._damaged(f"page {number} has a node outside itself")
-        if offset + length > self.status[0] or offset < 2 * size:
-            raise self._damaged(f"the value of {key!r} lies outside the file, which may be cut")
-        return PageEntry(key, offset, length)
+    def _page(self, number: int) -> bytes:
+        return self._read(number * self.meta.page_size, self.meta.page_size)
 
     def _read(self, offset: int, length: int) -> bytes:
         parts = []
@@ -233,16 +182,16 @@ class Database:
                 parts.append(part)
                 offset, length = offset + len(part), length - len(part)
         except OSError as err:
-            raise SourceError(f"{self.path} cannot be read ({err.strerror}).", path=str(self.path)) from err
+            raise fault(self.path, f" cannot be read ({err.strerror}).") from err
         if length > 0:
             raise self._damaged("it ends too early")
         return b"".join(parts)
 
     def _foreign(self, key: bytes, kind: str) -> SourceError:
-        return SourceError(
-            f"{self.path}: key {key!r} has {kind}; none of the known tools writes that. Read it with Python's lmdb "
+        return fault(
+            self.path,
+            f": key {key!r} has {kind}; none of the known tools writes that. Read it with Python's lmdb "
             "and store it with recordzoo.convert.",
-            path=str(self.path),
         )
 
     def _damaged(self, problem: str) -> ArchiveError:

@@ -1,22 +1,56 @@
-"""The parsed values of LMDB databases of all tools: an image, encoded or as numbers, and its label."""
+"""The values of LMDB databases of earlier tools: an image, encoded or as numbers, and its label.
 
-from collections.abc import Callable, Iterator, Sequence
+* folder2lmdb (Lyken17/Efficient-PyTorch tools/folder2lmdb.py and its many copies): pairs of an image's file and its
+  label. Over the years they were written with msgpack (and msgpack_numpy, which makes maps of arrays), with
+  `pyarrow.serialize`, and with pickle. Later versions let a DataLoader make batches of one, so that the image is a list
+  of one item and the label an array of one number. In Tensorpack's LMDBSerializer, the model of all of them, the
+  image's file is an array of bytes.
+* NumPy arrays without labels, by copies of folder2lmdb that store decoded images. An array is an image [H, W, C] or a
+  tensor [C, H, W]; of 4 dimensions, a DataLoader's batch. Nothing says whether the channels are RGB: OpenCV's are BGR.
+* Objects with an image's pixels and its label, the class `CIFAR_Image` or `LMDB_Image` of tutorials (realpython.com
+  "Three Ways of Storing and Accessing Lots of Images in Python", and its copies): `channels`, `size` (height, width),
+  `image` (the bytes of a uint8 array) and `label`, which some leave out. The name of the class and other attributes do
+  not matter.
+* Caffe's `Datum` messages (BVLC/caffe src/caffe/proto/caffe.proto), the pixels in planes and in OpenCV's order, blue
+  first (src/caffe/util/io.cpp, CVMatToDatum). With `--encoded` the file itself is stored.
+* TorchRecord's `TensorProtos` messages; field numbers are those of torchrecord/tr.proto, which is Caffe2's. The first
+  tensor is the image: its dims are Pillow's size, [width, height], its bytes the pixels in RGB, or, by the project's
+  second example (test/test_writer.py), the image's file. The second is the label: its digits as text, or a number.
+
+The functions called `..._value` read a whole value, and raise `ForeignValueError` for a value of another kind.
+"""
+
+import contextlib
+import math
+import pickle
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.recipes.pickled import PickledArray
+from recordzoo.base.packages import need
+from recordzoo.formats.arrow import deserialize
+from recordzoo.formats.protobuf import parsed
+from recordzoo.recipes.images import sniffed_ending
+from recordzoo.recipes.pickled import PickledArray, PickledObject
+from recordzoo.recipes.unpickle import unpickle
 
-Read = Callable[[int], bytes]
-"""Reads the value of the key at a place."""
+PROTOBUF = ("google.protobuf", "lmdb", "A database of Caffe or TorchRecord is read")
+"""What `need` is told about the package for messages."""
 
-Order = tuple[Sequence[int], Sequence[int]]
-"""The places of the samples among a database's keys; those of their labels, if these have keys of their own."""
+INSTRUCTIONS = 1000
+"""How many instructions the pickle of a pair may have."""
 
 _CHANNELS = (1, 3, 4)
+_LISTS = re.compile(rb"[\x90-\x9f\xcc-\xd3\xdc\xdd]")  # the first byte of msgpack's lists and numbers
+_NUMBERS = re.compile(rb"[<>|][biuf][1248]")
+_CONVERT = (
+    "If you trust where it comes from, read it with the program that wrote it, and store that dataset with "
+    "recordzoo.convert"
+)
 
 
 class ForeignValueError(ValueError):
@@ -54,15 +88,172 @@ class Value:
             yield f"/{number}", Value(image, self.label)
 
 
-# Any: of any numeric dtype.
-def array_value(values: NDArray[Any], label: int | None = None) -> Value:
-    """Turn an array [H, W], [H, W, C] or [C, H, W], or a batch of one image with 4 dimensions, into a value.
+def pair_value(value: bytes) -> Value:
+    """Read a pair of folder2lmdb."""
+    pair = loaded(value)
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        what = f"{_type(pair)} of {len(pair)}" if isinstance(pair, tuple | list) else _type(pair)
+        raise ForeignValueError(f"it is a {what}, not a pair of an image's file and a label. {_CONVERT}")
+    image = _item(pair[0])
+    if isinstance(image, np.ndarray) and image.dtype == np.uint8 and image.ndim == 1:
+        image = image.tobytes()  # a file that was read as an array
+    if not isinstance(image, bytes):
+        raise ForeignValueError(f"its image is a {_type(image)}, not an image's file. {_CONVERT}")
+    return Value(image, _label(pair[1]))
 
-    A uint8 array becomes [H, W, C]; other types stay as they are.
+
+def array_value(value: bytes) -> Value:
+    """Read an array."""
+    found = loaded(value)
+    values = found.values if isinstance(found, PickledArray) else found
+    if not isinstance(values, np.ndarray):
+        raise ForeignValueError(f"it is a {_type(found)}, not a numpy.ndarray")
+    return _image(values)
+
+
+def object_value(value: bytes) -> Value:
+    """Read an object with the attributes of an image."""
+    made = loaded(value, objects=True)
+    if not isinstance(made, PickledObject):
+        raise ForeignValueError(f"it is a {_type(made)}, not an object with attributes")
+    found = made.attributes
+    size, channels = found.get("size"), found.get("channels", 1)
+    shape = (*size, channels) if isinstance(size, tuple | list) else ()
+    if len(shape) != 3 or not all(type(number) is int and number > 0 for number in shape):
+        raise ForeignValueError(f"it has no size and channels, but the attributes {', '.join(found)[:200]}")
+    image, label = found.get("image"), found.get("label")
+    if not isinstance(image, bytes) or len(image) != math.prod(shape):
+        what = f"{len(image):,} bytes" if isinstance(image, bytes) else _type(image)
+        raise ForeignValueError(f"the image of its {made.name[:80]} is {what}, not the pixels of size {list(shape)}")
+    return _image(np.frombuffer(image, np.uint8).reshape(shape), None if label is None else _label(label))
+
+
+def caffe_value(value: bytes) -> Value:
+    """Read a `Datum` of Caffe; a missing label is 0, as in the message's definition."""
+    datum = _message("Datum", value)
+    data, floats, label = datum.data, np.array(datum.floats, np.float32), _label(datum.label)
+    shape = (datum.channels, datum.height, datum.width)
+    if datum.encoded:
+        if not data:
+            raise ForeignValueError("it is a Datum of an encoded image and has no data")
+        return Value(data, label)
+    if min(shape) < 1 or math.prod(shape) != max(len(data), len(floats)) or (data and len(floats)):
+        raise ForeignValueError(
+            f"it is no Datum: {len(data):,} bytes and {len(floats):,} floats for channels, height, width {list(shape)}"
+        )
+    if len(floats):
+        return Value(floats.reshape(shape), label)
+    pixels = np.frombuffer(data, np.uint8).reshape(shape).transpose(1, 2, 0)
+    return Value(pixels[..., ::-1] if shape[0] == 3 else pixels, label)
+
+
+def torchrecord_value(value: bytes) -> Value:
+    """Read a pair of tensors of TorchRecord; pixels must be RGB."""
+    tensors = _message("TensorProtos", value).protos
+    if len(tensors) != 2:
+        raise ForeignValueError(f"it is no TensorProtos of two tensors, but has {len(tensors)}")
+    dims, data = list(tensors[0].dims), b"".join(tensors[0].data[-1:])
+    label = _torchrecord_label(tensors[1])
+    if not data:
+        raise ForeignValueError("its first tensor has no bytes")
+    if len(dims) == 2 and min(dims) > 0 and dims[0] * dims[1] * 3 == len(data):
+        return Value(np.frombuffer(data, np.uint8).reshape(dims[1], dims[0], 3), label)
+    if sniffed_ending(data):
+        return Value(data, label)
+    raise ForeignValueError(
+        f"its first tensor is neither an image's file nor RGB: {len(data):,} bytes for width and height {dims[:8]}"
+    )
+
+
+def _torchrecord_label(tensor: Any) -> int:  # Any: messages have no types
+    numbers = [*tensor.int32s, *tensor.int64s]
+    if len(numbers) == 1:
+        return _label(numbers[0])
+    texts = [*tensor.data[-1:], *tensor.texts]
+    if numbers or len(texts) != 1:
+        raise ForeignValueError("its second tensor is not one label")
+    digits = texts[0].strip()
+    if len(digits) > 20 or not digits.removeprefix(b"-").isdigit():
+        raise ForeignValueError(f"its label is {digits[:20]!r}, not a whole number")
+    return _label(int(digits))
+
+
+def image_value(value: bytes) -> Value:
+    """Take an image's file, which may be pickled or stored with pyarrow."""
+    image: object = value
+    if not sniffed_ending(value):
+        with contextlib.suppress(ForeignValueError):
+            image = loaded(value)
+    if not isinstance(image, bytes) or not sniffed_ending(image):
+        raise ForeignValueError(f"it is no image's file, but begins with {value[:8].hex(' ')}")
+    return Value(image)
+
+
+# Any, here and below: whatever was stored; messages have no types.
+def _message(name: str, value: bytes) -> Any:
+    need(*PROTOBUF)
+    try:
+        return parsed(name, value)
+    except ValueError as err:
+        raise ForeignValueError(f"it is no {name}: {err}") from err
+
+
+def loaded(value: bytes, most: int = INSTRUCTIONS, *, objects: bool = False) -> Any:
+    """Unpack a value; its first bytes show how it was packed.
+
+    Args:
+        value: A pickle, or what msgpack or pyarrow wrote.
+        most: How many instructions a pickle may have.
+        objects: Whether a pickle may hold objects, see `unpickle`.
 
     Raises:
-        ForeignValueError: It has another number of dimensions, or no values.
+        ForeignValueError: It was packed in an unknown way, or holds something else.
     """
+    tool = "pyarrow" if value[:4] == b"\0\0\0\0" else "msgpack"
+    try:
+        if tool == "pyarrow":
+            need("pyarrow", "parquet", "What pyarrow.serialize wrote is read")
+            return deserialize(value)
+        # Pickles begin with protocol 2's mark, or with a letter or sign; msgpack's pairs, lists and lengths otherwise.
+        if len(value) > 1 and value[0] <= 0x80:
+            return unpickle(value, objects=objects, most=most)
+        return _unpacked(value)
+    except pickle.UnpicklingError as err:
+        raise ForeignValueError(f"{err}. {_CONVERT}") from err
+    except ValueError as err:
+        raise ForeignValueError(f"as {tool} has it, {err}") from err
+
+
+def _unpacked(value: bytes) -> Any:
+    """Unpack a list or an integer with msgpack. The old format has one type for text and bytes."""
+    if len(value) > 1 and not _LISTS.match(value):
+        raise ValueError(f"it begins with {value[:8].hex(' ')}")
+    need("msgpack", "lmdb", "What msgpack wrote is read")
+    import msgpack
+
+    try:
+        return msgpack.unpackb(value, raw=True, strict_map_key=False, object_hook=_array)
+    except (msgpack.UnpackException, TypeError, OverflowError) as err:
+        raise ValueError(f"it is cut or damaged ({type(err).__name__} {err})") from err
+
+
+def _array(found: dict[Any, Any]) -> Any:
+    """Return the array or number that a map of msgpack_numpy encodes; any other map unchanged."""
+    kind, data = found.get(b"type"), found.get(b"data")
+    if not isinstance(kind, bytes) or not _NUMBERS.fullmatch(kind) or not isinstance(data, bytes):
+        return found
+    return np.frombuffer(data, kind.decode()).reshape(found.get(b"shape", ()))
+
+
+def _item(value: Any) -> Any:
+    """Unwrap a list of one value, and turn a pickled array into NumPy's."""
+    if isinstance(value, list | tuple) and len(value) == 1:
+        value = value[0]
+    return value.values if isinstance(value, PickledArray) and value.values is not None else value
+
+
+def _image(values: NDArray[Any], label: int | None = None) -> Value:
+    """Turn an array [H, W], [H, W, C] or [C, H, W], or a batch of them, into a value; uint8 becomes [H, W, C]."""
     if not 2 <= values.ndim <= 4 or not values.size:
         raise ForeignValueError(
             f"its image is a numpy.ndarray of shape {list(values.shape)[:8]}, which is none of an image"
@@ -75,49 +266,24 @@ def array_value(values: NDArray[Any], label: int | None = None) -> Value:
     return Value(values, label)
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How one tool stores samples.
-
-    Attributes:
-        name: Its name for `--format`.
-        expected: A description of its values, for messages.
-        parse: Reads a value; raises `ForeignValueError` for another layout.
-        order: Finds where each sample is among a database's keys, which are in LMDB's order, in the order in which the
-            tool counts them; raises `ForeignValueError` if the keys are not those of this layout. It gets a function
-            that reads the value of a key by its place, and the database's file, beside which some tools write a list.
-    """
-
-    name: str
-    expected: str
-    parse: Callable[[bytes], Value]
-    order: Callable[[Sequence[bytes], Read, Path], Order]
-
-
-def as_label(value: object) -> int:
-    """Return a label that is an integer of 64 bits.
-
-    Raises:
-        ForeignValueError: The value is not an integer of 64 bits.
-    """
-    if type(value) is not int:
+def _label(value: Any) -> int:
+    """Return a label of 64 bits: an integer of Python or NumPy, or a list or an array of one."""
+    found = _item(value)
+    if isinstance(found, np.ndarray):
+        if found.size != 1 or found.dtype.kind not in "iu":
+            raise ForeignValueError("its label is a numpy.ndarray, not a whole number")
+        found = int(found.item())
+    if type(found) is not int:
         raise ForeignValueError(
-            f"its label is a {type_name(value)}, not a whole number. recordzoo.convert stores labels of all "
-            "kinds, given a dataset that reads them"
+            f"its label is a {_type(found)}, not a whole number. recordzoo.convert stores labels of all kinds, given a "
+            "dataset that reads them"
         )
-    if not -(1 << 63) <= value < 1 << 63:
+    if not -(1 << 63) <= found < 1 << 63:
         raise ForeignValueError("its label is larger than 64 bits")
-    return value
+    return found
 
 
-def type_name(value: object) -> str:
+def _type(value: object) -> str:
     """Name the type of an unpacked value; for arrays, NumPy's name."""
     is_array = isinstance(value, np.ndarray | PickledArray)
     return "numpy.ndarray" if is_array else type(value).__name__
-
-
-def numbered(keys: Sequence[bytes]) -> Sequence[int] | None:
-    """Sort keys as integers ("2" before "10"); None if a key is not an integer."""
-    if not all(key.isdigit() and len(key) <= 20 for key in keys):
-        return None
-    return sorted(range(len(keys)), key=lambda place: int(keys[place]))

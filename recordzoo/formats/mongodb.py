@@ -44,12 +44,7 @@ _Document = dict[str, Any]
 
 
 def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
-    """See `Format`.
-
-    Raises:
-        ArgumentError: The address names no collection.
-        NotPreparedError: The collection is empty.
-    """
+    """See `Format`."""
     return MongoCollection(location, fields) if location.startswith(_SCHEMES) else None
 
 

@@ -68,9 +68,6 @@ def usual_fields(location: str, named: Mapping[str, str], columns: Mapping[str, 
         location: For messages.
         named: The fields of keys that the user named. They win.
         columns: The first values of each key.
-
-    Raises:
-        ArgumentError: Several keys hold images, and none has a usual name.
     """
     usual: dict[str, str] = {}
     images = {key.lower(): key for key, values in columns.items() if key not in named and holds_images(values)}

@@ -13,11 +13,12 @@ from typing_extensions import override
 
 from recordzoo.base.packages import need
 from recordzoo.base.types import JSON
-from recordzoo.errors import OtherSourceError, SourceError
+from recordzoo.errors import OtherSourceError
 from recordzoo.formats.arrow import ROWS_AT_ONCE, ArrowPart, TableParts
-from recordzoo.formats.hf_features import ARRAYS
-from recordzoo.formats.samples import Content, ExportSample, Field, text_of
-from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, plain, sync
+from recordzoo.formats.arrow_values import ARRAYS
+from recordzoo.formats.base import fault
+from recordzoo.formats.samples import Content, ExportSample, Field
+from recordzoo.formats.writing import Files, Shard, Tick, Writer, json_text, plain, synced
 
 if TYPE_CHECKING:
     import pyarrow
@@ -42,7 +43,7 @@ def look(path: Path) -> TableParts:
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
             if group.num_rows < 0:
-                raise SourceError(f"{path}: row group {number} has {group.num_rows} rows.", path=str(path))
+                raise fault(path, f": row group {number} has {group.num_rows} rows.")
             without -= {name for name in without if _has_paths(group, name)}
             found.add(ArrowPart(first_row, max(1, group.total_byte_size), number, number + 1))
             first_row += group.num_rows
@@ -80,7 +81,7 @@ class ParquetWriter(Writer):
         need("pyarrow", "parquet", "Parquet is written")
 
     @override
-    def write(self, shard: Shard, folder: Path, tick: Tick) -> Written:
+    def write(self, shard: Shard, folder: Path, tick: Tick) -> Files:
         import pyarrow.parquet
 
         split = (shard.split or _DEFAULT_SPLIT).replace("-", "_")  # in names of files "-" stands before the number
@@ -99,30 +100,30 @@ class ParquetWriter(Writer):
                         rows, num_bytes = [], 0
                 if rows:
                     writer.write_table(pyarrow.Table.from_pylist(rows, schema))
-            sync(file)
-            return Written({name: file.tell()})
+            return {name: synced(file)}
 
     @override
-    def finish(self, folder: Path, shards: Sequence[Shard], written: Sequence[Written]) -> None:
+    def finish(self, folder: Path, shards: Sequence[Shard], written: Sequence[Files]) -> None:
         """Write nothing: the schema has the names of the classes."""
 
     # Any: values of all kinds.
     def _row(self, sample: ExportSample) -> dict[str, Any]:
-        row: dict[str, Any] = {"image": {"bytes": sample.image, "path": _file_name(sample)}, "name": sample.name}
+        row: dict[str, Any] = {
+            "image": {"bytes": sample.image, "path": sample.name.rpartition("/")[2]},
+            "name": sample.name,
+        }
         if sample.label is not None:
             row["label"] = sample.label
         for field in self.content.fields:
             value = sample.fields[field.name]
             if value is None or field.kind == "bytes":
-                row[_column(field)] = value
+                row[column_name(field)] = value
             elif field.kind == "image":
-                row[_column(field)] = {"bytes": value, "path": None}
+                row[column_name(field)] = {"bytes": value, "path": None}
             elif field.kind == "json":
-                row[_column(field)] = (
-                    text_of(field, sample) if isinstance(value, str) else json_line(value)[:-1].decode()
-                )
+                row[column_name(field)] = json_text(field, sample)
             else:
-                row[_column(field)] = _lists(field, value, sample.name)
+                row[column_name(field)] = _lists(field, value, sample.name)
         return row
 
     def _schema(self) -> "pyarrow.Schema":
@@ -133,19 +134,15 @@ class ParquetWriter(Writer):
             names = {"names": list(self.content.classes), "_type": "ClassLabel"}
             columns["label"] = (pyarrow.int64(), names if self.content.classes else _value("int64"))
         columns["name"] = (pyarrow.string(), _value("string"))
-        columns |= {_column(field): _column_of(field) for field in self.content.fields}
+        columns |= {column_name(field): _column_of(field) for field in self.content.fields}
         features = {name: feature for name, (_, feature) in columns.items()}
         about = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
-        if nested := {_column(field): len(field.shape) for field in self.content.fields if None in field.shape[1:]}:
+        if nested := {column_name(field): len(field.shape) for field in self.content.fields if None in field.shape[1:]}:
             about[NESTED_ARRAYS] = json.dumps(nested).encode()
         return pyarrow.schema([(name, kind) for name, (kind, _) in columns.items()], about)
 
 
-def _file_name(sample: ExportSample) -> str:
-    return sample.name.rpartition("/")[2]
-
-
-def _column(field: Field) -> str:
+def column_name(field: Field) -> str:
     """Return a field's column: its own name, unless the export uses that."""
     return f"{field.name}_field" if field.name in ("label", "name") else field.name
 

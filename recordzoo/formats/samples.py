@@ -191,18 +191,3 @@ def _all_splits(reader: RecordReader) -> dict[str, NDArray[np.int64]]:
         name = REST if REST not in found else f"{REST}-2"
         found[name] = rest
     return found
-
-
-def text_of(field: Field, sample: ExportSample) -> str:
-    """Return the text of a field, which UTF-8 can encode.
-
-    Raises:
-        OtherSourceError: It has a lone surrogate.
-    """
-    try:
-        return printable(sample.fields[field.name])
-    except UnicodeEncodeError as err:
-        raise OtherSourceError(
-            f"{sample.name}: {field.name} has {err.object[err.start : err.end]!a}, half of a letter, which UTF-8 has "
-            "not. Export to webdataset, which writes JSON, or correct the text."
-        ) from err

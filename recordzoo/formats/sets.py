@@ -11,8 +11,8 @@ from os.path import commonpath
 from pathlib import Path
 from posixpath import basename, dirname, splitext
 
-from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.formats.base import Piece
+from recordzoo.errors import ArgumentError
+from recordzoo.formats.base import Piece, fault
 from recordzoo.formats.naming import SPLITS, split_name
 from recordzoo.recipes.class_folders import SPLIT_NAMES
 
@@ -35,9 +35,6 @@ def expand(text: str) -> list[str]:
 
     A group is a range of numbers, with a step if there is a third number (``{00..10..2}``), or a list. Numbers have the
     digits of the longer end if one begins with 0. Anything else in braces stands for itself.
-
-    Raises:
-        ArgumentError: They are more than `MAX_NAMES`.
     """
     parts: list[Sequence[str]] = []
     for number, part in enumerate(_GROUP.split(text)):
@@ -87,10 +84,6 @@ def find_shards(location: str, endings: Sequence[str]) -> list[Path]:
     """Find the shards of a path, in the order of their names; with braces, in the order of the expression.
 
     In a directory without any, folders called ``train``, ``val``, ... or ``data`` are looked at, and such in these.
-
-    Raises:
-        ArgumentError: Braces stand for too many names.
-        SourceError: A shard that braces or the names of others ask for is missing.
     """
     path = Path(location)
     if path.is_dir():
@@ -107,7 +100,7 @@ def find_shards(location: str, endings: Sequence[str]) -> list[Path]:
     _refuse([each.name for each in files if not each.is_file()], len(files), location)
     twice = next((path for path, count in Counter(files).items() if count > 1), None)
     if twice is not None:
-        raise SourceError(f"{location}: it names {twice.name} twice.", path=location)
+        raise fault(location, f": it names {twice.name} twice.")
     return files
 
 
@@ -129,11 +122,7 @@ def _is_shown(path: Path) -> bool:
 
 
 def refuse_missing(names: Iterable[str], where: str) -> None:
-    """Raise if numbered files are incomplete: ``train-00000-of-00008.tar``.
-
-    Raises:
-        SourceError: Some are missing; the message counts and names them.
-    """
+    """Raise if numbered files are incomplete: ``train-00000-of-00008.tar``."""
     sets: dict[tuple[str, int, str, str], set[int]] = {}
     for match in filter(None, map(_NUMBERED.fullmatch, names)):
         start = match.string[: match.start("number")]
@@ -146,10 +135,10 @@ def refuse_missing(names: Iterable[str], where: str) -> None:
 
 def _refuse(missing: Sequence[str], count: int, where: str) -> None:
     if missing:
-        raise SourceError(
-            f"{where}: {len(missing)} of {count} files are missing: {', '.join(missing[:_NUM_NAMED])}"
+        raise fault(
+            where,
+            f": {len(missing)} of {count} files are missing: {', '.join(missing[:_NUM_NAMED])}"
             f"{' and more' if len(missing) > _NUM_NAMED else ''}.",
-            path=where,
         )
 
 
@@ -222,10 +211,6 @@ def table_files(location: str, sizes: Mapping[str, int]) -> list[TableFile]:
     Args:
         location: For messages.
         sizes: The size of each file by name.
-
-    Raises:
-        ArgumentError: There are several datasets.
-        SourceError: Numbered files are missing.
     """
     saved = {dirname(name) for name in sizes if basename(name) == "state.json"}
     for ending in (".parquet", ".arrow"):

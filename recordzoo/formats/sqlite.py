@@ -15,8 +15,8 @@ from typing import Any
 from typing_extensions import override
 
 from recordzoo.base.meant import did_you_mean
-from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample
+from recordzoo.errors import ArgumentError
+from recordzoo.formats.base import Foreign, Piece, Sample, fault
 from recordzoo.formats.naming import holds_images, image_ending, usual_fields
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 
@@ -103,10 +103,9 @@ class SQLiteTable(Foreign):
                 # A forged tree of pages may lead to the same page again and again. Rows without a rowid have no number
                 # that tells, but each has a byte or more.
                 if (last is not None and rowid <= last) if self._rowid else number > piece.size_bytes:
-                    raise SourceError(
-                        f"{self._path}, table {self.table!r}, behind row {last}: the rows are not in order. The file "
-                        "is damaged.",
-                        path=str(self._path),
+                    raise fault(
+                        self._path,
+                        f", table {self.table!r}, behind row {last}: the rows are not in order. The file is damaged.",
                     )
                 last = rowid if self._rowid else number
                 sample = dict(zip(self._fields.values(), values, strict=True))
@@ -130,9 +129,7 @@ class SQLiteTable(Foreign):
                 connection.set_authorizer(_authorize)
                 yield connection
         except (sqlite3.Error, UnicodeError) as err:
-            raise SourceError(
-                f"{self._path}: SQLite cannot read it: {err}.{_advice(err)}", path=str(self._path)
-            ) from err
+            raise fault(self._path, f": SQLite cannot read it: {err}.{_advice(err)}") from err
 
     def _with_images(self, connection: sqlite3.Connection, tables: Sequence[str]) -> str:
         found = []
@@ -182,10 +179,10 @@ def _check_no_journal(path: Path) -> None:
     for ending in ("-wal", "-journal"):
         beside = path.with_name(path.name + ending)
         if beside.is_file() and beside.stat().st_size:
-            raise SourceError(
-                f"{path}: changes in {beside.name} are not in the database yet. Close the programs that use it; if "
+            raise fault(
+                path,
+                f": changes in {beside.name} are not in the database yet. Close the programs that use it; if "
                 f"one was killed, run: sqlite3 {path} 'PRAGMA wal_checkpoint(TRUNCATE)'",
-                path=str(path),
             )
 
 

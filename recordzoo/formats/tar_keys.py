@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from recordzoo.errors import SourceError
+from recordzoo.formats.base import fault
 from recordzoo.system.npy import array_of, header_of
 
 MAX_KEYS = 256
@@ -193,9 +193,6 @@ def look(samples: Samples, files: Sequence[Path]) -> tuple[Keys, list[Seen]]:
 
     Returns:
         The extensions; some of the samples, each with its shard's number.
-
-    Raises:
-        SourceError: A shard is damaged, or there are too many extensions.
     """
     keys, seen = Keys(), list[Seen]()
     for number in range(0, len(files), max(1, len(files) // _SHARDS_LOOKED_AT)):
@@ -206,9 +203,8 @@ def look(samples: Samples, files: Sequence[Path]) -> tuple[Keys, list[Seen]]:
             if len(seen) < kept:
                 seen.append((number, (key, parts)))
             if len(keys.names) > MAX_KEYS:
-                raise SourceError(
-                    f"{path}: its samples have more than {MAX_KEYS} different extensions, so it is no WebDataset.",
-                    path=str(path),
+                raise fault(
+                    path, f": its samples have more than {MAX_KEYS} different extensions, so it is no WebDataset."
                 )
     return keys, seen
 

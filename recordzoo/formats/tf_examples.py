@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import OtherSourceError, SourceError
 from recordzoo.formats.protobuf import empty, parsed
-from recordzoo.formats.samples import ExportSample, Field, text_of
-from recordzoo.formats.writing import json_line
+from recordzoo.formats.samples import ExportSample, Field
+from recordzoo.formats.writing import json_text
 from recordzoo.recipes.images import sniffed_ending
 
 # Lists with a value for each object: object_detection/data_decoders/tf_example_decoder.py
@@ -92,11 +92,7 @@ def _stacked(steps: list[Any]) -> Any:
 
 
 def read_example(data: bytes, where: str) -> Example:
-    """Read an `Example` or a `SequenceExample`.
-
-    Raises:
-        SourceError: It is neither.
-    """
+    """Read an `Example` or a `SequenceExample`."""
     found: Example = {}
     try:
         message = parsed("Example", data)
@@ -144,11 +140,7 @@ def written_example(features: Iterator[tuple[str, Written]]) -> bytes:
 
 
 def features_of_field(field: Field, sample: ExportSample) -> Iterator[tuple[str, Written]]:
-    """Yield the features of a field. An `Example` has only lists: the shape of an array is a feature of its own.
-
-    Raises:
-        OtherSourceError: A number exceeds int64, or a text has lone surrogates.
-    """
+    """Yield the features of a field. An `Example` has only lists: the shape of an array is a feature of its own."""
     value = sample.fields[field.name]
     if value is None:
         yield field.name, ("", ())
@@ -157,8 +149,7 @@ def features_of_field(field: Field, sample: ExportSample) -> Iterator[tuple[str,
     elif field.kind in ("image", "bytes"):
         yield field.name, ("texts", [value])
     elif field.kind == "json":
-        text = text_of(field, sample).encode() if isinstance(value, str) else json_line(value)[:-1]
-        yield field.name, ("texts", [text])
+        yield field.name, ("texts", [json_text(field, sample).encode()])
     else:
         yield from _features_of_numbers(field, sample, np.asarray(value))
 

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from recordzoo.base.packages import is_installed, need
 from recordzoo.errors import SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample, first_of
+from recordzoo.formats.base import Foreign, Piece, Sample, fault, first_of
 from recordzoo.formats.naming import IMAGES, LABELS, image_ending, usual_key
 from recordzoo.formats.samples import Content, ExportSample
 from recordzoo.formats.sets import refuse_missing, split_names
@@ -33,7 +33,7 @@ from recordzoo.formats.tf_examples import (
     written_example,
 )
 from recordzoo.formats.tf_examples import Written as Feature
-from recordzoo.formats.writing import Shard, Tick, Writer, Written, sync
+from recordzoo.formats.writing import Files, Shard, Tick, Writer, synced
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.raw.stream import unpacked_cap
 
@@ -146,9 +146,7 @@ def _records(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
     offset, cap_bytes = 0, unpacked_cap(path.stat().st_size)
     while head := file.read(_HEADER.size):
         if offset > cap_bytes:
-            raise SourceError(
-                f"{path} unpacks to more than {cap_bytes:,} bytes, far more than data does.", path=str(path)
-            )
+            raise fault(path, f" unpacks to more than {cap_bytes:,} bytes, far more than data does.")
         where = f"{path}, byte {offset:,}"
         if len(head) < _HEADER.size:
             raise SourceError(f"{where}: the file is cut.", path=str(path))
@@ -183,15 +181,13 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         if _is_header(head) or not head.startswith((_GZIP, _ZLIB)):
             yield file
         elif head.startswith(_ZLIB):
-            raise SourceError(
-                f"{path} is compressed with zlib, which is not read. Write it again with gzip.", path=str(path)
-            )
+            raise fault(path, " is compressed with zlib, which is not read. Write it again with gzip.")
         else:
             try:
                 with gzip.open(file) as unpacked:
                     yield cast(BinaryIO, unpacked)
             except (EOFError, zlib.error, gzip.BadGzipFile) as err:
-                raise SourceError(f"{path}: the compressed file is cut or damaged ({err}).", path=str(path)) from err
+                raise fault(path, f": the compressed file is cut or damaged ({err}).") from err
 
 
 def _examples(piece: Piece) -> Iterator[tuple[str, Example]]:
@@ -213,15 +209,14 @@ class TFRecordWriter(Writer):
         need("google.protobuf", "tfrecord", "TFRecord is written")
 
     @override
-    def write(self, shard: Shard, folder: Path, tick: Tick) -> Written:
+    def write(self, shard: Shard, folder: Path, tick: Tick) -> Files:
         name = f"{shard.split or 'data'}-{shard.number:05d}-of-{shard.total:05d}.tfrecord"
         with open(folder / name, "wb") as file:
             for _, sample in self.samples(shard, tick):
                 data = written_example(self._features(sample))
                 length = _LENGTH.pack(len(data))
                 file.write(length + _CRC.pack(_masked_crc(length)) + data + _CRC.pack(_masked_crc(data)))
-            sync(file)
-            return Written({name: file.tell()})
+            return {name: synced(file)}
 
     def _features(self, sample: ExportSample) -> Iterator[tuple[str, Feature]]:
         ending = _FORMATS.get(sample.ending, sample.ending[1:].upper().encode())

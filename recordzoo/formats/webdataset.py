@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample
+from recordzoo.formats.base import Foreign, Piece, Sample, fault
 from recordzoo.formats.folder import split_ending, unique
 from recordzoo.formats.samples import ExportSample
 from recordzoo.formats.sets import TAR_ENDINGS, find_shards, shard_pieces
 from recordzoo.formats.tar_keys import Keys, as_text, decode, look, stored_as
-from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, sync
+from recordzoo.formats.writing import Files, Shard, Tick, Writer, json_line, synced
 from recordzoo.raw.archive import ArchiveUnit
 from recordzoo.raw.member import MAX_MEMBER_BYTES, Member
 from recordzoo.recipes.images import sniffed_ending
@@ -89,10 +89,10 @@ class WebDataset(Foreign):
         seen = set()
         for key, parts in samples(path):
             if key in seen:
-                raise SourceError(
-                    f"{path}, sample {key!r}: its files do not follow each other, or there are two of this name. Write "
+                raise fault(
+                    path,
+                    f", sample {key!r}: its files do not follow each other, or there are two of this name. Write "
                     "the tar again with sorted names (tar --sort=name).",
-                    path=str(path),
                 )
             seen.add(key)
             yield self._sample(path, key, parts)
@@ -134,11 +134,7 @@ class WebDataset(Foreign):
 
 
 def samples(path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """Yield the key of each sample of a shard, and its files by their extensions, in small letters.
-
-    Raises:
-        SourceError: The shard is cut or damaged; a file is too large, not a regular file, or occurs twice.
-    """
+    """Yield the key of each sample of a shard, and its files by their extensions, in small letters."""
     current, parts = "", dict[str, bytes]()
     for key, extension, member in _files(path):
         if parts and key != current:
@@ -146,12 +142,9 @@ def samples(path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
             parts = {}
         current = key
         if extension in parts:
-            raise SourceError(f"{path}, sample {key!r}: it has two files .{extension}.", path=str(path))
+            raise fault(path, f", sample {key!r}: it has two files .{extension}.")
         if member.size_bytes > MAX_MEMBER_BYTES:
-            raise SourceError(
-                f"{path}: {member.name} has {member.size_bytes:,} bytes; {MAX_MEMBER_BYTES:,} are the limit.",
-                path=str(path),
-            )
+            raise fault(path, f": {member.name} has {member.size_bytes:,} bytes; {MAX_MEMBER_BYTES:,} are the limit.")
         parts[extension] = member.read()
     if parts:
         yield current, parts
@@ -186,7 +179,7 @@ class WebDatasetWriter(Writer):
         return unique(names, [""] * len(positions), whole=True, dots=False)
 
     @override
-    def write(self, shard: Shard, folder: Path, tick: Tick) -> Written:
+    def write(self, shard: Shard, folder: Path, tick: Tick) -> Files:
         name = f"{shard.split or 'data'}-{shard.number:06d}.tar"
         with open(folder / name, "wb") as file:
             with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
@@ -195,8 +188,7 @@ class WebDatasetWriter(Writer):
                         entry = tarfile.TarInfo(f"{shard.paths[number]}{ending}")
                         entry.size = len(data)
                         archive.addfile(entry, io.BytesIO(data))
-            sync(file)
-            return Written({name: file.tell()})
+            return {name: synced(file)}
 
     def _files(self, sample: ExportSample) -> Iterator[tuple[str, bytes]]:
         """Yield the files of a sample: ending and bytes."""

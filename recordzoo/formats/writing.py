@@ -1,10 +1,11 @@
 """`Writer`: writes a format: samples as shards, the files of a shard, and the files beside them."""
 
+import itertools
 import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
@@ -13,8 +14,9 @@ from numpy.typing import NDArray
 
 from recordzoo.base import durable
 from recordzoo.base.types import JSON
+from recordzoo.errors import OtherSourceError
 from recordzoo.formats.base import CLASSES_NAME
-from recordzoo.formats.samples import Content, ExportSample
+from recordzoo.formats.samples import Content, ExportSample, Field, printable
 
 Tick = Callable[[int], None]
 """Called with the number of further stored bytes that were written."""
@@ -44,17 +46,8 @@ class Shard:
         return f"{self.split or 'all'}-{self.number:06d}"
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A shard on the disk.
-
-    Attributes:
-        files: Each file's path in the output, and its size in bytes.
-        info: Data for `finish`.
-    """
-
-    files: Mapping[str, int]
-    info: Mapping[str, JSON] = field(default_factory=dict)
+Files = Mapping[str, int]
+"""The files of a written shard: each one's path in the output, and its size in bytes."""
 
 
 class Writer(ABC):
@@ -80,26 +73,23 @@ class Writer(ABC):
         self.note: Mapping[str, JSON] = {}
 
     def shards(self, splits: Mapping[str, NDArray[np.int64]], shard_bytes: int) -> list[Shard]:
-        """Cut the splits into shards; the same each time."""
+        """Cut the splits into shards of about `shard_bytes` of stored images; the same each time."""
         found = []
+        lengths = self.content.reader.lengths("image")
         for split, positions in splits.items():
-            paths, start = self.paths(split, positions), 0
-            parts = cut(self.content, positions, shard_bytes)
-            for number, part in enumerate(parts):
-                found.append(Shard(split, number, len(parts), part, paths[start : start + len(part)]))
-                start += len(part)
+            paths = self.paths(split, positions)
+            shard = np.maximum(np.cumsum(lengths[positions], dtype=np.int64) - 1, 0) // shard_bytes
+            bounds = [0, *(np.flatnonzero(np.diff(shard)) + 1).tolist(), len(positions)]
+            for index, (start, stop) in enumerate(itertools.pairwise(bounds)):
+                found.append(Shard(split, index, len(bounds) - 1, positions[start:stop], paths[start:stop]))
         return found
 
     def paths(self, split: str, positions: NDArray[np.int64]) -> Sequence[str]:
         """Return the name of each sample's file; nothing if the format has no such files."""
         return ()
 
-    def split_folder(self, split: str) -> str:
-        """Return the folder of a split, in formats with folders; "" if it is the only split."""
-        return split if len(self.splits) > 1 else ""
-
     @abstractmethod
-    def write(self, shard: Shard, folder: Path, tick: Tick) -> Written:
+    def write(self, shard: Shard, folder: Path, tick: Tick) -> Files:
         """Write the files of a shard, synced, under their own names.
 
         Args:
@@ -111,7 +101,7 @@ class Writer(ABC):
             OSError: They cannot be written, or a stored value is damaged.
         """
 
-    def finish(self, folder: Path, shards: Sequence[Shard], written: Sequence[Written]) -> None:
+    def finish(self, folder: Path, shards: Sequence[Shard], written: Sequence[Files]) -> None:
         """Write the files beside the shards."""
         if self.content.classes:
             durable.write_file(folder / CLASSES_NAME, json_line(list(self.content.classes), indent=0))
@@ -126,20 +116,11 @@ class Writer(ABC):
             tick(int(lengths[position]))
 
 
-def cut(content: Content, positions: NDArray[np.int64], shard_bytes: int) -> list[NDArray[np.int64]]:
-    """Cut positions into groups of about `shard_bytes` of stored images."""
-    if not len(positions):
-        return []
-    ends = np.cumsum(content.reader.lengths("image")[positions], dtype=np.int64)
-    number = np.maximum(ends - 1, 0) // shard_bytes
-    return np.split(positions, np.flatnonzero(np.diff(number)) + 1)
-
-
-def sync(file: BinaryIO) -> None:
-    """Sync a file, and seek to its end."""
+def synced(file: BinaryIO) -> int:
+    """Sync a file, and return its size in bytes."""
     file.flush()
     os.fsync(file.fileno())
-    file.seek(0, os.SEEK_END)
+    return os.fstat(file.fileno()).st_size
 
 
 # Any: whatever JSON has.
@@ -152,3 +133,15 @@ def json_line(value: Any, indent: int | None = None) -> bytes:
 def plain(value: Any) -> Any:
     """Return numbers and arrays as Python's numbers and lists."""
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def json_text(field: Field, sample: ExportSample) -> str:
+    """Return a JSON field as text: a text itself, anything else as JSON."""
+    value = sample.fields[field.name]
+    try:
+        return printable(value) if isinstance(value, str) else json_line(value)[:-1].decode()
+    except UnicodeEncodeError as err:
+        raise OtherSourceError(
+            f"{sample.name}: {field.name} has {err.object[err.start : err.end]!a}, half of a letter, which UTF-8 has "
+            "not. Export to webdataset, which writes JSON, or correct the text."
+        ) from err

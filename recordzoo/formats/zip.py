@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.errors import ArchiveError, FolderError, SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample
+from recordzoo.errors import ArchiveError, FolderError
+from recordzoo.formats.base import Foreign, Piece, Sample, fault
 from recordzoo.formats.folder import FolderWriter, with_ending
 from recordzoo.formats.naming import split_name
-from recordzoo.formats.writing import Shard, Tick, Written, sync
+from recordzoo.formats.writing import Files, Shard, Tick, synced
 from recordzoo.raw.member import MAX_MEMBER_BYTES, Member
 from recordzoo.raw.sized import greedy_runs
 from recordzoo.raw.zip import ZIP_STARTS, opened_zip
@@ -105,7 +105,7 @@ class ZippedFolders(Foreign):
                 self._images = _in_order(self._path, by_name.values())
             for image in self._images[piece.start : piece.stop]:
                 if image.member not in by_name:
-                    raise SourceError(f"{self._path} changed: {image.member} is gone.", path=str(self._path))
+                    raise fault(self._path, f" changed: {image.member} is gone.")
                 data = by_name[image.member].read()
                 label = label_of[image.label] if image.label else NO_CLASS
                 yield {"name": image.name, image_field: data, target_field: label}
@@ -118,9 +118,7 @@ def _in_order(path: Path, members: Iterable[Member]) -> list[_Image]:
         raise FolderError(f"There are no images in {path}.", path=str(path))
     large = next((name for name, size_bytes in sizes.items() if size_bytes > MAX_MEMBER_BYTES), None)
     if large is not None:
-        raise SourceError(
-            f"{path}: {large} has {sizes[large]:,} bytes; {MAX_MEMBER_BYTES:,} are the limit.", path=str(path)
-        )
+        raise fault(path, f": {large} has {sizes[large]:,} bytes; {MAX_MEMBER_BYTES:,} are the limit.")
     top = _common_top(list(sizes))
     folders = sorted({name[len(top) :].partition("/")[0] for name in sizes if "/" in name[len(top) :]})
     splits = folders if are_splits(folders) else [""]
@@ -203,24 +201,23 @@ class ZipWriter(FolderWriter):
         return [Shard("", 0, 1, np.concatenate(list(splits.values())), paths)]
 
     @override
-    def write(self, shard: Shard, folder: Path, tick: Tick) -> Written:
+    def write(self, shard: Shard, folder: Path, tick: Tick) -> Files:
         names, comment = [], json.dumps(self.note).encode()
         with open(folder / FILE_NAME, "wb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                for name in self.tree.folders():
+                for name in self.folders():
                     _put(archive, f"{name}/", b"", _FOLDER_MODE)
                 for number, sample in self.samples(shard, tick):
                     names.append(with_ending(shard.paths[number], sample.ending))
                     _put(archive, names[-1], sample.image, _MODE)
-                besides = self.tree.besides(zip(self._split_of, shard.positions.tolist(), names, strict=True))
+                besides = self.besides(zip(self._split_of, shard.positions.tolist(), names, strict=True))
                 for name, data in besides.items():
                     _put(archive, name, data, _MODE)
                 archive.comment = comment
-            sync(file)
-            return Written({FILE_NAME: file.tell()})
+            return {FILE_NAME: synced(file)}
 
     @override
-    def finish(self, folder: Path, shards: Sequence[Shard], written: Sequence[Written]) -> None:
+    def finish(self, folder: Path, shards: Sequence[Shard], written: Sequence[Files]) -> None:
         """Write nothing: everything is in the archive."""
 
 

@@ -7,6 +7,7 @@ for values over half a page (flag 1), the number of the first of its contiguous 
 
 import mmap
 import struct
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,13 +20,13 @@ MAGIC = 0xBEEFC0DE
 DATA_VERSION = 1
 PAGE_HEADER = 16
 _META = struct.Struct("<IIQQ")  # magic, version, address, map size
-_DB = struct.Struct(
-    "<IHHQQQQQ"
-)  # pad (page size in the first), flags, depth, branch, leaf, overflow pages, entries, root
+DB = struct.Struct("<IHHQQQQQ")  # pad or page size, flags, depth, branch, leaf, overflow pages, entries, root
+NODE = struct.Struct("<HHHH")  # low and high half of the size, or of the child's page; flags; key's length
+_PAGE = struct.Struct("<QHHHH")  # number, unused, flags, offset of the free room and of the first node
 _TAIL = struct.Struct("<QQ")  # last page, transaction
 _BRANCH, _LEAF = 0x01, 0x02
-_BIG = 0x01
-_KEY_BYTES = 4
+BIG = 0x01
+_KEY_BYTES, _NODE_BYTES = 4, 20
 _NO_ROOT = (1 << 64) - 1
 _MAX_DEPTH = 32
 
@@ -60,14 +61,14 @@ def read_meta(head: bytes | mmap.mmap, where: str) -> Meta:
     page_size = 0
     for number in (0, 1):
         start = number * page_size + PAGE_HEADER
-        if len(head) < start + _META.size + 2 * _DB.size + _TAIL.size:
+        if len(head) < start + _META.size + 2 * DB.size + _TAIL.size:
             break
         magic, version, _, _ = _META.unpack_from(head, start)
         if magic != MAGIC or version != DATA_VERSION:
             break
-        free = _DB.unpack_from(head, start + _META.size)
-        main = _DB.unpack_from(head, start + _META.size + _DB.size)
-        last_page, txn = _TAIL.unpack_from(head, start + _META.size + 2 * _DB.size)
+        free = DB.unpack_from(head, start + _META.size)
+        main = DB.unpack_from(head, start + _META.size + DB.size)
+        last_page, txn = _TAIL.unpack_from(head, start + _META.size + 2 * DB.size)
         page_size = page_size or free[0]
         meta = Meta(page_size, last_page, main[6], main[7], main[2])
         if best is None or txn > best[0]:
@@ -88,66 +89,76 @@ def walk(data: bytes | mmap.mmap, where: str) -> tuple[Meta, Values]:
         CorruptRecordError: A page is of the wrong kind, or leads outside the file.
     """
     meta = read_meta(data, where)
-    pages: list[tuple[AnyArray, ...]] = []
-    if meta.root != _NO_ROOT:
-        stack = [(meta.root, 1)]
-        visited = 0
-        num_pages = min(meta.last_page + 1, len(data) // meta.page_size)
-        while stack:
-            number, depth = stack.pop()
-            visited += 1
-            if depth > _MAX_DEPTH or visited > num_pages:
-                raise CorruptRecordError(f"{where}: the tree is too deep or runs in a circle.", path=where)
-            flags, nodes, page = _page(data, meta, number, where)
-            if flags & _BRANCH:
-                children = page[nodes].astype(np.uint64) | page[nodes + 1].astype(np.uint64) << np.uint64(16)
-                children |= page[nodes + 2].astype(np.uint64) << np.uint64(32)
-                stack.extend((int(child), depth + 1) for child in children[::-1])
-            elif flags & _LEAF:
-                pages.append(_leaf(page, nodes, number, meta))
-            else:
-                raise CorruptRecordError(f"{where}: page {number} is neither branch nor leaf.", path=where)
+    size = meta.page_size
+
+    def damaged(problem: str) -> CorruptRecordError:
+        return CorruptRecordError(f"{where}: {problem}.", path=where)
+
+    def read(number: int) -> bytes:
+        return data[number * size : (number + 1) * size]
+
+    pages = [
+        _leaf(number, page, np.array(nodes), meta, damaged)
+        for number, page, nodes in leaves(read, meta.root, len(data) // size, damaged)
+        if nodes
+    ]
     columns = [np.concatenate(column) for column in zip(*pages, strict=True)] or [np.zeros(0, np.uint64)] * 3
     slots, offsets, lengths = columns
     if len(slots) != meta.entries:
-        raise CorruptRecordError(
-            f"{where}: the tree has {len(slots)} values, its head says {meta.entries}.", path=where
-        )
+        raise damaged(f"the tree has {len(slots)} values, its head says {meta.entries}")
     if len(slots) and int((offsets + lengths).max()) > len(data):
-        raise CorruptRecordError(f"{where}: a value lies outside the file.", path=where)
+        raise damaged("a value lies outside the file")
     return meta, Values(slots.astype(np.uint32), offsets, lengths.astype(np.uint32))
 
 
-def _page(data: bytes | mmap.mmap, meta: Meta, number: int, where: str) -> tuple[int, AnyArray, AnyArray]:
-    """Return a page's flags, its nodes' offsets (in units of two bytes) and the page as two-byte numbers."""
-    start = number * meta.page_size
-    if number < 2 or start + meta.page_size > len(data):
-        raise CorruptRecordError(f"{where}: page {number} does not exist.", path=where)
-    page = np.frombuffer(data, "<u2", meta.page_size // 2, start)
-    if int.from_bytes(page[:4].tobytes(), "little") != number:
-        raise CorruptRecordError(f"{where}: page {number} carries another number.", path=where)
-    flags, lower = int(page[5]), int(page[6])
-    if not PAGE_HEADER <= lower <= meta.page_size:
-        raise CorruptRecordError(f"{where}: page {number} has an impossible size.", path=where)
-    nodes = page[8 : lower // 2].astype(np.int64) >> 1
-    # In units of 2 bytes. Of each node we read 20 bytes in a leaf (header, key, page of a big value), 8 in a branch.
-    room = 10 if flags & _LEAF else 4
-    if len(nodes) and not (nodes.min() >= 8 and nodes.max() + 4 <= len(page)):
-        raise CorruptRecordError(f"{where}: page {number} has a node outside itself.", path=where)
-    if flags & _LEAF and len(nodes):
-        # The last node may be shorter than 20 bytes: pad the page with zeros.
-        over = int(nodes.max()) + room - len(page)
-        if over > 0:
-            page = np.concatenate([page, np.zeros(over, page.dtype)])
-        if (page[nodes + 3] != _KEY_BYTES).any():
-            raise CorruptRecordError(f"{where}: page {number} has a key that is not 4 bytes long.", path=where)
-    return flags, nodes, page
+def leaves(
+    read: Callable[[int], bytes], root: int, num_pages: int, damaged: Callable[[str], Exception]
+) -> Iterator[tuple[int, bytes, tuple[int, ...]]]:
+    """Yield the leaves of a tree in the order of their keys: page number, page, and the offset of each node in it.
+
+    Args:
+        read: Returns a page by its number.
+        root: The number of the tree's first page.
+        num_pages: How many pages the file has.
+        damaged: Makes an error of the problem that is found: a page of the wrong kind, or one that leads elsewhere.
+    """
+    stack = [] if root == _NO_ROOT else [(root, 1)]
+    visited = 0
+    while stack:
+        number, depth = stack.pop()
+        visited += 1
+        if depth > _MAX_DEPTH or visited > num_pages:
+            raise damaged("the tree is too deep or runs in a circle")
+        if not 2 <= number < num_pages:
+            raise damaged(f"page {number} does not exist")
+        page = read(number)
+        found, _, flags, lower, _ = _PAGE.unpack_from(page)
+        if found != number:
+            raise damaged(f"page {number} carries another number")
+        if not PAGE_HEADER <= lower <= len(page):
+            raise damaged(f"page {number} has an impossible size")
+        nodes = struct.unpack_from(f"<{(lower - PAGE_HEADER) // 2}H", page, PAGE_HEADER)
+        if any(node < lower or node + NODE.size > len(page) for node in nodes):
+            raise damaged(f"page {number} has a node outside itself")
+        if flags & _BRANCH:
+            for low, high, top, _ in (NODE.unpack_from(page, node) for node in reversed(nodes)):
+                stack.append((low | high << 16 | top << 32, depth + 1))
+        elif flags & _LEAF:
+            yield number, page, nodes
+        else:
+            raise damaged(f"page {number} is neither branch nor leaf")
 
 
-def _leaf(page: AnyArray, nodes: AnyArray, number: int, meta: Meta) -> tuple[AnyArray, ...]:
+def _leaf(
+    number: int, data: bytes, offsets: AnyArray, meta: Meta, damaged: Callable[[str], Exception]
+) -> tuple[AnyArray, ...]:
     """Return the slots, offsets and lengths of a leaf's values."""
+    # In units of 2 bytes. Of each node 20 bytes are read (header, key, page of a big value); the last may be shorter.
+    page, nodes = np.frombuffer(data + bytes(_NODE_BYTES), "<u2"), offsets >> 1
+    if (page[nodes + 3] != _KEY_BYTES).any():
+        raise damaged(f"page {number} has a key that is not 4 bytes long")
     lengths = page[nodes].astype(np.uint64) | page[nodes + 1].astype(np.uint64) << np.uint64(16)
-    big = (page[nodes + 2] & _BIG).astype(bool)
+    big = (page[nodes + 2] & BIG).astype(bool)
     key = np.stack([page[nodes + 4], page[nodes + 5]], axis=1).astype("<u2").view(">u4")[:, 0].astype(np.uint32)
     inline = np.uint64(number * meta.page_size) + (nodes.astype(np.uint64) << np.uint64(1)) + np.uint64(8 + _KEY_BYTES)
     first = np.zeros(len(nodes), np.uint64)
