@@ -19,16 +19,6 @@ def test_variants(tmp_path: Path) -> None:
     assert len(stored) == len(raw) == 6
 
 
-def test_landmarks_do_not_fit_a_variant(tmp_path: Path) -> None:
-    celeba.write_archive(tmp_path)
-    with pytest.raises(recordzoo.errors.ArgumentError, match="'landmarks' is in pixels of the original images"):
-        recordzoo.CelebARecord(tmp_path, target_type=["attr", "landmarks"], variant="16", check_hash=False)
-    assert not list(tmp_path.glob("*.records"))
-    smaller = recordzoo.CelebARecord(tmp_path, variant="16", check_hash=False).records_path
-    with pytest.raises(recordzoo.errors.ArgumentError, match="would not fit the variant '16'"):
-        recordzoo.CelebARecord(smaller, target_type="landmarks")
-
-
 def test_a_target_that_does_not_exist(tmp_path: Path) -> None:
     """As torchvision's, whose samples leave a file open then: the contract cannot try it."""
     celeba.write_archive(tmp_path)

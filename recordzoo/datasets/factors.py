@@ -11,11 +11,11 @@ from typing_extensions import override
 
 from recordzoo.base.types import TrainTest
 from recordzoo.datasets.factors_recipe import DSprites, SmallNORB
-from recordzoo.errors import ArgumentError
 from recordzoo.families.arrays import ArrayDataset
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection
+from recordzoo.families.target_types import check_types
 from recordzoo.images.decode import open_picture
 from recordzoo.preparing import PrepareOptions
 from recordzoo.records.reader import RecordReader
@@ -44,13 +44,8 @@ class _FactorsRecord(ArrayDataset, _InMemory):
 
     def _choose_factors(self, target_type: str | Sequence[str]) -> None:
         """Set the factor or factors of the label."""
-        kinds = [target_type] if isinstance(target_type, str) else list(target_type)
-        if not kinds:
-            raise ArgumentError(
-                f"target_type is {target_type!r}; it must name at least one of {', '.join(self._FACTORS)}."
-            )
-        self._chosen_factors = [check_choice(kind, "target_type", self._FACTORS) for kind in kinds]
-        self.target_type = target_type if isinstance(target_type, str) else kinds
+        self._chosen_factors = check_types(target_type, self._FACTORS)
+        self.target_type = target_type if isinstance(target_type, str) else self._chosen_factors.copy()
 
     @override
     def _selection_of(self, reader: RecordReader, split: str) -> Selection:

@@ -10,7 +10,7 @@ from recordzoo.base.types import TrainTest
 from recordzoo.families.arrays import ArrayDataset
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.derived import derived
-from recordzoo.families.selection import Selection, list_index
+from recordzoo.families.selection import MutableSelection, Selection, list_index
 from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.base import NO_TARGET
 from recordzoo.records.reader import RecordReader
@@ -40,7 +40,7 @@ class FER2013Record(ArrayDataset, FER2013):  # type: ignore[misc]  # torchvision
 
     @override
     def _selection_of(self, reader: RecordReader, split: str) -> Selection:
-        return _Faces(reader)
+        return MutableSelection(reader)
 
     @derived
     def _samples(self) -> list[tuple[torch.Tensor, int | None]]:
@@ -62,9 +62,3 @@ class FER2013Record(ArrayDataset, FER2013):  # type: ignore[misc]  # torchvision
 
     def _member_md5s(self) -> dict[str, str]:
         return dict(self._RESOURCES.values())
-
-
-class _Faces(Selection):
-    """A selection for samples that torchvision keeps as tensors, which users may change in place."""
-
-    has_labels = False

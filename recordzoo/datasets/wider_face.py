@@ -13,7 +13,7 @@ from typing_extensions import override
 from recordzoo.base.types import TrainValTest
 from recordzoo.families.base import Pair
 from recordzoo.families.derived import derived
-from recordzoo.families.selection import Selection, join_name
+from recordzoo.families.selection import MutableSelection, Selection, join_name
 from recordzoo.families.splits import SplitDataset
 from recordzoo.images.decode import naming, open_picture
 from recordzoo.preparing import PrepareOptions
@@ -25,12 +25,6 @@ _COLUMNS = {"blur": 4, "expression": 5, "illumination": 6, "occlusion": 7, "pose
 
 # Any: a path, and the tensors of its faces.
 Info = dict[str, Any]
-
-
-class _Images(Selection):
-    """A selection whose items can be changed in place: dicts of tensors."""
-
-    has_labels = False
 
 
 class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[misc]  # torchvision is untyped
@@ -62,7 +56,7 @@ class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[mi
 
     @override
     def _selection_of(self, reader: RecordReader, split: str) -> Selection:
-        return _Images(reader, split)
+        return MutableSelection(reader, split)
 
     def _in_pixels(self) -> Sequence[str]:
         return [] if self.split == "test" else ["the target"]

@@ -54,7 +54,10 @@ class ClassFolderDataset(LoaderDataset):
         if is_valid_file is not None:
             selection = _filtered(selection, folder, is_valid_file)
         if not (self._ALLOWS_EMPTY if allow_empty is None else allow_empty):
-            check_not_empty(selection, selection.reader.manifest.classes or (), self.extensions)
+            classes = selection.reader.manifest.classes or ()
+            counts = np.bincount(selection.targets(), minlength=len(classes)).tolist()
+            empty = [name for name, count in zip(classes, counts, strict=False) if not count]
+            raise_if_empty(empty, self.extensions)
         super()._show_files(selection, folder, loader)
 
     @derived
@@ -125,16 +128,6 @@ class SamplesDataset(ClassFolderDataset):
     @derived
     def _samples(self) -> list[tuple[str, int]]:
         return list_samples(self._selection, self._loader.folder)
-
-
-def check_not_empty(selection: Selection, classes: Sequence[str], extensions: Sequence[str] | None) -> None:
-    """Raise if a class has no samples.
-
-    Raises:
-        FolderError: In the words of `torchvision.datasets.folder.make_dataset`.
-    """
-    counts = np.bincount(selection.targets(), minlength=len(classes))
-    raise_if_empty([name for name, count in zip(classes, counts.tolist(), strict=False) if not count], extensions)
 
 
 def _filtered(selection: Selection, folder: str, is_valid_file: Callable[[str], bool]) -> Selection:

@@ -122,6 +122,12 @@ class Selection:
         return [names[position] for position in self._positions.tolist()]
 
 
+class MutableSelection(Selection):
+    """A selection whose items have tensors, which users may change in place."""
+
+    has_labels = False
+
+
 class UnlabelledSelection(Selection):
     """A selection of samples without labels: the target of each is None."""
 

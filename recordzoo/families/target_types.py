@@ -21,6 +21,14 @@ TargetType = TypeVar("TargetType", bound=str)
 """The target types, for editors: `Literal["category", "bbox"]`."""
 
 
+def check_types(target_type: str | Sequence[str], valid: Sequence[str]) -> list[str]:
+    """Return the target types that the argument `target_type` names: at least one, of those that are valid."""
+    types = [target_type] if isinstance(target_type, str) else list(target_type)
+    if not types:
+        raise ArgumentError(f"target_type is {target_type!r}; it must name at least one of {', '.join(valid)}.")
+    return [check_choice(kind, "target_type", valid) for kind in types]
+
+
 class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Generic[SplitName, TargetType]):
     """`ClassFolderDataset` with targets besides the label; `samples` has the label, whatever the target is.
 
@@ -61,12 +69,8 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
 
     def _choose_targets(self, target_type: str | Sequence[str]) -> None:
         """Set the kinds of target."""
-        types = [target_type] if isinstance(target_type, str) else list(target_type)
-        if not types:
-            valid = ", ".join(self._TARGET_TYPES)
-            raise ArgumentError(f"target_type is {target_type!r}; it must name at least one of {valid}.")
-        self._target_types = [check_choice(kind, "target_type", self._TARGET_TYPES) for kind in types]
-        self.target_type = target_type if isinstance(target_type, str) else types
+        self._target_types = check_types(target_type, self._TARGET_TYPES)
+        self.target_type = target_type if isinstance(target_type, str) else self._target_types.copy()
 
     def _in_pixels(self) -> Sequence[str]:
         return [f"target_type {kind!r}" for kind in self._target_types if kind in self._IN_PIXELS]
