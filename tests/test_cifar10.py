@@ -13,8 +13,7 @@ import pytest
 
 from recordzoo import catalogue
 from recordzoo.datasets.cifar_recipe import load_batch
-from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
-from recordzoo.recipes.declared import dataset_recipe
+from recordzoo.errors import NotPreparedError, SourceError
 from recordzoo.records.reader import RecordReader
 from tests.contract import CIFAR10, CIFAR10Record
 from tests.fakes import cifar as cifar10
@@ -177,8 +176,3 @@ def test_a_shared_root_with_a_manifest_of_the_users_own(tmp_path: Path) -> None:
     FAKE.write_tree(tmp_path)
     (tmp_path / "manifest.json").write_text("[]")
     assert len(CIFAR10Record(tmp_path)) == 35
-
-
-def test_there_is_one_part() -> None:
-    with pytest.raises(ArgumentError, match="cifar10 has no part 'train'"):
-        dataset_recipe("cifar10", "train")
