@@ -21,7 +21,6 @@ from recordzoo.datasets.cifar import CIFAR100Record as CIFAR100Record
 from recordzoo.datasets.cifar_tests import CIFAR100CRecord as CIFAR100CRecord
 from recordzoo.datasets.cifar_tests import CIFAR10_1Record as CIFAR10_1Record
 from recordzoo.datasets.cifar_tests import CIFAR10CRecord as CIFAR10CRecord
-from recordzoo.datasets.plain_folders import CINIC10Record as CINIC10Record
 from recordzoo.datasets.cityscapes import CityscapesRecord as CityscapesRecord
 from recordzoo.datasets.clevr import CLEVRClassificationRecord as CLEVRClassificationRecord
 from recordzoo.datasets.coco import CocoDetectionRecord as CocoDetectionRecord
@@ -82,6 +81,7 @@ from recordzoo.datasets.pcam import PCAMRecord as PCAMRecord
 from recordzoo.datasets.places365 import Places365Record as Places365Record
 from recordzoo.datasets.plain_folders import BeansRecord as BeansRecord
 from recordzoo.datasets.plain_folders import CatsVsDogsRecord as CatsVsDogsRecord
+from recordzoo.datasets.plain_folders import CINIC10Record as CINIC10Record
 from recordzoo.datasets.plain_folders import PlantVillageRecord as PlantVillageRecord
 from recordzoo.datasets.plain_folders import RESISC45Record as RESISC45Record
 from recordzoo.datasets.plain_folders import UCMercedRecord as UCMercedRecord
