@@ -48,8 +48,6 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
         allow_empty: Whether a class may be without samples.
 
     Attributes:
-        wnids: The WNIDs in the order of their labels.
-        wnid_to_idx: The label of each WNID.
         classes: For each label a tuple of names; of one name where neither the development kit nor ``meta.bin`` nor
             Kaggle's ``LOC_synset_mapping.txt`` was there (which is logged once).
         class_to_idx: The label of each name; of two classes with the same name ("crane"), the later, as in torchvision.

@@ -33,7 +33,6 @@ class ImageNetV2Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  
 
     Attributes:
         classes: "0" to "999".
-        wnids: The WNID of each label.
 
     Examples:
         >>> dataset = ImageNetV2Record("data", "top-images")
@@ -77,7 +76,7 @@ class _WnidFolders(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # to
 
     @derived
     def imagenet_labels(self) -> list[int]:
-        """ImageNet's label (of 1,000) for each label."""
+        """ImageNet's label (of 1,000) for each label: itself, if the folders of all classes are there."""
         label_of = {wnid: label for label, wnid in enumerate(all_wnids())}
         return [label_of[wnid] for wnid in self.wnids]
 
@@ -87,10 +86,6 @@ class ImageNetARecord(_WnidFolders):
 
     Labels are 0 to 199, the places of the WNIDs among these 200. The makers' eval.py uses them so, and compares them
     with the 200 outputs of these classes: ``model(images)[:, dataset.imagenet_labels]``.
-
-    Attributes:
-        wnids: The WNID of each label: `classes`.
-        imagenet_labels: ImageNet's label (of 1,000) for each label.
     """
 
     entry = "imagenet_a"
@@ -102,10 +97,6 @@ class ImageNetORecord(_WnidFolders):
     The folder of an image, and so its label, 0 to 199, is not what the image shows: it is a class of ImageNet that a
     model took it for. The makers' eval_many_models.py makes no use of the label. It compares the confidence of the 200
     outputs ``model(images)[:, dataset.imagenet_labels]`` with that for ImageNet's validation images of these classes.
-
-    Attributes:
-        wnids: The WNID of each label: `classes`.
-        imagenet_labels: ImageNet's label (of 1,000) for each label.
     """
 
     entry = "imagenet_o"
@@ -117,10 +108,6 @@ class ImageNetRRecord(_WnidFolders):
     Labels are 0 to 199, the places of the WNIDs among these 200, which are not those of ImageNet-A. The makers' eval.py
     uses them so, and compares them with the 200 outputs of these classes:
     ``model(images)[:, dataset.imagenet_labels]``.
-
-    Attributes:
-        wnids: The WNID of each label: `classes`.
-        imagenet_labels: ImageNet's label (of 1,000) for each label.
     """
 
     entry = "imagenet_r"
@@ -130,10 +117,6 @@ class ImageNetSketchRecord(_WnidFolders):
     """ImageNet-Sketch: 50,889 black and white sketches of ImageNet's 1,000 classes.
 
     Labels are the places of the sorted WNIDs: ImageNet's, as in the makers' scripts/sketchPath.txt.
-
-    Attributes:
-        wnids: The WNID of each label: `classes`.
-        imagenet_labels: Which of ImageNet's labels each label is: itself, if all class folders are there.
     """
 
     entry = "imagenet_sketch"
@@ -147,10 +130,6 @@ class ImageNetCRecord(_WnidFolders):
     Args:
         corruption: "gaussian_noise", "fog", ...: one of the 15 of the benchmark and 4 more.
         severity: 1 to 5; None for all of them, one after another.
-
-    Attributes:
-        wnids: The WNID of each label: `classes`.
-        imagenet_labels: Which of ImageNet's labels each label is: itself, if all class folders are there.
 
     Examples:
         >>> dataset = ImageNetCRecord("data", "fog", severity=3)
@@ -191,10 +170,6 @@ class ImageNetReaLRecord(_WnidFolders):
     The lists of 3,163 images are empty: the authors leave these out. For the others, a model is right if
     ``prediction in target``. The raw data is ``real.json``, and ``ILSVRC2012_img_val.tar`` or the folder ``val/`` that
     torchvision extracts. The order is that of the names of files, which is not `ImageNetRecord`'s.
-
-    Attributes:
-        wnids: The WNID of each of ImageNet's labels: `classes`.
-        imagenet_labels: The labels themselves, 0 to 999.
 
     Examples:
         >>> dataset = ImageNetReaLRecord("data")
