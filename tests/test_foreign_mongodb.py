@@ -139,7 +139,7 @@ def test_the_login_is_sent_and_neither_shown_nor_stored(
 
 
 def find_parts(address: str) -> Any:
-    return mongodb._FilePiece.parse(address)
+    return mongodb._Address.parse(address)
 
 
 @pytest.mark.parametrize("format", [None, "tfrecord", "caffe", "mongodb"])

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from recordzoo.base.meant import did_you_mean
 from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.formats.naming import field_name
+from recordzoo.formats.naming import field_name, usual_fields
 from recordzoo.raw.file_table import FileTable
 from recordzoo.raw.member import Member, Unit
 from recordzoo.raw.sized import SizedSource
@@ -165,6 +165,16 @@ class Foreign(ABC):
                 )
             found[key] = name
         return found
+
+    # Any: values of all kinds.
+    def name_columns(self, columns: Mapping[str, Sequence[Any]]) -> dict[str, str]:
+        """Return the field of each key, given its first values: image is what holds images, target has a usual name.
+
+        Raises:
+            ArgumentError: A named key does not exist, several keys hold images, or two would become one field.
+        """
+        self.check_fields(list(columns))
+        return self.name_fields(list(columns), usual_fields(self.location, self.fields, columns))
 
     def check_fields(self, keys: Sequence[str]) -> None:
         """Refuse names for missing keys.

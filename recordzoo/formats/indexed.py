@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample, fault
-from recordzoo.formats.naming import image_ending, usual_fields
+from recordzoo.formats.naming import image_ending
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.system.npy import map_file
 
@@ -57,14 +57,7 @@ def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
 
 
 class IndexedFile(Foreign):
-    """The images of a file in the order of its index; each range of rows is a piece.
-
-    Args:
-        location: As `Foreign` has it.
-        fields: Names for columns.
-        path: The file.
-        index: Its index.
-    """
+    """The images of a file in the order of its index; each range of rows is a piece."""
 
     format = "indexed"
 
@@ -79,10 +72,9 @@ class IndexedFile(Foreign):
         self._lengths = _numbers(columns.pop(length), length, index)
         _check_ranges(self._starts, self._lengths, path, index)
         self._content = _CONTENT if _CONTENT not in columns else path.name
-        self.check_fields([self._content, *columns])
         values = itertools.islice(self._contents(range(len(self._starts))), _LOOKED_AT)
         given = {self._content: list(values), **{key: column[:_LOOKED_AT] for key, column in columns.items()}}
-        self._fields = self.name_fields(list(given), usual_fields(location, fields, given))
+        self._fields = self.name_columns(given)
         self._columns = columns
         self._digest = hashlib.sha256(index.read_bytes()).hexdigest()
         self.pieces = list(self._cut((path, index)))
@@ -225,25 +217,17 @@ def _numbers(column: Sequence[Any], name: str, index: Path) -> NDArray[np.int64]
 
 def _check_ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64], path: Path, index: Path) -> None:
     """Raise for rows that leave the file, are too large, or overlap."""
+
+    def row(number: np.int64) -> str:
+        return f"row {number + 1} ({lengths[number]:,} bytes at {starts[number]:,})"
+
     size_bytes = path.stat().st_size
-    outside = np.flatnonzero((lengths > size_bytes) | (starts > size_bytes - lengths))
-    if len(outside):
-        raise fault(
-            index,
-            f", {_row(outside[0], starts, lengths)}: it leads out of {path.name}, which has {size_bytes:,} bytes.",
-        )
-    large = np.flatnonzero(lengths > MAX_MEMBER_BYTES)
-    if len(large):
-        raise fault(
-            index, f", {_row(large[0], starts, lengths)}: {MAX_MEMBER_BYTES:,} bytes are the limit for one record."
-        )
+    for outside in np.flatnonzero((lengths > size_bytes) | (starts > size_bytes - lengths)):
+        text = f"it leads out of {path.name}, which has {size_bytes:,} bytes"
+        raise fault(index, f", {row(outside)}: {text}.")
+    for large in np.flatnonzero(lengths > MAX_MEMBER_BYTES):
+        raise fault(index, f", {row(large)}: {MAX_MEMBER_BYTES:,} bytes are the limit for one record.")
     order = np.argsort(starts, kind="stable")
     ends = starts[order] + lengths[order]
-    overlap = np.flatnonzero(ends[:-1] > starts[order][1:])
-    if len(overlap):
-        one, other = order[overlap[0]], order[overlap[0] + 1]
-        raise fault(index, f": {_row(one, starts, lengths)}, and {_row(other, starts, lengths)}, overlap.")
-
-
-def _row(row: np.int64, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> str:
-    return f"row {row + 1} ({lengths[row]:,} bytes at {starts[row]:,})"
+    for place in np.flatnonzero(ends[:-1] > starts[order][1:]):
+        raise fault(index, f": {row(order[place])}, and {row(order[place + 1])}, overlap.")

@@ -19,7 +19,7 @@ from recordzoo.base.addresses import public_url, shown
 from recordzoo.base.packages import need
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample
-from recordzoo.formats.naming import image_ending, usual_fields
+from recordzoo.formats.naming import image_ending
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 
 if TYPE_CHECKING:
@@ -52,10 +52,6 @@ class MongoCollection(Foreign):
     """The documents of a collection, or the files of GridFS; each range of `_id`s is a piece.
 
     The address with its login is kept in memory and sent to worker processes; messages and record sets omit the login.
-
-    Args:
-        location: The address.
-        fields: Names for keys.
     """
 
     format = "mongodb"
@@ -63,18 +59,21 @@ class MongoCollection(Foreign):
     def __init__(self, location: str, fields: Mapping[str, str]) -> None:
         super().__init__(shown(location), fields)
         need("pymongo", "mongodb", "MongoDB is read")
-        self._place = _FilePiece.parse(location)
+        self._place = _Address.parse(location)
         with self._connected() as client:
             self._is_gridfs = self._has_files(client)
             documents = self._documents(client)
-            size_bytes, per_piece = _plan(documents, is_gridfs=self._is_gridfs)
+            first = list(documents.find(sort=_ORDER, limit=_FIRST))
+            size_bytes = _size_bytes(first, is_gridfs=self._is_gridfs)
+            most = max(1, _PIECE_BYTES // size_bytes)
+            per_piece = min(most, documents.estimated_document_count() // _FEWEST_PIECES or most)
             self._starts, self._counts, self._last = _cut(documents, per_piece)
-            samples = [self._values(client, document) for document in _some(documents, self._starts)]
+            for start in self._starts[1 :: max(1, len(self._starts) // _PIECES_LOOKED_AT)]:
+                first += _range(documents, start, limit=1)
+            samples = [self._values(client, document) for document in first]
             keys = list(dict.fromkeys(key for sample in samples for key in sample))
             keys += [key for key in fields if key not in keys and self._is_anywhere(documents, key)]
-        self.check_fields(keys)
-        values = {key: [sample.get(key) for sample in samples] for key in keys}
-        self._keys = self.name_fields(keys, usual_fields(self.location, fields, values))
+        self._keys = self.name_columns({key: [sample.get(key) for sample in samples] for key in keys})
         self.pieces = [
             Piece(f"{self._place.collection}-{number:06d}", size_bytes * count, (), number)
             for number, count in enumerate(self._counts)
@@ -82,7 +81,7 @@ class MongoCollection(Foreign):
 
     @override
     def identity(self) -> str:
-        """See `Foreign`: the number of documents, the first `_id` of each piece, and the last `_id`."""
+        """Of the number of documents, the first `_id` of each piece, and the last `_id`."""
         place = self._place
         content = [place.database, place.collection, sum(self._counts), *map(repr, self._starts), repr(self._last)]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
@@ -162,7 +161,7 @@ class MongoCollection(Foreign):
 
 
 @dataclass(frozen=True, slots=True)
-class _FilePiece:
+class _Address:
     """The parts of an address.
 
     Attributes:
@@ -177,7 +176,7 @@ class _FilePiece:
     collection: str
 
     @classmethod
-    def parse(cls, location: str) -> "_FilePiece":
+    def parse(cls, location: str) -> "_Address":
         """Split an address."""
         scheme, _, rest = public_url(location).partition("://")
         login = location[len(scheme) + len("://") : len(location) - len(rest)]
@@ -201,16 +200,13 @@ class _FilePiece:
         return text[:500]
 
 
-def _plan(documents: "Collection[_Document]", *, is_gridfs: bool) -> tuple[int, int]:
-    """Estimate the bytes per document; return them and the number of documents per piece."""
+def _size_bytes(first: Sequence[_Document], *, is_gridfs: bool) -> int:
+    """Estimate the bytes of a document from the first ones."""
     import bson
 
-    first = list(documents.find(sort=_ORDER, limit=_FIRST))
     sizes = [each.get("length") if is_gridfs else len(bson.encode(each)) for each in first]
     known = [size for size in sizes if isinstance(size, int) and 0 < size <= MAX_MEMBER_BYTES]
-    size_bytes = sum(known) // len(known) if known else 1
-    most = max(1, _PIECE_BYTES // size_bytes)
-    return size_bytes, min(most, documents.estimated_document_count() // _FEWEST_PIECES or most)
+    return sum(known) // len(known) if known else 1
 
 
 def _cut(documents: "Collection[_Document]", per_piece: int) -> tuple[list[Any], list[int], Any]:
@@ -228,14 +224,6 @@ def _cut(documents: "Collection[_Document]", per_piece: int) -> tuple[list[Any],
         ids = [each["_id"] for each in _range(documents, ids[0], only_id=True, skip=per_piece, limit=1)]
     rest = [each["_id"] for each in _range(documents, *starts[-1:], only_id=True)]
     return starts, [*[per_piece] * (len(starts) - 1), len(rest)], rest[-1] if rest else None
-
-
-def _some(documents: "Collection[_Document]", starts: Sequence[Any]) -> list[_Document]:
-    """Return the first documents, and the first one of some other pieces."""
-    some = list(documents.find(sort=_ORDER, limit=_FIRST))
-    for start in starts[1 :: max(1, len(starts) // _PIECES_LOOKED_AT)]:
-        some += _range(documents, start, limit=1)
-    return some
 
 
 def _range(

@@ -17,7 +17,7 @@ from typing_extensions import override
 from recordzoo.base.meant import did_you_mean
 from recordzoo.errors import ArgumentError
 from recordzoo.formats.base import Foreign, Piece, Sample, fault
-from recordzoo.formats.naming import holds_images, image_ending, usual_fields
+from recordzoo.formats.naming import holds_images, image_ending
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 
 LOOKS_FOR = "a database of SQLite 3, or a table of one: photos.db/table"
@@ -52,15 +52,7 @@ def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
 
 
 class SQLiteTable(Foreign):
-    """The rows of a table by rowid; each range of rowids is a piece.
-
-    Args:
-        location: As in `Foreign`.
-        fields: Names for columns.
-        path: The database.
-        header: Its first bytes.
-        table: Its name; "" for the only one that has images.
-    """
+    """The rows of a table ("" for the only one that has images) by rowid; each range of rowids is a piece."""
 
     format = "sqlite"
 
@@ -71,17 +63,14 @@ class SQLiteTable(Foreign):
         with self._connected() as connection:
             tables = _tables(connection)
             self.table = _known(table, tables, connection, path) if table else self._with_images(connection, tables)
-            columns = _columns(connection, self.table)
-            rows = _first_rows(connection, self.table, columns)
+            columns, self._key = _columns(connection, self.table)
+            values = _first_values(connection, self.table, columns)
             self._rowid = _rowid(connection, self.table, columns)
-            self._key = _primary_key(connection, self.table)
-            ends = self._ends(connection)
-        self.check_fields(list(columns))
-        values = {key: [row[place] for row in rows] for place, key in enumerate(columns)}
-        self._fields = self.name_fields(list(values), usual_fields(location, fields, values))
+            first, last = self._ends(connection)
+        self._fields = self.name_columns(values)
         empty = [key for key, kind in columns.items() if "BLOB" in kind.upper() and not any(values[key])]
         self.kinds = {self._fields[key]: "bytes" for key in empty}
-        self.pieces = list(self._cut(*ends)) if ends else []
+        self.pieces = [] if first is None or last is None else list(self._cut(first, last))
 
     @override
     def identity(self) -> str:
@@ -129,14 +118,12 @@ class SQLiteTable(Foreign):
                 connection.set_authorizer(_authorize)
                 yield connection
         except (sqlite3.Error, UnicodeError) as err:
-            raise fault(self._path, f": SQLite cannot read it: {err}.{_advice(err)}") from err
+            advice = " Another program is writing to it; run the same command when it has ended."
+            raise fault(self._path, f": SQLite cannot read it: {err}.{advice if 'locked' in str(err) else ''}") from err
 
     def _with_images(self, connection: sqlite3.Connection, tables: Sequence[str]) -> str:
-        found = []
-        for table in tables:
-            columns = zip(*_first_rows(connection, table, _columns(connection, table)), strict=True)
-            if any(map(holds_images, columns)):
-                found.append(table)
+        firsts = {table: _first_values(connection, table, _columns(connection, table)[0]) for table in tables}
+        found = [table for table, columns in firsts.items() if any(map(holds_images, columns.values()))]
         if len(found) == 1:
             return found[0]
         which = "which table has the images" if not found else f"which table of {', '.join(map(repr, found))} is meant"
@@ -146,17 +133,13 @@ class SQLiteTable(Foreign):
             f"{', '.join(map(repr, tables)) or 'none'}."
         )
 
-    def _ends(self, connection: sqlite3.Connection) -> tuple[int, int] | None:
+    def _ends(self, connection: sqlite3.Connection) -> tuple[int | None, int | None]:
+        """Return the first and the last rowid; None if there are no rows."""
         if not self._rowid:
             return 0, 0
-        ends = []
-        for order in ("ASC", "DESC"):
-            query = f"SELECT t.{self._rowid} FROM {_quoted(self.table)} AS t ORDER BY t.{self._rowid} {order} LIMIT 1"
-            row = connection.execute(query).fetchone()
-            if row is None:
-                return None
-            ends.append(row[0])
-        return ends[0], ends[1]
+        row = f"SELECT t.{self._rowid} FROM {_quoted(self.table)} AS t ORDER BY t.{self._rowid}"
+        first, last = connection.execute(f"SELECT ({row} ASC LIMIT 1), ({row} DESC LIMIT 1)").fetchone()
+        return first, last
 
     def _cut(self, first: int, last: int) -> Iterator[Piece]:
         """Cut the rowids into even ranges: ranges with equal numbers of rows would need a scan of all pages."""
@@ -208,20 +191,19 @@ def _known(table: str, tables: Sequence[str], connection: sqlite3.Connection, pa
     )
 
 
-def _columns(connection: sqlite3.Connection, table: str) -> dict[str, str]:
-    """Return the names and declared types of the stored columns."""
+def _columns(connection: sqlite3.Connection, table: str) -> tuple[dict[str, str], list[str]]:
+    """Return the names and declared types of the stored columns; also the columns of the primary key."""
     rows = connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchall()
-    return {str(name): str(kind) for _, name, kind, _, _, _, hidden in rows if hidden != _VIRTUAL_COLUMN}
-
-
-def _primary_key(connection: sqlite3.Connection, table: str) -> list[str]:
-    rows = connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchall()
-    return [name for place, name in sorted((row[5], row[1]) for row in rows) if place]
+    columns = {str(name): str(kind) for _, name, kind, _, _, _, hidden in rows if hidden != _VIRTUAL_COLUMN}
+    return columns, [name for place, name in sorted((row[5], row[1]) for row in rows) if place]
 
 
 # Any: values of all kinds.
-def _first_rows(connection: sqlite3.Connection, table: str, columns: Iterable[str]) -> list[tuple[Any, ...]]:
-    return connection.execute(f"SELECT {_listed(columns)} FROM {_quoted(table)} AS t LIMIT {_LOOKED_AT}").fetchall()
+def _first_values(connection: sqlite3.Connection, table: str, columns: Iterable[str]) -> dict[str, list[Any]]:
+    """Return the first values of each column."""
+    query = f"SELECT {_listed(columns)} FROM {_quoted(table)} AS t LIMIT {_LOOKED_AT}"
+    rows = connection.execute(query).fetchall()
+    return {key: [row[place] for row in rows] for place, key in enumerate(columns)}
 
 
 def _rowid(connection: sqlite3.Connection, table: str, columns: Iterable[str]) -> str:
@@ -243,7 +225,3 @@ def _listed(columns: Iterable[str]) -> str:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _advice(err: Exception) -> str:
-    return " Another program is writing to it; run the same command when it has ended." if "locked" in str(err) else ""

@@ -147,21 +147,22 @@ def _records(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
     while head := file.read(_HEADER.size):
         if offset > cap_bytes:
             raise fault(path, f" unpacks to more than {cap_bytes:,} bytes, far more than data does.")
-        where = f"{path}, byte {offset:,}"
         if len(head) < _HEADER.size:
-            raise SourceError(f"{where}: the file is cut.", path=str(path))
+            raise fault(path, f", byte {offset:,}: the file is cut.")
         length, crc = _HEADER.unpack(head)
-        if _masked_crc(head[:8]) != crc:
-            raise SourceError(f"{where}: the checksum of a length is wrong; the file is damaged.", path=str(path))
+        if _masked_crc(head[: _LENGTH.size]) != crc:
+            raise fault(path, f", byte {offset:,}: the checksum of a length is wrong; the file is damaged.")
         if length > MAX_MEMBER_BYTES:
-            raise SourceError(f"{where}: the record has {length:,} bytes; {MAX_MEMBER_BYTES:,} are the limit.")
+            raise fault(
+                path, f", byte {offset:,}: the record has {length:,} bytes; {MAX_MEMBER_BYTES:,} are the limit."
+            )
         body = file.read(length + _CRC.size)
         if len(body) < length + _CRC.size:
-            raise SourceError(f"{where}: the file is cut.", path=str(path))
+            raise fault(path, f", byte {offset:,}: the file is cut.")
         data = body[:length]
         if _masked_crc(data) != _CRC.unpack(body[length:])[0]:
-            raise SourceError(f"{where}: the checksum of a record is wrong; the file is damaged.", path=str(path))
-        yield where, data
+            raise fault(path, f", byte {offset:,}: the checksum of a record is wrong; the file is damaged.")
+        yield f"{path}, byte {offset:,}", data
         offset += _HEADER.size + len(body)
 
 
