@@ -105,7 +105,7 @@ class RowWriter:
     def _renderer_of(self, found: Compiled | None) -> RowRenderer | None:
         if found is None:
             return None
-        exact_changes = found.exact_changes() if self._changes else None
+        exact_changes = found.exact_changes if self._changes else None
         return RowRenderer(*self._size, self._pointwise, self._precision, found, exact_changes)
 
     def fill(self, rows: torch.Tensor, images: Sequence[Opened]) -> None:
