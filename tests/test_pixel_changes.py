@@ -225,6 +225,7 @@ CHAINS: dict[str, list[Any]] = {
         v2.RandomResizedCrop(40, interpolation=InterpolationMode.BICUBIC),
         v2.RandAugment(num_ops=3, magnitude=14),
     ],
+    "mirrored": [v1.Resize((40, 50)), v1.RandAugment(3), v1.RandomHorizontalFlip(1.0)],
     "auto": [v1.Resize((40, 50)), v1.AutoAugment()],
     "jitter": [v2.RandomResizedCrop(48), v2.ColorJitter(0.4, 0.4, 0.4, 0.1), v2.RandomHorizontalFlip(1.0)],
     "contrastive": [
@@ -251,7 +252,7 @@ def test_chains_are_compiled_as_torchvision_makes_them(name: str, finished: list
     plan = read_plan(v1.Compose([*CHAINS[name], *finished]))
     assert plan.is_whole
     assert plan.size is not None
-    code = compiled_code()
+    code = compiled_code(changes=True)
     assert code is not None
     data = jpeg(PHOTO)
     draws = uniforms(1, 0, np.arange(12), plan.num_draws)
@@ -321,7 +322,7 @@ def test_what_is_left_to_torchvision(name: str) -> None:
 def test_geometry_behind_changes_is_left_to_torchvision() -> None:
     plan = read_plan(v1.Compose([v1.ColorJitter(0.3), v1.Resize((20, 30)), v1.PILToTensor()]))
     assert plan.is_whole
-    code = compiled_code()
+    code = compiled_code(changes=True)
     assert code is not None
     actions = decide(plan.steps, (40, 50), [0.3] * plan.num_draws)
     rows = torch.empty((1, 3, 20, 30), dtype=torch.uint8)

@@ -13,10 +13,9 @@ import torch
 from torch.utils.data import get_worker_info
 from typing_extensions import override
 
-from recordzoo.loader.leaf import ImageLeaf
 from recordzoo.loader.maker import BatchOptions, Maker, Memory, collated_targets
 from recordzoo.loader.pieces import BatchPiece, Opened, open_views, opened_at_once
-from recordzoo.loader.source import BatchSource
+from recordzoo.loader.source import BatchSource, ImageLeaf
 from recordzoo.pixels.compiled import Compiled
 from recordzoo.pixels.compiling import compiled_code, compiled_now
 from recordzoo.pixels.render import Precision, erase_
