@@ -126,12 +126,13 @@ def test_where_torchvision_raises_nothing_is_compiled(change: PixelOp, size: tup
 def test_what_differs_from_torchvision_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PIXEL_OPS, "invert", replace(PIXEL_OPS["invert"], numbers=lambda size: ("mirror", ())))
     found = Compiled()
-    found.load_changes()
-    assert found.exact_changes == PIXEL_OPS.keys() - {"invert"}
     rows = torch.empty((2, 3, 40, 50), dtype=torch.uint8)
     images = [(ArrayFrame(np.asarray(PHOTO)[:40, :50]), [PixelOp(name)]) for name in ("invert", "mirror")]
-    assert RowRenderer(40, 50, None, "exact", found, found.exact_changes).make(images, rows) == [0]
-    assert RowRenderer(40, 50, None, "exact", found).make(images, rows) == [0, 1]  # without the compiled operations
+    renderer = RowRenderer(40, 50, None, "exact", found)
+    assert renderer.make(images, rows) == [0, 1]  # before the compiled operations are loaded
+    found.load_changes()
+    assert found.exact_changes == PIXEL_OPS.keys() - {"invert"}
+    assert renderer.make(images, rows) == [0]
 
 
 # torchvision's transforms
@@ -258,7 +259,7 @@ def test_chains_are_compiled_as_torchvision_makes_them(name: str, finished: list
     draws = uniforms(1, 0, np.arange(12), plan.num_draws)
     actions = [decide(plan.steps, (PHOTO.height, PHOTO.width), each.tolist()) for each in draws]
     rows = torch.empty((12, 3, *plan.size), dtype=plan.pointwise.dtype, memory_format=layout)
-    renderer = RowRenderer(*plan.size, plan.pointwise, "exact", code, code.exact_changes)
+    renderer = RowRenderer(*plan.size, plan.pointwise, "exact", code)
     assert renderer.make([(open_encoded(data), each) for each in actions], rows) == []
     for row, each in zip(rows, actions, strict=True):
         right = render(open_encoded(data), each, "exact")  # torchvision's functions, of one image
@@ -327,7 +328,7 @@ def test_geometry_behind_changes_is_left_to_torchvision() -> None:
     actions = decide(plan.steps, (40, 50), [0.3] * plan.num_draws)
     rows = torch.empty((1, 3, 20, 30), dtype=torch.uint8)
     frame = ArrayFrame(np.asarray(PHOTO)[:40, :50])
-    assert RowRenderer(20, 30, None, "exact", code, code.exact_changes).make([(frame, actions)], rows) == [0]
+    assert RowRenderer(20, 30, None, "exact", code).make([(frame, actions)], rows) == [0]
     (jitter,) = changes_of(actions[:1])
     right = on_picture(jitter, PHOTO.crop((0, 0, 50, 40))).resize((30, 20), Image.Resampling.BILINEAR)
     assert np.array_equal(render(frame, actions, "exact").permute(1, 2, 0), np.asarray(right))

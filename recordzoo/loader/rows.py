@@ -102,10 +102,7 @@ class RowWriter:
         self._renderer = self._renderer_of(compiled_code(changes=self._changes, waits=waits))
 
     def _renderer_of(self, found: Compiled | None) -> RowRenderer | None:
-        if found is None:
-            return None
-        exact_changes = found.exact_changes if self._changes else None
-        return RowRenderer(*self._size, self._pointwise, self._precision, found, exact_changes)
+        return None if found is None else RowRenderer(*self._size, self._pointwise, self._precision, found)
 
     def fill(self, rows: torch.Tensor, images: Sequence[Opened]) -> None:
         """Render images to rows.

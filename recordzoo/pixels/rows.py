@@ -97,7 +97,7 @@ class RowRenderer:
 
     Args:
         pointwise: Operations on the values; None: keep bytes.
-        exact_changes: As in `Compiled`; None if the plan only moves pixels.
+        found: The compiled code, with its color changes loaded if the plan has any.
     """
 
     def __init__(
@@ -107,11 +107,9 @@ class RowRenderer:
         pointwise: Pointwise | None,
         precision: Precision,
         found: Compiled,
-        exact_changes: frozenset[str] | None = None,
     ) -> None:
         self._height, self._width, self._precision, self._compiled = height, width, precision, found
         self._memory = threading.local()
-        self._exact_changes = exact_changes
         self._resamples = functools.partial(resamples, found, precision=precision)
         self._values: Any = BYTES  # of either dtype
         if pointwise is not None and pointwise.operations is not None:
@@ -130,7 +128,12 @@ class RowRenderer:
             shape = shape_of(actions, (frame.height, frame.width), self._resamples)
             changes = None if shape is None else self._forms(shape.changes)
             job = None if shape is None or changes is None else self._job(frame, shape, number)
-            if shape is None or changes is None or job is None or (shape.erased and self._exact_changes is None):
+            if (
+                shape is None
+                or changes is None
+                or job is None
+                or (shape.erased and self._compiled.exact_changes is None)
+            ):
                 left.append(number)
                 continue
             work.jobs.append(job)
@@ -152,10 +155,11 @@ class RowRenderer:
 
     def _forms(self, changes: list[PixelOp]) -> list[CompiledOp] | None:
         """Return the compiled forms of changes; None if compiled code cannot do all of them as torchvision does."""
-        if not changes or self._exact_changes is None:
+        known = self._compiled.exact_changes
+        if not changes or known is None:
             return None if changes else []
         found = [compiled_form(change, (self._height, self._width)) for change in changes]
-        is_exact = all(change.name in self._exact_changes for change in changes)
+        is_exact = all(change.name in known for change in changes)
         asked = [each for each in found if each is not None]
         return asked if len(asked) == len(found) and (is_exact or self._precision == "fast") else None
 
