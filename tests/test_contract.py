@@ -21,8 +21,7 @@ from torchvision.transforms import v2
 import recordzoo
 from recordzoo import RecordLoader, RecordReader, catalogue
 from recordzoo.errors import ArgumentError, NotPreparedError
-from recordzoo.loader.leaf import JointLeaf
-from recordzoo.loader.source import BatchSource
+from recordzoo.loader.source import BatchSource, JointLeaf
 from recordzoo.net.download import fetch
 from recordzoo.preparing import ensure
 from recordzoo.recipes.from_sets.variants import StoredRecipe

@@ -28,7 +28,7 @@ from recordzoo.pixels.rows import RowRenderer
 from recordzoo.transforms.geometry import RandomCropStep, RandomFlipStep, RandomResizedCropStep
 from recordzoo.transforms.plan import Plan
 from recordzoo.transforms.read import as_given, read_plan
-from recordzoo.transforms.steps import Action, Crop, Flip, decide
+from recordzoo.transforms.steps import Action, Crop, Erase, Flip, decide
 from tests.batching import MEAN, STD, assert_same
 from tests.fakes.pictures import encoded, jpeg, picture
 
@@ -79,7 +79,8 @@ def ours(transform: Any, data: bytes, seed: int = 0, precision: Precision = "exa
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(rendering, "_compiled", lambda precision: None)
             assert torch.equal(render(open_encoded(data), actions, precision), image)  # and without compiled code
-    for row in in_rows([(open_encoded(data), actions)], tuple(image.shape[1:]), precision):
+    kept = [each for each in actions if not isinstance(each, Erase)]  # `render` erases nothing
+    for row in in_rows([(open_encoded(data), kept)], tuple(image.shape[1:]), precision):
         assert torch.equal(row[0], image)
     if not plan.is_tensor:
         sample: Any = to_picture(image)

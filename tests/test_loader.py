@@ -42,10 +42,9 @@ from recordzoo import (
 )
 from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError, SampleIndexError
 from recordzoo.loader.choice import maker_of
-from recordzoo.loader.leaf import JointLeaf
 from recordzoo.loader.rows import RowMaker
 from recordzoo.loader.samples import SampleMaker
-from recordzoo.loader.source import BatchSource
+from recordzoo.loader.source import BatchSource, JointLeaf
 from tests.batching import FIXED, JITTER, MEAN, RANDOM, STD, UINT8, assert_same, image_file
 from tests.fakes import cifar as cifar10
 from tests.fakes import cub200, voc

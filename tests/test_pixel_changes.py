@@ -67,7 +67,7 @@ def pixels(height: int, width: int) -> Iterator[NDArray[np.uint8]]:
 def found() -> Compiled:
     existing = compiled_code()
     assert existing is not None
-    existing.exact_changes()  # compiles what `change` calls
+    existing.load_changes()  # compiles what `change` calls
     return existing
 
 
@@ -86,7 +86,7 @@ def changed(found: Compiled, image: NDArray[np.uint8], change: PixelOp) -> NDArr
 @needs_numba
 @pytest.mark.parametrize("name", PIXEL_OPS)
 def test_as_torchvision(found: Compiled, name: str) -> None:
-    assert name in (found.exact_changes() or ())
+    assert name in (found.exact_changes or ())
     for height, width in SIZES:
         for image, arguments in itertools.product(pixels(height, width), ARGUMENTS[name]):
             if compiled_form(PixelOp(name, arguments), (height, width)) is None:
@@ -126,11 +126,13 @@ def test_where_torchvision_raises_nothing_is_compiled(change: PixelOp, size: tup
 def test_what_differs_from_torchvision_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PIXEL_OPS, "invert", replace(PIXEL_OPS["invert"], numbers=lambda size: ("mirror", ())))
     found = Compiled()
-    assert found.exact_changes() == PIXEL_OPS.keys() - {"invert"}
     rows = torch.empty((2, 3, 40, 50), dtype=torch.uint8)
     images = [(ArrayFrame(np.asarray(PHOTO)[:40, :50]), [PixelOp(name)]) for name in ("invert", "mirror")]
-    assert RowRenderer(40, 50, None, "exact", found, found.exact_changes()).make(images, rows) == [0]
-    assert RowRenderer(40, 50, None, "exact", found).make(images, rows) == [0, 1]  # without the compiled operations
+    renderer = RowRenderer(40, 50, None, "exact", found)
+    assert renderer.make(images, rows) == [0, 1]  # before the compiled operations are loaded
+    found.load_changes()
+    assert found.exact_changes == PIXEL_OPS.keys() - {"invert"}
+    assert renderer.make(images, rows) == [0]
 
 
 # torchvision's transforms
@@ -224,6 +226,7 @@ CHAINS: dict[str, list[Any]] = {
         v2.RandomResizedCrop(40, interpolation=InterpolationMode.BICUBIC),
         v2.RandAugment(num_ops=3, magnitude=14),
     ],
+    "mirrored": [v1.Resize((40, 50)), v1.RandAugment(3), v1.RandomHorizontalFlip(1.0)],
     "auto": [v1.Resize((40, 50)), v1.AutoAugment()],
     "jitter": [v2.RandomResizedCrop(48), v2.ColorJitter(0.4, 0.4, 0.4, 0.1), v2.RandomHorizontalFlip(1.0)],
     "contrastive": [
@@ -250,13 +253,13 @@ def test_chains_are_compiled_as_torchvision_makes_them(name: str, finished: list
     plan = read_plan(v1.Compose([*CHAINS[name], *finished]))
     assert plan.is_whole
     assert plan.size is not None
-    code = compiled_code()
+    code = compiled_code(changes=True)
     assert code is not None
     data = jpeg(PHOTO)
     draws = uniforms(1, 0, np.arange(12), plan.num_draws)
     actions = [decide(plan.steps, (PHOTO.height, PHOTO.width), each.tolist()) for each in draws]
     rows = torch.empty((12, 3, *plan.size), dtype=plan.pointwise.dtype, memory_format=layout)
-    renderer = RowRenderer(*plan.size, plan.pointwise, "exact", code, code.exact_changes())
+    renderer = RowRenderer(*plan.size, plan.pointwise, "exact", code)
     assert renderer.make([(open_encoded(data), each) for each in actions], rows) == []
     for row, each in zip(rows, actions, strict=True):
         right = render(open_encoded(data), each, "exact")  # torchvision's functions, of one image
@@ -320,12 +323,12 @@ def test_what_is_left_to_torchvision(name: str) -> None:
 def test_geometry_behind_changes_is_left_to_torchvision() -> None:
     plan = read_plan(v1.Compose([v1.ColorJitter(0.3), v1.Resize((20, 30)), v1.PILToTensor()]))
     assert plan.is_whole
-    code = compiled_code()
+    code = compiled_code(changes=True)
     assert code is not None
     actions = decide(plan.steps, (40, 50), [0.3] * plan.num_draws)
     rows = torch.empty((1, 3, 20, 30), dtype=torch.uint8)
     frame = ArrayFrame(np.asarray(PHOTO)[:40, :50])
-    assert RowRenderer(20, 30, None, "exact", code, code.exact_changes()).make([(frame, actions)], rows) == [0]
+    assert RowRenderer(20, 30, None, "exact", code).make([(frame, actions)], rows) == [0]
     (jitter,) = changes_of(actions[:1])
     right = on_picture(jitter, PHOTO.crop((0, 0, 50, 40))).resize((30, 20), Image.Resampling.BILINEAR)
     assert np.array_equal(render(frame, actions, "exact").permute(1, 2, 0), np.asarray(right))

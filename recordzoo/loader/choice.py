@@ -13,13 +13,12 @@ from typing import Any, Literal
 import numpy as np
 
 from recordzoo.errors import ArgumentError
-from recordzoo.loader.leaf import ImageLeaf, JointLeaf
 from recordzoo.loader.maker import BatchOptions, Maker
 from recordzoo.loader.order import Wanted
 from recordzoo.loader.pieces import cut, restored
 from recordzoo.loader.rows import Buffers, RowMaker
 from recordzoo.loader.samples import JointMaker, SampleMaker
-from recordzoo.loader.source import BatchSource
+from recordzoo.loader.source import BatchSource, ImageLeaf, JointLeaf
 from recordzoo.system.processes import are_forked, cores
 
 # Any, in all of this module: objects are the user's, batches what the collate function makes.

@@ -9,9 +9,8 @@ import PIL
 
 from recordzoo.images.frames import decoders
 from recordzoo.images.turbojpeg import how_to_install_library, library
-from recordzoo.loader.leaf import ImageLeaf, JointLeaf
 from recordzoo.loader.maker import Maker
-from recordzoo.loader.source import BatchSource
+from recordzoo.loader.source import BatchSource, ImageLeaf, JointLeaf
 from recordzoo.pixels.compiling import DISABLED, OFF, compiled_code, why_not_compiled
 from recordzoo.system.wheels import how_to_install, together
 from recordzoo.transforms.joint import JointPlan

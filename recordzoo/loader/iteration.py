@@ -8,7 +8,6 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -33,6 +32,7 @@ class _Pending:
     def __init__(self, wanted: Wanted, num_pieces: int, finish: Callable[[list[Any]], Any]) -> None:
         self.wanted, self.batch = wanted, Future[Any]()
         self._parts: list[Any] = [None] * num_pieces
+        self._failures: dict[int, BaseException] = {}  # by the number of the piece
         self._left, self._lock, self._finish = num_pieces, threading.Lock(), finish
         if not num_pieces:
             self._end()
@@ -42,7 +42,7 @@ class _Pending:
         try:
             self._parts[number] = make()
         except BaseException as err:  # noqa: BLE001 - raised in the user's thread
-            self._parts[number] = _Failure(err)
+            self._failures[number] = err
         with self._lock:
             self._left -= 1
             is_last = self._left == 0
@@ -51,18 +51,12 @@ class _Pending:
 
     def _end(self) -> None:
         try:
-            for part in self._parts:
-                if isinstance(part, _Failure):
-                    raise part.error
+            if self._failures:
+                raise self._failures[min(self._failures)]
             self.batch.set_result(self._finish(self._parts))
         except BaseException as err:  # noqa: BLE001 - as above
             self.batch.set_exception(err)
-        self._parts = []
-
-
-@dataclass(frozen=True)
-class _Failure:
-    error: BaseException
+        self._parts, self._failures = [], {}
 
 
 class BatchIterator(Iterator[Any], ABC):

@@ -402,11 +402,7 @@ class RecordLoader(DataLoader[Any]):
         )
 
     def _chosen(self, maker: Maker) -> Choice:
-        """Return the choice of workers; measures once per transform, and again with compiled code.
-
-        Raises:
-            ArgumentError: `deterministic` needs processes, which are impossible here.
-        """
+        """Return the choice of workers; measures once per transform, and again with compiled code."""
         compiled = compiled_code(waits=self.precision == "fast") if maker.source.leaves else None
         if self.deterministic and (code := seeded_code(maker)):
             return choose_seeded(code[0], self.workers, Workplace(maker), self.multiprocessing_context)

@@ -185,11 +185,7 @@ def read_keys(keys: Iterable[Any]) -> Keys:
 
 
 def indices_of(keys: Iterable[Any], kind: str) -> Indices:
-    """Return keys that must be integers.
-
-    Raises:
-        TypeError: A key is not an integer.
-    """
+    """Return keys that must be integers."""
     found = read_keys(keys)
     if isinstance(found, list):
         wrong = next(key for key in found if number_of(key) is None)

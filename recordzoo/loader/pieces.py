@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import ArgumentError
 from recordzoo.images.frames import OPENED_AT_ONCE, Frame
-from recordzoo.loader.leaf import ImageLeaf, Leaf
 from recordzoo.loader.order import EpochBatches, Keys, Wanted, indices_of
-from recordzoo.loader.source import BatchSource
+from recordzoo.loader.source import BatchSource, ImageLeaf, Leaf
 from recordzoo.pixels.render import Precision, render
-from recordzoo.sampling.permutation import hash_key, hash_keys
+from recordzoo.sampling.permutation import hash_key, hash_keys, uniform
 from recordzoo.transforms.plan import Plan
 from recordzoo.transforms.steps import Action, Size, decide, num_draws, size_after
 from recordzoo.transforms.views import decoded_once
@@ -31,8 +30,7 @@ _OF_BATCH = 0x62617463  # separates a batch's seed from its first sample's
 def uniforms(seed: int, epoch: int, places: NDArray[np.int64], count: int) -> NDArray[np.float64]:
     """Return numbers from 0 to 1, 1 excluded, float64 [places, count]; the same ones for the same arguments."""
     key = hash_key(seed, epoch, _DRAWS)
-    hashes = hash_keys(key, places[:, None] * count + np.arange(count))
-    return (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return uniform(hash_keys(key, places[:, None] * count + np.arange(count)))
 
 
 def local_seeds(seed: int, epoch: int, places: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -20,7 +20,7 @@ from recordzoo.errors import ArgumentError
 from recordzoo.loader.choice import maker_of
 from recordzoo.loader.iteration import BatchIterator, Home, late
 from recordzoo.loader.maker import Maker
-from recordzoo.loader.order import Drawing, EpochBatches, Wanted
+from recordzoo.loader.order import NONE, Drawing, EpochBatches, Wanted
 from recordzoo.loader.pieces import BatchPiece, batch_seed, cut
 from recordzoo.loader.sending import Sent
 from recordzoo.loader.source import BatchSource
@@ -28,8 +28,6 @@ from recordzoo.net.background import Background
 from recordzoo.sampling.ahead import follow_plans, planned_sets
 from recordzoo.sampling.storage import forget, hint, will_need
 from recordzoo.system.processes import at_fork
-
-_NONE = np.empty(0, np.int64)
 
 _hints = Background(1, "recordzoo-hints")  # one thread for all epochs, as long as the process lives
 
@@ -91,13 +89,13 @@ class Tasks:
     def __iter__(self) -> Iterator[_Task]:
         assert self._order is not None
         order, numbers = self._order, itertools.cycle(range(self._num_workers))
-        upcoming: list[list[NDArray[np.int64]]] = [[_NONE] for _ in range(self._num_workers)]  # of each worker
+        upcoming: list[list[NDArray[np.int64]]] = [[NONE] for _ in range(self._num_workers)]  # of each worker
         planned: collections.deque[set[str] | None] = collections.deque()  # of each batch that is drawn
 
         def announce(wanted: Wanted) -> None:
             planned.append(planned_sets(self._dataset))  # the plan ends with the last drawn batch
             _hints.submit(functools.partial(will_need, self._dataset, wanted.upcoming))
-            upcoming[next(numbers)].append(_NONE if isinstance(wanted.keys, list) else wanted.keys)
+            upcoming[next(numbers)].append(NONE if isinstance(wanted.keys, list) else wanted.keys)
 
         drawing = Drawing(order.batches, self._num_hinted, announce)
         for own in itertools.cycle(upcoming):
@@ -110,7 +108,7 @@ class Tasks:
                 break
             self.given.append(wanted)
             sets = planned.popleft()
-            yield _Task(piece, batch_seed(order, wanted), _NONE if sets is None else np.concatenate(own), sets)
+            yield _Task(piece, batch_seed(order, wanted), NONE if sets is None else np.concatenate(own), sets)
             own[1:] = []
         self.failure = drawing.failure
 

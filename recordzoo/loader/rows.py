@@ -13,10 +13,9 @@ import torch
 from torch.utils.data import get_worker_info
 from typing_extensions import override
 
-from recordzoo.loader.leaf import ImageLeaf
 from recordzoo.loader.maker import BatchOptions, Maker, Memory, collated_targets
 from recordzoo.loader.pieces import BatchPiece, Opened, open_views, opened_at_once
-from recordzoo.loader.source import BatchSource
+from recordzoo.loader.source import BatchSource, ImageLeaf
 from recordzoo.pixels.compiled import Compiled
 from recordzoo.pixels.compiling import compiled_code, compiled_now
 from recordzoo.pixels.render import Precision, erase_
@@ -103,10 +102,7 @@ class RowWriter:
         self._renderer = self._renderer_of(compiled_code(changes=self._changes, waits=waits))
 
     def _renderer_of(self, found: Compiled | None) -> RowRenderer | None:
-        if found is None:
-            return None
-        exact_changes = found.exact_changes() if self._changes else None
-        return RowRenderer(*self._size, self._pointwise, self._precision, found, exact_changes)
+        return None if found is None else RowRenderer(*self._size, self._pointwise, self._precision, found)
 
     def fill(self, rows: torch.Tensor, images: Sequence[Opened]) -> None:
         """Render images to rows.

@@ -12,11 +12,10 @@ from torchvision import tv_tensors
 from typing_extensions import override
 
 from recordzoo.images.frames import ArrayFrame
-from recordzoo.loader.leaf import ImageLeaf, JointLeaf
 from recordzoo.loader.maker import BatchOptions, Maker, Memory, collated_targets
 from recordzoo.loader.pieces import BatchPiece, Opened, check_sizes, open_views, opened_at_once
 from recordzoo.loader.rows import RowWriter, allocate, with_values
-from recordzoo.loader.source import BatchSource
+from recordzoo.loader.source import BatchSource, ImageLeaf, JointLeaf
 from recordzoo.pixels.render import erase_, to_picture
 from recordzoo.transforms.joint import frame_of
 from recordzoo.transforms.plan import Plan, Transform

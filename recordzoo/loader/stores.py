@@ -126,12 +126,6 @@ class Records(SampleStore):
 
     @override
     def frame(self, index: int) -> Frame:
-        """Open an image.
-
-        Raises:
-            ImageError: It cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
-        """
         position = self._position(index)
         if self.is_raw:
             return open_raw(self.reader.decoded("image", position))
@@ -175,11 +169,6 @@ class Files(SampleStore):
 
     @override
     def frame(self, index: int) -> Frame:
-        """Open an image.
-
-        Raises:
-            OSError: The file or its image cannot be read; same types as in the stock loader.
-        """
         with open(self._look(index)[0], "rb", buffering=0) as file:
             state, data = os.fstat(file.fileno()), file.read()
         # A file may be replaced, and the dataset's list changed, while the loader lives.

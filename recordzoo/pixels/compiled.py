@@ -10,10 +10,8 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional
 
 from recordzoo.base.arrays import AnyArray
-from recordzoo.pixels.spare import Once
-from recordzoo.transforms.steps import Arithmetic, Erase, Size
-from recordzoo.transforms.table import PIXEL_OPS
-from recordzoo.transforms.table import Compiled as Form
+from recordzoo.transforms.steps import Arithmetic, Erase, PixelOp, Size
+from recordzoo.transforms.table import PIXEL_OPS, CompiledOp, compiled_form, on_picture
 
 BYTES = np.arange(256, dtype=np.uint8)[None].repeat(3, 0)
 """The value to write for each byte of each channel, [3, 256]: the byte itself."""
@@ -66,18 +64,20 @@ def job_of(
 class Compiled:
     """Compiled code that renders images. The constructor compiles (or loads from the cache) all but color changes.
 
-    Color changes take as long to compile again, and plans that only move pixels do not need them: `exact_changes` loads
+    Color changes take as long to compile again, and plans that only move pixels do not need them: `load_changes` loads
     them.
 
     Attributes:
         exact: The libraries whose resampling is reproduced bit for bit, on this machine and in the installed versions.
+        exact_changes: The color changes that reproduce torchvision's bytes; None until they are loaded.
     """
+
+    exact_changes: frozenset[str] | None = None
 
     def __init__(self) -> None:
         from recordzoo.pixels import resample  # imports numba
 
         self._code = resample
-        self._changes: Once[frozenset[str] | None] = Once(self._load_changes, None)
         found: set[Arithmetic] = set()
         for self._order in (resample.SHRINKING, resample.TALL, resample.NEVER):
             if all(self._resamples_like("Pillow", *probe) for probe in _PROBES):
@@ -87,13 +87,6 @@ class Compiled:
             found.add("torch")
         self.exact: frozenset[Arithmetic] = frozenset(found)
         self.render([], 0, (1, 1), BYTES.astype(np.float32), np.empty((0, 3), np.float32), is_last=False)
-
-    def exact_changes(self) -> frozenset[str] | None:
-        """Compile the color changes; return those that reproduce torchvision's bytes.
-
-        None in a process forked while another thread compiled them: the child cannot use them.
-        """
-        return self._changes()
 
     def render(
         self,
@@ -154,13 +147,13 @@ class Compiled:
         images: NDArray[np.uint8],
         places: Sequence[int],
         size: Size,
-        changes: Sequence[Sequence[Form]],
+        changes: Sequence[Sequence[CompiledOp]],
         values: AnyArray,
         out: AnyArray,
         *,
         is_last: bool,
     ) -> None:
-        """Change the pixels of images and write them as rows of a batch. Needs `exact_changes`, called before.
+        """Change the pixels of images and write them as rows of a batch. Needs `load_changes`, called before.
 
         Args:
             images: uint8 [N, height * width * 3].
@@ -197,7 +190,8 @@ class Compiled:
                 return False
         return True
 
-    def _load_changes(self) -> frozenset[str]:
+    def load_changes(self) -> None:
+        """Compile the color changes, and compare them with torchvision's; once."""
         from recordzoo.pixels import run
 
         self._run = run
@@ -205,17 +199,17 @@ class Compiled:
         values, out = BYTES.astype(np.float32), np.empty((0, 3), np.float32)
         self.change(np.empty((0, 3), np.uint8), [], (1, 1), [], values, out, is_last=False)
         self.erase([], out, (1, 1), is_last=False)
-        return found
+        self.exact_changes = found
 
     def _changes_like_torchvision(self, name: str) -> bool:
         pixels = np.random.default_rng(0).integers(0, 256, (*_CHANGES_PROBE, 3), dtype=np.uint8)
-        op = PIXEL_OPS[name]
-        asked = op.compiled(_CHANGES_PROBE, op.probe)
+        probe = PixelOp(name, PIXEL_OPS[name].probe)
+        asked = compiled_form(probe, _CHANGES_PROBE)
         assert asked is not None
-        right = np.asarray(op.on_picture(Image.fromarray(pixels), op.probe)).astype(np.int16)
+        right = np.asarray(on_picture(probe, Image.fromarray(pixels))).astype(np.int16)
         made = np.empty((1, pixels.size), np.uint8)
         self.change(pixels.reshape(1, -1), [0], _CHANGES_PROBE, [[asked]], BYTES, made, is_last=True)
-        return bool(np.abs(made.reshape(right.shape) - right).max() <= op.tolerance)
+        return bool(np.abs(made.reshape(right.shape) - right).max() <= PIXEL_OPS[name].tolerance)
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> None:

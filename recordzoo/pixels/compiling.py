@@ -98,14 +98,14 @@ def _load_images() -> Compiled | None:
     return _in_turn("images", Compiled)
 
 
-def _load_changes() -> frozenset[str] | None:
-    found = _images()
-    return None if found is None else _in_turn("changes", found.exact_changes)
+def _load_changes() -> None:
+    if (found := _images()) is not None:
+        _in_turn("changes", found.load_changes)
 
 
 _why_not = Once(_check, "this process was forked while numba was imported")
 _images: Once[Compiled | None] = Once(_load_images, None)
-_changes: Once[frozenset[str] | None] = Once(_load_changes, None)
+_changes: Once[None] = Once(_load_changes, None)
 _spare = Spare()
 _next_look = 0.0
 

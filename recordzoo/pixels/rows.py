@@ -20,65 +20,50 @@ from recordzoo.images.turbojpeg import Box, UnusualImage, decompress_address
 from recordzoo.pixels.compiled import BYTES, Compiled, PixelSource, Span, address_of, job_of
 from recordzoo.pixels.render import Precision, denominator_of, resamples, whose
 from recordzoo.transforms.plan import Pointwise
-from recordzoo.transforms.steps import Action, Crop, Erase, Flip, Geometry, PixelOp, Resize, Size
-from recordzoo.transforms.table import Compiled as Form
-from recordzoo.transforms.table import compiled_form
+from recordzoo.transforms.steps import Action, Crop, Erase, Flip, PixelOp, Resize, Size
+from recordzoo.transforms.table import CompiledOp, compiled_form
 
 
 class Shape(NamedTuple):
-    """A sequence of actions that one job can do: any of these, in this order."""
+    """The actions on an image that compiled code can do, in this order."""
 
     crop: Crop | None
     resize: Resize | None
     window: Crop | None  # a crop of the resized image
     flip: bool
-
-
-def shape_of(actions: Sequence[Geometry], size: Size, resamples: Callable[[Resize], bool]) -> Shape | None:
-    """Convert the actions on an image of a size to a `Shape`; None if they do not fit."""
-    crop = resize = window = None
-    flip = False
-    for action in actions:
-        if isinstance(action, Flip):
-            flip = not flip
-            continue
-        if flip or window or (crop and not resize and isinstance(action, Crop)):
-            return None
-        if isinstance(action, Crop):
-            if not action.is_inside(size):
-                return None
-            crop, window = (crop, action) if resize else (action, None)
-        elif resize or not resamples(action):
-            return None
-        else:
-            resize = action
-        size = action.height, action.width
-    return Shape(crop, resize, window, flip)
-
-
-class Parts(NamedTuple):
-    """The actions on an image, in this order: first those that move pixels."""
-
-    geometry: list[Geometry]
     changes: list[PixelOp]
     erased: list[Erase]
 
 
-def divide(actions: Sequence[Action]) -> Parts | None:
-    """Divide the actions on an image; None if pixels move after a color change, except by a flip."""
-    parts = Parts([], [], [])
+def shape_of(actions: Sequence[Action], size: Size, resamples: Callable[[Resize], bool]) -> Shape | None:
+    """Convert the actions on an image of a size to a `Shape`; None if they do not fit."""
+    crop = resize = window = None
+    flip = False
+    changes: list[PixelOp] = []
+    erased: list[Erase] = []
     for action in actions:
         if isinstance(action, Erase):
-            parts.erased.append(action)
+            erased.append(action)
         elif isinstance(action, PixelOp):
-            parts.changes.append(action)
-        elif not parts.changes:
-            parts.geometry.append(action)
+            changes.append(action)
         elif isinstance(action, Flip):
-            parts.changes.append(PixelOp("mirror"))
-        else:
+            if changes:
+                changes.append(PixelOp("mirror"))
+            else:
+                flip = not flip
+        elif changes or flip or window or (crop and not resize and isinstance(action, Crop)):
             return None
-    return parts
+        elif isinstance(action, Crop):
+            if not action.is_inside(size):
+                return None
+            crop, window = (crop, action) if resize else (action, None)
+            size = action.height, action.width
+        elif resize or not resamples(action):
+            return None
+        else:
+            resize = action
+            size = action.height, action.width
+    return Shape(crop, resize, window, flip, changes, erased)
 
 
 def _span(size_in: int, size_out: int, first: int, count: int, support: int) -> tuple[Span, int]:
@@ -102,7 +87,7 @@ class _Work:
     """
 
     jobs: list[tuple[Any, ...]] = field(default_factory=list)
-    changes: list[list[Form]] = field(default_factory=list)
+    changes: list[list[CompiledOp]] = field(default_factory=list)
     erased: list[tuple[int, Erase]] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
 
@@ -112,7 +97,7 @@ class RowRenderer:
 
     Args:
         pointwise: Operations on the values; None: keep bytes.
-        exact_changes: The result of `Compiled.exact_changes`; None if the plan only moves pixels.
+        found: The compiled code, with its color changes loaded if the plan has any.
     """
 
     def __init__(
@@ -122,11 +107,9 @@ class RowRenderer:
         pointwise: Pointwise | None,
         precision: Precision,
         found: Compiled,
-        exact_changes: frozenset[str] | None = None,
     ) -> None:
         self._height, self._width, self._precision, self._compiled = height, width, precision, found
         self._memory = threading.local()
-        self._exact_changes = exact_changes
         self._resamples = functools.partial(resamples, found, precision=precision)
         self._values: Any = BYTES  # of either dtype
         if pointwise is not None and pointwise.operations is not None:
@@ -142,15 +125,20 @@ class RowRenderer:
         """
         left, work = [], _Work()
         for number, (frame, actions) in enumerate(images):
-            parts = divide(actions)
-            changes = None if parts is None else self._forms(parts.changes)
-            job = None if parts is None or changes is None else self._job(frame, parts.geometry, number)
-            if parts is None or changes is None or job is None or (parts.erased and self._exact_changes is None):
+            shape = shape_of(actions, (frame.height, frame.width), self._resamples)
+            changes = None if shape is None else self._forms(shape.changes)
+            job = None if shape is None or changes is None else self._job(frame, shape, number)
+            if (
+                shape is None
+                or changes is None
+                or job is None
+                or (shape.erased and self._compiled.exact_changes is None)
+            ):
                 left.append(number)
                 continue
             work.jobs.append(job)
             work.changes.append(changes)
-            work.erased += [(number, box) for box in parts.erased]
+            work.erased += [(number, box) for box in shape.erased]
             work.places.append(number)
         if not work.jobs:
             return left
@@ -165,12 +153,13 @@ class RowRenderer:
             left.append(number)
         return left
 
-    def _forms(self, changes: list[PixelOp]) -> list[Form] | None:
+    def _forms(self, changes: list[PixelOp]) -> list[CompiledOp] | None:
         """Return the compiled forms of changes; None if compiled code cannot do all of them as torchvision does."""
-        if not changes or self._exact_changes is None:
+        known = self._compiled.exact_changes
+        if not changes or known is None:
             return None if changes else []
         found = [compiled_form(change, (self._height, self._width)) for change in changes]
-        is_exact = all(change.name in self._exact_changes for change in changes)
+        is_exact = all(change.name in known for change in changes)
         asked = [each for each in found if each is not None]
         return asked if len(asked) == len(found) and (is_exact or self._precision == "fast") else None
 
@@ -196,9 +185,8 @@ class RowRenderer:
             found = self._memory.images = np.empty((count, num_bytes), np.uint8)
         return found
 
-    def _job(self, frame: Frame, actions: list[Geometry], place: int) -> tuple[Any, ...] | None:
-        shape = shape_of(actions, (frame.height, frame.width), self._resamples)
-        if shape is None or not isinstance(frame, JpegFrame | ArrayFrame):
+    def _job(self, frame: Frame, shape: Shape, place: int) -> tuple[Any, ...] | None:
+        if not isinstance(frame, JpegFrame | ArrayFrame):
             return None
         final = shape.window or shape.resize or shape.crop or frame
         if (final.height, final.width) != (self._height, self._width):

@@ -61,11 +61,7 @@ class Once(Generic[T]):
         at_fork(before=self._lock.acquire, in_parent=self._lock.release, in_child=self._lock.release)
 
     def __call__(self) -> T:
-        """Wait for the result and return it.
-
-        Raises:
-            Exception: The error of the work.
-        """
+        """Wait for the result and return it."""
         run = self.begin(again=True)
         if not run.ended.is_set() and run.pid != os.getpid():
             return self._forked

@@ -5,11 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from recordzoo.sampling.orders import Order
-
-Int64s = NDArray[np.int64]
+from recordzoo.sampling.orders import Int64s, Order
 
 CHUNK = 2048
 """Number of samples whose order is computed at once: NumPy's overhead is then 0.1 microseconds per sample."""

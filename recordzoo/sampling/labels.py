@@ -140,7 +140,9 @@ def _span(labels: NDArray[Any]) -> int:
 
 
 def _labels_of_parts(dataset: ConcatDataset[Any], indices: Int64s, field: str | None) -> NDArray[Any]:
-    found = [(here, labels_of(part, within, field)) for part, here, within in by_part(dataset, indices)]
+    found = [
+        (here, labels_of(dataset.datasets[part], within, field)) for part, here, within in by_part(dataset, indices)
+    ]
     labels = np.concatenate([values for _, values in found]) if found else np.empty(0, np.int64)
     for here, values in found:
         labels[here] = values

@@ -38,6 +38,11 @@ def hash_keys(key: int, numbers: NDArray[np.int64]) -> UInt64s:
     return _mixed(np.uint64(key) ^ numbers.astype(np.uint64))
 
 
+def uniform(hashes: UInt64s) -> NDArray[np.float64]:
+    """Return numbers from 0 to 1, 1 excluded, of the upper 53 bits of hashes."""
+    return (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
 def _mixed(values: UInt64s) -> UInt64s:
     """One step of splitmix64, vectorised."""
     values = values + np.uint64(_GOLDEN)

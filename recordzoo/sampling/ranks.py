@@ -53,9 +53,6 @@ class Seed:
     Args:
         value: The seed.
         is_drawn: Whether it was drawn, so that other ranks do not know it.
-
-    Raises:
-        ArgumentError: The seed is not an integer.
     """
 
     def __init__(self, value: int, *, is_drawn: bool = False) -> None:
@@ -88,9 +85,6 @@ def check_dealt_once(sampler: Any, num_replicas: int) -> None:
     `Accelerator.prepare` wraps the batch sampler of every `DataLoader`, also above a `DistributedSampler`: each process
     takes every W-th batch that it draws. accelerate does not ask the sampler whether it takes a share already. But a
     prepared loader registers itself before it draws, so this function can find it.
-
-    Raises:
-        ArgumentError: The sampler's share would be divided again.
     """
     accelerate = sys.modules.get("accelerate.state")  # not imported: no loader was prepared
     if num_replicas == 1 or accelerate is None:

@@ -37,11 +37,7 @@ def is_drawn(dataset: object, draws: Draws) -> bool:
 
 
 def scheme_of(dataset: Sized, shuffle: object, draws: Draws, **blocks: int) -> Scheme:
-    """Return the scheme for a sampler's epochs; `blocks` are its `block_bytes`, `window` and `virtual_ranks`.
-
-    Raises:
-        ArgumentError: A value is invalid or contradicts another one.
-    """
+    """Return the scheme for a sampler's epochs; `blocks` are its `block_bytes`, `window` and `virtual_ranks`."""
     if shuffle not in (True, False, "block"):
         raise ArgumentError(f"shuffle={shuffle!r} is not one of True, False and 'block'.")
     for name, value in blocks.items():

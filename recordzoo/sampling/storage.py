@@ -155,20 +155,20 @@ def leaves_of(dataset: Any) -> Iterator[Any]:
 
 def by_part(
     dataset: ConcatDataset[Any], indices: NDArray[np.int64]
-) -> Iterator[tuple[Any, NDArray[np.bool_], NDArray[np.int64]]]:
-    """Iterate over the parts with some of the samples: the part, which samples, and their indices in it."""
+) -> Iterator[tuple[int, NDArray[np.bool_], NDArray[np.int64]]]:
+    """Iterate over the parts with some of the samples: the part's number, which samples, and their indices in it."""
     parts = np.searchsorted(dataset.cumulative_sizes, indices, side="right")
     starts = np.array([0, *dataset.cumulative_sizes])
     for part in np.unique(parts).tolist():
         here = parts == part
-        yield dataset.datasets[part], here, indices[here] - starts[part]
+        yield part, here, indices[here] - starts[part]
 
 
 def _locate_parts(dataset: ConcatDataset[Any], indices: NDArray[np.int64]) -> Located | None:
     readers: list[RecordReader] = []
     numbers, positions = np.empty_like(indices), np.empty_like(indices)
     for part, here, within in by_part(dataset, indices):
-        located = locate(part, within)
+        located = locate(dataset.datasets[part], within)  # type: ignore[arg-type]  # as in `locate`
         if located is None:
             return None
         numbers[here] = np.array([_number(readers, reader) for reader in located.readers])[located.numbers]

@@ -13,7 +13,7 @@ from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.sampling.labels import Classes
 from recordzoo.sampling.orders import Int64s, SampleOrder, Scheme
-from recordzoo.sampling.permutation import hash_key, hash_keys, permute_each
+from recordzoo.sampling.permutation import hash_key, hash_keys, permute_each, uniform
 
 Float64s = NDArray[np.float64]
 
@@ -113,7 +113,7 @@ class WithReplacement(Scheme):
         key = hash_key(seed, epoch)
 
         def drawn(places: Int64s) -> Int64s:
-            found = _uniform(hash_keys(key, places)) * self._sums[-1]
+            found = uniform(hash_keys(key, places)) * self._sums[-1]
             by_value = np.argsort(found)  # neighbours are looked up together: a third of the time with 1e8 weights
             indices = np.empty(len(found), np.int64)
             indices[by_value] = np.searchsorted(self._sums, found[by_value], side="right")
@@ -161,7 +161,7 @@ class WithoutReplacement(Scheme):
         for start, piece in _pieces(self._weights):
             numbers = np.arange(start, start + len(piece))
             with np.errstate(divide="ignore", over="ignore"):
-                found = -np.log1p(-_uniform(hash_keys(key, numbers))) / piece
+                found = -np.log1p(-uniform(hash_keys(key, numbers))) / piece
             found[piece == 0] = np.nan  # whose bits are greater than those of infinity
             keys[start : start + len(piece)] = found.view(np.uint64) & ~mask | numbers.astype(np.uint64)
         keys.sort()
@@ -246,8 +246,3 @@ class ClassBatches(Scheme):
 def _pieces(weights: Weights) -> Iterator[tuple[int, Float64s]]:
     for start in range(0, len(weights), _AT_ONCE):
         yield start, weights.piece(start, min(start + _AT_ONCE, len(weights)))
-
-
-def _uniform(hashes: NDArray[np.uint64]) -> Float64s:
-    """Return numbers from 0 up to 1, of the upper 53 bits of hashes."""
-    return (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53

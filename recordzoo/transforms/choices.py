@@ -124,14 +124,8 @@ class AutomaticStep(Step):
         names = list(space)
         for start in range(0, self.num_draws, 3):
             name = names[int(draws[start] * len(names))]
-            values, is_signed = space[name]
-            magnitude = 0.0
-            if values:
-                place = self.magnitude if self.magnitude is not None else int(draws[start + 1] * len(values))
-                magnitude = values[place]
-            if is_signed and draws[start + 2] < 0.5:
-                magnitude = -magnitude
-            found += named_changes(name, magnitude, self.fill)
+            place = self.magnitude if self.magnitude is not None else int(draws[start + 1] * len(space[name][0]))
+            found += named_changes(name, _signed(space[name], place, draws[start + 2]), self.fill)
         return found
 
 
@@ -161,12 +155,15 @@ class PolicyStep(Step):
         for number, (name, probability, place) in enumerate(pair):
             if draws[1 + number] > probability:
                 continue
-            values, is_signed = space[name]
-            magnitude = values[place] if place is not None and values else 0.0
-            if is_signed and draws[3 + number] < 0.5:
-                magnitude = -magnitude
-            found += named_changes(name, magnitude, self.fill)
+            found += named_changes(name, _signed(space[name], place, draws[3 + number]), self.fill)
         return found
+
+
+def _signed(row: tuple[Sequence[float], bool], place: int | None, draw: float) -> float:
+    """Return a magnitude of an operation's row, with a random sign if it gets one; 0 if it has none."""
+    values, is_signed = row
+    magnitude = values[place] if place is not None and values else 0.0
+    return -magnitude if is_signed and draw < 0.5 else magnitude
 
 
 def named_changes(name: str, magnitude: float, fill: Any) -> list[PixelOp]:

@@ -132,18 +132,6 @@ def _timm_crop(transform: Any, is_tensor: bool) -> list[Any]:
     return [found]
 
 
-def _maybe_to_tensor(transform: Any, is_tensor: bool) -> list[Any]:
-    return [] if is_tensor else [v1.ToTensor()]
-
-
-def _maybe_pil_to_tensor(transform: Any, is_tensor: bool) -> list[Any]:
-    return [] if is_tensor else [v1.PILToTensor()]
-
-
-def _timm_to_tensor(transform: Any, is_tensor: bool) -> list[Any]:
-    return [v1.PILToTensor(), v2.ToDtype(transform.dtype)]  # from 0 to 255
-
-
 def _timm_erasing(transform: Any, is_tensor: bool) -> list[Any]:
     if transform.mode not in ("", "const"):
         raise UnknownTransformError("it fills boxes with noise")
@@ -158,9 +146,10 @@ def _timm_erasing(transform: Any, is_tensor: bool) -> list[Any]:
 
 _OF_TIMM: dict[str, Callable[[Any, bool], list[Any]]] = {
     "timm.data.transforms.RandomResizedCropAndInterpolation": _timm_crop,
-    "timm.data.transforms.MaybeToTensor": _maybe_to_tensor,
-    "timm.data.transforms.MaybePILToTensor": _maybe_pil_to_tensor,
-    "timm.data.transforms.ToTensor": _timm_to_tensor,
+    "timm.data.transforms.MaybeToTensor": lambda _, is_tensor: [] if is_tensor else [v1.ToTensor()],
+    "timm.data.transforms.MaybePILToTensor": lambda _, is_tensor: [] if is_tensor else [v1.PILToTensor()],
+    # The values stay from 0 to 255.
+    "timm.data.transforms.ToTensor": lambda transform, _: [v1.PILToTensor(), v2.ToDtype(transform.dtype)],
     "timm.data.random_erasing.RandomErasing": _timm_erasing,
 }
 """The reader of each class, by module and name."""

@@ -21,7 +21,7 @@ from recordzoo.transforms.plan import StepReader
 from recordzoo.transforms.steps import PixelOp, Size
 from recordzoo.transforms.values import sometimes
 
-Compiled = tuple[str, tuple[float, ...]]
+CompiledOp = tuple[str, tuple[float, ...]]
 """The name of a compiled operation (a function of `pixels`), and its numbers."""
 
 
@@ -44,19 +44,9 @@ class Op:
     transforms: dict[str, StepReader] = field(default_factory=dict)
     containers: dict[str, ContainerReader] = field(default_factory=dict)
     pillow: Callable[..., Any] | None = None
-    numbers: Callable[..., Compiled | None] | None = None
+    numbers: Callable[..., CompiledOp | None] | None = None
     probe: tuple[Any, ...] = ()
     tolerance: int = 0
-
-    def on_picture(self, picture: Image.Image, arguments: tuple[Any, ...]) -> Image.Image:
-        """Apply torchvision's function."""
-        assert self.pillow is not None
-        changed: Image.Image = self.pillow(picture, *arguments)
-        return changed
-
-    def compiled(self, size: Size, arguments: tuple[Any, ...]) -> Compiled | None:
-        """Return the compiled operation and its numbers; None where torchvision raises an error."""
-        return self.numbers(size, *arguments) if self.numbers is not None else (self.name, arguments)
 
 
 def _affine(picture: Image.Image, translate: list[int], shear: list[float], is_central: bool, fill: Any) -> Any:
@@ -66,7 +56,7 @@ def _affine(picture: Image.Image, translate: list[int], shear: list[float], is_c
 
 def _affine_numbers(
     size: Size, translate: Sequence[int], shear: Sequence[float], is_central: bool, fill: Any
-) -> Compiled:
+) -> CompiledOp:
     """Return the matrix from output to input coordinates, rounded as in torchvision."""
     height, width = size
     center_x, center_y = (width * 0.5, height * 0.5) if is_central else (0.0, 0.0)
@@ -78,7 +68,7 @@ def _affine_numbers(
     return "affine", (a, b, a * x + b * y + center_x, c, d, c * x + d * y + center_y, _pixel(fill))
 
 
-def _rotate_numbers(size: Size, angle: float, fill: Any) -> Compiled:
+def _rotate_numbers(size: Size, angle: float, fill: Any) -> CompiledOp:
     """Return the matrix as Pillow computes it, which rounds sine and cosine."""
     turn = -math.radians(angle % 360.0)
     cosine, sine = round(math.cos(turn), 15), round(math.sin(turn), 15)
@@ -96,15 +86,15 @@ def _pixel(fill: Any) -> int:
     return red | green << 8 | blue << 16
 
 
-def _hue_numbers(size: Size, factor: float) -> Compiled:
+def _hue_numbers(size: Size, factor: float) -> CompiledOp:
     return "hue", (int(np.int32(factor * 255).astype(np.uint8)),)
 
 
-def _posterize_numbers(size: Size, bits: int) -> Compiled | None:
+def _posterize_numbers(size: Size, bits: int) -> CompiledOp | None:
     return ("posterize", (bits,)) if 1 <= bits <= 8 else None
 
 
-def _blur_numbers(size: Size, width: int, height: int, across: float, down: float) -> Compiled | None:
+def _blur_numbers(size: Size, width: int, height: int, across: float, down: float) -> CompiledOp | None:
     """torch mirrors the image at its edges, and refuses to mirror more than there is."""
     is_large = size[0] > height // 2 and size[1] > width // 2
     return ("blur", (width, height, across, down)) if is_large else None
@@ -182,12 +172,16 @@ PIXEL_OPS = {op.name: op for op in OPS if op.pillow is not None}
 
 def on_picture(change: PixelOp, picture: Image.Image) -> Image.Image:
     """Change an RGB image with torchvision's function."""
-    return PIXEL_OPS[change.name].on_picture(picture, change.arguments)
+    pillow = PIXEL_OPS[change.name].pillow
+    assert pillow is not None
+    changed: Image.Image = pillow(picture, *change.arguments)
+    return changed
 
 
-def compiled_form(change: PixelOp, size: Size) -> Compiled | None:
+def compiled_form(change: PixelOp, size: Size) -> CompiledOp | None:
     """Return the compiled operation and its numbers for an image of a size; None where torchvision raises an error."""
-    return PIXEL_OPS[change.name].compiled(size, change.arguments)
+    numbers = PIXEL_OPS[change.name].numbers
+    return (change.name, change.arguments) if numbers is None else numbers(size, *change.arguments)
 
 
 def _classes(name: str) -> list[type]:
