@@ -1,32 +1,23 @@
-"""Archives as sources: streamed, never unpacked to disk; a member's name never becomes a path."""
+"""Raw files as sources. Archives are streamed, never unpacked to disk; a member's name never becomes a path."""
 
-import bz2
 import functools
-import gzip
 import hashlib
 import io
-import lzma
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 from recordzoo.errors import ArchiveError, ArgumentError
 from recordzoo.raw.file_table import FileTable, stamp_of
 from recordzoo.raw.member import Member, Source, Unit
-from recordzoo.raw.packed import Unpacked
+from recordzoo.raw.packed import COMPRESSIONS
 from recordzoo.raw.stream import BUFFER_BYTES, Tape, once, unpacked_cap
 from recordzoo.raw.tar import tar_files, tar_members
 from recordzoo.raw.zip import ZIP_STARTS, zip_members
 
-# In typeshed these files are not BinaryIO.
-_COMPRESSIONS: dict[bytes, Callable[[BinaryIO], Any]] = {
-    b"\x1f\x8b": gzip.open,
-    b"BZh": functools.partial(Unpacked, new=bz2.BZ2Decompressor),
-    b"\xfd7zXZ\0": functools.partial(Unpacked, new=functools.partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)),
-}
-
+ARCHIVE_ENDINGS = (".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz", ".zip", ".npz")
 
 _UNCUT = "{} is read front to back and cannot be cut into a number of shards. Pass shard_bytes (--shard-size) instead."
 
@@ -42,7 +33,7 @@ class ArchivedSource(Source, Protocol):
 
 @dataclass(frozen=True)
 class ArchiveFile:
-    """The facts of an archive that need no reading."""
+    """The facts of an archive, or of another raw file, that need no reading."""
 
     path: Path
 
@@ -63,7 +54,8 @@ class ArchiveFile:
 
     def fingerprint(self) -> str:
         """Return a digest of the archive's name, size and modification time."""
-        return _fingerprint(self.path)
+        status = stat_of(self.path)
+        return _digest([self.path.name, str(status.st_size), str(status.st_mtime_ns)])
 
     def files(self) -> None:
         """Return None: the archive represents its files."""
@@ -73,21 +65,13 @@ class ArchiveFile:
         return int(self.size_bytes * expansion)
 
     def cut(self, num_units: int) -> list[Unit]:
-        """Refuse to be cut.
-
-        Raises:
-            ArgumentError: Always.
-        """
+        """Raise `ArgumentError`."""
         raise ArgumentError(_UNCUT.format(self.description))
 
 
 @dataclass(frozen=True)
 class ArchiveSource(ArchiveFile):
-    """One tar, tar.gz, tar.bz2, tar.xz or zip, recognised by its first bytes, not by its name.
-
-    Attributes:
-        path: The archive.
-    """
+    """One tar, tar.gz, tar.bz2, tar.xz or zip, recognised by its first bytes, not by its name."""
 
     def units(self, target_bytes: int) -> list[Unit]:
         """Return the only unit: an archive is read from its start."""
@@ -120,13 +104,42 @@ class ArchiveUnit:
 
 
 @dataclass(frozen=True)
+class FileSource(ArchiveFile):
+    """One file that is not an archive: the only member, under its own name."""
+
+    def units(self, target_bytes: int) -> list[Unit]:
+        """Return the only unit."""
+        status = stat_of(self.path)
+        return [FileUnit(self.path, status.st_size, stamp_of(status))]
+
+
+@dataclass(frozen=True, slots=True)
+class FileUnit:
+    """All of one file; see `Unit`."""
+
+    path: Path
+    size_bytes: int
+    stamp: str
+
+    def members(self) -> Iterator[Member]:
+        """Yield the file; the member's functions raise `ArchiveError` if it cannot be opened."""
+        yield Member(self.path.name, self.size_bytes, self._read, stream=functools.partial(_open, self.path))
+
+    def _read(self) -> bytes:
+        with _open(self.path) as file:
+            return file.read()
+
+
+def raw_source(path: Path) -> ArchivedSource:
+    """Return the source of a raw file; its name decides between an archive and a single file."""
+    return ArchiveSource(path) if path.name.lower().endswith(ARCHIVE_ENDINGS) else FileSource(path)
+
+
+@dataclass(frozen=True)
 class NestedTarSource(ArchiveFile):
     """An uncompressed tar of tars, like ImageNet's. A unit is a run of inner tars, found by the outer headers only.
 
     Members are named "<inner tar's stem>/<name>".
-
-    Attributes:
-        path: The outer tar.
     """
 
     def units(self, target_bytes: int) -> list[Unit]:
@@ -200,11 +213,7 @@ class NestedTarUnit:
 
 @dataclass(frozen=True)
 class ChainSource:
-    """Several sources in order.
-
-    Attributes:
-        sources: The sources.
-    """
+    """Several sources in order."""
 
     sources: Sequence[ArchivedSource]
 
@@ -240,11 +249,7 @@ class ChainSource:
         return sum(source.records_bytes(expansion, cost) for source in self.sources)
 
     def cut(self, num_units: int) -> list[Unit]:
-        """Refuse to be cut.
-
-        Raises:
-            ArgumentError: Always.
-        """
+        """Raise `ArgumentError`."""
         raise ArgumentError(_UNCUT.format(self.description))
 
     def units(self, target_bytes: int) -> list[Unit]:
@@ -267,7 +272,7 @@ def _members(path: Path, file: BinaryIO, archive_bytes: int, *, is_strict: bool 
     file.seek(0)
     if start.startswith(ZIP_STARTS):
         return zip_members(path, file, archive_bytes, is_strict=is_strict)
-    for magic, unpack in _COMPRESSIONS.items():
+    for _, magic, unpack in COMPRESSIONS:
         if start.startswith(magic):
             return tar_members(Tape(unpack(file), path, cap_bytes=unpacked_cap(archive_bytes)), is_strict=is_strict)
     return tar_members(Tape(file, path, size_bytes=archive_bytes), is_strict=is_strict)
@@ -290,11 +295,6 @@ def stat_of(path: Path) -> os.stat_result:
         return path.stat()
     except OSError as err:
         raise ArchiveError(f"{path}: cannot be looked at ({err.strerror}).", path=path) from err
-
-
-def _fingerprint(path: Path) -> str:
-    status = stat_of(path)
-    return _digest([path.name, str(status.st_size), str(status.st_mtime_ns)])
 
 
 def _digest(parts: Iterator[str] | Sequence[str]) -> str:

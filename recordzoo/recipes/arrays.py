@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.raw.files import decompressed
 from recordzoo.raw.member import Member
+from recordzoo.raw.packed import decompressed
 from recordzoo.recipes.base import Blob, BlobField, Sidecar, Stored, Table
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.system.npy import MAX_HEADER_BYTES, array_of, header_of

@@ -15,8 +15,7 @@ from recordzoo.base.packages import is_installed
 from recordzoo.catalogue import Entry, Layout
 from recordzoo.errors import ArgumentError, PrepareError, SourceError
 from recordzoo.net.download import RemoteFile
-from recordzoo.raw.archive import ChainSource
-from recordzoo.raw.files import raw_source
+from recordzoo.raw.archive import ChainSource, raw_source
 from recordzoo.raw.member import Source
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.base import BlobField, Recipe
