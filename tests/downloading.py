@@ -14,7 +14,8 @@ import pytest
 
 from recordzoo.base.owner import Owner
 from recordzoo.net import retry
-from recordzoo.net.download import RemoteFile, fetch
+from recordzoo.net.download import RemoteFile
+from recordzoo.net.transfer import fetch
 from tests.fakes.server import Fault, FileServer
 
 NAME = "birds.tgz"
@@ -115,7 +116,8 @@ CHILD = """
 import json, sys
 from pathlib import Path
 from recordzoo.net import retry
-from recordzoo.net.download import RemoteFile, fetch
+from recordzoo.net.download import RemoteFile
+from recordzoo.net.transfer import fetch
 retry.BACKOFF_S = 0.001
 urls, size_bytes, sha256, folder = json.loads(sys.argv[1])
 fetch(RemoteFile("birds.tgz", tuple(urls), size_bytes, sha256=sha256), Path(folder), dataset="birds")

@@ -22,7 +22,7 @@ import recordzoo
 from recordzoo import RecordLoader, RecordReader, catalogue
 from recordzoo.errors import ArgumentError, NotPreparedError
 from recordzoo.loader.source import BatchSource, JointLeaf
-from recordzoo.net.download import fetch
+from recordzoo.net.transfer import fetch
 from recordzoo.preparing import ensure
 from recordzoo.recipes.from_sets.variants import StoredRecipe
 from tests.contract import DECLARED, ROWS, Pair, Row, all_samples, difference, outcome, plain, same_outcome

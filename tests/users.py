@@ -6,7 +6,7 @@ import os
 import traceback
 from pathlib import Path
 
-_LATER = ("encodings.ascii", "encodings.idna", "encodings.utf_8_sig", "netrc", "requests", "recordzoo.net.download")
+_LATER = ("encodings.ascii", "encodings.idna", "encodings.utf_8_sig", "netrc", "requests", "recordzoo.net.transfer")
 
 
 def become(uid: int, gid: int, umask: int = 0o022) -> None:

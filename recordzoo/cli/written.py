@@ -17,7 +17,7 @@ from recordzoo.base.owner import Owner
 from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.errors import ArgumentError, RecordError
 from recordzoo.net.cache import Cache
-from recordzoo.net.download import unfinished
+from recordzoo.net.partial import leftovers
 from recordzoo.preparing.downloads import is_marked, mark_path
 from recordzoo.preparing.kinds import kind_of
 from recordzoo.publish.lock import who_holds, who_prepares
@@ -304,7 +304,7 @@ def _part_item(path: Path) -> Item | None:
     known = _known(target) if match else None
     if known is None:
         return None
-    used_by = "" if path in unfinished(target) else "another process"
+    used_by = "" if path in leftovers(target) else "another process"
     return Item(Kind.DOWNLOAD, path, known[0].name, *_measure([path]), used_by)
 
 

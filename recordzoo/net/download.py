@@ -1,24 +1,15 @@
-"""Download a file, complete and verified: resumed after any interruption, from any host that has it.
-
-docs/decisions/downloads.md lists the states of the file on disk. `partial` holds them, `transfer` moves between them,
-`answer` is one answer of a server.
-"""
+"""`RemoteFile`: a raw file that can be downloaded, and its addresses."""
 
 import urllib.parse
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from recordzoo.base import crash_points, settings
+from recordzoo.base import settings
 from recordzoo.base.addresses import Address
 from recordzoo.base.program import command
-from recordzoo.base.progress import LogProgress, Progress, format_bytes
-from recordzoo.errors import ArgumentError, DiskSpaceError, DownloadError, PrepareError, TermsError
-from recordzoo.net.crew import Stop
-from recordzoo.net.part import NO_ROOM
-from recordzoo.net.partial import CHECKING, PartialFile, leftovers
+from recordzoo.base.progress import format_bytes
+from recordzoo.errors import ArgumentError, DownloadError, TermsError
 from recordzoo.system.names import quote
-
-__all__ = ["CHECKING", "RemoteFile", "addresses", "fetch", "unfinished"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,92 +87,16 @@ class RemoteFile:
         return f"{size}, {' '.join(self.hash)}{second}" if self.hash else f"{size}, no known hash"
 
 
-def fetch(
-    remote: RemoteFile,
-    root: Path,
-    *,
-    dataset: str,
-    mirror: str | None = None,
-    check_hash: bool = True,
-    accept_terms: bool = False,
-    progress: Progress | None = None,
-    stop: Stop | None = None,
-) -> Path:
-    """Return the complete, verified local copy of a remote file; download or resume it if it is missing.
-
-    An existing file is returned without being read. Any number of processes may call this at once.
-
-    Args:
-        remote: The file to fetch.
-        root: The root folder; the file's own folder below it is created if needed.
-        dataset: The file's folder at a mirror: ``<mirror>/<dataset>/<name>``.
-        mirror: A base URL that is tried first; may contain a login. Default: ``RECORDZOO_MIRROR``, if set.
-        check_hash: False accepts any size and content, for an archive that its host re-packed.
-        accept_terms: Whether the user accepted the host's terms.
-        progress: Shows the work. Default: log lines.
-        stop: Lets another thread stop the download.
-
-    Raises:
-        TermsError: Only the official host has it and its terms are not accepted; the text says how to get it.
-        DownloadError: No address has it, or ``RECORDZOO_OFFLINE`` is set. Received bytes are kept and resumed.
-        StoppedError: `stop` was set. Received bytes are kept and resumed.
-        HashMismatchError: An address sent another file; it is kept as ``<name>.bad-<hash>``.
-        DiskSpaceError: The disk is full. Received bytes are kept and resumed.
-        PrepareError: It could not be written for another reason.
-    """
-    target = remote.path(root)
-    if target.exists():
-        return target
-    remote = _with_folder(remote, root)
-    found = addresses(remote, root, dataset=dataset, mirror=mirror, accept_terms=accept_terms)
-    if settings.offline():
-        raise DownloadError(
-            f"{target} is not there and RECORDZOO_OFFLINE is set, so it is not downloaded from {found[0]}. Unset it, "
-            f"or put the file there ({remote.facts}).",
-            path=target,
-        )
-    # Imported here: they import requests, which callers that only look up paths do not need.
-    from recordzoo.net.http import Session
-    from recordzoo.net.transfer import Transfer
-
-    size, expected, md5 = (remote.size_bytes, remote.hash, remote.second_md5) if check_hash else (None, None, None)
-    with Session() as session, _begun(target, expected[0] if expected else None) as part:
-        crash_points.crash_point("download.claimed")
-        telling = progress or LogProgress()
-        transfer = Transfer(target, part, session, telling, size, expected, md5, remote.instructions, stop)
-        transfer.run(found)
-    return target
-
-
-def _begun(target: Path, algorithm: str | None) -> PartialFile:
-    """Create the folder, and take over or start its part file."""
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        return PartialFile(target, algorithm)
-    except OSError as err:
-        kind = DiskSpaceError if err.errno in NO_ROOM else PrepareError
-        raise kind(
-            f"{target} cannot be written: {err.strerror}. Make room or pass a root that may be written to; or put the "
-            "file there by other means.",
-            path=target,
-        ) from err
-
-
-def unfinished(target: Path) -> list[Path]:
-    """List the abandoned leftovers of interrupted downloads of a file: parts and the small files beside them."""
-    return leftovers(target)
-
-
 def addresses(
     remote: RemoteFile, root: Path, *, dataset: str, mirror: str | None = None, accept_terms: bool = False
 ) -> list[Address]:
-    """List the addresses of a file; takes the arguments of `fetch`.
+    """List the addresses of a file; takes the arguments of `transfer.fetch`.
 
     Raises:
         TermsError: Only the official host has it and its terms are not accepted; the text says how to get it.
         DownloadError: No address is known; the text gives the known facts.
     """
-    remote, target = _with_folder(remote, root), remote.path(root)
+    remote, target = with_folder(remote, root), remote.path(root)
     mirror = mirror or settings.mirror()
     urls = list(remote.urls) if accept_terms or not remote.needs_terms else []
     if mirror:
@@ -201,7 +116,8 @@ def addresses(
     raise DownloadError(f"{remote.name} must be downloaded by hand.\n{instructions}\n{place}", path=target)
 
 
-def _with_folder(remote: RemoteFile, root: Path) -> RemoteFile:
+def with_folder(remote: RemoteFile, root: Path) -> RemoteFile:
+    """Fill in the placeholders of the instructions."""
     folder = quote(str(remote.path(root).parent))
     placed = remote.instructions.replace("{folder}", folder).replace("{root}", quote(str(root)))
     placed = placed.replace("{recordzoo}", command())

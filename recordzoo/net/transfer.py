@@ -1,21 +1,27 @@
-"""Fill a file's part from its addresses: attempts, pauses, and the bytes that may be kept."""
+"""Download a file, complete and verified: resumed after any interruption, from any host that has it.
+
+docs/decisions/downloads.md lists the states of the file on disk. `partial` holds them, this module moves between them,
+`answer` is one answer of a server.
+"""
 
 import contextlib
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import requests
 
-from recordzoo.base import crash_points
+from recordzoo.base import crash_points, settings
 from recordzoo.base.addresses import Address
 from recordzoo.base.hashing import other_sha256
-from recordzoo.base.progress import Progress, format_bytes, format_seconds
+from recordzoo.base.progress import LogProgress, Progress, format_bytes, format_seconds
 from recordzoo.errors import DiskSpaceError, DownloadError, HashMismatchError, PrepareError, SourceError
 from recordzoo.net import drive, http, retry
 from recordzoo.net.answer import Answer
 from recordzoo.net.crew import Stop
+from recordzoo.net.download import RemoteFile, addresses, with_folder
 from recordzoo.net.part import NO_ROOM
 from recordzoo.net.partial import PartialFile, Stamp
 from recordzoo.net.retry import TryAgainError
@@ -28,42 +34,87 @@ _REPLACED = (
 )
 
 
-class Transfer:
-    """The transfer of one file: its known facts, its part, and the progress shown so far.
+def fetch(
+    remote: RemoteFile,
+    root: Path,
+    *,
+    dataset: str,
+    mirror: str | None = None,
+    check_hash: bool = True,
+    accept_terms: bool = False,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> Path:
+    """Return the complete, verified local copy of a remote file; download or resume it if it is missing.
+
+    An existing file is returned without being read. Any number of processes may call this at once.
 
     Args:
-        target: Its final name.
-        part: Its unfinished file.
-        session: Keeps connections and cookies between requests.
-        progress: Shows the work.
-        size: The expected size, if known.
-        expected: The algorithm and digest of the expected hash, if known.
-        md5: An MD5 that is accepted instead.
-        instructions: Steps for the user if no address has the file.
-        stop: Lets another thread stop the transfer.
+        remote: The file to fetch.
+        root: The root folder; the file's own folder below it is created if needed.
+        dataset: The file's folder at a mirror: ``<mirror>/<dataset>/<name>``.
+        mirror: A base URL that is tried first; may contain a login. Default: ``RECORDZOO_MIRROR``, if set.
+        check_hash: False accepts any size and content, for an archive that its host re-packed.
+        accept_terms: Whether the user accepted the host's terms.
+        progress: Shows the work. Default: log lines.
+        stop: Lets another thread stop the download.
+
+    Raises:
+        TermsError: Only the official host has it and its terms are not accepted; the text says how to get it.
+        DownloadError: No address has it, or ``RECORDZOO_OFFLINE`` is set. Received bytes are kept and resumed.
+        StoppedError: `stop` was set. Received bytes are kept and resumed.
+        HashMismatchError: An address sent another file; it is kept as ``<name>.bad-<hash>``.
+        DiskSpaceError: The disk is full. Received bytes are kept and resumed.
+        PrepareError: It could not be written for another reason.
     """
+    target = remote.path(root)
+    if target.exists():
+        return target
+    remote = with_folder(remote, root)
+    found = addresses(remote, root, dataset=dataset, mirror=mirror, accept_terms=accept_terms)
+    if settings.offline():
+        raise DownloadError(
+            f"{target} is not there and RECORDZOO_OFFLINE is set, so it is not downloaded from {found[0]}. Unset it, "
+            f"or put the file there ({remote.facts}).",
+            path=target,
+        )
+    if not check_hash:
+        remote = replace(remote, size_bytes=None, md5=None, sha256=None)
+    with http.Session() as session, _begun(target, remote) as part:
+        crash_points.crash_point("download.claimed")
+        _Transfer(remote, target, part, session, progress or LogProgress(), stop).run(found)
+    return target
+
+
+def _begun(target: Path, remote: RemoteFile) -> PartialFile:
+    """Create the folder, and take over or start its part file."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return PartialFile(target, remote.hash[0] if remote.hash else None)
+    except OSError as err:
+        kind = DiskSpaceError if err.errno in NO_ROOM else PrepareError
+        raise kind(
+            f"{target} cannot be written: {err.strerror}. Make room or pass a root that may be written to; or put the "
+            "file there by other means.",
+            path=target,
+        ) from err
+
+
+class _Transfer:
+    """The transfer of one file: what is known of it, its part, and the progress shown so far."""
 
     def __init__(
         self,
+        remote: RemoteFile,
         target: Path,
         part: PartialFile,
         session: requests.Session,
         progress: Progress,
-        size: int | None,
-        expected: tuple[str, str] | None,
-        md5: str | None,
-        instructions: str,
-        stop: Stop | None = None,
+        stop: Stop | None,
     ) -> None:
-        self._target = target
-        self._part = part
-        self._session = session
-        self._progress = progress
-        self._size = size
-        self._hash = expected
-        self._md5 = md5
-        self._instructions = instructions
-        self._stop = stop
+        self._target, self._part, self._session, self._progress, self._stop = target, part, session, progress, stop
+        self._size, self._hash, self._md5 = remote.size_bytes, remote.hash, remote.second_md5
+        self._instructions = remote.instructions
         self._told: tuple[int | None, int] | None = None  # total and position that the progress shows
 
     def run(self, addresses: Sequence[Address]) -> None:
@@ -240,7 +291,7 @@ class Transfer:
         self._progress.note(f"{self._target.name}: {err}; trying again in {format_seconds(wait_s)}")
         self._touch()
         if self._stop is None:
-            time.sleep(wait_s)
+            time.sleep(wait_s)  # on Windows, Ctrl-C does not end the wait of a `Stop`
         else:
             self._stop.sleep(wait_s)
         self._touch()
@@ -307,9 +358,7 @@ class Transfer:
         by_hand = (
             f"Or get {self._target.name} by other means ({addresses[-1]} in a browser, another machine) and put it into"
         )
-        text = f"{text}\n{by_hand} {self._target.parent}."
-        if self._instructions:
-            text = f"{text}\n{self._instructions}"
+        text = "\n".join([text, f"{by_hand} {self._target.parent}.", *filter(None, [self._instructions])])
         return DownloadError(text, **failures[-1].details)
 
 

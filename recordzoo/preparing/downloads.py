@@ -8,7 +8,8 @@ from pathlib import Path
 from recordzoo.base import durable
 from recordzoo.base.progress import Progress
 from recordzoo.net.crew import Crew, Stop
-from recordzoo.net.download import CHECKING, RemoteFile
+from recordzoo.net.download import RemoteFile
+from recordzoo.net.partial import CHECKING
 
 MOST = 4
 """Maximum number of parallel downloads."""

@@ -11,7 +11,7 @@ from recordzoo.base.addresses import Address, host
 from recordzoo.base.progress import Progress, format_bytes
 from recordzoo.errors import DownloadError, NotPreparedError, PrepareError, SourceError, TermsError
 from recordzoo.net.crew import Stop
-from recordzoo.net.download import RemoteFile, addresses, fetch
+from recordzoo.net.download import RemoteFile, addresses
 from recordzoo.preparing.downloads import Download, download_all, is_marked, mark_path, remove_marked, write_mark
 from recordzoo.preparing.located import Located
 from recordzoo.preparing.moved import with_new_addresses
@@ -172,6 +172,8 @@ class RawData:
         return ""
 
     def _fetch(self, remote: RemoteFile, progress: Progress, stop: Stop | None = None) -> Path:
+        from recordzoo.net.transfer import fetch  # imports requests
+
         there = remote.path(self.root).exists()
         path = fetch(
             remote,
