@@ -1,5 +1,6 @@
 """Archives that somebody made to do harm, or that a file manager spoiled: bombs, traps, junk, names."""
 
+import bz2
 import gzip
 import io
 import os
@@ -17,8 +18,9 @@ from torchvision.datasets import ImageFolder
 from recordzoo import CUB200Record, ImageFolderRecord
 from recordzoo.errors import ArchiveError, ImageError
 from recordzoo.preparing import ensure
-from recordzoo.raw.archive import ArchiveSource, NestedTarSource
+from recordzoo.raw.archive import ArchiveSource, NestedTarSource, raw_source
 from recordzoo.raw.member import Source
+from recordzoo.raw.packed import decompressed
 from recordzoo.records.reader import RecordReader
 from tests.fakes import archives as fake
 from tests.fakes import simple
@@ -147,6 +149,24 @@ def test_a_bomb_is_refused_before_anything_of_it_is_unpacked(tmp_path: Path) -> 
     members = put(tmp_path, bytes(data)).units(1)[0].members()
     with pytest.raises(ArchiveError, match="unpacks to 1,200,000,000 bytes, far more than any data set"):
         next(members)
+
+
+@fault("A8")
+def test_a_compressed_file_that_is_a_bomb(tmp_path: Path) -> None:
+    """70 MB of zeros in some hundred bytes, as one raw file."""
+    (tmp_path / "images.bz2").write_bytes(bz2.compress(bytes(70 << 20)))
+    (member,) = raw_source(tmp_path / "images.bz2").units(1)[0].members()
+    with pytest.raises(ArchiveError, match=r"images\.bz2: decompresses to far more than any data set of its size does"):
+        decompressed(member).read()
+
+
+def test_a_compressed_file_that_is_damaged(tmp_path: Path) -> None:
+    data = bytearray(gzip.compress(bytes(range(256)) * 40))
+    data[-6] ^= 1  # in the checksum
+    (tmp_path / "images.gz").write_bytes(data)
+    (member,) = raw_source(tmp_path / "images.gz").units(1)[0].members()
+    with pytest.raises(ArchiveError, match=r"images\.gz: cannot be decompressed \(BadGzipFile: CRC check failed"):
+        decompressed(member).read()
 
 
 # Two readings of one zip

@@ -51,8 +51,6 @@ class ArraysRecipe(DeclaredRecipe):
     def splits(self) -> Splits:
         """The files of each split, in order. Files in a tuple have different fields of the same samples."""
 
-    md5s: Mapping[str, str] = {}
-
     @abstractmethod
     def decode(self, name: str, file: BinaryIO) -> Iterable[Chunk]:
         """Decode a file; a large one in chunks.
