@@ -122,7 +122,13 @@ def test_symptoms_quote_what_messages_say():
     texts = list(texts_of_the_package())
     symptoms = [row.split(" | ")[0] for row in FAULTS.splitlines() if row.startswith("| ")]
     quoted = [quote for symptom in symptoms for quote in re.findall(r'"([^"]+)"', symptom)]
-    foreign = {"killed by signal", "ancdata", "Too many open files", "cannot import name 'TurboJPEG'"}
+    foreign = {
+        "No space left on device",
+        "killed by signal",
+        "ancdata",
+        "Too many open files",
+        "cannot import name 'TurboJPEG'",
+    }
     assert len(quoted) > 15
     for quote in quoted:
         pattern = re.compile(".*".join(re.escape(part.strip()) for part in quote.split("...")), re.DOTALL)
