@@ -159,7 +159,7 @@ class TestNotebook:
         head = f'<html lang="en"><meta charset="utf-8"><title>n</title><style>{style}</style>'
         shown = "<hr>".join(dataset._repr_html_() for dataset in datasets)
         path = folder / "notebook.html"
-        path.write_text(f"{head}<main>{shown}</main>", encoding="utf-8")
+        path.write_text(f"{head}<main><h1>Notebook</h1>{shown}</main>", encoding="utf-8")
         return path.as_uri()
 
     @LOOKS
