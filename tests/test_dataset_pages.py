@@ -162,3 +162,11 @@ def test_long_code_in_a_table_breaks_after_punctuation() -> None:
     assert "torch.<wbr>utils.data.<wbr>DataLoader(<wbr>num_<wbr>workers=<wbr>2)" in made
     assert "<wbr>" not in cells.breakable("<td><code>RandomResizedCrop(224)</code></td><p><code>a.b_c=d</code></p>")
     assert cells.breakable(f"<td><code>{'ab' * 32}</code></td>").count("<wbr>") == 3
+
+
+def test_heads_of_tables_have_names():
+    """A row of empty heads is left out; an empty head among others becomes a cell."""
+    empty = '<table><thead>\n<tr><th></th><th style="text-align: right;"></th></tr>\n</thead>\n<tbody></tbody></table>'
+    assert cells.named_heads(empty) == "<table><tbody></tbody></table>"
+    some = "<table><thead><tr><th></th><th>CPU</th></tr></thead></table>"
+    assert cells.named_heads(some) == "<table><thead><tr><td></td><th>CPU</th></tr></thead></table>"

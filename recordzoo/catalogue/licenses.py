@@ -37,7 +37,7 @@ def shown(text: str) -> str:
     """Return the cell of the table: the name, and whether there is more to know; else the group."""
     named = _NAME.fullmatch(text)
     if not named:
-        return group(text).removesuffix(" or several terms").replace("other", "other terms")
+        return "other terms" if group(text) == OTHER else group(text)
     if named["repository"]:
         return f"{named['name']} (of the repository)"
     return named["name"] + (" and other terms" if named["more"] else "")

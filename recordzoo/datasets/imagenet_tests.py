@@ -76,7 +76,7 @@ class _WnidFolders(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # to
 
     @derived
     def imagenet_labels(self) -> list[int]:
-        """ImageNet's label (of 1,000) for each label: itself, if the folders of all classes are there."""
+        """ImageNet's label (of 1,000) for each label; the same number if there is a folder of each class."""
         label_of = {wnid: label for label, wnid in enumerate(all_wnids())}
         return [label_of[wnid] for wnid in self.wnids]
 

@@ -191,7 +191,7 @@ class Foreign(ABC):
 
 
 def fault(path: Path | str, text: str) -> SourceError:
-    """Return the error of a file or a location; `text` is what stands behind its path in the message."""
+    """Return the error of a file or a location; `text` follows the path in the message."""
     return SourceError(f"{path}{text}", path=str(path))
 
 

@@ -133,8 +133,8 @@ def part(text: str) -> str:
 def unique(names: Iterable[str], folders: Sequence[str], *, whole: bool = False, dots: bool = True) -> list[str]:
     """Choose the name of each record's file in its folder.
 
-    It is the last part of the record's name. If that is taken, it is the whole name with "_" for "/", and if that is
-    taken too, a number stands behind it. Case is ignored, as by the file systems of macOS and Windows.
+    The name is the last part of the record's name. If that is taken, the name is the whole record name with "_" for
+    "/"; if that is taken too, a number is appended. Case is ignored, as by the file systems of macOS and Windows.
 
     Args:
         names: The records' names; without an ending where the image's bytes decide it.

@@ -39,7 +39,7 @@ from recordzoo.recipes.pickled import PickledArray, PickledObject
 from recordzoo.recipes.unpickle import unpickle
 
 PROTOBUF = ("google.protobuf", "lmdb", "A database of Caffe or TorchRecord is read")
-"""What `need` is told about the package for messages."""
+"""The arguments of `need`: the package, the extra that installs it, and what needs it."""
 
 INSTRUCTIONS = 1000
 """How many instructions the pickle of a pair may have."""
