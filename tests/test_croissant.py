@@ -1,17 +1,12 @@
 """Croissant metadata: `mlcroissant` accepts each document, and reads in it what the disk and the catalogue have."""
 
-import hashlib
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
@@ -22,20 +17,8 @@ from typing_extensions import override
 
 from recordzoo import catalogue
 from recordzoo.catalogue import croissant
-from recordzoo.exporting.to_croissant import to_croissant
-from recordzoo.preparing import ensure
-from recordzoo.recipes.declared import dataset_recipe
-from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
-from recordzoo.records.manifest import BlobSpec
-from recordzoo.records.reader import RecordReader
-from tests.fakes import cub200
-from tests.fakes.annotated import write_masks, write_yolo
 from tests.fakes.odd_images import HOSTILE_NAMES
-from tests.fakes.records import some_values, write_records
-from tests.fakes.server import FileServer
-from tests.preparing import REPOSITORY, prepared
-from tests.running import run
-from tests.urls import with_own_cache
+from tests.preparing import REPOSITORY
 
 # rdflib's own reader of JSON-LD
 pytestmark = pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated:DeprecationWarning")
@@ -53,34 +36,10 @@ def read(text: str) -> tuple[Dataset, set[str]]:
     return found, missing
 
 
-def described(path: Path) -> tuple[Dataset, set[str]]:
-    """Validate what `info --croissant` prints of a record set."""
-    result = run("info", path, "--croissant", cwd=path.parent)
-    assert (result.returncode, result.stderr) == (0, "")
-    return read(result.stdout)
-
-
 # Any: columns have texts and numbers.
 def rows(found: Dataset, record_set: str) -> list[dict[str, Any]]:
     """Return the rows of a list, with the names of fields, as mlcroissant reads them."""
     return [{key.partition("/")[2]: value for key, value in row.items()} for row in found.records(record_set)]
-
-
-def fields(found: Dataset) -> dict[str, tuple[list[str], str | None]]:
-    """Return the types and the shape of each field of the records."""
-    records = found.metadata.record_sets[-1]
-    assert records.id == "records"
-    return {
-        each.name: ([re.split("[/#]", kind)[-1] for kind in each.data_types], each.array_shape)
-        for each in records.fields
-    }
-
-
-@pytest.fixture(scope="module")
-def birds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("birds")
-    cub200.build(4, 5).write_archive(root)
-    return Path(ensure(dataset_recipe("cub200", raw_files=cub200.remote_files(root)), root, prepare=True))
 
 
 def test_the_context_is_that_of_mlcroissant() -> None:
@@ -147,135 +106,6 @@ def test_a_file_of_which_the_md5_is_not_confirmed() -> None:
         assert known.unconfirmed
         assert ("md5" in file) == (known.sha256 is None)
         assert ("The MD5 is not confirmed." in file.get("description", "")) == (known.sha256 is None)
-
-
-class TestRecordSet:
-    def test_its_files_have_their_hashes(self, birds: Path) -> None:
-        found, missing = described(birds)
-        assert missing == UNKNOWN | {"license"}
-        files = {each.id: each for each in found.metadata.file_objects}
-        assert {*files} == {path.name for path in birds.iterdir() if path.suffix in (".lmdb", ".npy", ".json")} - {
-            "made-from.json"
-        }
-        for name, file in files.items():
-            data = (birds / name).read_bytes()
-            assert file.sha256 == hashlib.sha256(data).hexdigest()
-            assert (file.content_url, file.content_size) == (name, f"{len(data)} B")
-
-    def test_it_says_what_the_records_are(self, birds: Path) -> None:
-        found, _ = described(birds)
-        entry = catalogue.entry("cub200")
-        assert found.metadata.name == entry.title
-        assert found.metadata.description == f"{entry.summary} A record set of recordzoo: 20 records."
-        assert found.metadata.cite_as == entry.citation
-        assert rows(found, "splits") == [
-            {"name": "test", "url": "cr:TestSplit", "count": 10},
-            {"name": "train", "url": "cr:TrainingSplit", "count": 10},
-        ]
-        names = RecordReader(birds).manifest.classes
-        assert names is not None
-        assert [(row["number"], row["name"]) for row in rows(found, "target_classes")] == [*enumerate(names)]
-        assert fields(found) == {
-            "name": (["Text"], None),
-            "split": (["Text"], "-1"),
-            "attributes": (["Integer", "Label"], "312"),
-            "bbox": (["BoundingBox"], None),
-            "image": (["ImageObject"], None),
-            "image_id": (["Integer"], None),
-            "parts": (["Float"], "15,3"),
-            "target": (["Integer", "Label"], None),
-        }
-        references = {each.name: each.references.field for each in found.metadata.record_sets[-1].fields}
-        assert references["target"] == "target_classes/number"
-        assert references["split"] == "splits/name"
-        assert references["attributes"] is None  # a number for each attribute, not that of an attribute
-
-    def test_the_file_in_its_directory_is_read_there(self, birds: Path, tmp_path: Path) -> None:
-        """mlcroissant finds the files beside the document, and compares their hashes."""
-        folder = tmp_path / "cub200.records"
-        folder.mkdir()
-        for path in birds.iterdir():
-            os.link(path, folder / path.name)
-        said = run("info", folder, "--croissant", cwd=tmp_path).stdout
-        (folder / "croissant.json").write_text(said)
-        found = Dataset(jsonld=str(folder / "croissant.json"))
-        downloads = [each for each in found.operations.operations.nodes if type(each).__name__ == "Download"]
-        assert len(downloads) == len(found.metadata.file_objects)
-        assert {each.call().filepath.name for each in downloads} == {file.id for file in found.metadata.file_objects}
-        assert run("verify", folder, cwd=tmp_path).returncode == 0
-
-    @pytest.mark.slow
-    def test_objects_in_images_are_rows_of_any_number(self, tmp_path: Path) -> None:
-        write_yolo(tmp_path / "ours")
-        found, missing = described(Path(prepared(tmp_path / "ours", workers=1)))
-        assert missing == UNKNOWN | {"license", "citeAs"}
-        assert fields(found)["labels"] == (["Integer", "Label"], "-1")
-        assert fields(found)["boxes"] == (["BoundingBox"], "-1")
-        boxes = next(each for each in found.metadata.record_sets[-1].fields if each.name == "boxes")
-        assert boxes.description == ("In the shards. Boxes as CXCYWH. Coordinates are fractions of the image's size.")
-
-    def test_masks(self, tmp_path: Path) -> None:
-        write_masks(tmp_path / "ours")
-        found, _ = described(Path(prepared(tmp_path / "ours", workers=1)))
-        assert fields(found)["mask"] == (["SegmentationMask", "ImageObject"], None)
-
-    def test_bytes_have_no_type_there(self, tmp_path: Path) -> None:
-        path = write_records(
-            tmp_path / "own.records",
-            some_values(3, sizes=[24]),
-            kind=SetKind.OWN,
-            blob=BlobSpec("raw", (2, 3), "<f4"),
-            arrays={"flag": np.array([True, False, True])},
-            fields={"image": FieldSpec(FieldKind.FLOAT), "flag": FieldSpec(FieldKind.MULTILABEL)},
-        )
-        found, _ = described(path)
-        assert found.metadata.name == "own"
-        assert fields(found) == {
-            "name": (["Text"], None),
-            "flag": (["Boolean", "Label"], None),
-            "image": (["Float"], "2,3"),
-        }
-        assert "image" not in fields(described(write_records(tmp_path / "bytes.records", some_values(2)))[0])
-
-    def test_a_variant_says_so(self, tmp_path: Path) -> None:
-        path = write_records(tmp_path / "a.records", some_values(2), dataset="mnist", variant="256-webp")
-        found, _ = described(path)
-        assert found.metadata.name == "MNIST"
-        assert found.metadata.description.endswith("A record set of recordzoo: 2 records, variant 256-webp.")
-
-    @pytest.mark.slow
-    def test_at_a_url_addresses_are_absolute(
-        self, birds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with_own_cache(monkeypatch, tmp_path)
-        with FileServer(birds.parent) as server:
-            login = server.url.replace("//", "//me:secret@")
-            result = run("info", f"{login}/cub200.records", "--croissant", cwd=tmp_path)
-        assert "secret" not in result.stdout
-        found, _ = read(result.stdout)
-        here = to_croissant(RecordReader(birds))["distribution"]
-        assert [(each.content_url, each.sha256, each.content_size) for each in found.metadata.file_objects] == [
-            (f"{server.url}/cub200.records/{each['name']}", each["sha256"], each["contentSize"]) for each in here[:-1]
-        ]
-
-
-class TestHostileNames:
-    NAMES = (*HOSTILE_NAMES, "</script>", "caf\udce9")
-
-    def test_class_names_come_through(self, tmp_path: Path) -> None:
-        path = write_records(
-            tmp_path / "odd & \u202e.records",
-            some_values(2),
-            kind=SetKind.LIST,
-            arrays={"target": np.arange(2)},
-            classes=self.NAMES,
-        )
-        result = run("info", path, "--croissant", cwd=tmp_path)
-        assert result.stdout.isascii()
-        assert "<" not in result.stdout
-        found, _ = read(result.stdout)
-        assert found.metadata.name == "odd & \u202e"
-        assert [row["name"] for row in rows(found, "target_classes")] == [*self.NAMES[:-1], "caf\\udce9"]
 
 
 class Scripts(HTMLParser):
@@ -346,25 +176,3 @@ class TestPages:
         monkeypatch.setattr(croissant, "document", lambda entry: hostile)
         (embedded,) = Scripts((build_site() / "datasets" / "mnist" / "index.html").read_text(encoding="utf-8")).found
         assert json.loads(embedded) == hostile
-
-
-class TestCommand:
-    def test_of_a_dataset(self, tmp_path: Path) -> None:
-        result = run("info", "cub200", "--croissant", cwd=tmp_path)
-        assert (result.returncode, result.stderr) == (0, "")
-        assert json.loads(result.stdout) == croissant.document(catalogue.entry("cub200"))
-
-    @pytest.mark.parametrize("name", ["cub200", "gone.records"])
-    def test_not_with_json(self, tmp_path: Path, name: str) -> None:
-        result = run("info", name, "--croissant", "--json", cwd=tmp_path)
-        assert (result.returncode, result.stdout) == (2, "")
-        message = json.loads(result.stderr)["error"]["message"]
-        assert message == "--json and --croissant are both given; pass one of them."
-
-    def test_without_torch_and_numpy(self, tmp_path: Path) -> None:
-        code = (
-            "import sys; from recordzoo import catalogue; from recordzoo.catalogue import croissant; "
-            "croissant.document(catalogue.entry('mnist')); sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
-        )
-        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-        assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0

@@ -1,7 +1,7 @@
-"""Croissant 1.1, MLCommons' metadata of datasets in JSON-LD: the document of a dataset, and the parts of all documents.
+"""Croissant 1.1, MLCommons' metadata of datasets in JSON-LD: the document of a dataset.
 
 The specification: https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html. It has no words for what a recipe
-does with an archive, or for a shard. So fields are described, but have no source that a program could read.
+does with an archive: files, splits and classes are described, records are not.
 """
 
 import json
@@ -35,16 +35,15 @@ CONTEXT: dict[str, JSON] = {
     **{term: f"cr:{term}" for term in _TERMS.split()},
 }
 
-ENCODINGS = {
+_ENCODINGS = {
     "bz2": "application/x-bzip2",
     "csv": "text/csv",
     "data": "text/plain",
     "gz": "application/gzip",
     "hdf5": "application/x-hdf5",
     "json": "application/json",
-    # Formats without a media type are named by a page that describes them.
-    "lmdb": "http://www.lmdb.tech/doc/",
     "mat": "application/x-matlab-data",
+    # A format without a media type is named by a page that describes it.
     "npy": "https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html",
     "npz": "application/zip",
     "tar": "application/x-tar",
@@ -70,22 +69,16 @@ def document(entry: Entry) -> dict[str, JSON]:
     files: dict[str, list[JSON]] = {"distribution": [], "associatedMedia": []}
     for file in entry.files:
         files["distribution" if file.urls else "associatedMedia"].append(_raw_file(file))
-    return {
-        **head(entry.title, entry.summary, entry),
-        **{key: found for key, found in files.items() if found},
-        **record_sets(_splits(entry), classes("classes", entry.classes) if entry.classes else None),
-    }
-
-
-def head(name: str, description: str, entry: Entry | None) -> dict[str, JSON]:
-    """Begin a document; `entry` is the dataset that it describes, if it is of the zoo."""
+    lists = [each for each in (_splits(entry), _classes(entry)) if each is not None]
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
-        "name": name,
-        "description": description,
-        **({} if entry is None else _terms(entry)),
+        "name": entry.title,
+        "description": entry.summary,
+        **_terms(entry),
+        **{key: found for key, found in files.items() if found},
+        **({"recordSet": lists} if lists else {}),
     }
 
 
@@ -94,74 +87,44 @@ def dumps(document: Mapping[str, JSON]) -> str:
     return json.dumps(document, indent=1).replace("<", "\\u003c")
 
 
-def file_object(
-    name: str, url: str | None, size_bytes: int | None, hashes: Mapping[str, str | None], description: str = ""
-) -> dict[str, JSON]:
-    """Describe a file; `hashes` has hexadecimal digits by "sha256" and "md5"."""
-    return _known(
-        {
-            "@type": "cr:FileObject",
-            "@id": urllib.parse.quote(name),
-            "name": name,
-            "description": description,
-            "contentUrl": url,
-            "contentSize": None if size_bytes is None else f"{size_bytes} B",
-            "encodingFormat": ENCODINGS.get(name.rpartition(".")[2], "application/octet-stream"),
-            **hashes,
-        }
-    )
-
-
-def field(id: str, data_type: str | Sequence[str], description: str = "", **more: JSON) -> dict[str, JSON]:
-    """Describe a field of a record set; `id` is "<record set>/<name>"."""
-    name = id.partition("/")[2]
-    return _known(
-        {"@type": "cr:Field", "@id": id, "name": name, "description": description, "dataType": data_type, **more}
-    )
-
-
-def record_set(id: str, description: str, fields: Sequence[JSON], **more: JSON) -> dict[str, JSON]:
-    """Describe records of one form, in Croissant's sense: splits and classes are such sets, too."""
-    return {"@type": "cr:RecordSet", "@id": id, "name": id, "description": description, "field": fields, **more}
-
-
-def record_sets(*found: JSON) -> dict[str, JSON]:
-    """Return the key of a document that has its record sets; nothing if all are None."""
-    return {"recordSet": known} if (known := [each for each in found if each is not None]) else {}
-
-
-def classes(id: str, names: Iterable[str]) -> dict[str, JSON]:
-    """List the names of classes by their numbers."""
-    return _enumeration(
-        id,
-        "The classes, in the order of their numbers.",
-        "sc:Enumeration",
-        {"number": "sc:Integer", "name": "sc:Text"},
-        ["number"],
-        [{"number": number, "name": valid_text(name)} for number, name in enumerate(names)],
-    )
-
-
-def splits(rows: Sequence[Mapping[str, JSON]], key: Sequence[str] = ("name",)) -> dict[str, JSON] | None:
-    """List splits and their numbers of samples; None if there are none.
-
-    Args:
-        rows: For each split "name", "count" and the other texts that `key` names.
-        key: The texts that identify a split.
-    """
-    if not rows:
+def _splits(entry: Entry) -> dict[str, JSON] | None:
+    """List the splits of all parts, and their numbers of samples; None if there are none."""
+    if not entry.splits:
         return None
-    return _enumeration(
+    key = ["part", "name"] if len(entry.parts) > 1 else ["name"]  # parts may have splits of the same name
+    return _list(
         "splits",
         "The splits, and how many samples each has.",
         "cr:Split",
         {**dict.fromkeys(key, "sc:Text"), "url": "sc:URL", "count": "sc:Integer"},
         key,
-        [{**row, "url": _SPLITS.get(row["name"])} for row in rows],
+        [
+            {
+                "part": entry.set_name(each.part),
+                "name": each.name,
+                "url": _SPLITS.get(each.name),
+                "count": each.count,
+            }
+            for each in entry.splits
+        ],
     )
 
 
-def _enumeration(
+def _classes(entry: Entry) -> dict[str, JSON] | None:
+    """List the names of classes by their numbers; None if they are not known."""
+    if not entry.classes:
+        return None
+    return _list(
+        "classes",
+        "The classes, in the order of their numbers.",
+        "sc:Enumeration",
+        {"number": "sc:Integer", "name": "sc:Text"},
+        ["number"],
+        [{"number": number, "name": name} for number, name in enumerate(entry.classes)],
+    )
+
+
+def _list(
     id: str,
     description: str,
     data_type: str,
@@ -169,14 +132,20 @@ def _enumeration(
     key: Sequence[str],
     rows: Iterable[Mapping[str, JSON]],
 ) -> dict[str, JSON]:
-    return record_set(
-        id,
-        description,
-        [field(f"{id}/{name}", each) for name, each in types.items()],
-        dataType=data_type,
-        key=[{"@id": f"{id}/{name}"} for name in key],
-        data=[{f"{id}/{name}": row[name] for name in types} for row in rows],
-    )
+    """Describe a list: a record set in Croissant's sense."""
+    fields: list[JSON] = [
+        {"@type": "cr:Field", "@id": f"{id}/{name}", "name": name, "dataType": each} for name, each in types.items()
+    ]
+    return {
+        "@type": "cr:RecordSet",
+        "@id": id,
+        "name": id,
+        "description": description,
+        "field": fields,
+        "dataType": data_type,
+        "key": [{"@id": f"{id}/{name}"} for name in key],
+        "data": [{f"{id}/{name}": row[name] for name in types} for row in rows],
+    }
 
 
 def _terms(entry: Entry) -> dict[str, JSON]:
@@ -202,21 +171,20 @@ def _raw_file(file: FileFacts) -> dict[str, JSON]:
         "Accept the terms of access of its host first.": file.needs_terms,
         "The MD5 is not confirmed.": file.unconfirmed and not file.sha256,
     }
-    hashes = {"sha256": file.sha256, "md5": None if file.sha256 and file.unconfirmed else file.md5}
-    url = public_url(file.urls[0]) if file.urls else None
-    return file_object(file.name, url, file.size_bytes, hashes, " ".join(text for text, is_so in said.items() if is_so))
-
-
-def _splits(entry: Entry) -> dict[str, JSON] | None:
-    """List the splits of all parts, which may have splits of the same name."""
-    rows = [{"part": entry.set_name(each.part), "name": each.name, "count": each.count} for each in entry.splits]
-    return splits(rows, ("part", "name") if len(entry.parts) > 1 else ("name",))
+    return _known(
+        {
+            "@type": "cr:FileObject",
+            "@id": urllib.parse.quote(file.name),
+            "name": file.name,
+            "description": " ".join(text for text, is_so in said.items() if is_so),
+            "contentUrl": public_url(file.urls[0]) if file.urls else None,
+            "contentSize": None if file.size_bytes is None else f"{file.size_bytes} B",
+            "encodingFormat": _ENCODINGS.get(file.name.rpartition(".")[2], "application/octet-stream"),
+            "sha256": file.sha256,
+            "md5": None if file.sha256 and file.unconfirmed else file.md5,
+        }
+    )
 
 
 def _known(found: dict[str, JSON]) -> dict[str, JSON]:
     return {key: value for key, value in found.items() if value not in (None, "")}
-
-
-def valid_text(text: str) -> str:
-    """Escape lone surrogates, which stand for bytes that are not UTF-8: JSON-LD has only characters."""
-    return text.encode("utf-8", "backslashreplace").decode()

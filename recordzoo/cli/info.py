@@ -8,14 +8,13 @@ from recordzoo.base.addresses import public_url
 from recordzoo.base.program import command
 from recordzoo.base.progress import format_bytes, format_seconds
 from recordzoo.base.types import JSON
-from recordzoo.catalogue import CHECKED, OBTAINED, Entry, FileFacts, croissant
+from recordzoo.catalogue import CHECKED, OBTAINED, Entry, FileFacts
 from recordzoo.catalogue.facts import CONVERT_SPEED
 from recordzoo.cli import output
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.options import Json, data_argument, flag
 from recordzoo.cli.tables import table, wrapped, wrapping_width
 from recordzoo.custom.targets import find_dataset, is_path
-from recordzoo.errors import ArgumentError
 
 
 def info(
@@ -29,22 +28,17 @@ def info(
         bool, flag("--full", "Of a record set: read the headers of all images, not of 2,000 at random (at a URL 200).")
     ] = False,
     as_json: Json = False,
-    as_croissant: Annotated[bool, flag("--croissant", "Print Croissant 1.1 metadata (JSON-LD) instead.")] = False,
 ) -> int:
     """Show what is known of a dataset: size, splits, files, license.
 
     For a record set: splits, classes, fields, image sizes and formats, bytes, and where it came from.
     """
-    if as_json and as_croissant:
-        raise ArgumentError("--json and --croissant are both given; pass one of them.")
     if is_path(name) or (Path(name) / "manifest.json").is_file():
-        from recordzoo.cli.record_set import show_croissant, show_record_set
+        from recordzoo.cli.record_set import show_record_set
 
-        return show_croissant(name) if as_croissant else show_record_set(name, full=full, as_json=as_json)
+        return show_record_set(name, full=full, as_json=as_json)
     entry, _ = find_dataset(name)
-    if as_croissant:
-        output.put(croissant.dumps(croissant.document(entry)))
-    elif as_json:
+    if as_json:
         output.put_json({"dataset": entry_document(entry)})
     else:
         width = wrapping_width()

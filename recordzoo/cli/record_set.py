@@ -13,7 +13,6 @@ from recordzoo.base.program import command
 from recordzoo.base.progress import SilentProgress, format_bytes
 from recordzoo.base.text import clean, display_width
 from recordzoo.base.types import JSON
-from recordzoo.catalogue import croissant
 from recordzoo.cli import output, targets
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.tables import bar_chart, encodable, has_blocks, shorten_end, table, wrapped, wrapping_width
@@ -54,15 +53,6 @@ def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
         f"Run: {command('verify', '--full', reader.path)}"
     )
     return Exit.CORRUPT
-
-
-def show_croissant(path: str) -> int:
-    """Print a record set's Croissant document; return the exit code."""
-    from recordzoo.exporting.to_croissant import to_croissant  # its imports are slow
-
-    reader = RecordReader(targets.find_record_set(path), cache_bytes=0)
-    output.put(croissant.dumps(to_croissant(reader)))
-    return Exit.OK
 
 
 def set_document(reader: RecordReader, headers: Headers | None) -> dict[str, JSON]:
