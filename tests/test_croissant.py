@@ -15,8 +15,8 @@ from mlcroissant._src.core.context import Context
 from mlcroissant._src.core.rdf import make_context
 from typing_extensions import override
 
+from docs.parts import croissant
 from recordzoo import catalogue
-from recordzoo.catalogue import croissant
 from tests.fakes.odd_images import HOSTILE_NAMES
 from tests.preparing import REPOSITORY
 

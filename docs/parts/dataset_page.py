@@ -2,12 +2,12 @@
 
 import re
 
-from docs.parts import card, code, real_samples, sources
+from docs.parts import card, code, croissant, real_samples, sources
 from docs.parts.fakes import are_wanted, seen
 from docs.parts.markdown import fenced, table
 from docs.parts.overview import OBTAINED
 from recordzoo.base.addresses import public_url
-from recordzoo.catalogue import Entry, FileFacts, croissant, entry
+from recordzoo.catalogue import Entry, FileFacts, entry
 from recordzoo.cli.info import checked, disk, duration, license, number, size
 from recordzoo.records.manifest import BlobSpec
 
