@@ -5,7 +5,6 @@ part of that name (`docs/parts/register.py`). With ``RECORDZOO_DOCS_FAKES=0`` th
 else that is found out from the fakes: it is built in half of the time.
 """
 
-import json
 import sys
 from pathlib import Path
 
@@ -18,12 +17,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from docs.parts import cells, dataset_page, register
 from recordzoo import catalogue
-from recordzoo.catalogue import published
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page and Croissant metadata for each dataset, and `facts.json`."""
-    files.append(File.generated(config, "facts.json", content=json.dumps(published.document(), indent=1) + "\n"))
+    """Add a page and Croissant metadata for each dataset."""
     for name in catalogue.names():
         files.append(File.generated(config, f"datasets/{name}.md", content=dataset_page.page(name)))
         files.append(File.generated(config, dataset_page.croissant_address(name), content=dataset_page.metadata(name)))

@@ -48,7 +48,6 @@ BAD = {
     **dict.fromkeys(NUMBERS, "abc"),
     **dict.fromkeys(("RECORDZOO_OFFLINE", "RECORDZOO_QUIET"), "perhaps"),
     "RECORDZOO_MIRROR": "mirror.example/data",
-    "RECORDZOO_FACTS": "http://example.org/facts.json",
     "RECORDZOO_COMPILE": "later",
     "RECORDZOO_STATE": "state",
     "RECORDZOO_CACHE_DIR": "cache",

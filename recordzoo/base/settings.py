@@ -22,16 +22,6 @@ def mirror() -> str | None:
     return text.rstrip("/") or None
 
 
-def facts() -> str | None:
-    """Address of a ``facts.json`` with new addresses of raw files, fetched before a download (``RECORDZOO_FACTS``)."""
-    text = os.environ.get("RECORDZOO_FACTS", "")
-    if text and not text.lower().startswith("https://"):
-        raise ArgumentError(
-            f"The environment variable RECORDZOO_FACTS is {public_url(text)!r}; it must be an https:// address."
-        )
-    return text or None
-
-
 def auto_prepare_bytes() -> float:
     """Limit on the raw bytes that a constructor converts unasked (``RECORDZOO_AUTO_PREPARE_GB``, 20; 0 = never)."""
     return _number("RECORDZOO_AUTO_PREPARE_GB", 20.0) * 1e9

@@ -14,7 +14,6 @@ from recordzoo.net.crew import Stop
 from recordzoo.net.download import RemoteFile, addresses
 from recordzoo.preparing.downloads import Download, download_all, is_marked, mark_path, remove_marked, write_mark
 from recordzoo.preparing.located import Located
-from recordzoo.preparing.moved import with_new_addresses
 from recordzoo.publish.space import check_space, volume
 from recordzoo.raw.member import Source
 from recordzoo.records.reader import is_record_set
@@ -67,7 +66,7 @@ class RawData:
         if not self.download or self._is_forbidden:
             self.find()
         elif self._found() is None:
-            check_addresses(self.located, missing_files(self.located))
+            check_addresses(self.located)
 
     def _found(self) -> Source | None:
         """Find the raw data; None if there is none, or if missing files may be downloaded."""
@@ -87,9 +86,9 @@ class RawData:
                 "path of data that you have.",
                 root=str(self.root),
             )
-        missing = missing_files(self.located)
-        check_addresses(self.located, missing)
+        check_addresses(self.located)
         self._check_room()
+        missing = [remote for remote in self.recipe.raw_files if not remote.path(self.root).exists()]
         self.progress.note(stages(missing, checked=self.options.check_hash))
         self._fetch_all(missing)
         return self.located.source()
@@ -240,28 +239,14 @@ def files_bytes(files: Iterable[RemoteFile]) -> int | None:
     return sum(known) if len(known) == len(sizes) else None
 
 
-def missing_files(located: Located) -> list[RemoteFile]:
-    """List the raw files that are to be downloaded, with their new addresses, if there are any and hashes are compared.
-
-    Raises:
-        DownloadError: What `RECORDZOO_FACTS` names cannot be used.
-    """
-    missing = [remote for remote in located.recipe.raw_files if not remote.path(located.root).exists()]
-    return with_new_addresses(located.recipe.dataset, missing) if located.options.check_hash else missing
-
-
-def check_addresses(located: Located, files: Iterable[RemoteFile] | None = None) -> None:
+def check_addresses(located: Located) -> None:
     """Check that each missing required raw file has an address to download it from.
-
-    Args:
-        located: The record set.
-        files: Its raw files. Default: with the addresses of this release.
 
     Raises:
         TermsError: The host's terms were not accepted; the text gives the remedy.
         DownloadError: There is no address.
     """
-    for remote in located.recipe.raw_files if files is None else files:
+    for remote in located.recipe.raw_files:
         if not remote.optional and not remote.path(located.root).exists():
             addresses_of(remote, located)
 
