@@ -17,7 +17,6 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -102,29 +101,6 @@ def parquet(folder: Path) -> Path:
     return folder / "a.parquet"
 
 
-PIXELS = np.random.default_rng(0).integers(0, 255, (6, 5, 6, 3), np.uint8)
-
-
-def npz(save: Callable[..., None]) -> Callable[[Path], Path]:
-    def write(folder: Path) -> Path:
-        save(folder / "a.npz", images=PIXELS, labels=np.arange(6))
-        return folder / "a.npz"
-
-    return write
-
-
-def npy(folder: Path) -> Path:
-    np.save(folder / "images.npy", PIXELS)
-    return folder / "images.npy"
-
-
-def hdf5(folder: Path) -> Path:
-    """HDF5 has checksums only if it is asked to."""
-    with h5py.File(folder / "a.h5", "w") as file:
-        file.create_dataset("images", data=PIXELS, chunks=(2, 5, 6, 3), fletcher32=True)
-    return folder / "a.h5"
-
-
 def lmdb(folder: Path) -> Path:
     return legacy.folder2lmdb(folder / "train.lmdb", SAMPLES, pickle.dumps) / "data.mdb"
 
@@ -182,9 +158,6 @@ FLIPPED = {
     "tar.bz2": (packed_tar(bz2.compress, "bz2"), flip(-6), "cannot be read or unpacked"),
     "tar.xz": (packed_tar(lzma.compress, "xz"), flip(-6), "cannot be read or unpacked"),
     "zip": (zipped, flip(LAST_IMAGE), "CRC-32"),
-    "hdf5": (hdf5, flip(PIXELS[2:3].tobytes()), "images, rows 0 to"),
-    "npz": (npz(np.savez), flip(300), "images.npy"),
-    "npz, compressed": (npz(np.savez_compressed), flip(300), "images.npy"),
     "parquet, its footer": (parquet, flip(-6), "is cut or damaged"),
     "lmdb": (lmdb, flip_pages, "is damaged"),
 }
@@ -200,9 +173,6 @@ CUT = {
     "indexed": (indexed, cut(8), "this index cannot be read"),
     "arrow": (arrow, cut(300), "is cut or damaged"),
     "parquet": (parquet, cut(100), "is cut or damaged"),
-    "hdf5": (hdf5, cut(100), "cannot be read"),
-    "npz": (npz(np.savez), cut(30), "cannot be read"),
-    "npy": (npy, cut(30), "the file is cut or damaged"),
     "lmdb": (lmdb, cut(30_000), "damaged"),
 }
 OTHERS = {
@@ -217,9 +187,6 @@ OTHERS = {
     "arrow, empty": (arrow, holds(b""), "is empty"),
     "arrow, no arrow": (arrow, holds(b"no arrow" * 20), "is cut or damaged"),
     "parquet, empty": (parquet, holds(b"PAR1"), "is cut or damaged"),
-    "hdf5, no HDF5": (hdf5, holds(b"no HDF5"), "cannot be read"),
-    "npz, no zip": (npz(np.savez), holds(b"no zip"), "cannot be read"),
-    "npy, an empty file": (npy, holds(b""), "cannot be read"),
     "lmdb, no database": (lmdb, holds(b"no database" * 1000), "is no LMDB database"),
 }
 Row = tuple[Callable[[Path], Path], Callable[[Path], object], str]

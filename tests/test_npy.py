@@ -18,7 +18,6 @@ import recordzoo
 from recordzoo.custom.recipe import columns_of
 from recordzoo.datasets.moving_mnist_recipe import MovingMNIST
 from recordzoo.formats import indexed, tar_keys
-from recordzoo.formats import numpy as numpy_files
 from recordzoo.preparing.rows import ShardDone, ShardRows, load_rows, save_rows
 from recordzoo.recipes.arrays import read_npy
 
@@ -46,12 +45,6 @@ def columns(folder: Path) -> Callable[[], object]:
 def index(folder: Path) -> Callable[[], object]:
     np.save(folder / "photos.npy", INDEX)
     return lambda: {name: values.tolist() for name, values in indexed._read_index(folder / "photos.npy").items()}
-
-
-def listed(folder: Path) -> Callable[[], object]:
-    np.savez(folder / "all.npz", images=np.zeros((4, 3, 3), np.uint8), labels=np.arange(4))
-    path = folder / "all.npz"
-    return lambda: [str(column) for column in numpy_files._columns(path, path, are_several=False)]
 
 
 def sample(folder: Path) -> Callable[[], object]:
@@ -97,7 +90,7 @@ def interrupted() -> Iterator[None]:
     gc.callbacks.remove(give_way)
 
 
-@pytest.mark.parametrize("reader", [rows, columns, index, listed, sample, videos], ids=lambda reader: reader.__name__)
+@pytest.mark.parametrize("reader", [rows, columns, index, sample, videos], ids=lambda reader: reader.__name__)
 def test_many_threads_read_arrays(tmp_path: Path, interrupted: None, reader: Callable[[Path], Callable[[], object]]):
     read = reader(tmp_path)
     expected = read()

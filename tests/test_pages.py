@@ -139,15 +139,7 @@ def tar_shards(folder: Path) -> None:
 
 def arrays(folder: Path) -> None:
     images, labels = np.zeros((4, 8, 9, 3), np.uint8), np.arange(4)
-    names = {
-        f"{split}_{what}": of
-        for split in ("train", "val", "test")
-        for what, of in (("images", images), ("labels", labels))
-    }
-    np.savez(folder / "bloodmnist.npz", **names)
-    (folder / "arrays").mkdir()
-    np.save(folder / "arrays" / "X.npy", images)
-    np.save(folder / "arrays" / "y.npy", labels)
+    np.savez(folder / "digits.npz", images=images, labels=labels)
     with h5py.File(folder / "galaxies.h5", "w") as file:
         file["images"], file["answers"] = images, labels
 
@@ -216,7 +208,6 @@ GIVEN: dict[str, tuple[Callable[[Path], None], ...]] = {
     "guides/cluster.md": (photos, shared_photos),
     "guides/combining.md": (record_sets,),
     "guides/from-databases.md": (photos,),
-    "guides/from-arrays.md": (arrays,),
     "guides/export.md": (photos,),
     "guides/from-hugging-face.md": (parquet,),
     "guides/disk-space.md": (records_of_birds,),
@@ -225,6 +216,7 @@ GIVEN: dict[str, tuple[Callable[[Path], None], ...]] = {
     "guides/many-ranks.md": (two_splits,),
     "guides/memory.md": (photos,),
     "guides/transforms.md": (photos,),
+    "importing.md": (arrays,),
     "index.md": (photos,),
     "imagenet.md": (photographs_of_imagenet, the_examples),
     "guides/windows.md": (photos,),

@@ -202,12 +202,6 @@ class TestPrepareAnything:
         (tree / "labels.csv").write_text("a,b")
         assert recordzoo.prepare(tree, workers=1) == [tree.with_name("photos.records")]
 
-    def test_an_array_beside_class_folders_is_read_as_such(self, tree: Path) -> None:
-        np.savez(tree / "all.npz", images=np.zeros((2, 8, 9, 3), np.uint8), labels=np.arange(2))
-        assert len(recordzoo.open(recordzoo.prepare(tree, workers=1)[0])) == 2
-        (again,) = recordzoo.prepare(tree, from_="classes", output="classes.records", workers=1)
-        assert recordzoo.RecordReader(again).manifest.classes == ("Zebra", "cat", "dog")
-
     @pytest.mark.parametrize(
         ("data", "arguments", "said"),
         [

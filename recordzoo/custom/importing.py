@@ -8,7 +8,6 @@ from typing import NoReturn
 
 from recordzoo.base.addresses import shown
 from recordzoo.base.bars import default_progress
-from recordzoo.base.text import name_first
 from recordzoo.custom.foreign import ForeignRecipe, schema_of
 from recordzoo.custom.options import options_to_make
 from recordzoo.custom.plans import Kind, UnevenError
@@ -27,7 +26,6 @@ from recordzoo.records.reader import RecordReader
 MAX_NAME = 4096
 """The most characters of a class name in a manifest."""
 
-_NUM_NAMED = 10
 
 NAMES = (*LAYOUTS, *FORMATS)
 """The formats of other tools, as `from_` names them."""
@@ -158,9 +156,6 @@ def import_foreign(
 
     to_make = options_to_make(output, options, check)
     if to_make is not None:
-        if foreign.left_out:
-            text = f"left out, as no value of a sample: {name_first(foreign.left_out, _NUM_NAMED)}"
-            (to_make.progress or default_progress()).note(f"{foreign.location}: {text}")
         _ensure_even(_recipe_of(foreign, output, kinds), kinds, to_make)
         check()  # another process may have published a different set meanwhile
     return output

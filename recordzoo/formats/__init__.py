@@ -8,8 +8,6 @@ FORMATS = (
     "sqlite",
     "mongodb",
     "indexed",
-    "hdf5",
-    "numpy",
 )
 """The modules, in the order in which they are tried."""
 

@@ -31,8 +31,6 @@ _LOOKED_AT, _PIECES_LOOKED_AT = 64, 8
 PIECE_SAMPLES = 256
 """Maximum number of samples in a piece: the number that share a file of numbers during the conversion."""
 
-_PIECE_BYTES = 16 << 20
-
 _T = TypeVar("_T")
 
 
@@ -71,7 +69,6 @@ class Foreign(ABC):
         classes: Class names by label, if stored.
         kinds: The storage of fields (as in `convert`), where the format defines it. Others are inferred from values.
         specs: The types of fields, where the format defines them: class names, text.
-        left_out: Content that is not read, because it is not a value of a sample.
 
     Raises:
         NotPreparedError: There is no dataset.
@@ -88,7 +85,6 @@ class Foreign(ABC):
         self.classes: Sequence[str] | None = None
         self.kinds: Mapping[str, str] = {}
         self.specs: Mapping[str, FieldSpec] = {}
-        self.left_out: list[str] = []
 
     def open(self) -> None:  # noqa: B027 - most have nothing to do
         """Download remote data. Called once, before `pieces` is used, after `identity` is compared.
@@ -221,20 +217,6 @@ def classes_beside(location: str) -> list[str] | None:
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
         raise fault(path, " is no list of the names of classes.")
     return found
-
-
-def ranges(count: int, sample_bytes: int, step: int = 1) -> Iterator[tuple[int, int]]:
-    """Yield (start, stop) of pieces of up to 256 samples and about 16 MiB, at least one step each.
-
-    Args:
-        count: Number of samples.
-        sample_bytes: Approximate bytes per sample.
-        step: Pieces begin at multiples of it, if samples are compressed in groups.
-    """
-    wanted = max(1, min(PIECE_SAMPLES, _PIECE_BYTES // max(1, sample_bytes)))
-    length = max(step, wanted // step * step)
-    for start in range(0, count, length):
-        yield start, min(start + length, count)
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,6 @@ LABELS = (
 )
 """Usual keys of labels, the most usual first."""
 
-CLASSES = ("classes", "class_names", "label_names", "list_classes", "names")
-"""Usual keys of the names of classes."""
-
 SPLITS = ("train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval", "extra", "unsupervised")
 """Usual words for splits, in the order in which they are listed."""
 
