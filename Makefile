@@ -46,7 +46,7 @@ $(VENV)/.stamp: $(VENV)/.running
 	@touch $@
 
 demo: $(VENV)/.running  ## Show the whole way on generated pictures: download, resume, convert, compare, load. Offline.
-	$(BIN)/recordzoo demo --output demo-output
+	$(BIN)/python examples/demo.py --output demo-output
 
 test: install  ## Run the fast tests.
 	$(PYTEST) $(FAST)

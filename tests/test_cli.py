@@ -109,7 +109,7 @@ class TestHelp:
         assert result.returncode == 0
         for code in Exit:
             assert f"\n{code.value:>5}  " in result.stdout
-        for command in ("list", "info", "prepare", "verify", "demo"):
+        for command in ("list", "info", "prepare", "verify"):
             assert recordzoo(command, "--help").returncode == 0
 
     def test_version(self):

@@ -272,10 +272,10 @@ def test_the_workflow_runs_these_steps() -> None:
         words[words.index(word) + 1 :]
         for words in commands()
         for word in words
-        if word in ("tools.release", "release.py")
+        if word in ("tools.release", "tools/release.py")
     ]
     assert [release.parser().parse_args(words).step for words in used] == ["ready", "notes", "build", "check"]
-    assert not [words for words in commands() if {"twine", "demo", "venv"} & set(words)]
+    assert not [words for words in commands() if {"twine", "examples/demo.py", "venv"} & set(words)]
     jobs = yaml.safe_load(text_of(".github/workflows/release.yml"))["jobs"]
     assert {name: job.get("permissions") for name, job in jobs.items() if "permissions" in job} == {
         "publish": {"id-token": "write"},

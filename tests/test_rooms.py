@@ -135,7 +135,6 @@ def test_recipes_of_datasets_import_no_torch():
         assert {name.partition(".")[0] for name in names}.isdisjoint({"torch", "torchvision"}), module
 
 
-DEMO = {"cli/birds.py"}  # it shows one dataset
 # A dataset gave its name to a format that many tools write, and to the extra that reads it.
 FORMATS = {"recipes/annotations_coco.py": {"coco"}, "images/objects.py": {"coco"}}
 
@@ -144,7 +143,7 @@ def test_only_its_own_folder_names_a_dataset():
     """In code, that is: messages, help texts and docstrings may have examples."""
     known = {*catalogue.names(), *(name for each in catalogue.names() for name in catalogue.entry(each).class_names)}
     for module in MODULES:
-        if room_of(module) == "datasets" or module.as_posix() in DEMO:
+        if room_of(module) == "datasets":
             continue
         nodes = nodes_of(module)
         used = {node.id for node in nodes if isinstance(node, ast.Name)}

@@ -79,7 +79,7 @@ def assert_no_secret(result: Any, folder: Path, words: object) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"demo"}))
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_no_command_tells(name: str, server: FileServer, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "recordzoo"):
         for address in addresses(server.url.partition("://")[2]):

@@ -167,7 +167,6 @@ COMMANDS: Mapping[str, _Command | _Group] = {
         "recordzoo doctor",
         "recordzoo doctor --root data --json",
     ),
-    "demo": _Command("demo:demo", "See it all in about a minute, offline.", "recordzoo demo --output demo-output"),
 }
 
 

@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw
 from scipy.io import savemat
 from torchvision.datasets.utils import extract_archive
 
-from recordzoo.cli import birds  # its `picture`: as small as the real ones, whatever `scale.SIDE` says
+from examples import birds  # its `picture`: as small as the real ones, whatever `scale.SIDE` says
 from tests.fakes.fake import Case, by, fake, in_order, md5, tar, zipped
 from tests.fakes.mutations import FILE_SAMPLES, NUMBERED, SAMPLES, Mutations, change, change_item
 from tests.fakes.pictures import encoded, jpeg, picture

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
-from recordzoo.cli.birds import picture  # `scale.SIDE` has its own way in `build`
+from examples.birds import picture  # `scale.SIDE` has its own way in `build`
 from recordzoo.net.download import RemoteFile
 from tests.fakes.pictures import encoded, jpeg
 from tests.fakes.scale import SIDE, scaled

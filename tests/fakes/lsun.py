@@ -15,8 +15,8 @@ import numpy as np
 from torchvision.datasets import LSUN, LSUNClass
 
 import recordzoo
+from examples.birds import picture
 from recordzoo import catalogue
-from recordzoo.cli.birds import picture
 from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.legacy import write_lmdb
 from tests.fakes.mutations import change, change_item

@@ -1,4 +1,4 @@
-"""Generated pictures; made by the package, because its demo needs them too."""
+"""Generated pictures; made by the demo, which needs them too."""
 
 import io
 import struct
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from recordzoo.cli import birds
-from recordzoo.cli.birds import Box
+from examples import birds
+from examples.birds import Box
 from tests.fakes.scale import SIDE
 
 __all__ = ["Box", "encoded", "jpeg", "picture", "with_broken_exif"]
@@ -18,7 +18,7 @@ _POOL_SIZE = 8
 
 
 def picture(rng: np.random.Generator, width: int, height: int, hue: float = 0.0, box: Box | None = None) -> Image.Image:
-    """Make an RGB picture, `scale.SIDE` times as large; see the package's function. Of large ones few are new."""
+    """Make an RGB picture, `scale.SIDE` times as large; see the demo's function. Of large ones few are new."""
     pool = _POOLS.setdefault((width, height, hue, box), [])
     if SIDE > 1 and len(pool) == _POOL_SIZE:
         return pool[int(rng.integers(_POOL_SIZE))]

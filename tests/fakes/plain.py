@@ -16,7 +16,7 @@ from torchvision.datasets import ImageFolder, VisionDataset
 from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader
 from torchvision.datasets.utils import verify_str_arg
 
-from recordzoo.cli import birds  # its `picture`: as small as the real ones, whatever `scale.SIDE` says
+from examples import birds  # its `picture`: as small as the real ones, whatever `scale.SIDE` says
 from tests.fakes.fake import Case, by, fake, tar, text, zipped
 from tests.fakes.matlab import mat
 from tests.fakes.mutations import SAMPLES

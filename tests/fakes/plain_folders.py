@@ -8,7 +8,7 @@ from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 from torchvision.datasets.utils import verify_str_arg
 
-from recordzoo.cli import birds  # its `picture`: as small as the real ones, whatever `scale.SIDE` says
+from examples import birds  # its `picture`: as small as the real ones, whatever `scale.SIDE` says
 from tests.fakes.fake import Case, by, fake, zipped
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import encoded, jpeg, picture

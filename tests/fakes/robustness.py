@@ -11,8 +11,8 @@ from torchvision.datasets import CIFAR10, CIFAR100, ImageFolder, VisionDataset
 from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader
 from torchvision.datasets.utils import verify_str_arg
 
+from examples import birds  # its `picture`: as small as the real ones, whatever `scale.SIDE` says
 from recordzoo import catalogue
-from recordzoo.cli import birds  # its `picture`: as small as the real ones, whatever `scale.SIDE` says
 from recordzoo.datasets.cifar_tests_recipe import CORRUPTIONS
 from tests.fakes.fake import Case, by, fake, tar, text, zipped
 from tests.fakes.mutations import ARRAYS, SAMPLES

@@ -1,6 +1,13 @@
-"""`demo`: download, convert, verify and load a dataset, offline, in about a minute."""
+"""Show the whole way in about a minute, offline, with generated pictures in CUB-200-2011's layout.
 
+    python examples/demo.py --output demo-output
+
+A download that is killed and resumed, the conversion, every sample beside torchvision's, batches, a contact sheet.
+"""
+
+import argparse
 import dataclasses
+import shlex
 import shutil
 import subprocess
 import sys
@@ -9,33 +16,37 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from PIL import ImageDraw, ImageOps
+import birds
+from birds import TOP, DemoServer, open_birds, write_archive
+from torch.utils.data import DataLoader
+from torchvision import transforms as T
+from torchvision.datasets import ImageFolder
 
-from recordzoo.base.program import command
-from recordzoo.base.progress import format_bytes
-from recordzoo.cli import output as printed
-from recordzoo.cli.birds import TOP, DemoServer, open_birds, write_archive
-from recordzoo.cli.options import directory_option
-from recordzoo.errors import ArgumentError, RecordZooError
+from recordzoo import RecordLoader
 from recordzoo.net.download import RemoteFile
-from recordzoo.preview.sheet import BOX, Cell, draw_sheet
 
 _MARKER = ".recordzoo-demo"
 _KILL_TIMEOUT_S = 120.0
 
 
-def demo(
-    output: Annotated[Path, directory_option("Where the demo's files and its contact sheet go.")] = Path("demo-output"),
-) -> None:
-    """Show the whole way in about a minute, offline, with generated pictures in CUB-200-2011's layout."""
+def main() -> None:
+    """Run the demo."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("demo-output"),
+        metavar="DIR",
+        help="where the demo's files and its contact sheet go (default: demo-output)",
+    )
+    folder = parser.parse_args().output
     began = time.perf_counter()
-    folder = output
     _empty(folder)
     with _told("1. An archive in the layout of CUB-200-2011, with generated pictures"):
         remote = write_archive(folder / "host")
-        _line(f"   {remote.name}, {format_bytes(remote.size_bytes or 0)}, on a server of the demo's own")
+        _line(f"   {remote.name}, {_megabytes(remote.size_bytes or 0)}, on a server of the demo's own")
     with DemoServer(folder / "host" / remote.name) as server:
         remote = dataclasses.replace(remote, urls=(server.url,))
         with _told("2. CUB200Record(root, download=True) in a process that is killed on the way"):
@@ -46,27 +57,27 @@ def demo(
         _compare(folder, remote)
     with _told("5. RecordLoader beside DataLoader: batches of random crops of 224 x 224"):
         _load(folder, remote)
-    with _told("6. A contact sheet with boxes"):
-        _draw(folder, remote)
+    with _told("6. A contact sheet, by `recordzoo show`"):
+        _draw(folder)
     _line(f"All done in {time.perf_counter() - began:.0f} s. Look around:")
-    for words in (("info",), ("show", "--html"), ("verify", "--full")):
-        _line(f"  {command(words[0], folder / 'data' / 'cub200.records', *words[1:])}")
+    for words in (["info"], ["show"], ["verify", "--full"]):
+        _line(f"  {shlex.join([sys.executable, '-m', 'recordzoo', *words, str(folder / 'data' / 'cub200.records')])}")
 
 
 def _download_and_kill(root: Path, remote: RemoteFile, server: DemoServer) -> int:
     """Let another process download; kill it when the server has stopped sending and the process has written."""
     arguments = [str(root), remote.name, *remote.urls, str(remote.size_bytes), str(remote.sha256)]
-    with subprocess.Popen([sys.executable, "-m", "recordzoo.cli.birds", *arguments]) as process:
+    with subprocess.Popen([sys.executable, birds.__file__, *arguments]) as process:
         try:
             end = time.monotonic() + _KILL_TIMEOUT_S
             while _written(root, remote) < server.held_at * 9 // 10:
                 if process.poll() is not None or time.monotonic() > end:
-                    raise RecordZooError("The demo's download ended before it could be interrupted.")
+                    sys.exit("The demo's download ended before it could be interrupted.")
                 time.sleep(0.05)
         finally:
             process.kill()
     there = _written(root, remote)
-    _line(f"   killed with {format_bytes(there)} of {format_bytes(server.size_bytes)} on disk")
+    _line(f"   killed with {_megabytes(there)} of {_megabytes(server.size_bytes)} on disk")
     return there
 
 
@@ -79,7 +90,7 @@ def _resume(root: Path, remote: RemoteFile, server: DemoServer, there: int) -> N
     dataset = open_birds(root, remote)
     rest = server.size_bytes - there
     if server.log[1:] != [(there, rest)]:
-        raise RecordZooError(f"The demo's download did not resume at {there:,}: the server's log is {server.log}.")
+        sys.exit(f"The demo's download did not resume at {there:,}: the server's log is {server.log}.")
     _line(f"   asked for bytes from {there:,}; the server sent {rest:,}, the rest and no more")
     began = time.perf_counter()
     open_birds(root, remote)
@@ -87,27 +98,19 @@ def _resume(root: Path, remote: RemoteFile, server: DemoServer, there: int) -> N
 
 
 def _compare(folder: Path, remote: RemoteFile) -> None:
-    from torchvision.datasets import ImageFolder  # imports torch, as below
-
     with tarfile.open(folder / "host" / remote.name) as archive:
         archive.extractall(folder / "extracted", filter="data")
     theirs = ImageFolder(folder / "extracted" / TOP / "images")
     ours = open_birds(folder / "data", remote, split="all")
     if len(ours) != len(theirs) or ours.classes != theirs.classes:
-        raise RecordZooError("The record set has other samples than ImageFolder.")
+        sys.exit("The record set has other samples than ImageFolder.")
     for position, ((image, label), (their_image, their_label)) in enumerate(zip(ours, theirs, strict=True)):
         if label != their_label or image.tobytes() != their_image.tobytes():
-            raise RecordZooError(f"Sample {position} differs: {theirs.samples[position][0]}.")
+            sys.exit(f"Sample {position} differs: {theirs.samples[position][0]}.")
     _line(f"   {len(ours):,} of {len(theirs):,} samples are the same: order, every pixel, every label")
 
 
 def _load(folder: Path, remote: RemoteFile) -> None:
-    from torch.utils.data import DataLoader
-    from torchvision import transforms as T
-    from torchvision.datasets import ImageFolder
-
-    from recordzoo.loader.loader import RecordLoader
-
     transform = T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.PILToTensor()])
     theirs = ImageFolder(folder / "extracted" / TOP / "images", transform)
     ours = RecordLoader(open_birds(folder / "data", remote, split="all", transform=transform), 50, shuffle=True)
@@ -125,22 +128,18 @@ def _images_per_s(loader: Any) -> float:  # either loader
     return images / (time.perf_counter() - began)
 
 
-def _draw(folder: Path, remote: RemoteFile) -> None:
-    dataset = open_birds(folder / "data", remote, split="test", target_type=["category", "bbox"])
-    cells = []
-    for index in range(0, len(dataset), len(dataset) // 40):
-        image, (label, (x, y, width, height)) = dataset[index]
-        ImageDraw.Draw(image).rectangle((x, y, x + width, y + height), outline="white", width=4)
-        cells.append(Cell(ImageOps.contain(image, BOX), dataset.classes[label]))
-    subtitle = f"{len(cells)} of {len(dataset)} test samples, with their boxes"
-    draw_sheet(cells, "Generated birds", subtitle).save(folder / "contact-sheet.png")
-    _line(f"   {folder / 'contact-sheet.png'}: {subtitle}")
+def _draw(folder: Path) -> None:
+    sheet = folder / "contact-sheet.png"
+    records = folder / "data" / "cub200.records"
+    options = ["--split", "test", "--number", "40", "--output", str(sheet), "--no-open"]
+    subprocess.run([sys.executable, "-m", "recordzoo", "show", str(records), *options], check=True)
+    _line(f"   {sheet}: 40 test samples of all classes")
 
 
 def _empty(folder: Path) -> None:
     """Make the folder, or delete the files of an earlier demo; a folder with other files is refused."""
     if folder.exists() and any(folder.iterdir()) and not (folder / _MARKER).exists():
-        raise ArgumentError(f"--output {folder} has files in it that no demo made. Choose another directory.")
+        sys.exit(f"error: --output {folder} has files in it that no demo made. Choose another directory.")
     for name in ("host", "data", "extracted"):
         shutil.rmtree(folder / name, ignore_errors=True)
     (folder / "host").mkdir(parents=True)
@@ -155,6 +154,13 @@ def _told(title: str) -> Iterator[None]:
     _line(f"   {time.perf_counter() - began:.1f} s\n")
 
 
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
+
+
 def _line(text: str) -> None:
-    printed.put(text)
-    printed.flush()
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -21,7 +21,7 @@ from typing_extensions import override
 from recordzoo.net.download import RemoteFile
 
 if TYPE_CHECKING:
-    from recordzoo.datasets.cub200 import CUB200Record
+    from recordzoo import CUB200Record
 
 COLOURS = ["Red", "Orange", "Lime", "Green", "Jade", "Cyan", "Azure", "Blue", "Violet", "Pink"]
 IMAGES_PER_CLASS, SIZE = 40, (400, 300)
@@ -129,7 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 def open_birds(root: Path, remote: RemoteFile, **options: Any) -> "CUB200Record":  # Any: CUB200Record's own options
     """Open CUB-200-2011 below `root`; download it from `remote` and convert it if needed."""
-    from recordzoo.datasets.cub200 import CUB200Record  # imports torch; the tests' pictures need none
+    from recordzoo import CUB200Record  # imports torch; the tests' pictures need none
 
     class DemoBirds(CUB200Record):
         raw_files = (remote,)
