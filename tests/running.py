@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -87,3 +88,12 @@ def _logger_as_it_was() -> Iterator[None]:
     finally:
         logger.setLevel(level)
         logger.propagate, logger.handlers = propagate, handlers
+
+
+def run_advice(failed: Result, cwd: Path) -> str:
+    """Run the command that an error ends with; return it, without the program's name."""
+    _, _, line = failed.stderr.strip().rpartition(" run: recordzoo ")
+    assert line, failed
+    done = run(*shlex.split(line), cwd=cwd)
+    assert done.returncode == 0, done
+    return line

@@ -92,7 +92,6 @@ MISTAKES = [
     ("prepare cub200 --root damaged --no-check-hash", 5, "CUB_200_2011.tgz"),
     # URLs
     (f"bench {THERE}", 2, f"bench needs a record set on this machine. Run: recordzoo pull {THERE}"),
-    (f"verify {THERE} --repair", 2, f"--repair needs a record set on this machine. Run: recordzoo pull {THERE}"),
     (f"push {THERE} s3://b/c", 2, "push needs a record set on this machine."),
     (f"pull {THERE} {THERE}", 2, f"{THERE} is a URL. A record set is pulled into a directory."),
     ("pull photos", 2, "'photos' is no URL"),

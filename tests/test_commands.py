@@ -61,7 +61,6 @@ OWN_HELP = {
 
 OWN_METAVAR = {
     "--output": {"DIR", "FILE"},
-    "--root": {"DIR", "PATH"},  # of `verify --repair` it may be a list
     "--classes": {"equal|union", "NAME,..."},
 }
 

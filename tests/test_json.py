@@ -72,7 +72,6 @@ CASES = {
     "prepare-dry-run": ("prepare photos cub200 --dry-run", 0),
     "export": ("export photos --to folder --output exported", 0),
     "verify": ("verify photos", 0),
-    "verify-repair": ("verify photos --repair", 0),
     "show": ("show photos --number 2 --output sheet.png", 0),
     "copy": ("copy photos copied", 0),
     "merge": ("merge photos photos.records --output merged.records", 0),

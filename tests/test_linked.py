@@ -21,12 +21,11 @@ from recordzoo.records.verify import verify
 from tests.combining import assert_holds, every, write_set
 from tests.disks import mounted
 from tests.fakes.folder import bad_image, write_tree
-from tests.fakes.records import edit_manifest
+from tests.fakes.records import edit_manifest, flip_byte, place_of
 from tests.fakes.server import FileServer
 from tests.faults import fault
 from tests.preparing import prepared
 from tests.running import run
-from tests.test_repair import flip, place_of
 
 pytestmark = pytest.mark.slow
 
@@ -112,19 +111,6 @@ class TestMerge:
         assert_holds(RecordReader(recordzoo.merge([a.path, b.path], tmp_path / "c.records")), every(a, b))
         same = RecordReader(recordzoo.merge([a.path, a.path], tmp_path / "d.records"))
         assert same.manifest.blobs["mask"].shape == (20, 20)
-
-    def test_it_is_made_again_from_its_sets(self, sets, tmp_path):
-        new = RecordReader(recordzoo.merge([each.path for each in sets], tmp_path / "c.records"))
-        before = {file.name: file.read_bytes() for file in new.folder.iterdir()}
-        flip(new.folder / "target.npy", 130)
-        done = run("verify", "c.records", "--repair", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert {file.name: file.read_bytes() for file in new.folder.iterdir()} == before
-        assert inodes(RecordReader(new.path)) == inodes(*sets)
-        shutil.rmtree(sets[0].path)
-        flip(new.folder / "target.npy", 130)
-        refused = run("verify", "c.records", "--repair", cwd=tmp_path)
-        assert (refused.returncode, "no longer there" in refused.stderr) == (3, True)
 
     def test_a_set_that_is_gone_or_another_one(self, sets, tmp_path):
         a, b = sets
@@ -239,7 +225,7 @@ def test_another_file_system(sets, tmp_path):
         assert sum(path.stat().st_size for path in shards(new)) == size
         assert {path.stat().st_nlink for path in shards(new)} == {1}
         assert_holds(new, every(a, b))
-        flip(*place_of(a.path, 5))
+        flip_byte(*place_of(a.path, 5))
         with pytest.raises(CorruptRecordError, match=r"shard-0000\d.lmdb is damaged"):
             recordzoo.merge([a.path], volume.path / "d.records")
         assert not (volume.path / "d.records").exists()

@@ -13,12 +13,11 @@ from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError
 from recordzoo.records.verify import verify
 from tests.combining import PER_SHARD, assert_holds, every, write_set
 from tests.fakes.folder import bad_image
-from tests.fakes.records import edit_manifest
+from tests.fakes.records import edit_manifest, flip_byte, place_of
 from tests.fakes.server import FileServer
 from tests.faults import fault
 from tests.preparing import prepared
 from tests.running import run
-from tests.test_repair import flip, place_of
 from tests.urls import with_own_cache
 
 pytestmark = pytest.mark.slow
@@ -184,29 +183,10 @@ class TestFaults:
     @fault("C24", "a value of a set that is merged is damaged", "an error that names the value; nothing is published")
     def test_a_damaged_value_is_never_copied(self, sets, tmp_path):
         path = shutil.copytree(sets[1].path, tmp_path / "a.records")
-        flip(*place_of(path, 5))
+        flip_byte(*place_of(path, 5))
         with pytest.raises(CorruptRecordError, match=r"image 5 \(0005.jpg\) is damaged.*verify"):
             merged([path, sets[2].path], tmp_path / "c.records")
         assert not (tmp_path / "c.records").exists()
-
-    @pytest.mark.parametrize("what", ["a value", "an array"])
-    def test_repair_reads_the_sets_it_was_made_of(self, tmp_path, what):
-        paths = [str(write_set(tmp_path / f"{name}.records", seed=seed).path) for seed, name in enumerate("ab")]
-        new = merged(paths, tmp_path / "c.records", shard_bytes=PER_SHARD)
-        before = {file.name: file.read_bytes() for file in new.folder.iterdir()}
-        flip(*place_of(new.folder, 17)) if what == "a value" else flip(new.folder / "target.npy", 130)
-        assert verify(new.folder, full=True).damaged
-        (tmp_path / "moved").mkdir()
-        (tmp_path / "a.records").rename(tmp_path / "moved" / "a.records")
-        (tmp_path / "b.records").rename(tmp_path / "moved" / "b.records")
-        refused = run("verify", "c.records", "--repair", cwd=tmp_path)
-        assert refused.returncode == 3
-        assert "Pass the place of the raw data (--root)" in refused.stderr
-        done = run("verify", "c.records", "--repair", "--root", "moved", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        after = {file.name: file.read_bytes() for file in new.folder.iterdir()}
-        del before["combined.json"], after["combined.json"]  # where the sets were
-        assert after == before
 
     def test_a_set_that_is_replaced_meanwhile(self, sets, tmp_path, monkeypatch):
         path = shutil.copytree(sets[1].path, tmp_path / "a.records")

@@ -291,7 +291,7 @@ class TestFaults:
         data = bytearray((path / shard(2)).read_bytes())
         data[-1] ^= 1
         (path / shard(2)).write_bytes(data)
-        with pytest.raises(CorruptRecordError, match=rf"{shard(2)} is missing or damaged.*--repair"):
+        with pytest.raises(CorruptRecordError, match=rf"{shard(2)} is missing or damaged.*verify .*--full"):
             recordzoo.push(path, s3.url)
         assert shard(2) not in arrived(s3)
         assert MANIFEST_NAME not in arrived(s3)

@@ -15,7 +15,6 @@ from recordzoo.recipes.from_sets.splitting import _draws, _grouped, _stratified
 from recordzoo.records.verify import verify
 from tests.combining import assert_holds, every
 from tests.running import run
-from tests.test_repair import flip
 
 
 def written(path: Path, count: int = 40, splits: dict[str, range] | None = None) -> RecordReader:
@@ -106,14 +105,6 @@ class TestSets:
             recordzoo.split(old.path, 0.2, seed=1)
         other = divided(old, 0.2, seed=1, output=tmp_path / "b.records")
         assert other.split("val").tolist() != first.split("val").tolist()
-
-    def test_it_is_made_again(self, tmp_path):
-        new = divided(written(tmp_path / "a.records"), 0.2, by="patient", seed=3)
-        flip(new.path / "split-val.npy", 130)
-        done = run("verify", "a-split.records", "--repair", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert RecordReader(new.path).digest == new.digest
-        assert verify(new.path, full=True).problems == []
 
     def test_what_cannot_be(self, tmp_path):
         old = written(tmp_path / "a.records")

@@ -16,9 +16,9 @@ from recordzoo.errors import ArgumentError, CorruptRecordError
 from recordzoo.records.verify import verify
 from tests.combining import PER_SHARD, assert_holds, write_set
 from tests.fakes import cifar, folder
+from tests.fakes.records import flip_byte, place_of
 from tests.fakes.server import FileServer
 from tests.running import run
-from tests.test_repair import flip, place_of
 from tests.urls import with_own_cache
 
 
@@ -102,20 +102,12 @@ class TestStored:
 
     def test_a_damaged_value_matters_only_if_it_is_chosen(self, old, tmp_path):
         path = shutil.copytree(old.path, tmp_path / "a.records")
-        flip(*place_of(path, 5))
+        flip_byte(*place_of(path, 5))
         damaged = RecordReader(path)
         assert_holds(stored(damaged, tmp_path / "b.records", indices=[4, 6]), [(old, 4), (old, 6)])
         with pytest.raises(CorruptRecordError, match=r"image 5 \(0005.jpg\) is damaged"):
             stored(damaged, tmp_path / "c.records", indices=[4, 5])
         assert not (tmp_path / "c.records").exists()
-
-    def test_an_array_is_repaired_with_what_was_chosen(self, old, tmp_path):
-        new = stored(old, tmp_path / "b.records", indices=[7, 3, 12, 0], classes=["cat", "dog"])
-        before = {file.name: file.read_bytes() for file in new.folder.iterdir()}
-        flip(new.folder / "target.npy", 130)
-        result = run("verify", new.path, "--repair", cwd=tmp_path)
-        assert result.returncode == 0, result.stderr
-        assert {file.name: file.read_bytes() for file in new.folder.iterdir()} == before
 
     def test_of_a_set_at_a_url(self, old, tmp_path, monkeypatch):
         with_own_cache(monkeypatch, tmp_path)

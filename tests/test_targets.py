@@ -22,9 +22,8 @@ from recordzoo.families.custom import FieldSelection
 from recordzoo.families.selection import Selection
 from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.records.verify import verify
-from recordzoo.repair import repair
 from tests.fakes.lists import NAMES, write_images
-from tests.preparing import REPOSITORY, contents, prepared
+from tests.preparing import REPOSITORY, prepared
 from tests.running import run
 
 TARGETS = {"breed": "class", "age": "float", "tags": "multilabel", "note": "text", "count": "int"}
@@ -235,16 +234,6 @@ class TestMissingFiles:
         check(made)
         assert RecordReader(made).manifest.skipped == {"gone.jpg": "No such file or directory"}
         assert prepared(path, image="photo", targets=TARGETS, on_error="skip") == made
-
-    @pytest.mark.slow
-    def test_a_damaged_set_is_repaired_without_them(self, folder: Path) -> None:
-        table = write(folder, rows=[{**ROWS[0], "photo": "gone.jpg"}, *ROWS])
-        made = prepared(table, image="photo", targets=TARGETS, on_error="skip", workers=1)
-        before = contents(made)
-        (made / "age.npy").write_bytes(b"damaged")
-        assert repair(made, workers=1).source == str(table)
-        assert contents(made) == before
-        check(made)
 
     def test_without_any_file_it_is_an_error(self, tmp_path: Path) -> None:
         with pytest.raises(NotPreparedError, match="9 of the 9 files"):

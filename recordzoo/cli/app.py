@@ -68,9 +68,9 @@ COMMANDS: Mapping[str, _Command | _Group] = {
     ),
     "verify": _Command(
         "verify:verify",
-        "Check whether a record set is undamaged, and repair it.",
+        "Check whether a record set is undamaged.",
+        "recordzoo verify data/cub200.records",
         "recordzoo verify data/cub200.records --full",
-        "recordzoo verify data/cub200.records --repair",
     ),
     "show": _Command(
         "show:show",

@@ -54,7 +54,7 @@ def _set_at_url(text: str) -> Url:
 
 
 def find_local_set(text: str, what: str) -> Path:
-    """Find a record set that must be on this machine, because `what` ("--repair") needs it here.
+    """Find a record set that must be on this machine, because `what` ("push") needs it here.
 
     Raises:
         ArgumentError: It is at a URL.
@@ -88,7 +88,8 @@ def say_changes(reader: "RecordReader", changes: "Changes | None" = None) -> Non
 
     Without `changes`, a bounded number of files is compared now.
     """
-    from recordzoo.preparing.changes import change_text, recorded_changes, refresh_command  # imports NumPy
+    from recordzoo.preparing.changes import change_text, recorded_changes  # imports NumPy
+    from recordzoo.preparing.kinds import refresh_command
 
     changes = recorded_changes(reader) if changes is None else changes
     if changes:

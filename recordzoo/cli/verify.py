@@ -1,30 +1,32 @@
-"""`verify`: check a record set, and repair it."""
+"""`verify`: check a record set, and name the command that makes a damaged one again."""
 
 import dataclasses
+import json
+import os
 from pathlib import Path
 from typing import Annotated
 
 from recordzoo.base.program import command
 from recordzoo.base.progress import format_bytes
-from recordzoo.base.text import clean, name_first
+from recordzoo.base.text import clean
 from recordzoo.base.types import JSON
 from recordzoo.cli import output, targets
 from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import AcceptTerms, Json, RecordSet, complete_path, flag, option
+from recordzoo.cli.options import Json, RecordSet, flag
 from recordzoo.cli.tables import wrapped, wrapping_width
-from recordzoo.errors import ArgumentError
-from recordzoo.net.url import Url
+from recordzoo.errors import RecordError
+from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.changes import recorded_changes
+from recordzoo.preparing.kinds import remake_command
 from recordzoo.preparing.outlook import MOST_NAMED
-from recordzoo.records.made_from import BESIDE
+from recordzoo.records.kinds import SetKind
+from recordzoo.records.made_from import BESIDE, COPIED_FILE
 from recordzoo.records.manifest import MANIFEST_NAME
-from recordzoo.records.reader import RecordReader
+from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.verify import Report
 from recordzoo.records.verify import verify as check
-from recordzoo.repair import repair as repair_set
 
 MAX_PROBLEMS_SHOWN = 50
-_FILES_SHOWN = 5
 
 
 def verify(
@@ -32,30 +34,13 @@ def verify(
     full: Annotated[
         bool, flag("--full", "Also read every byte: hashes of all files, every record's checksum.")
     ] = False,
-    repair: Annotated[
-        bool, flag("--repair", "Check as --full does, and copy, pull or prepare a damaged set again.")
-    ] = False,
-    root: Annotated[
-        Path | None,
-        option(
-            "PATH",
-            "With --repair: where the raw data is (tree, list, or a dataset's root). Default: where it was.",
-            autocompletion=complete_path,
-        ),
-    ] = None,
-    download: Annotated[bool, flag("--download", "With --repair: download missing raw files.")] = False,
-    accept_terms: AcceptTerms = False,
     as_json: Json = False,
 ) -> int:
-    """Check whether a record set is undamaged, and repair it.
+    """Check whether a record set is undamaged.
 
-    Without --full, the contents of the shards are not read. --repair fetches the damaged files of a set that was copied
-    or pulled from its original, and prepares any other set again: the same bytes as before, published in one step.
+    Without --full, the contents of the shards are not read. Damaged files are named, with the command that copies or
+    prepares the set again.
     """
-    if repair:
-        return _repair(path, root, download=download, accept_terms=accept_terms, as_json=as_json)
-    if root is not None or download or accept_terms:
-        raise ArgumentError("--root, --download and --accept-terms say how raw data is found; they need --repair.")
     place = targets.find_record_set(path)
     report = check(place, full=full, progress=output.make_progress())
     changes = None
@@ -86,29 +71,6 @@ def verify(
     return Exit.CORRUPT
 
 
-def _repair(text: str, root: Path | None, *, download: bool, accept_terms: bool, as_json: bool) -> int:
-    """Repair a record set, and print what was done."""
-    place = targets.find_local_set(text, "--repair")
-    if root is None and place != Path(text) and Path(text).exists():
-        root = Path(text)  # the tree or list that was named
-    done = repair_set(place, root=root, download=download, accept_terms=accept_terms, progress=output.make_progress())
-    reader = RecordReader(place)
-    if as_json:
-        repaired = {"files": list(done.report.damaged), "source": done.source}
-        document = {"path": str(place), "full": True, "ok": True, **_fields(done.report), "changes": []}
-        output.put_json({**document, "digest": reader.digest, "repaired": repaired})
-        return Exit.OK
-    if done.report.damaged:
-        files = clean(name_first(done.report.damaged, _FILES_SHOWN))
-        how = "fetched again from" if done.was_copied else "made again: the whole set was prepared from"
-        said = f"repaired. {files} {'was' if len(done.report.damaged) == 1 else 'were'} {how} {clean(done.source)}. "
-        said += "The hashes are those in the manifest."
-    else:
-        said = f"ok, nothing to repair. {_checked(reader, done.report, full=True)}"
-    output.put(wrapped(f"{clean(str(place))}: {said}", wrapping_width()))
-    return Exit.OK
-
-
 def _checked(reader: RecordReader, report: Report, *, full: bool) -> str:
     """Describe what was checked and what was not."""
     records = f"{len(reader):,} record{'' if len(reader) == 1 else 's'}"
@@ -127,13 +89,40 @@ def _checked(reader: RecordReader, report: Report, *, full: bool) -> str:
 
 
 def _advice(place: Path | Url, report: Report, *, full: bool) -> str:
-    """Describe what was not checked in a damaged set, and how to repair it."""
+    """Describe what was not checked in a damaged set, and how to make it again."""
     unread = "" if full else "The records themselves were not read; --full does that. "
     if MANIFEST_NAME in report.damaged:
         unread = "Nothing behind the manifest was checked. "
-    if isinstance(place, Url):
-        return f"{unread}Push the record set again, with --verify."
-    return f"{unread}To repair it, run: {clean(command('verify', place, '--repair'))}"
+    return unread + ("Push the record set again, with --verify." if isinstance(place, Url) else _remedy(place))
+
+
+def _remedy(place: Path) -> str:
+    """Name the command that copies or prepares a damaged record set again."""
+    origin = _copied_from(place)
+    try:
+        reader = RecordReader(place)
+    except RecordError:  # its manifest is damaged: it cannot be replaced, because it may be anything
+        how = f"run: {command('copy', origin, place)}" if origin else "prepare the data again."
+        return f"Move {clean(str(place))} away, then {clean(how)}"
+    if origin:
+        return f"To copy it again, run: {clean(command('copy', origin, place, '--verify', '--replace'))}"
+    again = remake_command(reader)
+    if again:
+        return f"To make it again, run: {clean(again)}"
+    if reader.manifest.kind is SetKind.COMBINED:
+        return "Move it away, then run merge, split or subset again."
+    return "Run the command or the program again that made it, with --refresh (refresh=True)."
+
+
+def _copied_from(place: Path) -> str:
+    """Return the path or URL from which a record set was copied or pulled; "" if there is none, or it is gone."""
+    try:
+        origin = str(json.loads((place / COPIED_FILE).read_bytes())["from"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return ""
+    if is_url(origin) or (is_record_set(Path(origin)) and not os.path.samefile(origin, place)):
+        return origin
+    return ""
 
 
 def _fields(report: JSON) -> dict[str, JSON]:

@@ -83,7 +83,6 @@ class Arrival(ABC):
         workers: Number of files fetched in parallel.
         progress: Receives the progress.
         verify: Read each file back from the disk and compare its hash again.
-        whole: Undamaged files, to keep, of a damaged copy at `place` that is to be replaced.
         fetched_bytes: Bytes fetched.
     """
 
@@ -96,14 +95,13 @@ class Arrival(ABC):
     workers: int = WORKERS
     progress: Progress | None = None
     verify: bool = False
-    whole: frozenset[str] | None = None
     fetched_bytes: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __post_init__(self) -> None:
         self.origin = self.find()
         self.files = self.origin.files
-        self.target = self.find_target() if self.whole is None else self.place
+        self.target = self.find_target()
 
     @abstractmethod
     def find(self) -> Origin:
@@ -146,11 +144,11 @@ class Arrival(ABC):
         return self._result(was_ready=not is_made)
 
     def _may_replace(self, path: Path) -> bool:
-        return self.replace and (is_record_set(path) if self.whole is None else os.path.lexists(path))
+        return self.replace and is_record_set(path)
 
     def _is_ready(self) -> bool:
         """Whether the record set is complete at its destination."""
-        if self.whole is not None or not os.path.lexists(self.target):
+        if not os.path.lexists(self.target):
             return False
         there = digest_at(self.target)
         is_same = there == self.origin.digest
@@ -170,27 +168,22 @@ class Arrival(ABC):
         path = self.target / file.name
         return has_size(path, file.size_bytes) and (not self.verify or hash_of(path) == file.hash)
 
-    def _fetched_files(self) -> list[HashedFile]:
-        """Return the files to fetch: all, or only the damaged ones of a damaged copy."""
-        return [file for file in self.files if file.name not in (self.whole or ())]
-
     def _kept_bytes(self) -> int:
-        """Return the number of bytes already present: undamaged, or from an interrupted run."""
-        names = {file.name for file in self._fetched_files()}
-        whole, found = sum(file.size_bytes for file in self.files if file.name not in names), 0
+        """Return the number of bytes already present, from an interrupted run."""
+        names, found = {file.name for file in self.files}, 0
         for build in dead_builds(self.target):
             files = (path for path in build.path.glob("set/*") if path.name.partition(PART)[0] in names)
             found = max(found, sum(path.stat().st_size for path in files))
-        return whole + found
+        return found
 
     def _write(self, build: Build, progress: Progress) -> None:
         """Write the record set into a build."""
-        build.claim({self.verb: self.origin.digest}, sum(file.size_bytes for file in self._fetched_files()))
+        build.claim({self.verb: self.origin.digest}, self.num_bytes)
         crew = Crew(progress, self.workers)
         supply, folder = self.origin.supply, build.set
         fetch = Fetch(supply, folder, crew, build.check, self._count, self.damaged, self.verify)
         progress.begin(f"{self.verb}ing {self.origin.name}", self.num_bytes)
-        crew.run(lambda file: None if self._keep(file, folder, crew) else fetch.file(file), self.files)
+        crew.run(fetch.file, self.files)
         progress.end()
         remove_all_but(folder, {*(file.name for file in self.files), *self.finish(folder)})
         copied = {"from": self.origin.address, "digest": self.origin.digest}
@@ -198,17 +191,6 @@ class Arrival(ABC):
         durable.write_file(folder / MANIFEST_NAME, self.origin.data)
         durable.sync_directory(folder)
         crash_point("set.manifest_written")
-
-    def _keep(self, file: HashedFile, folder: Path, crew: Crew) -> bool:
-        """Keep an undamaged file of the damaged copy: hard-link or copy it."""
-        old = self.target / file.name
-        if self.whole is None or file.name not in self.whole or not has_size(old, file.size_bytes):
-            return False
-        if hash_of(old) != file.hash:  # another process has replaced the set since
-            return False
-        durable.link_or_copy(old, folder / file.name)
-        crew.advance(file.size_bytes)
-        return True
 
     def _count(self, num_bytes: int) -> None:
         with self._lock:

@@ -180,7 +180,7 @@ class CopyJob(Arrival):
         path = self.reader.folder / name
         return CorruptRecordError(
             f"{path} is damaged: its hash is not the one in the manifest. Nothing was published. "
-            f"Run: {command('verify', self.reader.folder, '--repair')}",
+            f"Run: {command('verify', self.reader.folder, '--full')}",
             path=str(path),
         )
 
@@ -218,10 +218,6 @@ class PullJob(Arrival):
         """Fetch existing marks that fit the set; readers determine missing ones again."""
         for name in self.origin.manifest.blobs:
             path, index = folder / marks_name(name), self.origin.manifest.arrays[f"{name}.index"]
-            durable.remove(path)  # it may be hard-linked to a file of the published set
-            if self.whole is not None and path.name in self.whole:
-                durable.link_or_copy(self.target / path.name, path)
-                continue
             try:
                 size_bytes = self.origin.manifest.num_records + _MARKS_EXTRA_BYTES
                 with open(path, "wb") as file:

@@ -80,7 +80,7 @@ class Outgoing:
             if found.hash != file.hash:
                 raise CorruptRecordError(
                     f"{path} is missing or damaged: its hash is not the one in the manifest. Nothing was published. "
-                    f"Run: {command('verify', self.path, '--repair')}",
+                    f"Run: {command('verify', self.path, '--full')}",
                     path=str(path),
                 )
             self._checksums[file.name] = found

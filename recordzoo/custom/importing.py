@@ -86,17 +86,6 @@ def foreign_recipe(
     return _recipe_of(_find(location, format, fields or {}, allow_paths=allow_paths), output, kinds or {})
 
 
-def recipe_again(reader: RecordReader, place: Path) -> Recipe:
-    """Return the recipe that made a record set of another tool's data, given where that data is.
-
-    Raises:
-        RecordZooError: As `foreign_recipe`.
-    """
-    named = reader.manifest.metadata.get("named")
-    fields = {str(key): str(field) for key, field in named.items()} if isinstance(named, dict) else {}
-    return foreign_recipe(str(place.absolute()), reader.folder, reader.manifest.dataset, fields)
-
-
 def _find(location: str, format: str | None, fields: Mapping[str, str], *, allow_paths: bool) -> Foreign:
     """Find the foreign dataset at a location. Raises as `foreign_recipe`."""
     foreign = find_foreign(location, format, fields)

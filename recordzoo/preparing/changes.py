@@ -4,7 +4,6 @@ Works for sets made from a tree or a list of files. A full comparison checks all
 checks a bounded number.
 """
 
-import contextlib
 import functools
 import os
 import random
@@ -14,15 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from recordzoo.base.program import command
 from recordzoo.base.progress import Progress
 from recordzoo.base.text import name_first
-from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.errors import OtherSourceError
 from recordzoo.preparing.directories import KnownDirectories, directory_positions, is_inside
-from recordzoo.preparing.kinds import kind_of
 from recordzoo.raw.file_table import FileTable
 from recordzoo.recipes.class_folders import find_name
-from recordzoo.recipes.from_sets.variant import Variant
 from recordzoo.records.crc import crc32
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.made_from import MadeFrom, directory_of, relative_names
@@ -157,15 +153,6 @@ def change_text(reader: RecordReader, changes: Changes, command: str) -> str:
         f"{reader.path} is out of date: in {changes.root}, {changes.summary}. It is used as it is; to rebuild it, pass "
         f"refresh=True or run: {command} --refresh"
     )
-
-
-def refresh_command(reader: RecordReader, root: str) -> str:
-    """Return the command line that prepares a record set, from its manifest; without ``--refresh``."""
-    manifest = reader.manifest
-    words = kind_of(manifest).words(reader, root)
-    with contextlib.suppress(ArgumentError):  # a variant of a later version
-        words += [] if manifest.variant == ORIGINAL else Variant.parse(manifest.variant).flags.split()
-    return command("prepare", *words)
 
 
 def refuse_other(reader: RecordReader, changes: Changes) -> None:

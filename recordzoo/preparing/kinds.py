@@ -1,22 +1,23 @@
 """The kinds of record sets: the class that opens each, its title, and its raw data."""
 
-import importlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from recordzoo import catalogue
+from recordzoo.base.program import command
+from recordzoo.errors import ArgumentError
 from recordzoo.preparing.directories import KnownDirectories
-from recordzoo.recipes import annotated_folder, flat, folder, listing
-from recordzoo.recipes.base import Recipe
-from recordzoo.recipes.declared import dataset_recipe
-from recordzoo.recipes.from_sets.combined import combined_again
+from recordzoo.recipes import listing
+from recordzoo.recipes.from_sets.variant import Variant
 from recordzoo.recipes.list_columns import Columns
 from recordzoo.recipes.list_table import LIST_ENDINGS
 from recordzoo.records.kinds import SetKind
-from recordzoo.records.made_from import MadeFrom
-from recordzoo.records.manifest import ENDING, Manifest
+from recordzoo.records.made_from import LAYOUT_FILE, MadeFrom
+from recordzoo.records.manifest import ENDING, ORIGINAL, Manifest
 from recordzoo.records.reader import RecordReader
 
 
@@ -38,7 +39,6 @@ class KindFacts:
 
     Attributes:
         text: The content of such a set; "": the dataset's name describes it.
-        recipe: Return the recipe that rebuilds a set, or None. The places are directories where the raw data may be.
         recorded: The former path of the raw data, from the files beside the manifest.
         beside: The path of the raw data of a set in the default place of `prepare`.
         words: The arguments of ``recordzoo prepare`` that rebuild a set from the raw data in a directory.
@@ -46,7 +46,6 @@ class KindFacts:
     """
 
     text: str
-    recipe: Callable[[RecordReader, Sequence[Path]], Recipe | None]
     recorded: Callable[[RecordReader], Iterable[Path]] = _nowhere
     beside: Callable[[RecordReader], Iterable[Path]] = _nowhere
     words: Callable[[RecordReader, str], list[str]] = _no_words
@@ -64,6 +63,40 @@ def text_of(manifest: Manifest) -> str:
     return kind_of(manifest).text or label
 
 
+def refresh_command(reader: RecordReader, root: str, *more: str) -> str:
+    """Return the command line that prepares a record set from the raw data in a directory; without ``--refresh``.
+
+    Args:
+        more: Further words of the command line.
+    """
+    manifest = reader.manifest
+    words = kind_of(manifest).words(reader, root)
+    with contextlib.suppress(ArgumentError):  # a variant of a later version
+        words += [] if manifest.variant == ORIGINAL else Variant.parse(manifest.variant).flags.split()
+    words += ["--on-error", "skip"] if manifest.skipped else []
+    return command("prepare", *words, *_layout_words(reader), *more)
+
+
+def remake_command(reader: RecordReader) -> str:
+    """Return the command line that prepares a damaged record set again, and replaces it; "" if its data is unknown."""
+    kind = kind_of(reader.manifest)
+    places = [*kind.recorded(reader), *kind.beside(reader)]
+    if not places:
+        return ""
+    place = next((each for each in places if each.exists()), places[0])
+    return refresh_command(reader, str(place), "--output", str(reader.folder), "--refresh")
+
+
+def _layout_words(reader: RecordReader) -> list[str]:
+    """Return the options for the shard layout, if the file beside the set names one."""
+    try:
+        given = json.loads(reader.extra(LAYOUT_FILE) or b"{}")
+        found = {"--shards": given.get("num_shards"), "--shard-size": given.get("shard_bytes")}
+    except (ValueError, AttributeError, RecursionError):  # untrusted
+        return []
+    return [word for name, value in found.items() if isinstance(value, int) for word in (name, str(value))]
+
+
 def _is_known(manifest: Manifest) -> bool:
     return manifest.dataset in catalogue.names()  # a later version may know more
 
@@ -79,26 +112,12 @@ def _folder_class(manifest: Manifest) -> tuple[str, str, Mapping[str, Any]]:
     return catalogue.class_modules()["ImageFolderRecord"], "ImageFolderRecord", {}
 
 
-def _list_recipe(reader: RecordReader, places: Sequence[Path]) -> Recipe:
-    written = reader.manifest.metadata.get("written")
-    layout = dict(written) if isinstance(written, dict) else {}
-    seed, columns = layout.pop("shuffle_seed", None), Columns.from_json(layout.pop("columns", None))
-    skips = bool(reader.manifest.skipped)
-    return listing.recipe(shuffle_seed=seed, layout=layout, columns=columns, skips_missing=skips)
-
-
 def _list_words(reader: RecordReader, root: str) -> list[str]:
     written = reader.manifest.metadata.get("written")
-    columns = Columns.from_json(written.get("columns") if isinstance(written, dict) else None)
-    return [listing.list_path(reader) or root, *columns.words()]
-
-
-def _import_recipe(reader: RecordReader, places: Sequence[Path]) -> Recipe | None:
-    if not places:
-        return None
-    # Imported by name: the room `custom` imports this one.
-    again = importlib.import_module("recordzoo.custom.importing").recipe_again
-    return cast(Recipe, again(reader, places[0]))
+    layout = written if isinstance(written, dict) else {}
+    seed = layout.get("shuffle_seed")
+    order = [] if seed is None else ["--shuffle", str(seed)]
+    return [listing.list_path(reader) or root, *Columns.from_json(layout.get("columns")).words(), *order]
 
 
 def _annotations(reader: RecordReader) -> str:
@@ -124,9 +143,6 @@ def _tree_beside(reader: RecordReader) -> Iterable[Path]:
 KINDS = {
     SetKind.ZOO: KindFacts(
         "",
-        recipe=lambda reader, _: (
-            dataset_recipe(reader.manifest.dataset, reader.manifest.part) if _is_known(reader.manifest) else None
-        ),
         recorded=_tree,
         beside=lambda reader: (reader.folder.parent,) if _is_known(reader.manifest) else (),
         words=lambda reader, root: [text_of(reader.manifest), "--root", root],
@@ -134,9 +150,6 @@ KINDS = {
     ),
     SetKind.FOLDER: KindFacts(
         "images in classes",
-        recipe=lambda reader, _: folder.recipe(
-            list(reader.names) if reader.manifest.metadata.get("selection") else None
-        ),
         recorded=_tree,
         beside=_tree_beside,
         words=lambda _, root: [root],
@@ -144,32 +157,23 @@ KINDS = {
     ),
     SetKind.FLAT: KindFacts(
         "images without classes",
-        recipe=lambda *_: flat.recipe(),
         recorded=_tree,
         beside=_tree_beside,
         words=lambda _, root: [root, "--from", "flat"],
     ),
     SetKind.LIST: KindFacts(
         "images of a list",
-        recipe=_list_recipe,
         recorded=_list,
         beside=lambda reader: (reader.folder.with_suffix(ending) for ending in LIST_ENDINGS),
         words=_list_words,
     ),
     SetKind.ANNOTATED: KindFacts(
         "images with annotations",
-        recipe=lambda reader, _: (
-            annotated_folder.recipe(format=_annotations(reader))
-            if _annotations(reader) in annotated_folder.FORMATS
-            else None
-        ),
         recorded=_tree,
         beside=_tree_beside,
         words=lambda reader, root: [root, "--from", _annotations(reader)],
     ),
-    SetKind.IMPORTED: KindFacts("", recipe=_import_recipe, recorded=_tree),
-    SetKind.COMBINED: KindFacts(
-        "other record sets", recipe=combined_again, recorded=lambda reader: (reader.folder.parent,)
-    ),
-    SetKind.OWN: KindFacts("own data", recipe=lambda *_: None),
+    SetKind.IMPORTED: KindFacts(""),
+    SetKind.COMBINED: KindFacts("other record sets"),
+    SetKind.OWN: KindFacts("own data"),
 }

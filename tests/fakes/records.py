@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, NO_SHARD, BlobSpec, ShardSpec, own_hash, shard_name
+from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.records.writer import SetContents, write_set
 
@@ -109,3 +110,18 @@ def flip(path: Path, bit: int) -> None:
         byte = file.read(1)[0]
         file.seek(bit // 8)
         file.write(bytes([byte ^ 1 << bit % 8]))
+
+
+def flip_byte(path: Path, offset: int) -> None:
+    """Flip a bit of a byte, in another inode: other names of the file, as in sets that share it, stay as they are."""
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1
+    path.unlink()
+    path.write_bytes(data)
+
+
+def place_of(records: Path, position: int, field: str = "image") -> tuple[Path, int]:
+    """The shard of a value, and where in it the value begins."""
+    reader = RecordReader(records)
+    row = reader.array(f"{field}.index")[position]
+    return records / reader.manifest.shards[row["shard"]].name, int(row["offset"])
