@@ -160,7 +160,7 @@ def test_a_file_beside_its_lock_and_a_directory_with_one_database(tmp_path: Path
         ((b"x", 1 << 63), "larger than 64 bits"),
         ((b"x", 1, "a.jpg"), "it is a tuple of 3, not a pair"),
         (b"x", "it is a bytes, not a pair"),
-        (({"a": 1}, 1), "EMPTY_DICT"),
+        (({"a": 1}, 1), "its image is a dict"),
         ((Path("x"), 1), r"asks for pathlib\.[\w.]*Path"),
     ],
 )
@@ -178,7 +178,7 @@ def test_a_pair_of_something_else_is_named_with_database_and_key(pair: Any, text
         ({b"__keys__": pickle.dumps([b"0", b"0"])}, "names a key twice"),
         ({b"__keys__": pickle.dumps([b"0"]), b"__len__": pickle.dumps(1)}, "names 1 keys, and there are 2"),
         ({b"__keys__": pickle.dumps("01")}, "is no list of keys"),
-        ({b"__keys__": pickle.dumps([1.5])}, "__keys__ cannot be read: .*BINFLOAT"),
+        ({b"__keys__": pickle.dumps([1.5])}, "__keys__ is no list of keys"),
         ({b"__len__": pickle.dumps(3)}, "__len__ is 3, but there are 2 keys"),
         ({b"__len__": b""}, "msgpack has it, Unpack failed: incomplete input"),
     ],

@@ -8,8 +8,7 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.recipes.arrays import ArraysRecipe, Chunk
-from recordzoo.recipes.pickled import PickledArray
-from recordzoo.recipes.unpickle import unpickle
+from recordzoo.recipes.unpickle import PickledArray, unpickle
 
 
 # Any: lists of numbers or text, arrays.
@@ -20,7 +19,7 @@ def load_batch(data: bytes) -> dict[str, Any]:
         ValueError: It is no pickle of a dict, or asks for a class or function that no array needs.
     """
     try:
-        content = unpickle(data, dicts=True, text=True)
+        content = unpickle(data, text=True)
     except pickle.UnpicklingError as err:
         raise ValueError(f"it cannot be unpickled ({err})"[:300]) from err
     if not isinstance(content, dict):

@@ -35,8 +35,7 @@ from recordzoo.base.packages import need
 from recordzoo.formats.arrow import deserialize
 from recordzoo.formats.protobuf import parsed
 from recordzoo.recipes.images import sniffed_ending
-from recordzoo.recipes.pickled import PickledArray, PickledObject
-from recordzoo.recipes.unpickle import unpickle
+from recordzoo.recipes.unpickle import PickledArray, PickledObject, unpickle
 
 PROTOBUF = ("google.protobuf", "lmdb", "A database of Caffe or TorchRecord is read")
 """The arguments of `need`: the package, the extra that installs it, and what needs it."""

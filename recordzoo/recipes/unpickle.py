@@ -1,214 +1,179 @@
 """Read pickles as data: nothing that they name is ever imported or called.
 
-A pickle is a program for a stack machine. `pickletools.genops` parses it without running it. `unpickle` follows only
-the instructions for numbers, strings, tuples and lists and, on request, reads an object of any class as a record of its
-attributes. The only allowed functions are those with which Python and NumPy write bytes and arrays of numbers; their
-results are computed here from the arguments. Anything else is refused by name. The result is never larger than a small
-multiple of the pickle.
+A pickle is a program for a stack machine, `pickle.Unpickler`. It gets functions and classes from `find_class` only:
+here stand-ins for those with which Python and NumPy write bytes and arrays of numbers, and records of attributes for
+classes. Anything else is refused by name. Before the program runs, `pickletools.genops` parses it: one that would take
+far more memory or time than its length is refused.
 """
 
+import functools
+import io
 import pickle
 import pickletools
+import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from recordzoo.recipes.pickled import (
-    FUNCTIONS,
-    RECONSTRUCTORS,
-    Class,
-    Dtype,
-    Function,
-    PickledObject,
-    build,
-    reconstructed,
-)
+import numpy as np
+from typing_extensions import override
 
-MAX_INSTRUCTIONS = 1 << 20
+from recordzoo.base.arrays import AnyArray
 
-_MARK = object()
+_MAX_TUPLES = 1000  # Python hashes a nested tuple by recursion, and crashes if it is a dict's key
+_REFUSED = re.compile("(BIN)?PERSID|EXT.|DUP|POP.*|EMPTY_SET|ADDITEMS|FROZENSET|NEWOBJ_EX|.*_BUFFER")
+_DTYPE = re.compile(r"[|<>=]?([biufc])(\d{1,2})|(\?)")
 
 
-def unpickle(
-    data: bytes, *, dicts: bool = False, text: bool = False, objects: bool = False, most: int = MAX_INSTRUCTIONS
-) -> object:
-    """Read a pickle of bytes, strings, numbers, tuples, lists and arrays of numbers (as `PickledArray`).
+class RefusedError(pickle.UnpicklingError):
+    """A pickle asks for something that is not data; the message names it."""
+
+
+def unpickle(data: bytes, *, text: bool = False, objects: bool = False, most: int = 1 << 20) -> object:
+    """Read a pickle of bytes, strings, numbers, tuples, lists, dicts and arrays of numbers (as `PickledArray`).
 
     Args:
         data: The pickle, of protocol 0 to 5.
-        dicts: Whether it may hold dicts, too, with strings as keys.
         text: Whether Python 2's strings are text (Latin-1); bytes otherwise.
-        objects: Whether it may hold objects that consist of attributes (as `PickledObject`); and dicts, too.
+        objects: Whether it may hold objects that consist of attributes (as `PickledObject`).
         most: Maximum number of instructions.
 
     Raises:
         pickle.UnpicklingError: It is not a pickle, or needs anything else, which the message names.
     """
-    machine = _Machine(dicts or objects, text, objects, len(data))
     try:
-        for number, (opcode, argument, _) in enumerate(pickletools.genops(data)):
-            if number >= most:
-                raise pickle.UnpicklingError(f"it has more than {most:,} instructions")
-            machine.do(opcode.name, argument)
-        return machine.result()
-    except pickle.UnpicklingError:
+        _check(data, most)
+        return _Unpickler(data, text, objects).load()
+    except RefusedError:
         raise
     except Exception as err:
         raise pickle.UnpicklingError(f"it is no pickle, or a damaged one ({type(err).__name__}: {err})"[:300]) from err
 
 
-class _Machine:
-    """The stack and the memo of a pickle that is being read.
+def _check(data: bytes, most: int) -> None:
+    """Refuse a program that leaves plain data, or would take much more memory or time than its length."""
+    num_tuples = 0
+    for number, (opcode, argument, _) in enumerate(pickletools.genops(data)):
+        num_tuples += opcode.name.startswith("TUPLE")
+        if number >= most or num_tuples > _MAX_TUPLES:
+            raise RefusedError(f"it has more than {most:,} instructions, or {_MAX_TUPLES:,} tuples")
+        if _REFUSED.fullmatch(opcode.name):
+            raise RefusedError(f"it holds other things than text, numbers, lists and dicts ({opcode.name})")
+        # The memo is an array. Numbers of more than 64 bits may all have one hash: a dict of them is slow.
+        largest = most if opcode.name.endswith("PUT") else 1 << 64
+        if isinstance(argument, int) and abs(argument) > largest:
+            raise RefusedError(f"it has a number of {argument.bit_length()} bits for {opcode.name}")
 
-    Args:
-        dicts: As `unpickle`.
-        text: As `unpickle`.
-        objects: As `unpickle`.
-        most_bytes: Limit on the characters that calls convert to bytes, so that a small pickle cannot expand.
+
+# Any, here and below: whatever the pickle has.
+class PickledObject:
+    """An object of a class that is not imported; each class is a subclass of this one.
+
+    Attributes:
+        name: Its class, with the module: "torch.Tensor".
+        attributes: By name; those of its `__dict__`.
     """
 
-    def __init__(self, dicts: bool, text: bool, objects: bool, most_bytes: int) -> None:
-        self._stack: list[Any] = []
-        self._memo: dict[int, Any] = {}
-        self._dicts, self._text, self._objects = dicts, text, objects
-        self._left_bytes = most_bytes
+    name: ClassVar[str]
+    attributes: Mapping[str, Any]
 
-    def do(self, name: str, argument: Any) -> None:
-        """Execute one instruction."""
-        stack = self._stack
-        if name in _CONSTANTS:
-            stack.append(argument)
-        elif name in _PYTHON_2:
-            stack.append(argument if self._text else argument.encode("latin-1"))
-        elif name == "BYTEARRAY8":
-            stack.append(bytes(argument))
-        elif name in ("PROTO", "FRAME", "STOP"):
-            pass
-        elif name in _LITERALS:
-            stack.append(_LITERALS[name]())
-        elif name in ("PUT", "BINPUT", "LONG_BINPUT"):
-            self._memo[argument] = stack[-1]
-        elif name == "MEMOIZE":
-            self._memo[len(self._memo)] = stack[-1]
-        elif name in ("GET", "BINGET", "LONG_BINGET"):
-            stack.append(self._memo[argument])
-        elif name in _TUPLES:
-            count = _TUPLES[name]
-            stack[-count:] = [tuple(self._top(count))]
-        elif name in ("TUPLE", "LIST"):
-            items = self._from_mark()
-            stack.append(tuple(items) if name == "TUPLE" else items)
-        elif name in ("APPEND", "APPENDS"):
-            items = self._from_mark() if name == "APPENDS" else [stack.pop()]
-            self._target(list).extend(items)
-        elif name == "GLOBAL":
-            stack.append(self._named(argument.replace(" ", ".", 1)))
-        elif name in ("INST", "OBJ", "NEWOBJ"):
-            self._make(name, argument)
-        elif name == "STACK_GLOBAL":
-            module, function = self._top(2)
-            if type(module) is not str or type(function) is not str:
-                raise pickle.UnpicklingError("it asks for a function whose name is no text")
-            stack[-2:] = [self._named(f"{module}.{function}")]
-        elif name == "REDUCE":
-            function, arguments = self._top(2)
-            if isinstance(function, Class):
-                raise pickle.UnpicklingError(f"it asks for {function.name[:200]}")
-            if not isinstance(function, Function) or not isinstance(arguments, tuple):
-                raise pickle.UnpicklingError(f"it calls a {type(function).__name__}")
-            self._count(*arguments)
-            stack[-2:] = [function.stand_in(*arguments)]
-        elif name == "BUILD":
-            state = stack.pop()
-            self._count(*(state if isinstance(state, tuple) else ()))
-            build(stack[-1], state)
-        elif self._dicts and name in ("EMPTY_DICT", "DICT", "SETITEM", "SETITEMS"):
-            self._do_dict(name)
-        else:
-            raise pickle.UnpicklingError(f"it holds other things than bytes, text, numbers, tuples and lists ({name})")
-
-    def _named(self, name: str) -> Function | Class:
-        """Return the stand-in of a known function. If objects are allowed, other names become a `Class`."""
-        if name in FUNCTIONS:
-            return Function(name, FUNCTIONS[name])
-        if not self._objects:
-            raise pickle.UnpicklingError(f"it asks for {name[:200]}")
-        return Function(name, reconstructed) if name in RECONSTRUCTORS else Class(name)
-
-    def _make(self, name: str, argument: Any) -> None:
-        """Create an object of a class without arguments: INST names the class, the others have it on the stack."""
-        if name == "NEWOBJ":
-            made, arguments = self._top(2)
-            del self._stack[-2:]
-        else:
-            items = self._from_mark()
-            made = self._named(argument.replace(" ", ".", 1)) if name == "INST" else items.pop(0)
-            arguments = tuple(items)
-        if not isinstance(made, Class):
-            raise pickle.UnpicklingError(f"it creates a {getattr(made, 'name', type(made).__name__)}")
-        if arguments != ():
-            raise pickle.UnpicklingError(f"it creates a {made.name[:200]} with arguments")
-        self._stack.append(PickledObject(made.name))
-
-    def _count(self, *arguments: Any) -> None:
-        """Count the characters that a function converts to bytes."""
-        self._left_bytes -= sum(len(each) for each in arguments if isinstance(each, str))
-        if self._left_bytes < 0:
-            raise pickle.UnpicklingError("it expands to more bytes than it has")
-
-    def _do_dict(self, name: str) -> None:
-        if name == "EMPTY_DICT":
-            self._stack.append({})
-            return
-        items = self._top(2) if name == "SETITEM" else self._from_mark()
-        if name == "SETITEM":
-            del self._stack[-2:]
-        elif name == "DICT":
-            self._stack.append({})
-        pairs = dict(zip(items[::2], items[1::2], strict=True))
-        if not all(isinstance(key, str | bytes) for key in pairs):
-            raise pickle.UnpicklingError("a dict's key is no string")
-        self._target(dict).update(pairs)
-
-    def result(self) -> object:
-        """Return the result."""
-        (made,) = self._stack
-        if made is _MARK or isinstance(made, Function | Dtype | Class):
-            raise pickle.UnpicklingError("it holds no data")
+    def __new__(cls, *arguments: object) -> "PickledObject":
+        """Refuse arguments: nothing is known of the class."""
+        if arguments:
+            raise RefusedError(f"it calls {cls.name[:200]} with arguments")
+        made = super().__new__(cls)
+        made.attributes = {}
         return made
 
-    def _top(self, count: int) -> list[Any]:
-        if len(self._stack) < count:
-            raise pickle.UnpicklingError("it takes from an empty stack")
-        return self._stack[-count:]
-
-    def _from_mark(self) -> list[Any]:
-        items = []
-        while (item := self._stack.pop()) is not _MARK:
-            items.append(item)
-        return items[::-1]
-
-    def _target(self, kind: type) -> Any:
-        if type(self._stack[-1]) is not kind:
-            raise pickle.UnpicklingError(
-                f"it adds items to a {type(self._stack[-1]).__name__} instead of a {kind.__name__}"
-            )
-        return self._stack[-1]
+    def __setstate__(self, state: Any) -> None:
+        if not isinstance(state, dict) or not all(isinstance(key, str | bytes) for key in state):
+            raise RefusedError(f"a {self.name[:200]} has more than attributes")
+        self.attributes = {key.decode("latin-1") if isinstance(key, bytes) else key: state[key] for key in state}
 
 
-_CONSTANTS = frozenset(
-    (
-        *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4"),
-        *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
-        *("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"),
-    )
-)
-_PYTHON_2 = frozenset(("STRING", "BINSTRING", "SHORT_BINSTRING"))
-_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
-_LITERALS: Mapping[str, Callable[[], Any]] = {
-    "MARK": lambda: _MARK,
-    "NONE": lambda: None,
-    "NEWTRUE": lambda: True,
-    "NEWFALSE": lambda: False,
-    "EMPTY_TUPLE": tuple,
-    "EMPTY_LIST": list,
+class PickledArray:
+    """An array of numbers out of a pickle.
+
+    Attributes:
+        values: The numbers; None for as long as the pickle has not given them.
+    """
+
+    values: AnyArray | None = None
+
+    def __init__(self, encode: Callable[[str], bytes], *state: Any) -> None:
+        self._encode = encode
+        if state:
+            self.__setstate__((1, *state))
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, dtype, is_fortran, data = state
+        if not isinstance(dtype, _Dtype) or not isinstance(data, bytes | bytearray | str):
+            raise RefusedError("it asks for a numpy.ndarray of something else than numbers")
+        raw = self._encode(data) if isinstance(data, str) else data
+        self.values = np.frombuffer(raw, dtype.order + dtype.text).reshape(shape, order="F" if is_fortran else "C")
+
+
+class _Dtype:
+    """A NumPy dtype of numbers: its text without the byte order, and the byte order, which comes as its state."""
+
+    def __init__(self, text: str | bytes) -> None:
+        name = text.decode("latin-1") if isinstance(text, bytes) else text
+        if not isinstance(name, str) or not _DTYPE.fullmatch(name):
+            raise RefusedError(f"it asks for a numpy.dtype of {str(name)[:30]!r}, which is none of numbers")
+        self.text, self.order = name.lstrip("|<>="), "<"
+
+    def __setstate__(self, state: Any) -> None:
+        order = state[1].decode() if isinstance(state[1], bytes) else state[1]
+        if order not in ("<", ">", "|", "=") or any(state[2:5]):
+            raise RefusedError("it asks for a numpy.dtype with an odd byte order, or of structures")
+        self.order = order
+
+
+class _Function(functools.partial[object]):
+    """A stand-in for a function."""
+
+    def __setstate__(self, state: object) -> None:
+        raise RefusedError("it sets the state of a function")
+
+
+class _Unpickler(pickle.Unpickler):
+    """Runs a pickle with stand-ins for all functions and classes."""
+
+    def __init__(self, data: bytes, text: bool, objects: bool) -> None:
+        super().__init__(io.BytesIO(data), encoding="latin-1" if text else "bytes")
+        self._objects = objects
+        self._left = len(data)  # characters that may become bytes: all that there are, but not one text many times
+        self._classes: dict[str, type[PickledObject]] = {}
+
+    @override
+    def find_class(self, module: str, name: str, /) -> Any:
+        module = {"__builtin__": "builtins", "copy_reg": "copyreg"}.get(module, module)  # Python 2 has other names
+        full = f"{module}.{name}"
+        if function := _FUNCTIONS.get(full.replace("numpy._core.", "numpy.core.")):  # NumPy 2 renamed it
+            return _Function(function, self.encode)
+        if not self._objects and full != "numpy.ndarray":
+            raise RefusedError(f"it asks for {full[:200]}")
+        return self._classes.setdefault(full, type("PickledObject", (PickledObject,), {"name": full}))
+
+    def encode(self, text: object, encoding: object = "latin1") -> bytes:
+        """Stand in for `_codecs.encode`, with which protocols 0 to 2 write bytes."""
+        if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
+            raise RefusedError("it encodes something else than bytes")
+        self._left -= len(text)
+        if self._left < 0:
+            raise RefusedError("it expands to more bytes than it has")
+        return text.encode("latin-1")
+
+
+# Functions that pickles call, with `_Unpickler.encode` as first argument; bytes and OrderedDict only for empty ones.
+_FUNCTIONS: Mapping[str, Callable[..., object]] = {
+    "_codecs.encode": lambda encode, *arguments: encode(*arguments),
+    "builtins.bytes": lambda _: b"",
+    "collections.OrderedDict": lambda _: {},
+    "copyreg._reconstructor": lambda _, made, base, state: made() if state is None else made(state),
+    "numpy.dtype": lambda _, text, *more: _Dtype(text),
+    "numpy.core.multiarray._reconstruct": lambda encode, *_: PickledArray(encode),
+    "numpy.core.multiarray.scalar": lambda encode, dtype, data: PickledArray(encode, (), dtype, False, data),
+    "numpy.core.numeric._frombuffer": lambda encode, data, dtype, shape, order: PickledArray(
+        encode, shape, dtype, order == "F", data
+    ),
 }
