@@ -14,7 +14,6 @@
     │   └── SampleError (TypeError)                a sample of your own dataset cannot be stored
     ├── PrepareError (RuntimeError)                conversion failed; what was finished is kept
     │   ├── DiskSpaceError (OSError)               too little room
-    │   └── LostBuildError                         another process took this build over
     ├── ForkError (RuntimeError)                   a forked process uses an iterator of the process before it
     ├── EmptyBatchError (RuntimeError)             no sample of a batch could be read, with on_error="skip"
     └── RecordError (OSError)                      a record set on disk cannot be used
@@ -117,10 +116,6 @@ class PrepareError(RecordZooError, RuntimeError):
 
 class DiskSpaceError(PrepareError, OSError):
     """There is too little room on the volume."""
-
-
-class LostBuildError(PrepareError):
-    """Another process took this build over (this one looked dead)."""
 
 
 class ForkError(RecordZooError, RuntimeError):

@@ -103,7 +103,7 @@ def _value(reader: RecordReader, name: str, position: int) -> Any:
 def check_resumed(path: Path | str, whole: RecordReader, output: Path, *words: str) -> None:
     """Kill the command after two shards, run it again: the same bytes as those of an import that was not killed."""
     command = [sys.executable, "-c", _COMMAND, str(path), str(output), str(UNIT_BYTES), *words]
-    environment = {**os.environ, "RECORDZOO_KILL_AT": "shard.journalled:2", "PYTHONPATH": str(REPOSITORY)}
+    environment = {**os.environ, "RECORDZOO_KILL_AT": "shard.done:2", "PYTHONPATH": str(REPOSITORY)}
     killed = subprocess.run(command, env=environment, capture_output=True, timeout=120, check=False)
     assert killed.returncode < 0 or killed.returncode == 1, killed.stderr
     assert not output.exists()

@@ -87,12 +87,14 @@ def _become(uid: int, gid: int, umask: int) -> None:
 
 
 def patch(*, locks: bool, stop_at: str) -> None:
-    """Let file locks do nothing; let this process stop itself at a step."""
+    """Let the file system have no locks; let this process stop itself at a step."""
     if not locks:
         import filelock
 
-        filelock.FileLock.acquire = lambda *_, **__: None  # type: ignore[method-assign,assignment,misc]
-        filelock.FileLock.release = lambda *_, **__: None  # type: ignore[method-assign]
+        def acquire(*_: object, **__: object) -> None:
+            raise NotImplementedError
+
+        filelock.FileLock.acquire = acquire  # type: ignore[method-assign,assignment]
     if stop_at:
         wanted, _, count = stop_at.partition(":")
         left = [int(count or 1)]
@@ -305,7 +307,7 @@ def beside(root: Path, form: str) -> list[str]:
 
 def builds(root: Path) -> Iterator[Path]:
     """The build directories under a root."""
-    return root.glob("*.build.*")
+    return (path for path in root.glob("*.build*") if path.is_dir())
 
 
 def _forked_arguments() -> list[str]:

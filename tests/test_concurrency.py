@@ -125,7 +125,7 @@ class TestAllAtOnce:
     )
     def test_who_says_what(self, tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
-        with Process(tmp_path, "stream", workers=1, stop_at="shard.journalled") as builder:
+        with Process(tmp_path, "stream", workers=1, stop_at="shard.done") as builder:
             builder.wait_until_stopped()
             waiting = f"Waiting for process {builder.pid} on "
             with several(4, lambda: Process(tmp_path, "stream", workers=1)) as others:
@@ -154,7 +154,7 @@ class TestAllAtOnce:
     def test_after_a_crash_still_only_one_converts(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         """A dead build must not tempt all of those that restart at once."""
         simple.write(tmp_path, "stream")
-        preparing.run(tmp_path, "stream", env={"RECORDZOO_KILL_AT": "shard.journalled:2"}, workers=1)
+        preparing.run(tmp_path, "stream", env={"RECORDZOO_KILL_AT": "shard.done:2"}, workers=1)
         with several(RANKS, lambda: Process(tmp_path, "stream", workers=1)) as processes:
             ended = [process.end() for process in processes]
         assert len({each.digest for each in ended}) == 1
@@ -168,7 +168,7 @@ class TestAllAtOnce:
         archive = simple.write(tmp_path / "server", "stream")
         root = tmp_path / "root"
         simple.write(root, "stream")
-        preparing.run(root, "stream", env={"RECORDZOO_KILL_AT": "shard.journalled:2"}, workers=1)
+        preparing.run(root, "stream", env={"RECORDZOO_KILL_AT": "shard.done:2"}, workers=1)
         (root / archive.name).unlink()
         with FileServer(tmp_path / "server") as server:
             options = served(archive, server.url)
@@ -183,7 +183,7 @@ class TestAllAtOnce:
 
     def test_after_a_crash_without_locks(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
-        preparing.run(tmp_path, "stream", env={"RECORDZOO_KILL_AT": "shard.journalled:2"}, workers=1)
+        preparing.run(tmp_path, "stream", env={"RECORDZOO_KILL_AT": "shard.done:2"}, workers=1)
         with several(RANKS, lambda: Process(tmp_path, "stream", locks=False, workers=1)) as processes:
             ended = [process.end() for process in processes]
             assert_made(tmp_path, "stream", whole["stream"], ended)
@@ -204,7 +204,7 @@ class TestTakingOver:
     )
     def test_the_waiting_say_for_whom_and_go_on_with_it(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
-        with Process(tmp_path, "stream", workers=1, stop_at="shard.journalled:3") as builder:
+        with Process(tmp_path, "stream", workers=1, stop_at="shard.done:3") as builder:
             builder.wait_until_stopped()
             (build,) = builds(tmp_path)
             finished = {path.stat().st_ino for path in build.glob("*.lmdb")}
@@ -229,7 +229,7 @@ class TestTakingOver:
         "it finds that out, publishes nothing over the other's set, and returns that one",
     )
     @pytest.mark.parametrize("locks", [True, False])
-    @pytest.mark.parametrize("step", ["build.planned", "shard.sealed:2", "unit.journalled", "set.arrays_written"])
+    @pytest.mark.parametrize("step", ["build.planned", "shard.sealed:2", "shard.done", "set.arrays_written"])
     @pytest.mark.slow
     def test_one_that_is_stopped_is_taken_over_and_does_no_harm(
         self, step: str, locks: bool, whole: dict[str, dict[str, str]], tmp_path: Path
@@ -278,7 +278,7 @@ class TestTakingOver:
     def test_a_pool_whose_builder_is_stopped(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         """Its workers go on by themselves for a while; what they write is nobody's any more."""
         simple.write(tmp_path, "tree")
-        with Process(tmp_path, "tree", workers=2, stop_at="shard.journalled") as sleeper:
+        with Process(tmp_path, "tree", workers=2, stop_at="shard.done") as sleeper:
             sleeper.wait_until_stopped()
             second = preparing.run(tmp_path, "tree", env={"RECORDZOO_STALE_S": "0.5"}, workers=2)
             sleeper.signal(signal.SIGCONT)
@@ -289,7 +289,7 @@ class TestTakingOver:
         self, whole: dict[str, dict[str, str]], tmp_path: Path
     ) -> None:
         simple.write(tmp_path, "stream")
-        preparing.run(tmp_path, "stream", env={"RECORDZOO_KILL_AT": "shard.journalled:2"}, workers=1)
+        preparing.run(tmp_path, "stream", env={"RECORDZOO_KILL_AT": "shard.done:2"}, workers=1)
         (build,) = builds(tmp_path)
         far = Owner("node07_0123abcd", 4123, 77, "00")
         build = build.rename(tmp_path / f"simple.records.build.{far}")

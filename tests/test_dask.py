@@ -79,7 +79,7 @@ def test_the_scheduler_is_killed_half_way(wanted: dict[str, str], two_workers: C
     simple.write(tmp_path, "nested")
     with Cluster(two_workers.folder / "lost") as lost:
         lost.start_worker()
-        with Process(tmp_path, "nested", dask=str(lost.file), stop_at="unit.journalled:2") as process:
+        with Process(tmp_path, "nested", dask=str(lost.file), stop_at="shard.done:2") as process:
             process.wait_until_stopped()
             lost.scheduler.kill()
             lost.scheduler.wait()

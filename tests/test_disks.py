@@ -103,7 +103,7 @@ class TestFullDisk:
     @pytest.mark.parametrize("workers", [1, 2])
     def test_full_in_the_middle(self, workers: int, volume: Volume, wanted: dict[str, str], tmp_path: Path) -> None:
         simple.write(tmp_path, "tree", MANY)
-        with self.prepare(tmp_path, volume, workers=workers, stop_at="unit.journalled:2") as process:
+        with self.prepare(tmp_path, volume, workers=workers, stop_at="shard.done:2") as process:
             process.wait_until_stopped()
             process.signal(signal.SIGSTOP, group=True)
             ballast = volume.fill(leave=100_000)
@@ -461,7 +461,7 @@ class TestPermissions:
             shared,
             "stream",
             user=[4001, 4321, umask],
-            env={"RECORDZOO_KILL_AT": "shard.journalled:3"},
+            env={"RECORDZOO_KILL_AT": "shard.done:3"},
             workers=1,
         )
         assert colleague.code != 0
@@ -510,7 +510,7 @@ class TestTimes:
     def test_what_another_host_left(self, ahead_s: int, whole: dict[str, str], tmp_path: Path) -> None:
         """Its clock, or that of the server, was wrong by an hour."""
         simple.write(tmp_path, "stream")
-        preparing.run(tmp_path, "stream", env={"RECORDZOO_KILL_AT": "shard.journalled:2"}, workers=1)
+        preparing.run(tmp_path, "stream", env={"RECORDZOO_KILL_AT": "shard.done:2"}, workers=1)
         far = Owner("node07_0123abcd", 4123, 77, "00")
         (build,) = builds(tmp_path)
         build = build.rename(tmp_path / f"simple.records.build.{far}")

@@ -41,7 +41,7 @@ def layer(root: Path) -> Path:
 
 def interrupted(root: Path) -> Path:
     """A build that a killed process left."""
-    with Process(root, "tree", env={"RECORDZOO_KILL_AT": "unit.journalled:2"}, **OPTIONS) as process:
+    with Process(root, "tree", env={"RECORDZOO_KILL_AT": "shard.done:2"}, **OPTIONS) as process:
         process.end()
     (left,) = builds(root)
     assert list(left.glob("*.lmdb"))

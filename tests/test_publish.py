@@ -19,18 +19,18 @@ from tests.faults import fault
 from tests.preparing import Ended, builds, contents, wait_for
 from tests.publishing import STEPS_LOG, USERS, started, write_data
 
-RECIPE = ("build.claimed", "shard.journalled", "set.manifest_written")
+RECIPE = ("build.claimed", "shard.done", "set.manifest_written")
 COPY = ("build.claimed", "build.planned", "pull.received", "pull.fetched", "set.manifest_written")
 EXPORT = ("build.claimed", "build.planned", "export.written", "export.counted", "export.complete")
 STEPS = {
     "prepare": RECIPE,  # all of its steps are in test_kill.py
-    "writer": (*RECIPE, "build.planned", "shard.opened", "shard.written", "unit.journalled"),
+    "writer": (*RECIPE, "build.planned", "shard.opened", "shard.written", "shard.done"),
     **dict.fromkeys(("convert", "import", "merge", "subset"), RECIPE),
     "append": ("build.claimed", "build.planned", "shard.linked", "set.arrays_written", "set.manifest_written"),
     **dict.fromkeys(("copy", "pull"), COPY),
     **dict.fromkeys(("folder", "zip"), EXPORT),
 }
-FINISHED = ("shard.journalled", "pull.fetched", "export.counted")
+FINISHED = ("shard.done", "pull.fetched", "export.counted")
 """After these steps a part of the output is finished, and not written again."""
 AFTER = ("set.published", "set.synced", "build.cleaned")
 COMPLETE = {user: "export.complete" if user in ("folder", "zip") else "set.manifest_written" for user in USERS}
@@ -257,7 +257,7 @@ def test_a_writer_that_was_thought_dead(made: Made, tmp_path: Path) -> None:
     out = laid(made, tmp_path, "writer", is_replaced=False)
     env = {"RECORDZOO_STALE_S": "1"}
     given = {"user": "writer", "data": made.data["new"], "out": out}
-    with started(env, stop_at="shard.journalled", **given) as first:
+    with started(env, stop_at="shard.done", **given) as first:
         first.wait_until_stopped()
         wait_for(lambda: _silence_s(out) > 1.5, "the end of its heartbeat")
         assert run(env=env, **given).code == 0

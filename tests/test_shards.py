@@ -85,7 +85,7 @@ class TestRefusals:
 
 def test_an_interrupted_preparation_goes_on_with_its_own_number(tmp_path: Path) -> None:
     simple.write(tmp_path, "tree")
-    kill = {"RECORDZOO_KILL_AT": "unit.journalled:2"}
+    kill = {"RECORDZOO_KILL_AT": "shard.done:2"}
     ended = run(tmp_path, "tree", env=kill, num_shards=3, shard_bytes=None, workers=1)
     assert ended.code == -signal.SIGKILL
     assert len(prepare(tmp_path, num_shards=4, records_dir=tmp_path / "four.records").manifest.shards) == 4

@@ -534,7 +534,7 @@ SMALL = {"variant": "12-raw", "shard_bytes": 5000}
 def test_an_interrupted_variant_is_not_gone_on_with_as_another_one(tmp_path: Path) -> None:
     simple.write(tmp_path, "tree")
     place = {"records_dir": str(tmp_path / "small.records"), "workers": 1}
-    preparing.run(tmp_path, "tree", env={"RECORDZOO_KILL_AT": "shard.journalled:3"}, **SMALL, **place)
+    preparing.run(tmp_path, "tree", env={"RECORDZOO_KILL_AT": "shard.done:3"}, **SMALL, **place)
     other: Any = {**SMALL, "variant": "11-raw", **place}
     path = ensure(simple.SimpleRecipe("tree"), tmp_path, **other)
     assert {RecordReader(path).value("image", i).shape for i in range(4)} == {(11, 16, 3)}
@@ -544,7 +544,7 @@ def test_an_interrupted_variant_is_not_gone_on_with_by_another_pillow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     simple.write(tmp_path, "tree")
-    preparing.run(tmp_path, "tree", env={"RECORDZOO_KILL_AT": "shard.journalled:3"}, workers=1, **SMALL)
+    preparing.run(tmp_path, "tree", env={"RECORDZOO_KILL_AT": "shard.done:3"}, workers=1, **SMALL)
     shards = {path.stat().st_ino for build in builds(tmp_path) for path in build.glob("*.lmdb")}
     monkeypatch.setattr("recordzoo.recipes.from_sets.variants.ENCODER", "Pillow 0")
     path = ensure(simple.SimpleRecipe("tree"), tmp_path, workers=1, **SMALL)  # type: ignore[arg-type]
@@ -555,7 +555,7 @@ def test_an_interrupted_variant_is_not_gone_on_with_by_another_pillow(
 def test_the_original_set_may_appear_meanwhile(tmp_path: Path) -> None:
     """Whoever began with the raw data ends with it; hours of work are not thrown away."""
     simple.write(tmp_path, "tree")
-    with preparing.Process(tmp_path, "tree", stop_at="shard.journalled:2", workers=1, **SMALL) as process:
+    with preparing.Process(tmp_path, "tree", stop_at="shard.done:2", workers=1, **SMALL) as process:
         process.wait_until_stopped()
         ensure(simple.SimpleRecipe("tree"), tmp_path)
         process.signal(signal.SIGCONT)

@@ -16,7 +16,7 @@ from PIL import Image
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordReader, RecordWriter
 from recordzoo.errors import ArgumentError, DiskSpaceError, PrepareError, SampleError
-from recordzoo.preparing.shards import UnitShards
+from recordzoo.preparing.convert import UnitShards
 from recordzoo.records.verify import verify
 from tests.fakes.samples import jpeg, noise
 from tests.preparing import contents

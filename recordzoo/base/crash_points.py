@@ -21,15 +21,14 @@ CRASH_POINTS = (
     "shard.opened",  # an empty LMDB file exists
     "shard.committed",  # one transaction is committed
     "shard.written",  # all transactions are committed, not yet synced
-    "shard.sealed",  # synced, hashed, read back; rows written
-    "shard.journalled",  # its journal line is on disk
-    "unit.journalled",  # the unit's journal line is on disk
+    "shard.sealed",  # synced, hashed, read back
+    "shard.done",  # its file of rows and facts is on disk
+    "unit.done",  # the process that prepares knows that a unit is finished
     "set.shards_moved",  # all shards have their final names
     "set.arrays_written",  # index, targets, names, splits are on disk
     "set.manifest_written",  # the manifest is on disk, in the build directory
+    "set.replacing",  # the digest of the set that will replace the old one is on disk
     "set.moved_away",  # no exchange of directories here: the old set is in the build
-    "set.replacing",  # the old set cannot be renamed: it will be removed
-    "set.removed",  # the old set is removed
     "set.published",  # the set has its final name
     "set.synced",  # and its parent directory is synced
     "build.cleaned",  # only the set is left

@@ -35,7 +35,8 @@ from recordzoo.errors import ArgumentError, NotPreparedError, RecordZooError
 from recordzoo.net.cache import Cache
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.downloads import remove_marked
-from recordzoo.publish.lock import kept_from_others
+from recordzoo.publish.build import kept_from_others
+from recordzoo.publish.output import Output
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.remote_directory import cached_addresses, remove_cached
 
@@ -203,7 +204,7 @@ def remove(item: Item) -> str:
         if now.obstacle:
             return now.obstacle
         if now.kind in (Kind.SET, Kind.REMAINS):
-            with kept_from_others(now.path) as is_free:
+            with kept_from_others(Output(now.path)) as is_free:
                 if not is_free:
                     return "another process works on it"
                 _remove_set(now.path)

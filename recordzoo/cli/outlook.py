@@ -62,7 +62,7 @@ def check_room(outlooks: Iterable["Outlook"], *, discard_raw: bool) -> None:
     Raises:
         DiskSpaceError: They will not.
     """
-    from recordzoo.publish.output import find_builds
+    from recordzoo.publish.output import build_path
     from recordzoo.publish.space import check_space, volume
 
     kept: dict[int, int] = defaultdict(int)
@@ -71,7 +71,7 @@ def check_room(outlooks: Iterable["Outlook"], *, discard_raw: bool) -> None:
         needed, records = outlook.needed_bytes, outlook.records_bytes
         if outlook.state not in ("convert", "download") or needed is None or records is None:
             continue
-        if target.with_name(f".{target.name}.lock").exists() or find_builds(target):
+        if build_path(target).exists():
             continue
         folder = target.parent
         check_space(folder, kept[volume(folder)] + needed)

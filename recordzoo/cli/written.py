@@ -13,34 +13,30 @@ from typing import NamedTuple
 
 from recordzoo import catalogue
 from recordzoo.base import settings
-from recordzoo.base.owner import Owner
+from recordzoo.base.lock import who_holds
 from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.errors import ArgumentError, RecordError
 from recordzoo.net.cache import Cache
 from recordzoo.net.partial import leftovers
 from recordzoo.preparing.downloads import is_marked, mark_path
 from recordzoo.preparing.kinds import kind_of
-from recordzoo.publish.lock import who_holds, who_prepares
-from recordzoo.publish.output import find_builds
+from recordzoo.publish.output import LOCK, build_path
 from recordzoo.recipes.from_sets.variants import original_path
-from recordzoo.records.arrays import file_name
 from recordzoo.records.kinds import SetKind
-from recordzoo.records.made_from import BESIDE
+from recordzoo.records.made_from import BESIDE, strangers
 from recordzoo.records.manifest import ENDING, MANIFEST_NAME, MAX_MANIFEST_BYTES, ORIGINAL, manifest_digest
-from recordzoo.records.marks import marks_name
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.remote_directory import cached_addresses
 
 DEPTH = 2
 """Levels of directories below a root that are searched: torchvision keeps raw files in ``MNIST/raw``."""
 
-_BUILD = re.compile(r"(?P<set>.+)\.build\.[^.]+")
-_LOCK = re.compile(r"\.(?P<set>.+)\.lock")
+_BUILD = re.compile(r"(?P<set>.+)\.build(-[0-9a-f]{8})?")
 _PART = re.compile(r"(?P<raw>.+)\.part(\..+)?")
 _BAD = re.compile(r"(?P<raw>.+)\.bad-[0-9a-f]{8}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _IN_BUILD = re.compile(
-    r"plan\.json|journal\.jsonl|heartbeat|set|old|replacing|u[0-9]{5,}.*|.*\.(tmp|new)"  # docs/decisions/preparing.md
+    r"plan\.json|lock|set|old|replacing|u[0-9]{5,}.*|.*\.(tmp|new)"  # docs/decisions/preparing.md
 )
 _SHARD = re.compile(r"shard-[0-9]{5,7}\.lmdb")
 _IN_SET = re.compile("|".join([_SHARD.pattern, r"[a-z0-9_.-]+\.npy", r".+\.marks", *map(re.escape, BESIDE)]))
@@ -59,10 +55,9 @@ class Kind(StrEnum):
     DOWNLOAD = "interrupted download"
     BAD = "rejected download"
     REMAINS = "remains of a record set"
-    LOCK = "stale lock"
 
 
-LEFTOVERS = (Kind.BUILD, Kind.DOWNLOAD, Kind.BAD, Kind.REMAINS, Kind.LOCK)
+LEFTOVERS = (Kind.BUILD, Kind.DOWNLOAD, Kind.BAD, Kind.REMAINS)
 """Leftovers of interrupted work."""
 
 
@@ -197,7 +192,7 @@ def _describe(path: Path, *, is_dir: bool, is_file: bool) -> Item | None:
         if is_dir:
             return _build_item(path) or _cached_item(path) or _set_item(path)
         if is_file:
-            return _lock_item(path) or _bad_item(path) or _part_item(path) or _raw_item(path)
+            return _bad_item(path) or _part_item(path) or _raw_item(path)
     return None
 
 
@@ -227,12 +222,20 @@ def _set_item(path: Path) -> Item | None:
     except RecordError:
         return None
     manifest = reader.manifest
-    own = {MANIFEST_NAME, *map(file_name, manifest.arrays), *map(marks_name, manifest.blobs), *BESIDE}
-    own.update(shard.name for shard in manifest.shards)
-    foreign = tuple(name for name in names if name not in own)
+    foreign = tuple(strangers(path))
     facts = [(path / shard.name).lstat() for shard in manifest.shards if (path / shard.name).is_file()]
     shared = tuple(Shared(f.st_dev, f.st_ino, f.st_size, f.st_nlink) for f in facts if f.st_nlink > 1)
-    return Item(Kind.SET, path, path.name.removesuffix(ENDING), size, last, who_prepares(path), reason, foreign, shared)
+    return Item(
+        Kind.SET,
+        path,
+        path.name.removesuffix(ENDING),
+        size,
+        last,
+        who_holds(build_path(path) / LOCK),
+        reason,
+        foreign,
+        shared,
+    )
 
 
 def _remains_item(path: Path) -> Item | None:
@@ -243,7 +246,7 @@ def _remains_item(path: Path) -> Item | None:
     if not any(map(_SHARD.fullmatch, names)):  # shards are deleted last
         return None
     size, last = _measure(path / name for name in names)
-    return Item(Kind.REMAINS, path, path.name.removesuffix(ENDING), size, last, who_prepares(path))
+    return Item(Kind.REMAINS, path, path.name.removesuffix(ENDING), size, last, who_holds(build_path(path) / LOCK))
 
 
 def _cached_item(path: Path) -> Item | None:
@@ -270,26 +273,13 @@ def _build_item(path: Path) -> Item | None:
     match = _BUILD.fullmatch(path.name)
     if match is None:
         return None
-    found = next((build for build in find_builds(path.with_name(match["set"])) if build.path == path), None)
     names = os.listdir(path)
     foreign = tuple(name for name in names if not _IN_BUILD.fullmatch(name))
-    if found is None or (names and len(foreign) == len(names)):
+    if names and len(foreign) == len(names):
         return None
     size, last = _measure(Path(place, name) for place, _, files in os.walk(path) for name in files)
-    used_by = "" if found.is_dead or found.owner is None else found.owner.description
+    used_by = who_holds(path / LOCK)
     return Item(Kind.BUILD, path, match["set"].removesuffix(ENDING), size, last, used_by, foreign=foreign)
-
-
-def _lock_item(path: Path) -> Item | None:
-    """Describe a set's lock file, with the owner named in it. A lock in use is no item."""
-    match = _LOCK.fullmatch(path.name)
-    if match is None or path.stat().st_size > 200:
-        return None
-    text = path.read_bytes().decode(errors="replace")
-    is_ours = Owner.parse(text) is not None or (not text and match["set"].endswith(ENDING))
-    if not is_ours or who_holds(path) or find_builds(path.with_name(match["set"])):
-        return None
-    return Item(Kind.LOCK, path, match["set"].removesuffix(ENDING), *_measure([path], [path.name]))
 
 
 def _bad_item(path: Path) -> Item | None:

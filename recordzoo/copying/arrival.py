@@ -19,7 +19,7 @@ from recordzoo.errors import CorruptRecordError, OtherSourceError
 from recordzoo.net.crew import WORKERS, Crew
 from recordzoo.net.part import HashedFile, Supply
 from recordzoo.publish.build import Build
-from recordzoo.publish.output import Output, dead_builds
+from recordzoo.publish.output import SET, Output, build_path
 from recordzoo.publish.publishing import publish
 from recordzoo.records.made_from import COPIED_FILE
 from recordzoo.records.manifest import MANIFEST_NAME, Manifest
@@ -170,11 +170,9 @@ class Arrival(ABC):
 
     def _kept_bytes(self) -> int:
         """Return the number of bytes already present, from an interrupted run."""
-        names, found = {file.name for file in self.files}, 0
-        for build in dead_builds(self.target):
-            files = (path for path in build.path.glob("set/*") if path.name.partition(PART)[0] in names)
-            found = max(found, sum(path.stat().st_size for path in files))
-        return found
+        names = {file.name for file in self.files}
+        files = (path for path in (build_path(self.target) / SET).glob("*") if path.name.partition(PART)[0] in names)
+        return sum(path.stat().st_size for path in files)
 
     def _write(self, build: Build, progress: Progress) -> None:
         """Write the record set into a build."""

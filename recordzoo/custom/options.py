@@ -6,7 +6,8 @@ from pathlib import Path
 
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.preparing import Options, is_record_set
-from recordzoo.publish.lock import tidy
+from recordzoo.publish.build import tidy
+from recordzoo.publish.output import Output
 
 
 def options_to_make(place: Path, options: Options, check: Callable[[], object]) -> Options | None:
@@ -26,7 +27,7 @@ def options_to_make(place: Path, options: Options, check: Callable[[], object]) 
     try:
         if options.refresh is not True:
             check()
-            tidy(place)
+            tidy(Output(place))
             return None
     except OtherSourceError:
         if options.refresh != "if-changed":

@@ -18,7 +18,7 @@ from recordzoo.custom.recipe import Rows, SchemaRecipe, columns_of, packed
 from recordzoo.custom.schema import Schema
 from recordzoo.custom.values import as_array, at_position, describe
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
-from recordzoo.preparing.shards import Stream
+from recordzoo.preparing.assemble import Stream
 from recordzoo.publish.exchange import check_place
 from recordzoo.publish.output import ANOTHER_PATH, Output, behind_links
 from recordzoo.publish.publishing import never, publishing
@@ -106,8 +106,9 @@ class RecordWriter:
                     raise PrepareError(
                         f"No records were written to {self.path}; nothing is published.", path=str(self.path)
                     )
+                stream.finish(block.rows.rest())
             block.recipe.finish(block.names, block.splits)
-            stream.assemble(block.recipe, block.rows.rest())
+            stream.assemble(block.recipe)
 
     def _refuse(self) -> bool:
         """Raise if something is there that may not be replaced."""

@@ -25,9 +25,8 @@ import PIL
 
 from recordzoo.base import durable
 from recordzoo.errors import PrepareError, SourceError
-from recordzoo.preparing.convert import Task, convert_unit
-from recordzoo.preparing.rows import UnitDone
-from recordzoo.publish.build import PLAN_NAME
+from recordzoo.preparing.convert import ShardFacts, Task, convert_unit
+from recordzoo.publish.output import PLAN_NAME
 
 _KEPT = 4
 """Preparations cached by a worker, which may serve several at once."""
@@ -68,7 +67,7 @@ def call_of(task: Task, shared: Mapping[str, str]) -> dict[str, Any]:
     return {"versions": versions(), "host": socket.gethostname(), "shared": dict(shared), "unit": unit}
 
 
-def convert_assigned(call: Mapping[str, Any]) -> UnitDone:
+def convert_assigned(call: Mapping[str, Any]) -> list[ShardFacts]:
     """Convert a unit, in a worker."""
     _check_versions(call["versions"])
     here = socket.gethostname()
@@ -83,7 +82,7 @@ def convert_assigned(call: Mapping[str, Any]) -> UnitDone:
         raise type(err)(f"Host {here}: {err}", **err.details) from err
 
 
-def convert_watched(task: Task) -> UnitDone:
+def convert_watched(task: Task) -> list[ShardFacts]:
     """Convert a unit; stop if its build directory disappears."""
     return convert_unit(task, _Watch(task.folder).advance)
 

@@ -1,19 +1,323 @@
-"""Convert one unit of raw data to finished shards, in the parent or a worker. Writes only the unit's own files."""
+"""Convert one unit of raw data to finished shards, in the parent or a worker. Writes only the unit's own files.
 
+A shard is finished when its `.npz` file is there, which is written after the shard itself was synced and read back.
+"""
+
+import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+import io
+import json
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Self
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
+from recordzoo.base import durable
+from recordzoo.base.crash_points import crash_point
 from recordzoo.errors import PrepareError, SourceError
-from recordzoo.preparing.rows import ShardDone, UnitDone, load_rows, save_sidecars
-from recordzoo.preparing.shards import UnitShards
 from recordzoo.raw.member import Member, Unit
 from recordzoo.recipes.base import Blob, Recipe, Sidecar
-from recordzoo.recipes.jpeg import look
+from recordzoo.recipes.images import quiet
+from recordzoo.recipes.jpeg import look, mark_of
+from recordzoo.records.arrays import Names, pack_names
 from recordzoo.records.crc import crc32
+from recordzoo.records.shard import ShardWriter, capacity_for, seal, stored_bytes
+from recordzoo.system.npy import arrays_of
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFacts:
+    """A finished shard: its unit, its number in the unit, its entry for the manifest.
+
+    Attributes:
+        num_images: Number of values of the recipe's main field, not of labels or masks.
+        is_last: Whether the unit ends with it.
+        stamp: `Unit.stamp`.
+    """
+
+    unit: int
+    number: int
+    num_values: int
+    size_bytes: int
+    page_size: int
+    last_page: int
+    hash: str
+    num_images: int
+    is_last: bool
+    stamp: str
+
+    @property
+    def stem(self) -> str:
+        """Its name in the build directory, without an ending."""
+        return f"u{self.unit:05d}-{self.number:05d}"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitEnd:
+    """What a unit has besides values: small files, broken images, and images that were left out, by field."""
+
+    sidecars: Mapping[str, bytes]
+    bad: Mapping[str, str]
+    skipped: Mapping[str, Mapping[str, str]]
+
+
+@dataclass
+class ShardRows:
+    """The values of a shard by slot: field, key, length in bytes, CRC-32 and mark."""
+
+    fields: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    crcs: list[int] = field(default_factory=list)
+    marks: list[int] = field(default_factory=list)
+
+    def append(self, field_name: str, key: str, length: int, crc: int, mark: int) -> None:
+        """Note the next slot."""
+        self.fields.append(field_name)
+        self.keys.append(key)
+        self.lengths.append(length)
+        self.crcs.append(crc)
+        self.marks.append(mark)
+
+
+@dataclass(frozen=True)
+class FinishedShard:
+    """A finished shard's file: its facts, its rows as arrays, by slot, and, in a unit's last shard, the unit's end."""
+
+    facts: ShardFacts
+    field_names: Sequence[str]
+    fields: NDArray[np.uint8]
+    names: Names
+    lengths: NDArray[np.uint32]
+    crcs: NDArray[np.uint32]
+    marks: NDArray[np.uint8]
+    offsets: NDArray[np.uint64]
+    end: UnitEnd | None
+
+    def values(self) -> Iterator[tuple[str, str, int]]:
+        """Field, key and CRC-32 of each value, by slot."""
+        for number, name, crc in zip(self.fields.tolist(), self.names, self.crcs.tolist(), strict=True):
+            yield self.field_names[number], name, crc
+
+
+def save_shard(
+    folder: Path, facts: ShardFacts, rows: ShardRows, offsets: NDArray[np.uint64], end: UnitEnd | None = None
+) -> None:
+    """Write a shard's file: from now on the shard is finished."""
+    field_names = sorted(set(rows.fields))
+    numbers = {field_name: number for number, field_name in enumerate(field_names)}
+    packed, bounds = pack_names(rows.keys)
+    sidecars = {} if end is None else end.sidecars
+    side_packed, side_bounds = pack_names(list(sidecars))
+    document = asdict(facts) | ({} if end is None else {"bad": end.bad, "skipped": end.skipped})
+    buffer = io.BytesIO()
+    np.savez(
+        buffer,
+        allow_pickle=False,
+        facts=np.frombuffer(json.dumps(document).encode(), np.uint8),
+        field_names=np.array(field_names, dtype=np.str_),
+        fields=np.array([numbers[field_name] for field_name in rows.fields], np.uint8),
+        packed=packed,
+        bounds=bounds,
+        lengths=np.array(rows.lengths, np.uint32),
+        crcs=np.array(rows.crcs, np.uint32),
+        marks=np.array(rows.marks, np.uint8),
+        offsets=offsets,
+        side_packed=side_packed,
+        side_bounds=side_bounds,
+        side_sizes=np.array([len(data) for data in sidecars.values()], np.int64),
+        side_content=np.frombuffer(b"".join(sidecars.values()), np.uint8),
+    )
+    path = folder / f"{facts.stem}.npz"
+    # Two workers may convert the same unit: the second must not overwrite a file that is being read.
+    aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    durable.write_file(aside, buffer.getbuffer())
+    durable.move(aside, path)
+    durable.sync_directory(folder)
+    crash_point("shard.done")
+
+
+def load_shard(path: Path) -> FinishedShard:
+    """Read a finished shard's file.
+
+    Raises:
+        PrepareError: It cannot be read, or is damaged.
+    """
+    try:
+        arrays = arrays_of(path.read_bytes())
+        document = json.loads(arrays["facts"].tobytes())
+        bad, skipped = document.pop("bad", None), document.pop("skipped", None)
+        facts = ShardFacts(**document)
+        side_names = Names(arrays["side_packed"], arrays["side_bounds"])
+        ends = np.cumsum(arrays["side_sizes"]).tolist()
+        content = arrays["side_content"]
+        sidecars = {
+            name: content[start:end].tobytes() for name, start, end in zip(side_names, [0, *ends], ends, strict=False)
+        }
+        return FinishedShard(
+            facts=facts,
+            field_names=arrays["field_names"].tolist(),
+            fields=arrays["fields"],
+            names=Names(arrays["packed"], arrays["bounds"]),
+            lengths=arrays["lengths"],
+            crcs=arrays["crcs"],
+            marks=arrays["marks"],
+            offsets=arrays["offsets"],
+            end=UnitEnd(sidecars, bad, skipped) if facts.is_last else None,
+        )
+    except OSError as err:
+        raise PrepareError(f"{path} cannot be read: {err.strerror}.") from err
+    except Exception as err:  # of many kinds: zip, NumPy, JSON
+        raise PrepareError(f"{path} is damaged ({err}). Run the same command again: it is made anew.") from err
+
+
+@dataclass
+class _OpenShard:
+    """A shard that is being filled."""
+
+    writer: ShardWriter
+    stack: contextlib.ExitStack
+    rows: ShardRows = field(default_factory=ShardRows)
+    size_bytes: int = 0
+
+
+class UnitShards:
+    """The shards of one unit: each is filled, and sealed while the next is filled.
+
+    The context manager finishes the last shard, or removes it after an error.
+
+    Args:
+        folder: The build directory.
+        unit: The unit's number.
+        shard_bytes: Target shard size in bytes; None: one shard, however large.
+        num_done: Number of finished shards of this unit.
+        on_shard: Called with each further shard as soon as it is finished, in order.
+        main_field: The field whose values are counted as images.
+        stamp: `Unit.stamp`.
+
+    Attributes:
+        end: The unit's end, for the last shard; set it before the block ends.
+        done: The shards that were finished here.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        unit: int,
+        shard_bytes: int | None,
+        num_done: int = 0,
+        on_shard: Callable[[ShardFacts], None] = lambda facts: None,
+        main_field: str = "",
+        stamp: str = "",
+    ) -> None:
+        self._folder, self._unit, self._shard_bytes, self._on_shard = folder, unit, shard_bytes, on_shard
+        self._main_field, self._stamp, self._next = main_field, stamp, num_done
+        self.end = UnitEnd({}, {}, {})
+        self.done: list[ShardFacts] = []
+        self._open: _OpenShard | None = None
+        self._sealing: Future[ShardFacts] | None = None
+        self._sealer = ThreadPoolExecutor(1, "recordzoo-seal")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        try:
+            if kind is None:
+                self._finish_shard(self.end)
+                self._collect()
+        finally:
+            self._abandon()
+            self._sealer.shutdown()
+
+    def put(self, blob: Blob, mark: int | None = None) -> None:
+        """Store a blob.
+
+        Args:
+            mark: Its mark (`recordzoo.recipes.jpeg`). Default: determined now.
+        """
+        cost = stored_bytes(len(blob.data))
+        limit = self._shard_bytes
+        if self._open is not None and limit is not None and self._open.size_bytes + cost > limit:
+            self._finish_shard(None)
+        if self._open is None:
+            self._open = self._new_shard(cost)
+        self._open.writer.put(blob.data)
+        if mark is None:
+            with quiet():
+                mark = mark_of(blob.data)
+        self._open.rows.append(blob.field, blob.key, len(blob.data), crc32(blob.data), mark)
+        self._open.size_bytes += cost
+
+    def _new_shard(self, first: int) -> _OpenShard:
+        path = self._folder / f"u{self._unit:05d}-{self._next:05d}.{secrets.token_hex(4)}.tmp"
+        capacity = capacity_for(max(self._shard_bytes or 0, first))
+        stack = contextlib.ExitStack()
+        return _OpenShard(stack.enter_context(ShardWriter(path, capacity)), stack)
+
+    def _finish_shard(self, end: UnitEnd | None) -> None:
+        """Seal the open shard; with a unit's end also if there is none, because the end needs a file."""
+        if self._open is None and end is None:
+            return
+        self._collect()  # first: if this raises, the open shard is still known and gets removed
+        shard, self._open = self._open, None
+        self._sealing = self._sealer.submit(self._seal, shard, self._next, end)
+        self._next += 1
+
+    def _seal(self, shard: _OpenShard | None, number: int, end: UnitEnd | None) -> ShardFacts:
+        """Sync the shard, read it back, rename it and write its file."""
+        facts = ShardFacts(self._unit, number, 0, 0, 0, 0, "", 0, end is not None, self._stamp)
+        if shard is None:
+            save_shard(self._folder, facts, ShardRows(), np.empty(0, np.uint64), end)
+            return facts
+        path, rows = shard.writer.path, shard.rows
+        try:
+            shard.stack.close()
+            sealed = seal(path, rows.lengths, rows.crcs)
+        except BaseException:
+            with contextlib.suppress(OSError):  # Windows: still mapped by the error's traceback; the build sweeps it
+                durable.remove(path)  # after a failed sync, pages that look written may be lost
+            raise
+        crash_point("shard.sealed")
+        # Another worker may have finished the same unit: its shard has the same bytes.
+        durable.move(path, self._folder / f"{facts.stem}.lmdb")
+        facts = dataclasses.replace(
+            facts,
+            num_values=len(rows.lengths),
+            size_bytes=sealed.size_bytes,
+            page_size=sealed.page_size,
+            last_page=sealed.last_page,
+            hash=sealed.hash,
+            num_images=rows.fields.count(self._main_field),
+        )
+        save_shard(self._folder, facts, rows, sealed.offsets, end)
+        return facts
+
+    def _collect(self) -> None:
+        """Wait for the shard that is being sealed, and report it."""
+        if self._sealing is not None:
+            sealing, self._sealing = self._sealing, None
+            facts = sealing.result()
+            self.done.append(facts)
+            self._on_shard(facts)
+
+    def _abandon(self) -> None:
+        """After an error, report finished shards and remove the open one."""
+        if self._open is not None:
+            shard, self._open = self._open, None
+            abort = RuntimeError("abandoned")
+            with contextlib.suppress(OSError):
+                shard.stack.__exit__(RuntimeError, abort, None)
+            durable.remove(shard.writer.path)
+        if self._sealing is not None:
+            with contextlib.suppress(OSError, PrepareError):
+                self._collect()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +341,7 @@ class Task:
     shard_bytes: int | None
     on_error: str
     check_images: bool = False
-    done: tuple[ShardDone, ...] = ()
+    done: tuple[ShardFacts, ...] = ()
     max_pixels: int | None = field(default_factory=lambda: Image.MAX_IMAGE_PIXELS)
 
 
@@ -53,7 +357,7 @@ class UnitConverter:
     def __init__(
         self,
         task: Task,
-        on_shard: Callable[[ShardDone], None] = lambda done: None,
+        on_shard: Callable[[ShardFacts], None] = lambda facts: None,
         advance: Callable[[int, int], None] = lambda num_bytes, num_images: None,
     ) -> None:
         self._task, self._on_shard, self._advance = task, on_shard, advance
@@ -61,12 +365,13 @@ class UnitConverter:
         self._bad: dict[str, str] = {}
         self._skipped: dict[str, dict[str, str]] = {}
 
-    def run(self) -> UnitDone:
-        """Convert the unit; sealing a shard overlaps with filling the next."""
-        task = self._task
+    def run(self) -> list[ShardFacts]:
+        """Convert the unit; return its shards. Sealing a shard overlaps with filling the next."""
+        task, main = self._task, self._task.recipe.main_field
         expected = self._expected_values()
-        main_field = task.recipe.main_field
-        with UnitShards(task.folder, task.number, task.shard_bytes, task.done, self._on_shard, main_field) as shards:
+        with UnitShards(
+            task.folder, task.number, task.shard_bytes, len(task.done), self._on_shard, main, task.unit.stamp
+        ) as shards:
             for blob, mark in self._blobs():
                 wanted = next(expected, None)
                 if wanted is None:
@@ -75,17 +380,17 @@ class UnitConverter:
                     raise _changed(wanted[1], repr(blob.key))
                 elif wanted[2] != crc32(blob.data):
                     raise _changed(wanted[1], "another of that name")
-                self._advance(0, int(blob.field == main_field))
+                self._advance(0, int(blob.field == main))
                 del blob  # freed before the next blob, which may be as large, is read
             if (wanted := next(expected, None)) is not None:
                 raise _changed(wanted[1], "nothing")
-        sidecars = save_sidecars(task.folder, task.number, self._sidecars)
-        return UnitDone(task.number, tuple(shards.done), sidecars, self._bad, self._skipped, task.unit.stamp)
+            shards.end = UnitEnd(self._sidecars, self._bad, self._skipped)
+        return [*task.done, *shards.done]
 
     def _expected_values(self) -> Iterator[tuple[str, str, int]]:
         """Yield the values of an earlier run's shards: they come again in this order and are skipped."""
-        for done in self._task.done:
-            yield from load_rows(self._task.folder, done).values()
+        for facts in self._task.done:
+            yield from load_shard(self._task.folder / f"{facts.stem}.npz").values()
 
     def _blobs(self) -> Iterator[tuple[Blob, int | None]]:
         """Yield the blobs to store, with the marks of inspected images; collect the side files."""
@@ -146,7 +451,9 @@ def _changed(before: str, now: str) -> SourceError:
     return SourceError(f"{text} What was made is thrown away; run the same command again.", worthless=True)
 
 
-def convert_unit(task: Task, advance: Callable[[int, int], None] = lambda num_bytes, num_images: None) -> UnitDone:
+def convert_unit(
+    task: Task, advance: Callable[[int, int], None] = lambda num_bytes, num_images: None
+) -> list[ShardFacts]:
     """Convert a unit in a worker; `advance` as of `UnitConverter`."""
     Image.MAX_IMAGE_PIXELS = task.max_pixels
     return UnitConverter(task, advance=advance).run()

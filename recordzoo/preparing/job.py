@@ -15,16 +15,14 @@ from recordzoo.base.types import JSON
 from recordzoo.base.workers import default_workers
 from recordzoo.errors import HashMismatchError, SourceError
 from recordzoo.preparing.archives import Archives
-from recordzoo.preparing.assemble import assemble, warn_of_bad
+from recordzoo.preparing.assemble import Finished, assemble
 from recordzoo.preparing.convert import Task
-from recordzoo.preparing.journal import Journal
 from recordzoo.preparing.located import Located, locate
 from recordzoo.preparing.options import DEFAULTS, Options, PrepareOptions
 from recordzoo.preparing.raw import RawData, stages
 from recordzoo.preparing.run import run_tasks
-from recordzoo.publish.build import Build
+from recordzoo.publish.build import Build, tidy
 from recordzoo.publish.exchange import check_place
-from recordzoo.publish.lock import tidy
 from recordzoo.publish.output import Output
 from recordzoo.publish.publishing import publish
 from recordzoo.raw.member import Source, Unit
@@ -36,9 +34,9 @@ from recordzoo.records.reader import RecordReader, is_record_set
 
 logger = logging.getLogger("recordzoo")
 
-WRITER = 5
-"""Part of the plan. Raise it when the same raw data gives other bytes, or when the journal has other fields: a build of
-an older version is then not resumed."""
+WRITER = 6
+"""Part of the plan. Raise it when the same raw data gives other bytes, or when the files of finished shards change: a
+build of an older version is then begun again."""
 
 _NUM_NAMED = 5
 
@@ -83,7 +81,7 @@ def ensure_located(located: Located, *, download: bool | None = False) -> Path:
     if located.is_published and not located.refresh:
         if located.recipe.variant != ORIGINAL:
             check_variant(RecordReader(located.target), located.recipe.variant)
-        tidy(located.target)
+        tidy(Output(located.target))
         if located.options.discard_raw:
             RawData(located, download).discard_raw()
         return located.target
@@ -172,18 +170,18 @@ class Job:
         if self.options.num_shards:
             source.cut(self.options.num_shards)  # an invalid number is refused before anything is written
         build.claim(self._plan(source), self.recipe.records_bytes(source))
-        journal, archives = Journal(build, self.progress), Archives(source, self.raw)
-        self._announce(source, journal.written_bytes, build.unusable, is_checked=archives.are_checked)
+        finished, archives = Finished(build, self.progress), Archives(source, self.raw)
+        self._announce(source, build, finished.written_bytes, is_checked=archives.are_checked)
         try:
             with archives:
-                self._convert(journal, source, archives)
+                self._convert(finished, source, archives)
                 raw_files = archives.checked()
-            self._check_unchanged(source, build, journal, archives)
+            self._check_unchanged(source, build, finished, archives)
         except SourceError as err:
             if isinstance(err, HashMismatchError) or err.details.get("worthless"):
                 build.remove()
             raise
-        self._assemble(journal, source, raw_files)
+        self._assemble(finished, source, raw_files)
 
     def _plan(self, source: Source) -> dict[str, JSON]:
         return {
@@ -197,13 +195,13 @@ class Job:
             "check_images": self.options.check_images,
         }
 
-    def _announce(self, source: Source, resumed: int, others: Sequence[Path], *, is_checked: bool) -> None:
+    def _announce(self, source: Source, build: Build, resumed: int, *, is_checked: bool) -> None:
         size = format_bytes(source.size_bytes)
         there = source.size_bytes + self.recipe.records_bytes(source)
-        for other in others:
+        if build.discarded:
             self.progress.note(
-                f"{other} is an interrupted preparation that cannot be resumed: it has other options, or belongs to "
-                "another user or to a layer of a container image. It is removed at the end of this one, if possible."
+                f"{build.path} was an interrupted preparation with other options or raw data, or of another version of "
+                "recordzoo: it is begun again."
             )
         self.progress.note(
             f"Preparing {self.raw.title}: {source.description} ({size}) -> {self.target}; "
@@ -213,30 +211,31 @@ class Job:
         if not self.raw.fetched:
             self.progress.note(stages(checked=is_checked))
 
-    def _convert(self, journal: Journal, source: Source, archives: Archives) -> None:
+    def _convert(self, finished: Finished, source: Source, archives: Archives) -> None:
         """Convert each unit that is not finished."""
         units = self._division.units(source)
-        if stale := _stale_units(units, journal, archives):
+        if stale := _stale_units(units, finished, archives):
             self.progress.note(f"{source.description} was written to since; some of it is converted again.")
-            journal.drop(stale)
+            finished.drop(stale)
         shard_bytes = None if self.options.num_shards else self._division.shard_bytes(source)
         tasks = [
             Task(
                 number=number,
                 unit=unit,
                 recipe=self.recipe,
-                folder=journal.path,
+                folder=finished.folder,
                 shard_bytes=shard_bytes,
                 on_error=self.options.on_error,
                 check_images=self.options.check_images,
-                done=tuple(journal.shards.get(number, ())),
+                done=tuple(finished.begun.get(number, ())),
             )
             for number, unit in enumerate(units)
+            if number not in finished.units
         ]
         total = sum(unit.size_bytes for unit in units)
-        self.progress.begin(f"converting {self.raw.title}", total, sum(units[n].size_bytes for n in journal.units))
+        self.progress.begin(f"converting {self.raw.title}", total, sum(units[n].size_bytes for n in finished.units))
         run_tasks(
-            journal,
+            finished,
             tasks,
             list(archives.hashes.values()),
             self.progress,
@@ -245,18 +244,18 @@ class Job:
             expansion=self.recipe.records_bytes(source) / max(1, source.size_bytes),
         )
         self.progress.end()
-        self._say_read_back(journal)
+        self._say_read_back(finished)
 
-    def _say_read_back(self, journal: Journal) -> None:
+    def _say_read_back(self, finished: Finished) -> None:
         """Log how much was verified. Each shard is read back while the next is written."""
-        shards = [shard for done in journal.shards.values() for shard in done]
-        size, values = sum(shard.size_bytes for shard in shards), sum(shard.num_values for shard in shards)
+        shards = finished.shards
+        size, values = finished.written_bytes, sum(facts.num_values for facts in shards)
         self.progress.note(
             f"read back: {format_bytes(size)} in {_counted(len(shards), 'shard')}, {_counted(values, 'value')}: "
             "as they were written"
         )
 
-    def _check_unchanged(self, source: Source, build: Build, journal: Journal, archives: Archives) -> None:
+    def _check_unchanged(self, source: Source, build: Build, finished: Finished, archives: Archives) -> None:
         """Check that the raw data did not change during the conversion."""
         again = self.recipe.find(self.root)
         if again is None or again.fingerprint() != build.plan["source"]:
@@ -264,26 +263,25 @@ class Job:
                 f"{source.description} changed while it was converted. Nothing was published; run the command again.",
                 worthless=True,
             )
-        if stale := _stale_units(self._division.units(again), journal, archives):
-            journal.drop(stale)
+        if stale := _stale_units(self._division.units(again), finished, archives):
+            finished.drop(stale)
             raise SourceError(
                 f"{source.description} was written to while it was converted{_named(source, again)}. Nothing was "
                 "published, and what may be out of date was dropped. Wait until nothing writes to it, then run the "
                 "same command again."
             )
 
-    def _assemble(self, journal: Journal, source: Source, raw_files: Sequence[RawFile]) -> None:
+    def _assemble(self, finished: Finished, source: Source, raw_files: Sequence[RawFile]) -> None:
         """Assemble the finished shards."""
         origin = self.recipe.origin or ("archive" if raw_files else "tree")
         files = source.files()
         extras = {} if files is None else {MADE_FROM_FILE: encode_files(files, self.root)}
         if self.options.layout:
             extras[LAYOUT_FILE] = json.dumps(self.options.layout).encode()
-        self._digest = assemble(journal, self.recipe, origin, raw_files or self.recipe.made_from, extras)
-        warn_of_bad(journal)
+        self._digest = assemble(finished, self.recipe, origin, raw_files or self.recipe.made_from, extras)
 
 
-def _stale_units(units: Sequence[Unit], journal: Journal, archives: Archives) -> list[int]:
+def _stale_units(units: Sequence[Unit], finished: Finished, archives: Archives) -> list[int]:
     """Return the finished units whose files were written to since they were listed for them.
 
     An archive whose hash is compared needs no other proof.
@@ -291,8 +289,8 @@ def _stale_units(units: Sequence[Unit], journal: Journal, archives: Archives) ->
     return [
         number
         for number, unit in enumerate(units)
-        if number in journal.units
-        and journal.units[number].stamp != unit.stamp
+        if number in finished.units
+        and finished.units[number][-1].stamp != unit.stamp
         and getattr(unit, "path", None) not in archives.proven
     ]
 

@@ -17,7 +17,7 @@ from recordzoo.errors import DownloadError, SourceError, TermsError
 from recordzoo.net.download import RemoteFile
 from recordzoo.preparing.located import Located
 from recordzoo.preparing.raw import addresses_of, check_addresses, files_bytes, missing_bytes
-from recordzoo.publish.output import dead_builds
+from recordzoo.publish.output import build_path
 from recordzoo.publish.space import existing, free_bytes, volume
 from recordzoo.raw.member import Source
 from recordzoo.records.manifest import ORIGINAL
@@ -114,7 +114,7 @@ def _of_source(located: Located, source: Source, free: int) -> Outlook:
     records = located.recipe.records_bytes(source)
     return Outlook(
         located,
-        "resume" if dead_builds(located.target) else "convert",
+        "resume" if build_path(located.target).exists() else "convert",
         free,
         source.description,
         source.size_bytes,

@@ -20,8 +20,7 @@ from recordzoo.base.progress import Progress
 from recordzoo.base.workers import killed, serve
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError
 from recordzoo.preparing.assignment import call_of, convert_assigned, convert_watched, share
-from recordzoo.preparing.convert import Task, convert_unit
-from recordzoo.preparing.rows import UnitDone
+from recordzoo.preparing.convert import ShardFacts, Task, convert_unit
 
 _LEAST_AHEAD = 8
 """Minimum number of units queued in an executor: some clusters grow with their queue."""
@@ -55,14 +54,14 @@ class Pool:
         """Return the target number of units at the workers, running or queued."""
         return self._places
 
-    def submit(self, task: Task) -> Future[UnitDone]:
+    def submit(self, task: Task) -> Future[list[ShardFacts]]:
         """Hand a unit to the workers."""
         try:
             return self._executor.submit(convert_unit, task)
         except (BrokenProcessPool, TerminatedWorkerError) as err:
             raise killed() from err
 
-    def result(self, future: Future[UnitDone]) -> UnitDone:
+    def result(self, future: Future[list[ShardFacts]]) -> list[ShardFacts]:
         """Return the result of a unit that has ended; if the pool failed, raise `PrepareError`."""
         try:
             return future.result()
@@ -123,7 +122,7 @@ class ExecutorPool(Pool):
         return self._workers + max(_LEAST_AHEAD, self._workers)
 
     @override
-    def submit(self, task: Task) -> Future[UnitDone]:
+    def submit(self, task: Task) -> Future[list[ShardFacts]]:
         call = None if self._shared is None else call_of(task, self._shared)
         try:
             if call is None:
@@ -135,7 +134,7 @@ class ExecutorPool(Pool):
             raise PrepareError(f"The executor takes no more units ({_text(err)}). {_KEPT}") from err
 
     @override
-    def result(self, future: Future[UnitDone]) -> UnitDone:
+    def result(self, future: Future[list[ShardFacts]]) -> list[ShardFacts]:
         try:
             return future.result()
         except (RecordZooError, OSError):

@@ -1,4 +1,4 @@
-"""Convert units to finished shards, in this process or a pool; journal each at its end; report the progress.
+"""Convert units to finished shards, in this process or a pool; report the progress.
 
 The progress is counted in bytes of raw data; each unit counts with exactly its size.
 """
@@ -8,17 +8,15 @@ import multiprocessing
 import os
 import queue
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import Executor, Future
 from pathlib import Path
 
 from recordzoo.base.hashing import BackgroundHash
 from recordzoo.base.progress import Progress
-from recordzoo.errors import PrepareError
-from recordzoo.preparing.convert import Task, UnitConverter
-from recordzoo.preparing.journal import Journal
+from recordzoo.preparing.assemble import Finished
+from recordzoo.preparing.convert import ShardFacts, Task, UnitConverter
 from recordzoo.preparing.pools import ExecutorPool, Pool, local_pool
-from recordzoo.preparing.rows import UnitDone
 
 AHEAD_BYTES = 2 << 30
 """Maximum lead of submitted units over the archive's hash, so that both read the same cached pages."""
@@ -79,16 +77,17 @@ class PoolProgress:
         self._raw_bytes = self._shard_bytes = 0
         self._next_look = 0.0
 
-    def finished(self, unit: UnitDone, size_bytes: int, num_images: int) -> None:
+    def finished(self, shards: Sequence[ShardFacts], size_bytes: int) -> None:
         """Count a finished unit.
 
         Args:
+            shards: Its shards.
             size_bytes: The size of its raw data.
-            num_images: Images stored since the last count.
         """
-        self._progress.advance(size_bytes - self._told.pop(unit.unit, 0), num_images)
+        num_images = sum(facts.num_images for facts in shards)
+        self._progress.advance(size_bytes - self._told.pop(shards[0].unit, 0), num_images)
         self._raw_bytes += size_bytes
-        self._shard_bytes += sum(shard.size_bytes for shard in unit.shards)
+        self._shard_bytes += sum(facts.size_bytes for facts in shards)
 
     def look(self, running: Sequence[tuple[int, int]]) -> None:
         """Report the bytes written since the last look, if the next look is due.
@@ -113,12 +112,12 @@ class PoolProgress:
     def _written(self, running: Set[int], until: float) -> dict[int, int]:
         """Add up the shards of each running unit, finished or not; other processes write to the directory.
 
-        The rest is left out when the time is up: a look blocks handing out and journalling units.
+        The rest is left out when the time is up: a look blocks handing out units.
         """
         written: dict[int, int] = {}
         with os.scandir(self._folder) as entries:
             for entry in entries:
-                number = entry.name[1:].partition("-s")[0]
+                number = entry.name[1:].partition("-")[0]
                 is_shard = entry.name.startswith("u") and number.isdecimal() and entry.name.endswith(_SHARDS)
                 if is_shard and int(number) in running:  # no stat of other files: each is a round trip
                     if self._clock() > until:
@@ -129,7 +128,7 @@ class PoolProgress:
 
 
 def run_tasks(
-    journal: Journal,
+    finished: Finished,
     tasks: Sequence[Task],
     hashes: Sequence[BackgroundHash],
     progress: Progress,
@@ -138,48 +137,47 @@ def run_tasks(
     executor: Executor | None,
     expansion: float,
 ) -> None:
-    """Convert each unfinished unit of a build, and journal it as soon as it is finished.
+    """Convert units, and add each to the finished ones.
 
     Args:
-        journal: The build's journal.
+        finished: The build's finished shards.
+        tasks: The other units.
         hashes: Running hashes of the archives.
         progress: Receives the progress.
         num_workers: Maximum number of local processes; 1: this process.
         executor: Converts in all its workers instead.
         expansion: Estimated bytes written per byte of raw data.
     """
-    todo = [task for task in tasks if task.number not in journal.units]
-    if not todo:
+    if not tasks:
         return
     pool: contextlib.AbstractContextManager[Pool]
     if executor is not None:
-        pool = contextlib.nullcontext(ExecutorPool(executor, todo, progress))
+        pool = contextlib.nullcontext(ExecutorPool(executor, tasks, progress))
     # A daemonic process (a DataLoader's worker, a multiprocessing.Pool's) may have no children.
-    elif num_workers <= 1 or len(todo) == 1 or multiprocessing.current_process().daemon:
-        for task in todo:
-            _run_here(journal, task, progress)
+    elif num_workers <= 1 or len(tasks) == 1 or multiprocessing.current_process().daemon:
+        for task in tasks:
+            _run_here(finished, task, progress)
         return
     else:
-        pool = local_pool(num_workers, todo)
-    meter = PoolProgress(journal.path, expansion, progress)
+        pool = local_pool(num_workers, tasks)
+    meter = PoolProgress(finished.folder, expansion, progress)
     with pool as there:
-        _run_pool(journal, there, todo, hashes if there.shares_cache else (), meter)
+        _run_pool(finished, there, tasks, hashes if there.shares_cache else (), meter)
 
 
-def _run_here(journal: Journal, task: Task, progress: Progress) -> None:
+def _run_here(finished: Finished, task: Task, progress: Progress) -> None:
     meter = UnitProgress(task.unit.size_bytes, progress)
-    unit = UnitConverter(task, journal.add_shard, meter.advance).run()
-    journal.add_units([unit])
+    finished.add(UnitConverter(task, lambda facts: finished.check(), meter.advance).run())
     meter.finish()
 
 
 def _run_pool(
-    journal: Journal, pool: Pool, todo: Sequence[Task], hashes: Sequence[BackgroundHash], meter: PoolProgress
+    finished: Finished, pool: Pool, tasks: Sequence[Task], hashes: Sequence[BackgroundHash], meter: PoolProgress
 ) -> None:
-    waiting = list(reversed(todo))
-    running: dict[Future[UnitDone], Task] = {}
-    ended: queue.SimpleQueue[Future[UnitDone]] = queue.SimpleQueue()
-    starts = dict(zip((task.number for task in todo), _starts(todo), strict=True))
+    waiting = list(reversed(tasks))
+    running: dict[Future[list[ShardFacts]], Task] = {}
+    ended: queue.SimpleQueue[Future[list[ShardFacts]]] = queue.SimpleQueue()
+    starts = dict(zip((task.number for task in tasks), _starts(tasks), strict=True))
     try:
         while waiting or running:
             while waiting and len(running) < pool.places():
@@ -189,42 +187,24 @@ def _run_pool(
                 future = pool.submit(task)
                 running[future] = task
                 future.add_done_callback(ended.put)
-            finished = list(_collected(ended))
-            _journal(journal, pool, {future: running[future] for future in finished}, meter)
-            for future in finished:
-                del running[future]
+            for future in _collected(ended):
+                shards, task = pool.result(future), running.pop(future)
+                finished.add(shards)
+                meter.finished(shards, task.unit.size_bytes)
             meter.look([(task.number, task.unit.size_bytes) for task in running.values()])
-            journal.check()
+            finished.check()
     except BaseException:
-        # Cancel units that have not begun; journal finished ones, so that they are not converted again.
-        left = {future: task for future, task in running.items() if not future.cancel()}
-        with contextlib.suppress(OSError, PrepareError):
-            made = {future: task for future, task in left.items() if task.number not in journal.units}
-            _journal(journal, pool, {future: task for future, task in made.items() if _has_result(future)}, meter)
+        for future in running:  # what the workers finish meanwhile is found by the next run
+            future.cancel()
         raise
 
 
-def _collected(ended: "queue.SimpleQueue[Future[UnitDone]]") -> Iterator[Future[UnitDone]]:
+def _collected(ended: "queue.SimpleQueue[Future[list[ShardFacts]]]") -> Iterator[Future[list[ShardFacts]]]:
     """Yield ended units; wait for a moment if there are none."""
     with contextlib.suppress(queue.Empty):
         yield ended.get(timeout=_POLL_S)
         while True:
             yield ended.get_nowait()
-
-
-def _journal(journal: Journal, pool: Pool, ended: Mapping[Future[UnitDone], Task], meter: PoolProgress) -> None:
-    """Journal all converted units in one sync: during a slow sync, several units end."""
-    done = [(future.result(), task) for future, task in ended.items() if _has_result(future)]
-    if done:
-        counts = journal.add_units([unit for unit, _ in done])
-        for (unit, task), num_images in zip(done, counts, strict=True):
-            meter.finished(unit, task.unit.size_bytes, num_images)
-    for future in ended:
-        pool.result(future)
-
-
-def _has_result(future: Future[UnitDone]) -> bool:
-    return future.done() and not future.cancelled() and future.exception() is None
 
 
 def _starts(tasks: Sequence[Task]) -> Iterator[int]:
@@ -235,5 +215,5 @@ def _starts(tasks: Sequence[Task]) -> Iterator[int]:
         position += task.unit.size_bytes
 
 
-def _may_start(start: int, hashes: Sequence[BackgroundHash], running: dict[Future[UnitDone], Task]) -> bool:
+def _may_start(start: int, hashes: Sequence[BackgroundHash], running: dict[Future[list[ShardFacts]], Task]) -> bool:
     return not hashes or not running or start - AHEAD_BYTES <= sum(each.position for each in hashes)

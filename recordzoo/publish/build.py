@@ -1,31 +1,28 @@
-"""A build directory: claimed, written, published, removed or left. Its states are in `docs/decisions/preparing.md`."""
+"""The build directory of an output: locked, written, published, then removed or left for the next command."""
 
 import contextlib
 import errno
 import json
-import os
 import secrets
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from recordzoo.base import durable
 from recordzoo.base.crash_points import crash_point
-from recordzoo.base.owner import Owner
-from recordzoo.errors import LostBuildError
-from recordzoo.publish.exchange import exchange, give_name
-from recordzoo.publish.heartbeat import Heartbeat
-from recordzoo.publish.output import FREE, SET, Found, Output, dead_builds, written_bytes
+from recordzoo.base.lock import Lock, NoLocksError, holder
+from recordzoo.errors import PrepareError
+from recordzoo.publish.exchange import exchange, give_name, remove_build, settle
+from recordzoo.publish.output import LOCK, PLAN_NAME, SET, Output, build_path, written_bytes
 from recordzoo.publish.space import check_space
-from recordzoo.system.files import is_in_use, rename
 
-PLAN_NAME = "plan.json"
-"""In a build: the description of the output. A build is resumed only with the same plan."""
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class Build:
-    """This process's build of one output. Nothing is on disk before `claim`.
+    """The build of one output. The process that holds its lock owns all files in it.
+
+    Where the file system has no locks, each process has a build of its own, which is not continued after a kill.
 
     Args:
         output: The output to publish.
@@ -34,29 +31,76 @@ class Build:
         path: The build directory.
         plan: The description of the output; empty before `claim`.
         remaining: Estimate of the bytes that were still to be written at `claim`.
-        unusable: Dead builds with another plan, and builds that cannot be taken over; removed at the end.
-        before_release: Removes files that an interrupted build need not keep.
+        discarded: Whether `claim` removed a build that had another plan.
         is_first: Whether this build was published.
     """
 
     def __init__(self, output: Output) -> None:
         self.output = output
-        self.path = output.path.with_name(f"{output.path.name}.build.{Owner.current()}")
+        self.path = build_path(output.path)
         self.plan: Mapping[str, Any] = {}
         self.remaining = self._needed = 0
-        self.unusable: list[Path] = []
-        self.before_release: Callable[[], object] | None = None
-        self.is_first = False
-        self._is_there = False  # whether the directory exists, under this process's name
-        self._heartbeat = Heartbeat(self.path / "heartbeat")
+        self.discarded = self.is_first = False
+        self._lock: Lock | None = None
 
     @property
     def set(self) -> Path:
         """The directory in which the output is built."""
         return self.path / SET
 
+    def try_lock(self, *, makes: bool = True) -> bool:
+        """Return whether this process may build now; False if another one builds.
+
+        Args:
+            makes: Make the build directory; otherwise return False if there is none.
+
+        Raises:
+            PrepareError: The build belongs to another user.
+            OSError: The disk is full or failed.
+        """
+        try:
+            if makes:
+                self.path.mkdir(exist_ok=True)
+            elif not self.path.is_dir():
+                return False
+            lock = Lock(self.path / LOCK)
+            if not lock.try_acquire():
+                return False
+        except FileNotFoundError:  # another process has just removed the directory
+            return False
+        except NoLocksError:
+            self._use_own_directory()
+            return makes
+        except OSError as err:
+            if err.errno not in _REFUSED:
+                raise
+            if self.path.exists():
+                raise PrepareError(
+                    f"{self.path} is a build that this user may not continue ({err.strerror}). Ask its owner to finish "
+                    f"or delete it, or {self.output.elsewhere}.",
+                    path=str(self.path),
+                ) from err
+            return makes  # `claim` reports that nothing may be written here
+        self._lock = lock
+        return True
+
+    def _use_own_directory(self) -> None:
+        with contextlib.suppress(OSError):
+            (self.path / LOCK).unlink(missing_ok=True)
+            self.path.rmdir()
+        self.path = self.path.with_name(f"{self.path.name}-{secrets.token_hex(4)}")
+
+    @property
+    def holder(self) -> str:
+        """The process that holds the lock, for messages."""
+        return holder(self.path / LOCK)
+
+    def settle(self) -> bool:
+        """Finish an interrupted exchange; return whether a published output that was missing is back."""
+        return settle(self.path, self.output)
+
     def claim(self, plan: Mapping[str, Any], needed: int) -> None:
-        """Take over the largest dead build with the same plan, or start a new one.
+        """Continue the build that is there, if it has the same plan, or start a new one.
 
         Args:
             plan: The description of the output.
@@ -64,34 +108,22 @@ class Build:
 
         Raises:
             DiskSpaceError: There is too little space for the missing bytes.
-            LostBuildError: Another process took it over at once.
             OSError: The disk is full, failed or read-only.
         """
         self.plan, self._needed = plan, needed
-        dead = [(found, _read_plan(found.path)) for found in dead_builds(self.output.path)]
-        same = [found for found, known in dead if known is not None and canonical(known) == canonical(plan)]
-        self._check_space(same[0].written_bytes if same else 0)
-        for found, known in dead:
-            # Another user's build cannot be written to.
-            if (known is not None and found not in same) or not os.access(found.path, os.W_OK):
-                self.unusable.append(found.path)
-                continue
-            try:
-                if not self._adopt(found):
-                    continue  # another process was faster
-            except OSError as err:
-                if err.errno != errno.EXDEV and not is_in_use(err):
-                    raise
-                self.unusable.append(found.path)
-                continue
-            if known is not None:
-                self.set.mkdir(exist_ok=True)
-                self.check_space()
-                return
-            self.remove()  # its process was killed before it wrote a plan
-            self._heartbeat = Heartbeat(self.path / "heartbeat")
-        self._begin()
-        self.check_space()
+        known = _read_plan(self.path)
+        is_same = known is not None and canonical(known) == canonical(plan)
+        self._check_space(written_bytes(self.path) if is_same else 0)
+        if not is_same:
+            self.discarded = known is not None
+            remove_build(self.path, self.output, keep=LOCK)
+        self.path.mkdir(exist_ok=True)
+        crash_point("build.claimed")
+        self.set.mkdir(exist_ok=True)
+        if not is_same:
+            durable.replace_file(self.path / PLAN_NAME, canonical(plan))
+        durable.sync_directory(self.output.path.parent)
+        crash_point("build.planned")
 
     def check_space(self) -> None:
         """Refuse to go on with too little space: an interrupted build may keep less than it wrote."""
@@ -101,49 +133,12 @@ class Build:
         self.remaining = max(0, self._needed - written)
         check_space(self.output.path.parent, self.remaining, self.output.elsewhere)
 
-    def _adopt(self, found: Found) -> bool:
-        """Take a dead build over by renaming it; False if another process was faster."""
-        heartbeat = found.path / "heartbeat"
-        try:
-            silent_since = heartbeat.stat() if heartbeat.exists() else None
-            heartbeat.touch()  # before the rename: under this process's name it must never look silent
-            try:
-                durable.rename(found.path, self.path)
-            except OSError as err:
-                if (err.errno == errno.EXDEV or is_in_use(err)) and silent_since is not None:  # it stays dead
-                    os.utime(heartbeat, ns=(silent_since.st_atime_ns, silent_since.st_mtime_ns))
-                raise
-        except FileNotFoundError:
-            return False
-        self._is_there = True
-        self._heartbeat.start()
-        crash_point("build.claimed")
-        return True
-
-    def _begin(self) -> None:
-        self.path.mkdir(parents=True)
-        self._is_there = True
-        (self.path / "heartbeat").touch()
-        self._heartbeat.start()
-        crash_point("build.claimed")
-        self.set.mkdir()
-        durable.replace_file(self.path / PLAN_NAME, canonical(self.plan))
-        durable.sync_directory(self.output.path.parent)
-        crash_point("build.planned")
-
     def check(self) -> None:
-        """Raise if another process has taken this build over."""
-        if self.is_lost:
-            raise self.lost()
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether another process has taken this build over."""
-        return self._is_there and not self.path.exists()
-
-    def lost(self) -> LostBuildError:
-        """Return the error of a build that was taken over."""
-        return LostBuildError(f"The preparation of {self.output.path} was taken over by another process.")
+        """Raise if somebody removed the build directory."""
+        if not (self.path.exists() if self._lock is None else self._lock.is_mine):
+            raise PrepareError(
+                f"{self.path} was removed while it was written. Run the same command again.", path=str(self.path)
+            )
 
     def publish(self, may_replace: Callable[[Path], bool]) -> bool:
         """Give the finished output its final name; False if something that may not be replaced has that name."""
@@ -159,35 +154,49 @@ class Build:
         return True
 
     def remove(self) -> None:
-        """Remove the build directory."""
-        self._heartbeat.stop()
-        if not self.path.exists():
-            return
-        self._is_there = False
-        gone = self._free_path()
-        with contextlib.suppress(OSError):  # renamed first: a worker that still converts a unit cannot add files
-            rename(self.path, gone)
-        for path in (gone, self.path):
-            shutil.rmtree(path, ignore_errors=True)
+        """Remove the build directory and release the lock."""
+        if self._lock is None or self._lock.is_mine:
+            remove_build(self.path, self.output, keep=LOCK)
+        if self._lock is not None:
+            self._lock.delete()
+        with contextlib.suppress(OSError):  # another process locks it already, or a stranger's file stays
+            self.path.rmdir()
         crash_point("build.cleaned")
 
     def release(self) -> None:
-        """Release the build for the next process with the same plan."""
-        self._heartbeat.stop()
-        if not self.path.exists():
-            return
-        if not self.output.is_resumable:
+        """Leave the build for the next process with the same plan."""
+        for path in self.path.glob("*.tmp"):  # unfinished files, of which nothing is continued
+            path.unlink(missing_ok=True)
+        is_kept = (self.path / PLAN_NAME).exists() and (self.output.is_resumable or not self.plan)
+        if self._lock is not None and is_kept:
+            self._lock.release()
+        else:
             self.remove()
-            return
-        with contextlib.suppress(OSError):
-            if self.before_release is not None:
-                self.before_release()
-        with contextlib.suppress(OSError):
-            rename(self.path, self._free_path())
-        self._is_there = False
 
-    def _free_path(self) -> Path:
-        return self.path.with_name(f"{self.output.path.name}.build.{FREE}{secrets.token_hex(4)}")
+
+def tidy(output: Output) -> None:
+    """Remove what a command that was killed after publishing has left, unless another process builds now."""
+    build = Build(output)
+    with contextlib.suppress(OSError, PrepareError):
+        if build.try_lock(makes=False):
+            build.remove()
+
+
+@contextlib.contextmanager
+def kept_from_others(output: Output) -> Iterator[bool]:
+    """Keep other processes from building an output while the block removes it.
+
+    Yields:
+        Whether no process builds it; if False, remove nothing.
+    """
+    build = Build(output)
+    if not build.try_lock():
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        build.release()
 
 
 def canonical(document: Mapping[str, Any]) -> bytes:
@@ -196,7 +205,7 @@ def canonical(document: Mapping[str, Any]) -> bytes:
 
 
 def _read_plan(build: Path) -> dict[str, Any] | None:
-    """Read the plan of a build directory; None if it has none yet."""
+    """Read the plan of a build directory; None if it has none."""
     try:
         plan: dict[str, Any] = json.loads((build / PLAN_NAME).read_bytes())
     except (OSError, ValueError):

@@ -1,24 +1,27 @@
-"""Give a finished output its name; complete or undo an interrupted exchange."""
+"""Give a finished output its name; keep the files that recordzoo did not write; finish an interrupted exchange."""
 
 import contextlib
-import errno
+import hashlib
+import logging
 import os
-import secrets
 import shutil
 from pathlib import Path
 
 from recordzoo.base import durable
 from recordzoo.base.crash_points import crash_point
 from recordzoo.errors import PrepareError
-from recordzoo.publish.output import RECORDS_DIR, SET, Output, find_builds
+from recordzoo.publish.output import PLAN_NAME, RECORDS_DIR, SET, Output
+from recordzoo.records.made_from import strangers
 from recordzoo.records.reader import is_record_set
 from recordzoo.system.files import rename
 
 REPLACING = "replacing"
-"""In a build: marks that the published output is being removed, to be replaced by this build's."""
+"""In a build: the digest of the output that is about to replace the published one."""
 
 OLD = "old"
-"""In a build: the published output between the two renames, on systems that cannot exchange two directories."""
+"""In a build: the published output that was replaced."""
+
+logger = logging.getLogger("recordzoo")
 
 
 def give_name(build: Path, output: Output) -> bool:
@@ -30,8 +33,8 @@ def give_name(build: Path, output: Output) -> bool:
         return True
     try:
         durable.rename(build / SET, output.path)
-    except OSError as err:
-        if err.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+    except OSError:
+        if not os.path.lexists(output.path) or not (build / SET).exists():
             raise
         return False
     return True
@@ -40,21 +43,17 @@ def give_name(build: Path, output: Output) -> bool:
 def exchange(build: Path, output: Output) -> None:
     """Exchange a build's output with the published one by one system call, or else by two renames.
 
-    Between the two renames nothing is published; `put_back` undoes the first if the second did not happen.
+    Between the two renames nothing is published. `settle` finishes or undoes what a kill interrupts.
     """
     if output.file:
         durable.move(build / SET / output.file, output.path)
         return
+    durable.write_file(build / REPLACING, _identity(build / SET, output))
+    durable.sync_directory(build)
+    crash_point("set.replacing")
     if durable.exchange(build / SET, output.path):
         return
-    shutil.rmtree(build / OLD, ignore_errors=True)  # left by an exchange that was interrupted after publishing
-    try:
-        rename(output.path, build / OLD)
-    except OSError as err:
-        if err.errno != errno.EXDEV:
-            raise
-        _replace(build, output)
-        return
+    rename(output.path, build / OLD)
     crash_point("set.moved_away")
     try:
         rename(build / SET, output.path)
@@ -63,30 +62,46 @@ def exchange(build: Path, output: Output) -> None:
         raise
 
 
-def _replace(build: Path, output: Output) -> None:
-    """Remove the published output, which cannot be renamed in a lower layer of an overlay, and take its name.
+def settle(build: Path, output: Output) -> bool:
+    """Finish or undo an exchange that a kill interrupted: one output is published, and no stranger's file is lost.
 
-    Until the last rename nothing is published; if it did not happen, `put_back` does it.
+    Call it with the build's lock held.
+
+    Returns:
+        Whether a published output that was missing is back.
     """
-    _try_a_rename(build, output.path)
-    durable.write_file(build / REPLACING, b"")
-    durable.sync_directory(build)
-    crash_point("set.replacing")
-    _remove(output)
-    crash_point("set.removed")
-    rename(build / SET, output.path)
-
-
-def _try_a_rename(build: Path, path: Path) -> None:
-    """Rename an empty directory into the output's parent and remove it; an overlay without xattrs refuses this too."""
-    probe = build / "probe"
-    probe.mkdir()
     try:
-        moved = probe.rename(path.with_name(f".{path.name}.probe-{secrets.token_hex(4)}"))
-    except OSError as err:
-        probe.rmdir()
-        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), os.fspath(path)) from err
-    moved.rmdir()
+        wanted = (build / REPLACING).read_bytes()
+    except FileNotFoundError:
+        return False
+    if not os.path.lexists(output.path) and (build / OLD).exists():
+        rename(build / OLD, output.path)
+        is_back = True
+    else:
+        is_back = False
+        if _identity(output.path, output) == wanted:
+            with contextlib.suppress(FileNotFoundError):
+                rename(build / SET, build / OLD)  # the old output, if one system call exchanged the two
+            keep_strangers(build / OLD, output.path)
+            durable.remove(build / PLAN_NAME)  # nothing of this build is to be continued
+    durable.remove(build / REPLACING)
+    return is_back
+
+
+def keep_strangers(old: Path, new: Path) -> None:
+    """Move the files that recordzoo did not write from a record set that was replaced into the new one.
+
+    Files that cannot be moved stay where they are: the old directory is then not removed.
+    """
+    for name in strangers(old):
+        target, number = new / name, 0
+        while os.path.lexists(target):
+            number += 1
+            target = new / f"{name}.{number}"
+        try:
+            durable.move(old / name, target, rename)
+        except OSError as err:
+            logger.warning("%s, which recordzoo did not write, cannot be moved to %s: %s.", old / name, target, err)
 
 
 def generation(path: Path) -> tuple[int, int] | None:
@@ -95,26 +110,6 @@ def generation(path: Path) -> tuple[int, int] | None:
         status = path.stat()
         return status.st_dev, status.st_ino
     return None
-
-
-def put_back(output: Output) -> bool:
-    """Complete or undo an interrupted exchange, so that the old or the new output exists.
-
-    Returns:
-        Whether this restored a missing output.
-    """
-    if output.is_there:
-        return False
-    for found in find_builds(output.path):
-        if not found.is_dead or output.is_there:
-            continue
-        with contextlib.suppress(OSError):
-            if (found.path / REPLACING).exists():
-                _remove(output)
-                rename(found.path / SET, output.path)
-            elif not output.path.exists():
-                rename(found.path / OLD, output.path)
-    return output.is_there
 
 
 def check_place(path: Path, elsewhere: str = RECORDS_DIR, *, is_set: bool | None = None) -> None:
@@ -129,7 +124,6 @@ def check_place(path: Path, elsewhere: str = RECORDS_DIR, *, is_set: bool | None
     elif (
         (is_record_set(path) if is_set is None else is_set)
         or not os.path.lexists(path)
-        or _is_half_removed(path)
         or (path.is_dir() and not any(path.iterdir()))
     ):
         return
@@ -138,20 +132,35 @@ def check_place(path: Path, elsewhere: str = RECORDS_DIR, *, is_set: bool | None
     raise PrepareError(f"{path} {what}, or {elsewhere}.", path=str(path))
 
 
+def remove_build(build: Path, output: Output, *, keep: str = "") -> None:
+    """Remove all files of a build but one; files that recordzoo did not write stay.
+
+    Args:
+        keep: Name of the file to keep.
+    """
+    settle(build, output)
+    if strangers(build / OLD):
+        keep_strangers(build / OLD, output.path)
+    with contextlib.suppress(FileNotFoundError), os.scandir(build) as entries:
+        for entry in list(entries):
+            if entry.name == keep or (entry.name == OLD and strangers(build / OLD)):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    os.unlink(entry.path)
+
+
+def _identity(folder: Path, output: Output) -> bytes:
+    """Return the digest of an output's marker file; b"" if it cannot be read."""
+    with contextlib.suppress(OSError):
+        return hashlib.sha256((folder / output.marker).read_bytes()).hexdigest().encode()
+    return b""
+
+
 def _is_mounted(path: Path) -> bool:
     """Whether a path is a mount point; `os.path.ismount` is wrong for paths that begin with /proc/PID/root."""
     with contextlib.suppress(OSError):
         return not path.is_symlink() and path.stat().st_dev != os.stat(os.path.join(path, os.pardir)).st_dev
     return False
-
-
-def _is_half_removed(path: Path) -> bool:
-    """Whether a path is an output whose removal was interrupted; `put_back` completes it."""
-    return any((found.path / REPLACING).exists() for found in find_builds(path))
-
-
-def _remove(output: Output) -> None:
-    """Remove the published output, its marker first, so that readers see no output in the rest."""
-    with contextlib.suppress(FileNotFoundError):
-        durable.remove(output.path / output.marker)
-        shutil.rmtree(output.path)

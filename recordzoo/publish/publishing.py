@@ -1,18 +1,24 @@
-"""`publishing`: the only way to publish an output. One writer, a build beside the output, one rename."""
+"""`publishing`: the only way to publish an output. One lock, a build beside the output, one rename."""
 
 import contextlib
+import random
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from recordzoo.base import roots
-from recordzoo.base.progress import Progress
-from recordzoo.errors import LostBuildError, PrepareError, RecordZooError
-from recordzoo.publish.build import Build
-from recordzoo.publish.exchange import generation, put_back
-from recordzoo.publish.lock import my_turn, tidy
-from recordzoo.publish.output import Output, remove_dead
+from recordzoo.base.progress import Progress, format_bytes
+from recordzoo.errors import PrepareError, RecordZooError
+from recordzoo.publish.build import Build, tidy
+from recordzoo.publish.exchange import generation
+from recordzoo.publish.output import Output, written_bytes
 from recordzoo.publish.space import disk_error
 from recordzoo.records.reader import is_record_set
+
+_POLL_S = (0.2, 5.0)
+"""Seconds between two checks, first and maximum: a wait of hours must not burden the file server."""
+
+_SAY_AGAIN_S = 30.0
 
 
 def never(_: Path) -> bool:
@@ -33,7 +39,7 @@ def publishing(
     """Publish the block's output: the block calls `Build.claim` and writes into ``build.set``.
 
     The output gets its name when the block ends. If the block raises or the process is killed, the build is kept, and
-    the next process with the same plan takes it over. Any number of processes may call this at once.
+    the next process with the same plan continues it. Any number of processes may call this at once.
 
     Args:
         is_ready: Returns whether the wanted output exists; raises if something else is at its path.
@@ -43,11 +49,10 @@ def publishing(
         is_waiting: Wait for another process that builds the output; otherwise raise.
 
     Yields:
-        The build; None if the output is ready because another process built it.
+        The build; None if the output is ready.
 
     Raises:
-        LostBuildError: Another process took the build over, because this one looked dead.
-        PrepareError: Something else is at the output's path, or the disk failed.
+        PrepareError: Something else is at the output's path, another user's build is there, or the disk failed.
         DiskSpaceError: The disk is full.
         Exception: Any error of `is_ready` and the block; a `RecordZooError` only if no other process has published.
     """
@@ -58,24 +63,53 @@ def publishing(
 
     try:
         output.path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as err:
-        raise disk_error(err, output, 0) from err
-    try:
-        with my_turn(output.path, is_done, progress, is_waiting=is_waiting) as is_mine:
-            if is_mine and put_back(output):
+        if is_mine := _wait(build, is_done, progress, is_waiting=is_waiting):
+            if build.settle():
                 before = generation(output.path)
-                if is_done():
-                    remove_dead(output.path)
-                    is_mine = False
-            if is_mine:
-                yield from _built(build, is_done, may_replace, progress)
-                return
-        tidy(output.path)
+            if is_done():
+                build.remove()
+                is_mine = False
+    except OSError as err:
+        if isinstance(err, RecordZooError):
+            raise
+        raise disk_error(err, output, 0) from err
+    if not is_mine:
+        tidy(output)
         yield None
+        return
+    try:
+        yield from _built(build, is_done, may_replace, progress)
     except OSError as err:
         if isinstance(err, RecordZooError) or not build.plan:  # nothing was written yet
             raise
         raise disk_error(err, output, build.remaining) from err
+
+
+def _wait(build: Build, is_done: Callable[[], bool], progress: Progress, *, is_waiting: bool) -> bool:
+    """Wait until this process holds the build's lock; False if the output is there."""
+    said, naps = -_SAY_AGAIN_S, _naps()
+    while not is_done():
+        if build.try_lock():
+            return True
+        if not is_waiting:
+            raise PrepareError(
+                f"{build.holder} is writing {build.output.path}. Wait for its end.", path=str(build.output.path)
+            )
+        if time.monotonic() - said >= _SAY_AGAIN_S:
+            said, written = time.monotonic(), written_bytes(build.path)
+            how_far = f" ({format_bytes(written)} are written)" if written else ""
+            progress.note(f"Waiting for {build.holder}, which prepares {build.output.path}{how_far}.")
+        time.sleep(next(naps))
+    return False
+
+
+def _naps() -> Iterator[float]:
+    """Yield the seconds before each next check; jitter spreads processes that started together."""
+    jitter = random.Random()  # its own generator: the program's random numbers stay unchanged
+    nap, longest = _POLL_S
+    while True:
+        yield nap * jitter.uniform(0.7, 1.0)
+        nap = min(longest, nap * 1.3)
 
 
 def _built(
@@ -88,15 +122,12 @@ def _built(
         if not build.publish(may_replace) and not is_done():
             raise PrepareError(f"{path} was made by another process meanwhile.", path=str(path))
     except BaseException as err:
-        is_lost = build.is_lost
         build.release()
-        if is_lost and isinstance(err, Exception) and not isinstance(err, LostBuildError):
-            raise build.lost() from err
-        if not isinstance(err, RecordZooError) or is_lost or not _is_true(is_done):
+        if not isinstance(err, RecordZooError) or not _is_true(is_done):
             raise
         progress.note(f"{err} Another process has published {path} meanwhile.")
+        return
     build.remove()
-    remove_dead(path)
     if is_record_set(path):
         roots.remember(path.parent)
 
@@ -117,16 +148,12 @@ def publish(
     again: bool = False,
     may_replace: Callable[[Path], bool] = never,
 ) -> bool:
-    """Publish the output of `write` as `publishing` does; start again if another process takes the build over.
+    """Publish the output of `write` as `publishing` does.
 
     Returns:
         Whether this process published; False if another one did.
     """
-    while True:
-        try:
-            with publishing(output, is_ready, progress, again=again, may_replace=may_replace) as build:
-                if build is not None:
-                    write(build)
-            return build is not None and build.is_first
-        except LostBuildError as err:
-            progress.note(str(err))
+    with publishing(output, is_ready, progress, again=again, may_replace=may_replace) as build:
+        if build is not None:
+            write(build)
+    return build is not None and build.is_first

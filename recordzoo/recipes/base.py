@@ -94,7 +94,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Table:
-    """The description of N records, which `recordzoo.preparing.resolve` turns into a record set.
+    """The description of N records, which `recordzoo.preparing.assemble` turns into a record set.
 
     Attributes:
         names: N unique names in canonical order, as in `samples`, relative to the dataset's folder.

@@ -6,6 +6,7 @@ each file, and the names, so that single rows can be read.
 """
 
 import os
+import re
 import struct
 import weakref
 from array import array
@@ -18,7 +19,11 @@ import numpy as np
 from recordzoo.base.arrays import AnyArray
 from recordzoo.errors import RecordError
 from recordzoo.raw.file_table import FileTable
+from recordzoo.records.arrays import file_name
 from recordzoo.records.files import pread
+from recordzoo.records.manifest import MANIFEST_NAME, Manifest
+from recordzoo.records.marks import marks_name
+from recordzoo.records.parse import parse_manifest
 from recordzoo.records.reader import RecordReader
 
 MADE_FROM_FILE = "made-from.bin"
@@ -43,10 +48,34 @@ BESIDE = (TREE_FILE, LIST_FILE, MADE_FROM_FILE, COMBINED_FILE, LAYOUT_FILE, COPI
 MAX_EXTRA_BYTES = 1 << 30
 """A larger file beside a record set is not copied: it is optional."""
 
+_LIKE_OURS = re.compile(r"shard-[0-9]{5,7}\.lmdb|[a-z0-9_.-]+\.npy|.+\.marks")
+
 _MAGIC = b"rzfiles1"
 _HEADER = struct.Struct("<8sQQQ")  # magic, number of files, bytes of the base, bytes of the names
 _ROW = np.dtype([("size", "<i8"), ("mtime", "<i8"), ("end", "<u8")])  # end: end of its name in the names
 _MAX_BASE_BYTES = 1 << 16
+
+
+def own_files(manifest: Manifest) -> set[str]:
+    """Return the names of all files that recordzoo writes into a record set, whether they are there or not."""
+    arrays, marks = map(file_name, manifest.arrays), map(marks_name, manifest.blobs)
+    return {MANIFEST_NAME, *(shard.name for shard in manifest.shards), *arrays, *marks, *BESIDE}
+
+
+def strangers(folder: Path) -> list[str]:
+    """Return the names in a record set's directory that recordzoo did not write; without a manifest, none.
+
+    If the manifest is damaged, the names of shards, arrays and marks count as recordzoo's.
+    """
+    try:
+        data, names = (folder / MANIFEST_NAME).read_bytes(), sorted(os.listdir(folder))
+    except OSError:
+        return []
+    try:
+        own = own_files(parse_manifest(data, str(folder)))
+    except RecordError:
+        own = {MANIFEST_NAME, *BESIDE, *filter(_LIKE_OURS.fullmatch, names)}
+    return [name for name in names if name not in own]
 
 
 def encode_files(table: FileTable, root: Path) -> bytes:
