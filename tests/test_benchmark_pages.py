@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks import __main__ as lines
-from benchmarks import cluster, cluster_simulation, files_or_records, pages, recipes, recipes_page, scaling, zoo
+from benchmarks import cluster, files_or_records, pages, recipes, recipes_page, scaling, zoo
 from benchmarks.common import Line
 from benchmarks.formats import page as formats
 from benchmarks.object_storage import page as object_storage
@@ -62,21 +62,15 @@ def test_sections_and_charts_are_those_of_the_stored_numbers() -> None:
 
 def test_each_section_is_on_one_page_and_has_a_script() -> None:
     written = [*(name for name in rendered() if not name.endswith(".svg")), *lines.SECTIONS]
-    written += [cluster.SECTION, cluster_simulation.SECTION, formats.SECTION]
+    written += [cluster.SECTION, formats.SECTION]
     written += [] if scaling.SECTION in written else [scaling.SECTION]
     assert sorted(name for path in pages.PAGES for name in sections(path)) == sorted(written)
 
 
-def test_tables_that_are_not_stored_have_the_heads_of_their_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_that_are_not_stored_have_the_heads_of_their_scripts() -> None:
     for name in lines.SECTIONS:
         head = lines.text([Line("a", "b", "c", "d")], 3, "; photographs").splitlines()[0]
         assert pages.read_section(name).startswith(head)
-    monkeypatch.setattr(cluster_simulation, "task_bytes", lambda num_files: 1000)
-    simulated = cluster_simulation.made([(0, 1.0, 2, 0.1, 3.0, 4.0)], [("step", "when", 0.001)])
-    heads = [line for line in simulated.splitlines() if line.startswith("| ---")]
-    found = pages.read_section(cluster_simulation.SECTION)
-    assert [line for line in found.splitlines() if line.startswith("| ---")] == heads
-    assert found.startswith(simulated.splitlines()[0])
     assert pages.read_section(cluster.SECTION).startswith(pages.table(cluster._HEAD, [], numbers=True))
 
 

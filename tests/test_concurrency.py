@@ -1,32 +1,45 @@
 import contextlib
 import functools
-import itertools
+import json
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from recordzoo.base.owner import Owner
 from recordzoo.base.progress import LogProgress
-from recordzoo.publish import heartbeat
-from recordzoo.publish import lock as build_lock
-from recordzoo.publish.lock import lock_path, my_turn
-from recordzoo.publish.output import find_builds, remove_dead
+from recordzoo.errors import PrepareError
+from recordzoo.publish.build import Build
+from recordzoo.publish.output import Output
+from recordzoo.publish.publishing import publish, publishing
 from tests import preparing
 from tests.disks import failing
 from tests.fakes import simple
 from tests.fakes.server import FileServer
 from tests.fakes.simple import FORMS
 from tests.faults import fault
-from tests.preparing import Ended, Notes, Process, again, assert_made, beside, builds, contents, served, wait_for
+from tests.preparing import (
+    Ended,
+    Notes,
+    Process,
+    again,
+    assert_made,
+    beside,
+    builds,
+    contents,
+    group_members,
+    served,
+    wait_for,
+)
 
 RANKS = 8
 
@@ -182,11 +195,15 @@ class TestAllAtOnce:
         assert beside(root, "stream") == ["simple.records"]
 
     def test_after_a_crash_without_locks(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
+        """Nobody can tell that the build of the dead is not used: it stays, and is not continued."""
         simple.write(tmp_path, "stream")
-        preparing.run(tmp_path, "stream", env={"RECORDZOO_KILL_AT": "shard.done:2"}, workers=1)
+        with Process(tmp_path, "stream", locks=False, workers=1, env={"RECORDZOO_KILL_AT": "shard.done:2"}) as process:
+            assert process.end().code == -signal.SIGKILL
+        (left,) = builds(tmp_path)
         with several(RANKS, lambda: Process(tmp_path, "stream", locks=False, workers=1)) as processes:
             ended = [process.end() for process in processes]
-            assert_made(tmp_path, "stream", whole["stream"], ended)
+        shutil.rmtree(left)
+        assert_made(tmp_path, "stream", whole["stream"], ended)
 
     def test_two_that_refresh(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
@@ -225,177 +242,147 @@ class TestTakingOver:
 
     @fault(
         "P4",
-        "the process that prepares is stopped for minutes, another takes over, and then it wakes up",
-        "it finds that out, publishes nothing over the other's set, and returns that one",
+        "the process that prepares is stopped for minutes, and then it wakes up",
+        "the others wait for it; where the file system has no locks, they do the work, and it returns their set",
     )
-    @pytest.mark.parametrize("locks", [True, False])
-    @pytest.mark.parametrize("step", ["build.planned", "shard.sealed:2", "shard.done", "set.arrays_written"])
+    @pytest.mark.parametrize("step", ["build.planned", "shard.sealed:2", "set.arrays_written"])
     @pytest.mark.slow
-    def test_one_that_is_stopped_is_taken_over_and_does_no_harm(
-        self, step: str, locks: bool, whole: dict[str, dict[str, str]], tmp_path: Path
+    def test_one_that_is_stopped_is_waited_for(
+        self, step: str, whole: dict[str, dict[str, str]], tmp_path: Path
     ) -> None:
-        """Like a machine that sleeps: its process looks dead, and comes back when others have done its work."""
         simple.write(tmp_path, "stream")
-        with Process(tmp_path, "stream", workers=1, stop_at=step, check=True, locks=locks) as sleeper:
+        with Process(tmp_path, "stream", workers=1, stop_at=step, check=True) as sleeper:
             sleeper.wait_until_stopped()
-            second = preparing.run(tmp_path, "stream", env={"RECORDZOO_STALE_S": "0.5"}, workers=1, locks=locks)
+            with Process(tmp_path, "stream", workers=1) as second:
+                assert second.saw(f"Waiting for process {sleeper.pid} on ")
+                sleeper.signal(signal.SIGCONT)
+                ended = [sleeper.end(), second.end()]
+        assert converted(ended) == 1
+        assert_made(tmp_path, "stream", whole["stream"], ended)
+
+    @fault("P4")
+    @pytest.mark.parametrize("step", ["build.planned", "shard.sealed:2", "set.arrays_written"])
+    @pytest.mark.slow
+    def test_one_that_is_stopped_without_locks_does_no_harm(
+        self, step: str, whole: dict[str, dict[str, str]], tmp_path: Path
+    ) -> None:
+        simple.write(tmp_path, "stream")
+        with Process(tmp_path, "stream", workers=1, stop_at=step, check=True, locks=False) as sleeper:
+            sleeper.wait_until_stopped()
+            second = preparing.run(tmp_path, "stream", workers=1, locks=False)
             assert contents(tmp_path / "simple.records") == whole["stream"]
             sleeper.signal(signal.SIGCONT)
             first = sleeper.end()
-        assert first.digest == second.digest
-        assert_made(tmp_path, "stream", whole["stream"])
-
-    @fault("P4")
-    def test_one_that_comes_back_while_the_other_works(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
-        simple.write(tmp_path, "stream")
-        with Process(tmp_path, "stream", workers=1, stop_at="shard.sealed:2") as sleeper:
-            sleeper.wait_until_stopped()
-            stale = {"RECORDZOO_STALE_S": "0.5"}
-            with Process(tmp_path, "stream", env=stale, workers=1, stop_at="shard.sealed:4") as second:
-                second.wait_until_stopped()
-                sleeper.signal(signal.SIGCONT)
-                assert sleeper.saw("was taken over by another process")
-                assert sleeper.saw(f"Waiting for process {second.pid} on ")
-                second.signal(signal.SIGCONT)
-                assert second.end().digest == sleeper.end().digest
-        assert_made(tmp_path, "stream", whole["stream"])
+        assert_made(tmp_path, "stream", whole["stream"], [first, second])
 
     @pytest.mark.slow
-    def test_one_that_is_stopped_while_it_downloads(self, tmp_path: Path) -> None:
-        """It has a lock and no build: the lock file's age is what shows that it is silent."""
-        archive = simple.write(tmp_path / "server", "stream")
-        root = tmp_path / "root"
-        with FileServer(tmp_path / "server") as server:
-            options = served(archive, server.url)
-            with Process(root, "stream", stop_at="download.received", **options) as sleeper:
-                sleeper.wait_until_stopped()
-                second = preparing.run(root, "stream", env={"RECORDZOO_STALE_S": "0.5"}, **options)
-                sleeper.signal(signal.SIGCONT)
-                assert sleeper.end().digest == second.digest
-        assert [name for name in beside(root, "stream") if ".part" not in name] == ["simple.records"]
-
-    @pytest.mark.slow
-    def test_a_pool_whose_builder_is_stopped(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
-        """Its workers go on by themselves for a while; what they write is nobody's any more."""
+    def test_an_orphan_that_still_works_keeps_no_lock(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
+        """The builder is killed, and one of its workers is stopped: the lock is free all the same."""
         simple.write(tmp_path, "tree")
-        with Process(tmp_path, "tree", workers=2, stop_at="shard.done") as sleeper:
-            sleeper.wait_until_stopped()
-            second = preparing.run(tmp_path, "tree", env={"RECORDZOO_STALE_S": "0.5"}, workers=2)
-            sleeper.signal(signal.SIGCONT)
-            assert sleeper.end().digest == second.digest
-        assert_made(tmp_path, "tree", whole["tree"])
-
-    def test_a_build_of_another_host_is_waited_for_until_it_is_silent(
-        self, whole: dict[str, dict[str, str]], tmp_path: Path
-    ) -> None:
-        simple.write(tmp_path, "stream")
-        preparing.run(tmp_path, "stream", env={"RECORDZOO_KILL_AT": "shard.done:2"}, workers=1)
-        (build,) = builds(tmp_path)
-        far = Owner("node07_0123abcd", 4123, 77, "00")
-        build = build.rename(tmp_path / f"simple.records.build.{far}")
-        (tmp_path / ".simple.records.lock").unlink()
-        with Process(tmp_path, "stream", workers=1) as process:
-            assert process.saw("Waiting for process 4123 on node07, which prepares")
-            os.utime(build / "heartbeat", (1, 1))
-            assert process.end().digest
-        assert_made(tmp_path, "stream", whole["stream"])
+        with Process(tmp_path, "tree", workers=2) as process:
+            wait_for(lambda: len(group_members(process.pid)) > 2, "workers")
+            workers = [pid for pid in group_members(process.pid) if pid != process.pid]
+            for pid in workers:
+                os.kill(pid, signal.SIGSTOP)
+            process.signal(signal.SIGKILL)
+            assert preparing.run(tmp_path, "tree", workers=1).digest
+            process.signal(signal.SIGKILL, group=True)
+        assert contents(tmp_path / "simple.records") == whole["tree"]
 
 
 class TestTurns:
-    def test_remove_dead_leaves_the_living_alone(self, tmp_path: Path) -> None:
-        target = tmp_path / "x.records"
-        mine = Owner.current()
-        gone = Owner(mine.host, mine.pid, mine.start + 1, "00")  # the number is ours, but another process's
-        far = Owner("node07_0123abcd", 1, 1, "00")
-        for owner in (mine, gone, far, "free-1234"):
-            (tmp_path / f"x.records.build.{owner}").mkdir()
-        remove_dead(target)
-        assert {found.owner for found in find_builds(target)} == {mine, far}
+    """`publishing`, in threads of this process: their locks exclude each other as those of processes do."""
 
-    @pytest.mark.parametrize("wrong_by_s", [-7200, 7200])
-    def test_a_clock_that_is_wrong_makes_no_build_dead(
-        self, wrong_by_s: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """On a network drive the server's clock stamps a heartbeat, so it tells how old that is."""
-        now = time.time()
-        monkeypatch.setattr(time, "time", lambda: now + wrong_by_s)
-        for host, age_s in (("node07_0123abcd", 0), ("node08_0123abcd", 3600)):
-            heartbeat_file = tmp_path / f"x.records.build.{Owner(host, 1, 1, '00')}" / "heartbeat"
-            heartbeat_file.parent.mkdir()
-            heartbeat_file.touch()
-            os.utime(heartbeat_file, (now - age_s, now - age_s))
-        path = lock_path(tmp_path / "x.records")
-        path.touch()
-        build_lock._break_if_silent(path)
-        assert path.exists()
-        os.utime(path, (now - 3600, now - 3600))
-        build_lock._break_if_silent(path)
-        assert not path.exists()
-        assert [found.is_dead for found in find_builds(tmp_path / "x.records")] == [False, True]
-        assert len(list(tmp_path.iterdir())) == 2
+    def build(self, path: Path, **options: Any) -> AbstractContextManager[Build | None]:
+        return publishing(Output(path), path.exists, options.pop("progress", LogProgress()), **options)
 
-    def test_a_lock_file_that_another_broke_is_not_removed(self, tmp_path: Path) -> None:
-        target, other = tmp_path / "x.records", Owner("node07_0123abcd", 1, 1, "00")
-        with contextlib.suppress(ZeroDivisionError), my_turn(target, lambda: False, LogProgress()) as build_it:
-            assert build_it
-            assert Owner.parse(lock_path(target).read_text()) is not None
-            lock_path(target).write_text(f"{other}")
-            raise ZeroDivisionError
-        assert lock_path(target).read_text() == f"{other}"
-
-    def test_after_a_failure_with_a_build_the_next_need_not_wait(self, tmp_path: Path) -> None:
-        """The process that failed goes on living, and its lock file must not stay."""
-        (tmp_path / "x.build.free-12").mkdir()
-        for _ in range(2):
-            with contextlib.suppress(ZeroDivisionError), my_turn(tmp_path / "x", lambda: False, LogProgress()):
+    def test_after_a_failure_the_next_need_not_wait(self, tmp_path: Path) -> None:
+        """The process that failed goes on living; its build is continued."""
+        for number in range(2):
+            with contextlib.suppress(ZeroDivisionError), self.build(tmp_path / "x") as build:
+                assert build is not None
+                build.claim({"of": "x"}, 0)
+                assert (build.path / "part").exists() == (number == 1)
+                (build.path / "part").touch()
                 raise ZeroDivisionError
-        assert not lock_path(tmp_path / "x").exists()
+        assert [path.name for path in tmp_path.iterdir()] == ["x.build"]
 
     def test_after_a_failure_without_a_build_nothing_is_left(self, tmp_path: Path) -> None:
-        with contextlib.suppress(ZeroDivisionError), my_turn(tmp_path / "x", lambda: False, LogProgress()):
+        with contextlib.suppress(ZeroDivisionError), self.build(tmp_path / "x"):
             raise ZeroDivisionError
         assert list(tmp_path.iterdir()) == []
 
-    def test_the_longer_they_wait_the_more_rarely_they_look(self) -> None:
-        naps = list(itertools.islice(build_lock._naps(), 100))
-        assert 0.1 < naps[0] <= 0.2
-        assert all(3.5 <= nap <= 5 for nap in naps[30:])
-        assert len(set(naps)) == 100
+    def test_a_failure_before_the_plan_keeps_the_build_of_another_command(self, tmp_path: Path) -> None:
+        with contextlib.suppress(ZeroDivisionError), self.build(tmp_path / "x") as build:
+            build.claim({"of": "x"}, 0)
+            raise ZeroDivisionError
+        with contextlib.suppress(ZeroDivisionError), self.build(tmp_path / "x"):
+            raise ZeroDivisionError
+        assert json.loads((tmp_path / "x.build" / "plan.json").read_bytes()) == {"of": "x"}
+
+    def test_a_build_with_another_plan_is_begun_again(self, tmp_path: Path) -> None:
+        for number, plan in enumerate(({"of": "x"}, {"of": "y"})):
+            with contextlib.suppress(ZeroDivisionError), self.build(tmp_path / "x") as build:
+                build.claim(plan, 0)
+                assert build.discarded == (number == 1)
+                assert not (build.path / "part").exists()
+                (build.path / "part").touch()
+                raise ZeroDivisionError
+
+    def test_a_build_that_is_removed_by_hand_is_not_published(self, tmp_path: Path) -> None:
+        def lose(build: Build) -> None:
+            build.claim({"of": "x"}, 0)
+            shutil.rmtree(build.path)
+            build.path.mkdir()  # by another process, say
+            (build.path / "lock").touch()
+
+        with pytest.raises(PrepareError, match=r"x\.build was removed while it was written"):
+            publish(Output(tmp_path / "x"), (tmp_path / "x").exists, LogProgress(), lose)
+        assert not (tmp_path / "x").exists()
 
     @fault(
         "P5",
         "a preparation takes hours, longer than any barrier of a process group would wait",
-        "there is no barrier: the others look at files, and say every half minute for whom they wait and how far it is",
+        "there is no barrier: the others try the lock, and say every half minute for whom they wait and how far it is",
     )
     def test_a_wait_of_hours(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        clock = [0.0]
-        monkeypatch.setattr(build_lock, "_POLL_S", (20.0, 20.0))  # 5 s take a thousand looks
-        monkeypatch.setattr(build_lock, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=passes(clock)))
-        build = tmp_path / f"x.records.build.{Owner('node07_0123abcd', 4123, 77, '00')}"
-        (build / "set").mkdir(parents=True)
-        (build / "heartbeat").touch()
+        clock, said = [0.0], Notes()
+        path = tmp_path / "x.records"
+        with self.build(path) as holder:
+            holder.claim({"of": "x"}, 0)
+            looks: list[float] = []
 
-        def published() -> bool:
-            (build / "u00000-s0000.lmdb").write_bytes(bytes(int(clock[0])))
-            return clock[0] > 7200
+            def sleep(seconds: float) -> None:
+                looks.append(seconds)
+                clock[0] += seconds
+                (holder.path / "u00000-00000.lmdb").write_bytes(bytes(int(clock[0])))
+                if clock[0] > 7200:
+                    path.mkdir()
 
-        told = Notes()
-        with my_turn(tmp_path / "x.records", published, told) as build_it:
-            assert not build_it
-        assert 200 < len(told.notes) <= 240
-        waiting = f"Waiting for process 4123 on node07, which prepares {tmp_path / 'x.records'}"
-        assert told.notes[0] == f"{waiting}."
-        assert re.fullmatch(rf"{re.escape(waiting)} \(7\.\d+ kB are written\)\.", told.notes[-1])
+            monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+            monkeypatch.setattr(time, "sleep", sleep)
+            with self.build(path, progress=said) as build:
+                assert build is None
+            monkeypatch.undo()
+            path.rmdir()
+        assert 0.1 < looks[0] <= 0.2
+        assert all(3.5 <= nap <= 5 for nap in looks[30:])
+        assert len(set(looks)) == len(looks)
+        assert 200 < len(said.notes) <= 240
+        waiting = f"Waiting for another thread of this process, which prepares {path}"
+        assert said.notes[0].startswith(f"{waiting} (")
+        assert re.fullmatch(rf"{re.escape(waiting)} \(7\.\d+ kB are written\)\.", said.notes[-1])
 
     def test_threads_take_turns(self, tmp_path: Path) -> None:
-        done, inside, most = threading.Event(), [0], [0]
+        inside, most, made = [0], [0], []
 
         def work() -> None:
-            with my_turn(tmp_path / "x", done.is_set, LogProgress()) as build_it:
-                if build_it:
+            with self.build(tmp_path / "x") as build:
+                if build is not None:
                     inside[0] += 1
                     most[0] = max(most[0], inside[0])
-                    done.set()
+                    build.claim({"of": "x"}, 0)
+                    made.append(build)
                     inside[0] -= 1
 
         threads = [threading.Thread(target=work) for _ in range(4)]
@@ -404,24 +391,17 @@ class TestTurns:
         for thread in threads:
             thread.join()
         assert most == [1]
-        assert list(tmp_path.iterdir()) == []
+        assert len(made) == 1
+        assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
-    def test_the_living_say_so(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(heartbeat, "_INTERVAL_S", 0.01)
-        path = lock_path(tmp_path / "x")
-        with contextlib.suppress(ZeroDivisionError), my_turn(tmp_path / "x", lambda: False, LogProgress()):
-            os.utime(path, (1, 1))
-            wait_for(lambda: time.time() - path.stat().st_mtime < 100, "a heartbeat")
-            raise ZeroDivisionError
-
-
-def passes(clock: list[float]) -> Callable[[float], None]:
-    """A sleep that takes no time but that of a clock."""
-
-    def sleep(seconds: float) -> None:
-        clock[0] += seconds
-
-    return sleep
+    def test_who_does_not_wait_is_told(self, tmp_path: Path) -> None:
+        with self.build(tmp_path / "x") as build:
+            build.claim({"of": "x"}, 0)
+            with (
+                pytest.raises(PrepareError, match="another thread of this process is writing"),
+                self.build(tmp_path / "x", is_waiting=False),
+            ):
+                pass
 
 
 @fault(
@@ -435,15 +415,13 @@ def test_what_crashed_jobs_left(host: str, tmp_path: Path) -> None:
     dead = Owner(mine.host if host == "this" else "node07_0123abcd", 2**22 + 1, 1, "00")
     archive = simple.write(tmp_path / "server", "stream")
     root = tmp_path / "root"
-    junk = [f"simple.records.build.{dead}", "simple.records.build.free-00"]
-    for name in junk:
-        (root / name / "set").mkdir(parents=True)
-        (root / name / "heartbeat").touch()
-        (root / name / "u00000-s0000.0f.tmp").write_bytes(b"half")
-        (root / name / "journal.jsonl").write_bytes(b"[1,{")
-        (root / name / "plan.json.new").touch()
+    build = root / "simple.records.build"
+    (build / "set").mkdir(parents=True)
+    (build / "lock").write_text("process 1 on node07")
+    (build / "u00000-00000.0f.tmp").write_bytes(b"half")
+    (build / "u00000-00001.npz").write_bytes(b"PK")
+    (build / "plan.json.new").touch()
     files = {
-        ".simple.records.lock": str(dead),
         f".{archive.name}.recordzoo": "downloaded by recordzoo: 1 2 3",
         f"{archive.name}.part": "x",
         f"{archive.name}.part.json": "{",
@@ -473,15 +451,3 @@ def test_in_a_daemonic_process_that_process_converts(whole: dict[str, dict[str, 
     process.join(preparing.DEADLINE_S)
     assert process.exitcode == 0
     assert contents(tmp_path / "simple.records") == whole["tree"]
-
-
-def test_an_owner_tells_processes_apart() -> None:
-    mine = Owner.current()
-    assert Owner.parse(str(mine)) == mine
-    assert str(mine) != str(Owner.current())
-    assert not mine.is_gone()
-    assert Owner(mine.host, 2**22 + 1, 1, "00").is_gone()
-    assert Owner(mine.host, mine.pid, mine.start + 1, "00").is_gone()
-    assert not Owner("elsewhere_00000000", 2**22 + 1, 1, "00").is_gone()
-    assert re.fullmatch(rf"process {os.getpid()} on \w+", mine.description)
-    assert Owner.parse("") is Owner.parse("free-12") is Owner.parse("a-b-c-d") is None

@@ -9,7 +9,6 @@ import resource
 import signal
 import stat
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,8 @@ from typing import Any
 import pytest
 
 from recordzoo.base import durable
-from recordzoo.base.owner import Owner
 from recordzoo.base.progress import format_bytes
 from recordzoo.preparing import ensure
-from recordzoo.publish.lock import lock_path
-from recordzoo.publish.output import find_builds
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, stored_bytes
 from tests import preparing
@@ -382,10 +378,8 @@ def test_a_set_that_is_there_is_not_renamed_over(same: bool, tmp_path: Path) -> 
     root = tmp_path / "root"
     with FileServer(tmp_path / "server") as server:
         options = {**served(archive, server.url), "locks": False}
-        # It was its turn long ago, and nobody can see that: what tells of it is gone.
         with Process(root, "stream", stop_at="download.received", **options) as second:
             second.wait_until_stopped()
-            lock_path(root / "simple.records").unlink()
             first = preparing.run(root, "stream", **options, **({} if same else {"shard_bytes": 2 * SHARD_BYTES}))
             published = (root / "simple.records").stat().st_ino
             second.signal(signal.SIGCONT)
@@ -504,21 +498,3 @@ class TestTimes:
         ended = preparing.run(tmp_path, "tree", check=True)
         assert (ended.digest, ended.log) == (RecordReader(target).digest, "")
         assert target.stat().st_ino == inode
-
-    @fault("K12")
-    @pytest.mark.parametrize("ahead_s", [-3600, 3600])
-    def test_what_another_host_left(self, ahead_s: int, whole: dict[str, str], tmp_path: Path) -> None:
-        """Its clock, or that of the server, was wrong by an hour."""
-        simple.write(tmp_path, "stream")
-        preparing.run(tmp_path, "stream", env={"RECORDZOO_KILL_AT": "shard.done:2"}, workers=1)
-        far = Owner("node07_0123abcd", 4123, 77, "00")
-        (build,) = builds(tmp_path)
-        build = build.rename(tmp_path / f"simple.records.build.{far}")
-        lock = lock_path(tmp_path / "simple.records")
-        lock.write_text(str(far))
-        then = time.time() + ahead_s
-        for path in (build / "heartbeat", build, lock):
-            os.utime(path, (then, then))
-        assert [found.is_dead for found in find_builds(tmp_path / "simple.records")] == [True]
-        assert "are already converted" in preparing.run(tmp_path, "stream", workers=1).log
-        assert_made(tmp_path, "stream", whole)

@@ -14,7 +14,6 @@ import pytest
 from recordzoo.base.progress import format_bytes
 from recordzoo.errors import TermsError
 from recordzoo.preparing import ensure
-from recordzoo.publish.lock import lock_path
 from recordzoo.records.reader import RecordReader
 from tests import preparing
 from tests.disks import Volume, mounted
@@ -64,16 +63,17 @@ class TestColleagues:
         "the lock file, or a part of a download, belongs to another user",
         "a holder that lives is waited for; else the work is done without the lock; what may not be touched stays",
     )
-    @pytest.mark.parametrize("text", ["", "4321 is what another program wrote"])
-    def test_a_lock_file_that_may_not_be_written_to(self, text: str, shared: Path, tmp_path: Path) -> None:
+    def test_a_build_that_may_not_be_written_to(self, shared: Path, tmp_path: Path) -> None:
         archive = simple.write(tmp_path / "server", "stream")
-        lock = lock_path(shared / "simple.records")
-        lock.write_text(text)
-        give_to_colleague(lock, 0o644)
+        build = shared / "simple.records.build"
+        build.mkdir()
+        (build / "lock").touch()
+        for path in (build / "lock", build):
+            give_to_colleague(path, 0o755)
         with FileServer(tmp_path / "server") as server:
             ended = preparing.run(shared, "stream", user=[ME, ME, 0o022], **served(archive, server.url))
         assert ended.digest == RecordReader(shared / "simple.records").digest
-        assert lock.read_text() == text
+        assert [path.name for path in build.iterdir()] == ["lock"]
 
     @pytest.mark.slow
     @fault("D25")
@@ -86,7 +86,7 @@ class TestColleagues:
                 shared, "stream", user=[COLLEAGUE, COLLEAGUE, umask], stop_at="download.received", **options
             ) as first:
                 first.wait_until_stopped()
-                mode = stat.S_IMODE(lock_path(shared / "simple.records").stat().st_mode)
+                mode = stat.S_IMODE((shared / "simple.records.build" / "lock").stat().st_mode)
                 assert mode & 0o664 == 0o664  # whatever the umask
                 with Process(shared, "stream", user=[ME, ME, 0o022], **options) as second:
                     assert second.saw(f"Waiting for process {first.pid} on ")

@@ -1,10 +1,8 @@
 """Plain JPEGs are whole and have their own tables. Every other file here lacks one of these or breaks a rule."""
 
-import hashlib
 import itertools
 import warnings
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +12,8 @@ from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, RecordLoader, RecordReader, RecordWriter, convert
 from recordzoo.loader import stores
-from recordzoo.preparing.rows import ShardDone, ShardRows, load_rows, save_rows
 from recordzoo.recipes.images import open_image, problem_of, quiet
-from recordzoo.recipes.jpeg import OTHER, PLAIN, UNKNOWN, Look, _header_of, _is_opened, is_plain_jpeg, look, mark_of
+from recordzoo.recipes.jpeg import OTHER, PLAIN, Look, _header_of, _is_opened, is_plain_jpeg, look, mark_of
 from tests import jpegs
 from tests.fakes.folder import write_tree
 from tests.fakes.jpeg_mutants import Mutants, segment, segments, whole_jpegs, with_segment, without
@@ -194,21 +191,6 @@ def test_a_value_without_a_mark_is_looked_at_once(tmp_path: Path, monkeypatch: p
     dataset = ImageFolderRecord(tmp_path, transform=dataset.transform)
     assert len(list(RecordLoader(dataset, 2))) == 2
     assert looked_at == []
-
-
-def test_a_build_of_an_earlier_version_is_gone_on_with(tmp_path: Path) -> None:
-    """Its finished shards have no marks: they are looked at when they are read."""
-    rows = ShardRows()
-    rows.append("image", "a.jpg", len(JPEG), 1, PLAIN)
-    digest = save_rows(tmp_path, "u00000-s0000", rows, np.zeros(1, np.uint64))
-    done = ShardDone(0, 0, 1, 1, 4096, 1, "", digest)
-    assert load_rows(tmp_path, done).marks.tolist() == [PLAIN]
-    path = tmp_path / "u00000-s0000.rows.npz"
-    with np.load(path) as loaded:
-        old = {name: array for name, array in loaded.items() if name != "marks"}
-    np.savez(path, **old)
-    done = replace(done, rows=hashlib.sha256(path.read_bytes()).hexdigest())
-    assert load_rows(tmp_path, done).marks.tolist() == [UNKNOWN]
 
 
 @pytest.mark.parametrize("with_marks", [True, False])

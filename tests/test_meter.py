@@ -7,7 +7,7 @@ from PIL import Image
 
 from recordzoo import RecordReader, convert
 from recordzoo.preparing import ensure
-from recordzoo.preparing.rows import UnitDone
+from recordzoo.preparing.convert import ShardFacts
 from recordzoo.preparing.run import PoolProgress, UnitProgress
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.folder import recipe
@@ -84,11 +84,11 @@ def test_what_is_written_is_an_estimate_within_the_unit(tmp_path):
     heard = Heard()
     heard.begin("", 300)
     meter = PoolProgress(tmp_path, 2.0, heard)
-    (tmp_path / "u00000-s0000.abc.tmp").write_bytes(bytes(100))
-    (tmp_path / "u00000-s0000.rows.npz").write_bytes(bytes(1000))
-    (tmp_path / "u00002-s0000.lmdb").write_bytes(bytes(1000))
+    (tmp_path / "u00000-00000.abc.tmp").write_bytes(bytes(100))
+    (tmp_path / "u00000-00000.npz").write_bytes(bytes(1000))
+    (tmp_path / "u00002-00000.lmdb").write_bytes(bytes(1000))
     meter.look([(0, 100), (1, 100), (2, 100)])
     assert heard.stages[-1][2] == 50 + 0 + 100
     for number in range(3):
-        meter.finished(UnitDone(number, (), "", {}, {}), 100, 5)
+        meter.finished([ShardFacts(number, 0, 5, 100, 4096, 1, "", 5, True, "")], 100)
     assert heard.stages[-1][2] == 300

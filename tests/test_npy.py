@@ -18,7 +18,7 @@ import recordzoo
 from recordzoo.custom.recipe import columns_of
 from recordzoo.datasets.moving_mnist_recipe import MovingMNIST
 from recordzoo.formats import indexed, tar_keys
-from recordzoo.preparing.rows import ShardDone, ShardRows, load_rows, save_rows
+from recordzoo.preparing.convert import ShardFacts, ShardRows, load_shard, save_shard
 from recordzoo.recipes.arrays import read_npy
 
 INDEX = np.array([(0, 5, 1), (5, 7, 0)], [("offset", "<u8"), ("length", "<u8"), ("label", "<i4")])
@@ -33,8 +33,9 @@ def saved(save: Callable[..., None], *args: Any, **arrays: Any) -> bytes:
 def rows(folder: Path) -> Callable[[], object]:
     noted = ShardRows()
     noted.append("image", "a.jpg", 5, 1, 0)
-    done = ShardDone(0, 0, 1, 1, 4096, 1, "", save_rows(folder, "u00000-s0000", noted, np.zeros(1, np.uint64)))
-    return lambda: list(load_rows(folder, done).values())
+    facts = ShardFacts(0, 0, 1, 1, 4096, 1, "", 1, False, "")
+    save_shard(folder, facts, noted, np.zeros(1, np.uint64))
+    return lambda: list(load_shard(folder / f"{facts.stem}.npz").values())
 
 
 def columns(folder: Path) -> Callable[[], object]:

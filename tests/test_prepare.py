@@ -19,7 +19,6 @@ import pytest
 
 from recordzoo.base import durable
 from recordzoo.base.hashing import BackgroundHash
-from recordzoo.base.owner import Owner
 from recordzoo.base.progress import LogProgress, format_bytes
 from recordzoo.errors import (
     ArgumentError,
@@ -29,13 +28,12 @@ from recordzoo.errors import (
     PrepareError,
     SourceError,
 )
-from recordzoo.preparing import Options, describe, ensure, job, locate, shards
+from recordzoo.preparing import Options, convert, describe, ensure, job, locate
 from recordzoo.preparing.archives import Archives
+from recordzoo.preparing.convert import ShardFacts, UnitShards
 from recordzoo.preparing.raw import RawData
-from recordzoo.preparing.rows import ShardDone, UnitDone
-from recordzoo.preparing.shards import UnitShards
 from recordzoo.publish import build as build_module
-from recordzoo.publish.output import Output, find_builds
+from recordzoo.publish.output import Output
 from recordzoo.publish.space import disk_error
 from recordzoo.raw.member import Member
 from recordzoo.recipes.base import Blob, Sidecar
@@ -210,7 +208,7 @@ class TestRoundTrip:
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
         simple.write(tmp_path, "stream")
-        monkeypatch.setattr(shards, "seal", fail)
+        monkeypatch.setattr(convert, "seal", fail)
         with pytest.raises(PrepareError, match="Input/output error") as caught:
             prepare(tmp_path, "stream")
         links = [path.readlink() for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
@@ -775,26 +773,19 @@ def shards_of(build: Path) -> list[Path]:
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "nothing": lambda build: None,
-    "a torn last line": lambda build: durable.replace_file(
-        build / "journal.jsonl", (build / "journal.jsonl").read_bytes()[:-20]
-    ),
-    "a line of zeros": lambda build: durable.replace_file(
-        build / "journal.jsonl", (build / "journal.jsonl").read_bytes() + bytes(400) + b"\n"
-    ),
-    "a line of something else": lambda build: durable.replace_file(
-        build / "journal.jsonl", (build / "journal.jsonl").read_bytes() + b'{"shard": 5}\n[1, 2]\n7\nnull\n'
-    ),
-    "a flipped bit in each line": lambda build: durable.replace_file(
-        build / "journal.jsonl", (build / "journal.jsonl").read_bytes().replace(b'"num_values":1', b'"num_values":9')
-    ),
-    "no journal": lambda build: (build / "journal.jsonl").unlink(),
     "a flipped bit in a shard": lambda build: flip(shards_of(build)[1], 9000),
     "a shard that is cut": lambda build: os.truncate(shards_of(build)[2], 4096),
     "a shard that is gone": lambda build: shards_of(build)[0].unlink(),
-    "rows that are cut": lambda build: os.truncate(sorted(build.glob("*.rows.npz"))[1], 100),
-    "rows that are empty": lambda build: os.truncate(sorted(build.glob("*.rows.npz"))[0], 0),
+    "facts that are cut": lambda build: os.truncate(sorted(build.glob("*.npz"))[1], 100),
+    "facts that are empty": lambda build: os.truncate(sorted(build.glob("*.npz"))[0], 0),
+    "facts with a flipped bit": lambda build: flip(sorted(build.glob("*.npz"))[1], 200),
+    "facts of something else": lambda build: np.savez(sorted(build.glob("*.npz"))[0], facts=np.zeros(3, np.uint8)),
+    "no facts": lambda build: [path.unlink() for path in build.glob("*.npz")],
+    "shards that have their final names": lambda build: [
+        path.rename(build / "set" / f"shard-{number:05d}.lmdb") for number, path in enumerate(shards_of(build))
+    ],
     "junk": lambda build: [
-        (build / "u00000-s0009.abcd.tmp").write_bytes(b"x"),
+        (build / "u00000-00009.abcd.tmp").write_bytes(b"x"),
         (build / "a directory" / "in it").mkdir(parents=True),
         (build / "set" / "junk").write_bytes(b"x"),
         (build / "set" / "more junk").mkdir(),
@@ -802,7 +793,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "no plan": lambda build: (build / "plan.json").unlink(),
     "a torn plan": lambda build: os.truncate(build / "plan.json", 10),
     "a plan of another kind": lambda build: (build / "plan.json").write_text("[]"),
-    "no heartbeat": lambda build: (build / "heartbeat").unlink(),
+    "no lock": lambda build: (build / "lock").unlink(),
     "no set": lambda build: shutil.rmtree(build / "set"),
     "an empty directory": lambda build: [shutil.rmtree(build), build.mkdir()],
 }
@@ -823,7 +814,7 @@ class TestWhatIsLeft:
     @fault(
         "C13",
         "an interrupted conversion is repeated with other options",
-        "it starts anew, says that the old one is left, and removes that when it is done: nothing is mixed",
+        "it removes the old build, says so, and starts anew: nothing is mixed",
     )
     @pytest.mark.parametrize(("option", "value"), [("shard_bytes", 2 * SHARD_BYTES), ("on_error", "skip")])
     def test_what_other_options_made_is_not_used(
@@ -838,12 +829,15 @@ class TestWhatIsLeft:
         whole = contents(prepare(tmp_path, "stream", records_dir=tmp_path / "whole.records", **{option: value}))
         left = interrupt(monkeypatch, tmp_path, "c003/0004.jpg")
         inodes = {path.stat().st_ino for path in shards_of(left)}
+        for path in shards_of(left):
+            path.with_suffix("").hardlink_to(path)  # else a new file may get the number of one that is gone
+            (left / path.stem).rename(tmp_path / path.stem)
         assert len(inodes) >= 3
         caplog.set_level(logging.INFO)
         path = prepare(tmp_path, "stream", **{option: value})
         assert contents(path) == whole
         assert not inodes & {each.stat().st_ino for each in path.iterdir()}
-        assert f"{left} is an interrupted preparation that cannot be resumed: it has other options" in caplog.text
+        assert f"{left} was an interrupted preparation with other options or raw data" in caplog.text
         assert not left.exists()
 
     @fault(
@@ -859,31 +853,31 @@ class TestWhatIsLeft:
             patched.setattr(job, "WRITER", job.WRITER - 1)
             left = interrupt(monkeypatch, tmp_path, "c003/0004.jpg")
         inodes = {path.stat().st_ino for path in shards_of(left)}
+        for path in shards_of(left):
+            path.with_suffix("").hardlink_to(path)  # else a new file may get the number of one that is gone
+            (left / path.stem).rename(tmp_path / path.stem)
         assert len(inodes) >= 3
         path = prepare(tmp_path, "stream")
         assert contents(path) == stream.files
         assert not inodes & {each.stat().st_ino for each in path.iterdir()}
         assert not left.exists()
 
-    def test_another_journal_needs_another_writer(self) -> None:
-        """What an older version left is not resumed, so its journal need not be understood."""
-        journalled = {kind.__name__: [field.name for field in fields(kind)] for kind in (ShardDone, UnitDone)}
-        assert (job.WRITER, journalled) == (
-            5,
-            {
-                "ShardDone": [
-                    "unit",
-                    "number",
-                    "num_values",
-                    "size_bytes",
-                    "page_size",
-                    "last_page",
-                    "hash",
-                    "rows",
-                    "num_images",
-                ],
-                "UnitDone": ["unit", "shards", "sidecars", "bad", "skipped", "stamp"],
-            },
+    def test_other_files_of_finished_shards_need_another_writer(self) -> None:
+        """What an older version left is not continued, so its files need not be understood."""
+        assert (job.WRITER, [field.name for field in fields(ShardFacts)]) == (
+            6,
+            [
+                "unit",
+                "number",
+                "num_values",
+                "size_bytes",
+                "page_size",
+                "last_page",
+                "hash",
+                "num_images",
+                "is_last",
+                "stamp",
+            ],
         )
 
     def test_the_reading_of_finished_shards_is_said(
@@ -902,36 +896,28 @@ class TestWhatIsLeft:
     def test_only_what_is_of_value_is_left(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         simple.write(tmp_path, "stream")
         build = interrupt(monkeypatch, tmp_path, "c003/0004.jpg")
-        endings = {"".join(path.suffixes) for path in build.iterdir()}
-        assert endings == {"", ".json", ".jsonl", ".lmdb", ".rows.npz"}
-        assert build.name.startswith("simple.records.build.free-")
+        assert build.name == "simple.records.build"
+        assert {path.suffix for path in build.iterdir()} == {"", ".json", ".lmdb", ".npz"}
+        assert {path.name for path in build.iterdir() if not path.suffix} == {"lock", "set"}
 
-    def test_builds_of_the_dead_and_junk_beside(self, stream: Golden, tmp_path: Path) -> None:
+    def test_junk_beside(self, stream: Golden, tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
-        gone = Owner.current()
-        gone = Owner(gone.host, 2**22 + 1, 1, "00")
-        for name in (f"build.{gone}", "build.free-00", "build.free-"):
-            (tmp_path / f"simple.records.{name}").mkdir()
         (tmp_path / "simple.records.build.notes").mkdir()  # nobody's that we know
-        (tmp_path / "simple.records.build.free-file").write_text("x")
+        (tmp_path / "simple.records.build-0").write_text("x")
         (tmp_path / ".simple.records.lock").write_text("no owner\0\xff")
         assert contents(prepare(tmp_path, "stream")) == stream.files
-        left = ["simple.records", "simple.records.build.free-file", "simple.records.build.notes"]
+        left = [".simple.records.lock", "simple.records", "simple.records.build-0", "simple.records.build.notes"]
         assert beside(tmp_path, "stream") == left
 
-    def test_the_build_that_came_furthest_is_taken(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: Golden
-    ) -> None:
+    @pytest.mark.parametrize("kind", ["file", "link"])
+    def test_something_else_has_the_name_of_the_build(self, kind: str, tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
-        far = interrupt(monkeypatch, tmp_path, "c003/0004.jpg")
-        far = far.rename(tmp_path / "far")
-        near = interrupt(monkeypatch, tmp_path, "c000/0002.jpg")
-        inodes = [path.stat().st_ino for path in shards_of(far)]
-        far.rename(near.with_name("simple.records.build.free-zz"))
-        path = prepare(tmp_path, "stream")
-        assert contents(path) == stream.files
-        assert [each.stat().st_ino for each in sorted(path.glob("*.lmdb"))][: len(inodes)] == inodes
-        assert beside(tmp_path, "stream") == ["simple.records"]
+        (tmp_path / "mine").mkdir()
+        build = tmp_path / "simple.records.build"
+        build.write_text("mine") if kind == "file" else build.symlink_to(tmp_path / "nowhere")
+        with pytest.raises(PrepareError, match=r"simple\.records\.build is in the way"):
+            prepare(tmp_path, "stream")
+        assert os.path.lexists(build)
 
     def test_a_build_whose_begin_failed_is_released(
         self, stream: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -942,32 +928,13 @@ class TestWhatIsLeft:
         def full(path: Path, data: bytes) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
-        for _ in range(2):  # the first begins a build, the second takes it over
+        for _ in range(2):
             with monkeypatch.context() as patched:
                 patched.setattr(durable, "replace_file", full)
                 with pytest.raises(DiskSpaceError, match="No room left"):
                     prepare(tmp_path, "stream")
-            assert not [found for found in find_builds(tmp_path / "simple.records") if not found.is_dead]
-        threads = [thread.name for thread in threading.enumerate()]
-        assert "recordzoo-heartbeat" not in threads
         assert contents(prepare(tmp_path, "stream")) == stream.files
         assert beside(tmp_path, "stream") == ["simple.records"]
-
-    def test_an_interrupt_while_a_build_is_taken_over(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        simple.write(tmp_path, "stream")
-        interrupt(monkeypatch, tmp_path, "c003/0004.jpg")
-
-        def rename(source: Path, target: Path) -> None:
-            os.rename(source, target)
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patched:
-            patched.setattr(durable, "rename", rename)
-            with pytest.raises(KeyboardInterrupt):
-                prepare(tmp_path, "stream")
-        (left,) = find_builds(tmp_path / "simple.records")
-        assert left.is_dead
-        assert len(shards_of(left.path)) >= 3
 
     def test_a_rename_that_nfs_says_failed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         original = os.rename

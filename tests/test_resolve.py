@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from recordzoo.errors import PrepareError, SourceError
-from recordzoo.preparing.resolve import check_counts, resolve
+from recordzoo.preparing.assemble import check_counts, resolve
 from recordzoo.recipes.base import ABSENT, BlobField, Table
 
 

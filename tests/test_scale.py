@@ -12,7 +12,7 @@ import recordzoo
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import open_picture
 from recordzoo.preparing import resolve
-from recordzoo.preparing.resolve import Places, are_repeated
+from recordzoo.preparing.assemble import Places, are_repeated
 from recordzoo.recipes.base import ABSENT
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import ArraySpec, BlobSpec, Manifest

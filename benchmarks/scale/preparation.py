@@ -13,10 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.cluster_simulation import journal_in
 from benchmarks.scale.make import name_of
-from recordzoo.preparing.assemble import assemble
-from recordzoo.preparing.rows import ShardDone, ShardRows, UnitDone, save_rows, save_sidecars
+from recordzoo.base.progress import LogProgress
+from recordzoo.preparing.assemble import Finished, assemble
+from recordzoo.preparing.convert import ShardFacts, ShardRows, UnitEnd, load_shard, save_shard
+from recordzoo.publish.build import Build
+from recordzoo.publish.output import Output
 from recordzoo.recipes.folder import FolderRecipe
 
 _IN_UNIT = 250_000
@@ -34,37 +36,33 @@ def measure(work: Path, num_samples: int) -> dict[str, float]:
     return found
 
 
-def _unit(number: int, num_samples: int, rows: str, sidecars: str) -> UnitDone:
-    count = min(_IN_UNIT, num_samples - number * _IN_UNIT)
-    shard = ShardDone(number, 0, count, count * 100_000, 4096, count * 25, "0" * 64, rows)
-    return UnitDone(number, (shard,), sidecars, {}, {})
-
-
 def lay(work: Path, num_samples: int) -> None:
-    """Write the rows of all units, as converting them would."""
+    """Write the files of all shards, as converting them would."""
     laid = work / "laid"
     laid.mkdir()
-    digests = []
     for number, start in enumerate(range(0, num_samples, _IN_UNIT)):
         count = min(_IN_UNIT, num_samples - start)
         names = [name_of(start + i) for i in range(count)]
         rows = ShardRows(["image"] * count, names, [100_000] * count, list(range(count)), [1] * count)
         offsets = np.arange(count, dtype=np.uint64) * 100_000
-        digests.append([save_rows(laid, f"u{number:05d}-s0000", rows, offsets), save_sidecars(laid, number, {})])
-    (work / "digests.json").write_text(json.dumps(digests))
+        facts = ShardFacts(number, 0, count, count * 100_000, 4096, count * 25, "0" * 64, count, True, "")
+        save_shard(laid, facts, rows, offsets, UnitEnd({}, {}, {}))
 
 
 def put_together(work: Path, num_samples: int) -> None:
     """Assemble the set; print what that took."""
-    with journal_in(work) as journal:
-        for path in (work / "laid").iterdir():
-            path.rename(journal.path / path.name)
-        for number, (rows, sidecars) in enumerate(json.loads((work / "digests.json").read_text())):
-            unit = _unit(number, num_samples, rows, sidecars)
-            journal.shards[number], journal.units[number] = list(unit.shards), unit
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        start = time.process_time()
-        assemble(journal, FolderRecipe(), "tree", ())
-        took = time.process_time() - start
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    build = Build(Output(work / "whole.records"))
+    build.claim({"of": "rows"}, 0)
+    finished = Finished(build, LogProgress())
+    for path in sorted((work / "laid").iterdir()):
+        path.rename(build.path / path.name)
+        facts = load_shard(build.path / path.name).facts
+        (build.path / f"{facts.stem}.lmdb").touch()
+        finished.add([facts])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.process_time()
+    assemble(finished, FolderRecipe(), "tree", ())
+    took = time.process_time() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    build.remove()
     print(json.dumps({"assemble_cpu_s": took, "assemble_peak_mb": (peak - before) * 1024 / 1e6}))

@@ -26,7 +26,6 @@ import PIL
 from recordzoo.base import durable
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.preparing.convert import ShardFacts, Task, convert_unit
-from recordzoo.publish.output import PLAN_NAME
 
 _KEPT = 4
 """Preparations cached by a worker, which may serve several at once."""
@@ -75,16 +74,13 @@ def convert_assigned(call: Mapping[str, Any]) -> list[ShardFacts]:
         with _loading:
             template = _loaded(Path(call["shared"]["path"]), call["shared"]["digest"])
         number, unit, done = pickle.loads(call["unit"])  # noqa: S301 - from the executor, whose calls are code
-        return convert_watched(replace(template, number=number, unit=unit, done=done))
+        return convert_unit(
+            replace(template, number=number, unit=unit, done=done), _Watch(call["shared"]["path"]).advance
+        )
     except (SourceError, PrepareError) as err:
         if here == call["host"]:
             raise
         raise type(err)(f"Host {here}: {err}", **err.details) from err
-
-
-def convert_watched(task: Task) -> list[ShardFacts]:
-    """Convert a unit; stop if its build directory disappears."""
-    return convert_unit(task, _Watch(task.folder).advance)
 
 
 def _check_versions(wanted: Mapping[str, str]) -> None:
@@ -98,24 +94,24 @@ def _check_versions(wanted: Mapping[str, str]) -> None:
 
 
 class _Watch:
-    """Ends a conversion whose build directory is gone: the build was taken over, or the preparation ended.
+    """Ends a conversion whose preparation has ended, which removes the file that all units share.
 
     An executor cannot stop a running call.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._plan = folder / PLAN_NAME
+    def __init__(self, shared: str) -> None:
+        self._shared = Path(shared)
         self._next = time.monotonic() + _WATCH_S
 
     def advance(self, num_bytes: int, num_images: int) -> None:
-        """Check the build directory from time to time."""
+        """Check the file from time to time."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _WATCH_S
         try:
-            self._plan.stat()
+            self._shared.stat()
         except FileNotFoundError as err:
-            raise PrepareError(f"{self._plan.parent} is gone: the preparation has ended.") from err
+            raise PrepareError(f"{self._shared} is gone: the preparation has ended.") from err
 
 
 @functools.lru_cache(_KEPT)

@@ -19,7 +19,7 @@ from recordzoo.base.owner import Owner
 from recordzoo.base.progress import Progress
 from recordzoo.base.workers import killed, serve
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError
-from recordzoo.preparing.assignment import call_of, convert_assigned, convert_watched, share
+from recordzoo.preparing.assignment import call_of, convert_assigned, share
 from recordzoo.preparing.convert import ShardFacts, Task, convert_unit
 
 _LEAST_AHEAD = 8
@@ -126,7 +126,7 @@ class ExecutorPool(Pool):
         call = None if self._shared is None else call_of(task, self._shared)
         try:
             if call is None:
-                return self._executor.submit(convert_watched, task)
+                return self._executor.submit(convert_unit, task)
             return self._executor.submit(convert_assigned, call)
         except RecordZooError:
             raise

@@ -3,7 +3,9 @@
 import contextlib
 import errno
 import json
+import os
 import secrets
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from recordzoo.errors import PrepareError
 from recordzoo.publish.exchange import exchange, give_name, remove_build, settle
 from recordzoo.publish.output import LOCK, PLAN_NAME, SET, Output, build_path, written_bytes
 from recordzoo.publish.space import check_space
+from recordzoo.system.files import is_link
 
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -22,7 +25,8 @@ _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 class Build:
     """The build of one output. The process that holds its lock owns all files in it.
 
-    Where the file system has no locks, each process has a build of its own, which is not continued after a kill.
+    Where the file system has no locks, or another user left a build, the process has a build of its own, which is not
+    continued after a kill.
 
     Args:
         output: The output to publish.
@@ -55,17 +59,21 @@ class Build:
             makes: Make the build directory; otherwise return False if there is none.
 
         Raises:
-            PrepareError: The build belongs to another user.
+            PrepareError: A file or a link has the name of the build directory.
             OSError: The disk is full or failed.
         """
         try:
             if makes:
-                self.path.mkdir(exist_ok=True)
+                self._make_directory()
             elif not self.path.is_dir():
                 return False
             lock = Lock(self.path / LOCK)
             if not lock.try_acquire():
                 return False
+            if not os.access(self.path, os.W_OK):  # another user's, who has ended
+                lock.release()
+                self._use_own_directory()
+                return makes
         except FileNotFoundError:  # another process has just removed the directory
             return False
         except NoLocksError:
@@ -74,15 +82,23 @@ class Build:
         except OSError as err:
             if err.errno not in _REFUSED:
                 raise
-            if self.path.exists():
-                raise PrepareError(
-                    f"{self.path} is a build that this user may not continue ({err.strerror}). Ask its owner to finish "
-                    f"or delete it, or {self.output.elsewhere}.",
-                    path=str(self.path),
-                ) from err
+            if os.path.lexists(self.path):
+                self._use_own_directory()
             return makes  # `claim` reports that nothing may be written here
         self._lock = lock
         return True
+
+    def _make_directory(self) -> None:
+        """Make the build directory, in which other users may see the lock, whatever the umask."""
+        try:
+            self.path.mkdir()
+            self.path.chmod(stat.S_IMODE(self.path.stat().st_mode) | 0o111)
+        except FileExistsError:
+            if is_link(self.path) or self.path.is_file():
+                raise PrepareError(
+                    f"{self.path} is in the way: the output is built there. Move it, or {self.output.elsewhere}.",
+                    path=str(self.path),
+                ) from None
 
     def _use_own_directory(self) -> None:
         with contextlib.suppress(OSError):
@@ -165,7 +181,7 @@ class Build:
 
     def release(self) -> None:
         """Leave the build for the next process with the same plan."""
-        for path in self.path.glob("*.tmp"):  # unfinished files, of which nothing is continued
+        for path in (*self.path.glob("*.tmp"), *self.path.glob("task.*")):  # of these nothing is continued
             path.unlink(missing_ok=True)
         is_kept = (self.path / PLAN_NAME).exists() and (self.output.is_resumable or not self.plan)
         if self._lock is not None and is_kept:

@@ -52,9 +52,10 @@ def publishing(
         The build; None if the output is ready.
 
     Raises:
-        PrepareError: Something else is at the output's path, another user's build is there, or the disk failed.
+        PrepareError: Something else is at the output's path, or the disk failed.
         DiskSpaceError: The disk is full.
-        Exception: Any error of `is_ready` and the block; a `RecordZooError` only if no other process has published.
+        Exception: Any error of `is_ready` and the block; a `RecordZooError` or `OSError` only if no other process has
+            published.
     """
     build, before = Build(output), generation(output.path)
 
@@ -123,7 +124,7 @@ def _built(
             raise PrepareError(f"{path} was made by another process meanwhile.", path=str(path))
     except BaseException as err:
         build.release()
-        if not isinstance(err, RecordZooError) or not _is_true(is_done):
+        if not isinstance(err, RecordZooError | OSError) or not _is_true(is_done):
             raise
         progress.note(f"{err} Another process has published {path} meanwhile.")
         return

@@ -77,8 +77,8 @@ def disk_error(err: OSError, output: Output, remaining: int) -> RecordZooError:
         )
     elif err.errno == errno.EXDEV:
         text = (
-            f"No directory can be renamed into {folder} ({err.strerror}): it is in a container's overlay that lacks "
-            f"extended attributes. {kept}; {output.elsewhere} on a volume of its own."
+            f"{output.path} cannot be replaced: it is in a layer of a container image, or in an overlay without "
+            f"extended attributes ({err.strerror}). {kept}; {output.elsewhere} on a volume of its own."
         )
     elif is_in_use(err):
         text = (

@@ -2,6 +2,7 @@
 
 import operator
 import os
+import stat
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -41,8 +42,19 @@ def is_record_set(path: Path) -> bool:
     """Whether a directory is a (published) record set: it has a manifest and names.
 
     The manifest alone proves little: other programs also write a ``manifest.json``.
+
+    Raises:
+        RecordError: This user may not look into the directory.
     """
-    return (path / MANIFEST_NAME).is_file() and (path / _NAMES_NAME).is_file()
+    try:
+        return all(stat.S_ISREG((path / name).stat().st_mode) for name in (MANIFEST_NAME, _NAMES_NAME))
+    except PermissionError as err:
+        raise RecordError(
+            f"{path} may not be read ({err.strerror}): it belongs to another user. Ask its owner for access.",
+            path=str(path),
+        ) from err
+    except (OSError, ValueError):
+        return False
 
 
 class RecordReader:
