@@ -103,9 +103,7 @@ class TestSomethingIsHere:
 
 
 class TestFaults:
-    @fault(
-        "K15", "a record set that is copied is damaged", "an error with the file, and the command that lists damage"
-    )
+    @fault("K15", "a record set that is copied is damaged", "an error with the file, and the command that lists damage")
     @pytest.mark.parametrize("how", ["flipped", "cut", "gone"])
     def test_nothing_is_published_of_a_damaged_set(self, there, here, how):
         path = there / shard(1)

@@ -15,7 +15,7 @@ def test_all_lines_of_a_feature_are_counted(tmp_path):
 
 
 def test_a_pattern_without_a_module_is_an_error(tmp_path):
-    with pytest.raises(LookupError, match="gone: no module matches recordzoo/room/gone.py"):
+    with pytest.raises(LookupError, match=r"gone: no module matches recordzoo/room/gone\.py"):
         size.modules(size.Feature("gone", 1, ("room/gone.py",)), tmp_path)
 
 

@@ -2,8 +2,8 @@
 
     python -m tools.size [--check]
 
-`--check` exits with 1 if something is over its limit. A feature is a list of glob patterns of modules; a pattern that matches no
-module is an error, so that the table cannot go on counting what was moved.
+`--check` exits with 1 if something is over its limit. A feature is a list of glob patterns of modules; a pattern that
+matches no module is an error: otherwise the table would not count a module that was moved.
 """
 
 import argparse
@@ -33,8 +33,14 @@ FEATURES = (
     Feature(
         "merge, split, subset",
         950,
-        ("combining/*.py", "preparing/linking.py", "recipes/from_sets/combined.py", "recipes/from_sets/splitting.py")
-        + ("recipes/from_sets/alike.py", "cli/combining.py"),
+        (
+            "combining/*.py",
+            "preparing/linking.py",
+            "recipes/from_sets/combined.py",
+            "recipes/from_sets/splitting.py",
+            "recipes/from_sets/alike.py",
+            "cli/combining.py",
+        ),
     ),
     Feature("contact sheet, notebook, show", 600, ("preview/*.py", "cli/show.py")),
     Feature("bench", 350, ("bench/*.py", "cli/bench.py")),
@@ -42,8 +48,17 @@ FEATURES = (
     Feature(
         "record sets at URLs",
         1_300,
-        ("net/cache.py", "net/fetching.py", "net/store.py", "net/failures.py", "net/background.py", "records/spans.py")
-        + ("records/remote_*.py", "sampling/ahead.py", "families/at_url.py"),
+        (
+            "net/cache.py",
+            "net/fetching.py",
+            "net/store.py",
+            "net/failures.py",
+            "net/background.py",
+            "records/spans.py",
+            "records/remote_*.py",
+            "sampling/ahead.py",
+            "families/at_url.py",
+        ),
     ),
     Feature("copy, push, pull, Hub", 950, ("copying/*.py", "net/hub.py", "cli/transfer.py")),
     Feature("exports", 500, ("exporting/*.py", "formats/writing.py", "formats/folder.py", "cli/exporting.py")),
@@ -69,7 +84,9 @@ def modules(feature: Feature, package: Path) -> set[Path]:
     for pattern in feature.patterns:
         here = set(package.glob(pattern))
         if not here:
-            raise LookupError(f"{feature.name}: no module matches recordzoo/{pattern}. Change FEATURES in tools/size.py.")
+            raise LookupError(
+                f"{feature.name}: no module matches recordzoo/{pattern}. Change FEATURES in tools/size.py."
+            )
         found |= here
     return found
 

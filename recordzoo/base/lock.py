@@ -82,7 +82,7 @@ class Lock:
         self._held = status.st_dev, status.st_ino
         if not LOCKS_ARE_MANDATORY:  # others could not read it
             os.ftruncate(fd, 0)
-            os.pwrite(fd, f"process {os.getpid()} on {socket.gethostname()}".encode()[:_MOST_BYTES], 0)
+            os.write(fd, f"process {os.getpid()} on {socket.gethostname()}".encode()[:_MOST_BYTES])
 
 
 def holder(path: Path) -> str:
