@@ -26,6 +26,7 @@ from recordzoo.errors import (
     HashMismatchError,
     NotPreparedError,
     PrepareError,
+    RecordError,
     SourceError,
 )
 from recordzoo.preparing import Options, convert, describe, ensure, job, locate
@@ -40,13 +41,14 @@ from recordzoo.recipes.base import Blob, Sidecar
 from recordzoo.recipes.jpeg import look
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
+from recordzoo.records.verify import verify
 from tests import preparing
 from tests.fakes import simple
 from tests.fakes.pictures import encoded, picture
 from tests.fakes.server import FileServer
 from tests.fakes.simple import FORMS, SimpleRecipe
 from tests.faults import fault
-from tests.preparing import SHARD_BYTES, beside, contents
+from tests.preparing import SHARD_BYTES, Notes, beside, contents
 
 
 @pytest.fixture(autouse=True)
@@ -970,6 +972,28 @@ class TestRefresh:
         assert [new.read("image", i) for i in range(40)] == [changed[name] for name in new.names]
         assert old.read("image", 0) == simple.values()["c000/0000.jpg"]  # what it has open stays
         assert beside(root, "tree") == ["simple.records"]
+
+    def test_who_has_it_open_is_told(self, root: Path) -> None:
+        """What is open can be read; a shard that was not read before is gone with the old set."""
+        old = RecordReader(root / "simple.records")
+        simple.write(root, "tree", simple.values(seed=2))
+        prepare(root, "tree", refresh=True)
+        with pytest.raises(RecordError, match="was replaced by another record set since it was opened"):
+            old.read("image", 39)
+
+    def test_verifying_meanwhile_finds_no_damage(self, root: Path) -> None:
+        class Refreshing(Notes):
+            """Prepares the set again while its shards are read."""
+
+            is_done = False
+
+            def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
+                if not self.is_done:
+                    self.is_done = True
+                    simple.write(root, "tree", simple.values(seed=2))
+                    prepare(root, "tree", refresh=True)
+
+        assert verify(root / "simple.records", full=True, progress=Refreshing()).ok
 
     def test_behind_a_link_the_set_is_exchanged_and_not_the_link(self, root: Path, tmp_path: Path) -> None:
         before = (root / "simple.records").rename(tmp_path / "large").stat().st_ino

@@ -59,6 +59,7 @@ class Directory:
 
         Raises:
             ManifestError: The file does not exist.
+            RecordError: Another record set is at the path by now.
             CorruptRecordError: It is a link, a FIFO, a directory, ..., or has another size.
             RecordError: It cannot be opened.
         """
@@ -66,6 +67,8 @@ class Directory:
         try:
             fd = system_files.open_file(where if self._fd is None else name, directory=self._fd)
         except FileNotFoundError as err:
+            if self.is_replaced:
+                raise replaced(self.path) from err
             raise ManifestError(self._missing(where), path=str(where)) from err
         except OSError as err:
             try:
@@ -88,6 +91,14 @@ class Directory:
             raise CorruptRecordError(f"{where} {problem}. Prepare the dataset again.", path=str(where))
         return fd
 
+    @property
+    def is_replaced(self) -> bool:
+        """Whether another directory is at the path by now; False where a directory cannot be held open."""
+        try:
+            return self._fd is not None and not os.path.samestat(os.stat(self.path), os.fstat(self._fd))
+        except FileNotFoundError:
+            return False
+
     def drop(self, name: str) -> bool:
         """Return False: these files are not copies."""
         return False
@@ -97,6 +108,13 @@ class Directory:
         if sets := sorted(path.name for path in self.path.glob("*.records") if path.is_dir()):
             return f"{self.path} is not a record set, but holds {name_first(sets, 3)}. Pass the path of a record set."
         return f"{where} is missing from the record set. Copy the set again, or prepare the dataset again."
+
+
+def replaced(path: Path | Url) -> RecordError:
+    """Return the error for a record set that is not the one that was opened."""
+    return RecordError(
+        f"{path} was replaced by another record set since it was opened. Open the dataset again.", path=str(path)
+    )
 
 
 def _kind(mode: int) -> str:

@@ -18,7 +18,7 @@ from recordzoo.errors import CorruptRecordError, RecordError
 from recordzoo.net.url import Url, is_url
 from recordzoo.records.arrays import Names, file_name, map_array
 from recordzoo.records.crc import crc32
-from recordzoo.records.files import AnyDirectory, Directory, pread
+from recordzoo.records.files import AnyDirectory, Directory, pread, replaced
 from recordzoo.records.manifest import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
@@ -102,10 +102,7 @@ class RecordReader:
             data = _read_whole(self._directory, MANIFEST_NAME)
         self.digest = manifest_digest(data)
         if digest is not None and digest != self.digest:
-            raise RecordError(
-                f"{self.path} was replaced by another record set since it was opened. Open the dataset again.",
-                path=str(self.path),
-            )
+            raise replaced(self.path)
         self.manifest: Manifest = parse_manifest(data, str(self.path / MANIFEST_NAME))
         if is_url(path):
             there.describe(self.digest, self.manifest)

@@ -9,7 +9,7 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.base.progress import LogProgress, Progress
-from recordzoo.errors import ManifestError
+from recordzoo.errors import ManifestError, RecordError
 from recordzoo.net.url import Url, is_url
 from recordzoo.records.checking import MAX_PROBLEMS, Check, Report
 from recordzoo.records.crc import crc32
@@ -18,6 +18,9 @@ from recordzoo.records.lmdb_walk import LmdbWalk
 from recordzoo.records.manifest import MANIFEST_NAME, ShardSpec, manifest_digest
 
 __all__ = ["Report", "verify"]
+
+_MOST_TIMES = 5
+"""Checks of one record set that is replaced each time."""
 
 
 def verify(
@@ -33,7 +36,7 @@ def verify(
     that indices, splits and names fit; the head of each shard. `full` reads everything: the hash of each shard, the
     CRC-32 of each record, and each shard's tree through LMDB, in a child process.
 
-    Damage, also of the manifest, is reported, not raised.
+    Damage, also of the manifest, is reported, not raised. A set that is replaced meanwhile is checked again.
 
     Args:
         path: The record set's directory, or its URL: then the cache is not used, and shards are only compared with
@@ -46,21 +49,27 @@ def verify(
         ManifestError: There is no manifest: it is not a record set.
         FormatVersionError: It has a later format.
         RemoteError: The server of a URL cannot be reached, or refuses access.
+        RecordError: The record set is replaced again and again.
     """
     if is_url(path):
         from recordzoo.records.remote_check import verify_at_url  # its imports are slow
 
         return verify_at_url(Url.parse(path), full, progress or LogProgress(), max_problems)
     place = Path(path).absolute()
-    try:
-        directory = Directory(place)
-    except OSError as err:
-        raise ManifestError(f"{place} is not a record set: {err.strerror}.", path=str(place)) from err
-    if not os.path.lexists(place / MANIFEST_NAME):
-        raise ManifestError(f"{place} is not a record set: it has no {MANIFEST_NAME}.", path=str(place))
-    check = _LocalCheck(directory, progress or LogProgress(), max_problems)
-    check.run(full)
-    return check.report
+    for _ in range(_MOST_TIMES):
+        try:
+            directory = Directory(place)
+        except OSError as err:
+            raise ManifestError(f"{place} is not a record set: {err.strerror}.", path=str(place)) from err
+        if not os.path.lexists(place / MANIFEST_NAME):
+            raise ManifestError(f"{place} is not a record set: it has no {MANIFEST_NAME}.", path=str(place))
+        check = _LocalCheck(directory, progress or LogProgress(), max_problems)
+        check.run(full)
+        if check.report.ok or not directory.is_replaced:
+            return check.report
+    raise RecordError(
+        f"{place} was replaced {_MOST_TIMES} times while it was verified. Verify it again.", path=str(place)
+    )
 
 
 class _LocalCheck(Check):
