@@ -4,11 +4,12 @@ import copy
 import inspect
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch.utils.data import (
     BatchSampler,
     ConcatDataset,
@@ -305,6 +306,36 @@ def test_default_collate_is_the_default(dataset: ImageFolderRecord) -> None:
     loader = RecordLoader(dataset, 8, collate_fn=default_collate)
     assert type(maker_of(loader._batch_options())) is RowMaker
     assert_same(list(loader), list(RecordLoader(dataset, 8)))
+
+
+class Pictures:
+    """An own dataset of PIL images."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> Any:
+        return Image.new("RGB", (30 + index, 20)), index
+
+
+@pytest.mark.parametrize("kind", ["records", "own", "masks"])
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+def test_images_without_a_transform_are_a_type_error_that_says_what_to_add(
+    dataset: ImageFolderRecord, kind: str, workers: Literal["threads", "processes"]
+) -> None:
+    plain: Any = dataset
+    if kind == "masks":
+        dataset.target_transform = lambda target: Image.new("L", (24, 24), target)
+    elif kind == "own":
+        plain = Pictures()
+    else:
+        dataset.transform = None
+    with pytest.raises(TypeError, match="found <class 'PIL"):
+        list(DataLoader(plain, 3))
+    with pytest.raises(TypeError, match=r"have PIL images.*: give the dataset a transform .* or pass a collate_fn"):
+        list(RecordLoader(plain, 3, workers=workers, num_workers=1))
+    first = next(iter(RecordLoader(plain, 3, collate_fn=list, num_workers=1)))[0]
+    assert_same(first, plain[0])
 
 
 def test_a_batch_sampler_without_a_length(dataset: ImageFolderRecord) -> None:

@@ -21,6 +21,7 @@ from recordzoo.transforms.read import read_plan
 from recordzoo.transforms.steps import decide
 from recordzoo.transforms.table import CONTAINERS, READERS
 from tests.fakes import annotated, lists
+from tests.loaders import take_batches
 from tests.test_docs import ROOT
 
 TRANSFORMS = ROOT / "docs" / "guides" / "transforms.md"
@@ -124,9 +125,11 @@ def run(
     training = next(code for _, code in blocks if "backward()" in code)
     lines = [line for line in training.splitlines() if line and not re.match(r"import |from |\s*#", line)]
     assert len(lines) <= 12
+    taken: list[Any] = []
     for language, code in blocks:
         if language == "python":
             exec(code, names)
+            take_batches(names, taken)
         else:
             app(shlex.split(code, comments=True)[1:], standalone_mode=False)
     return names
@@ -194,8 +197,10 @@ def test_rare_classes_are_found_when_balanced(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "guides" / "rare-classes.md").read_text(encoding="utf-8")
     names: dict[str, dict[str, list[float]]] = {}
+    taken: list[Any] = []
     for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(code, names)
+        take_batches(names, taken)
     (without, balanced) = names["found"].values()
     assert without[0] > 0.98
     assert max(without[1:]) < 0.1

@@ -1,5 +1,7 @@
 """Every code block of every page runs as it is written: a page in one go, in an empty directory, as a reader would.
 
+A block that makes a loader also gives a batch: a reader iterates it.
+
 A block of Python that begins with a file's name, as in ``# train.py``, becomes that file instead, for what follows it.
 A page may suppose some data of the reader's (`GIVEN`). Downloads come from a mirror on the loopback interface, which
 has a small CUB-200-2011 of that name; so the catalogue that the page's programs read has its size and hash.
@@ -36,14 +38,17 @@ ELSEWHERE = ("pip ", "make ")
 
 DRIVER = """
 import json, re, subprocess, sys
+from tests.loaders import take_batches
 with open(sys.argv[1]) as file:
     blocks = json.load(file)
+taken = []
 for language, code in blocks:
     if named := re.match(r"# (\\w+\\.py)\\n", code):
         with open(named[1], "w") as file:
             file.write(code)
     elif language == "python":
         exec(compile(code, sys.argv[1], "exec"), globals())
+        take_batches(globals(), taken)
     else:
         subprocess.run(["bash", "-euo", "pipefail", "-c", code], check=True)
 """

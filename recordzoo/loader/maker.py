@@ -146,7 +146,16 @@ class Maker(ABC):
         """Do `collated` and `batch_transform`; a batch for another device is transformed there, by `arrived`."""
         options = self.options
         with contextlib.nullcontext() if options.collates_by_default else options.seeding(seed):
-            batch = self.collated(memory, parts)
+            try:
+                batch = self.collated(memory, parts)
+            except TypeError as err:
+                if not options.collates_by_default or "PIL." not in str(err):
+                    raise
+                raise TypeError(
+                    f"The samples of {self.source.kind} have PIL images, which torch cannot put into a batch: give the "
+                    "dataset a transform that makes tensors of them, such as transform=T.Compose([T.RandomResizedCrop("
+                    "224), T.ToTensor()]) (a target_transform for images in targets), or pass a collate_fn."
+                ) from err
         if options.device.type != "cpu":
             return batch
         if isinstance(batch, Less):
