@@ -32,15 +32,16 @@ def list_datasets(
     """List the names of the datasets that recordzoo knows, sorted; with arguments, of those that fit all of them.
 
     Args:
-        *words: Words in the name, title, summary, task or class names.
-        task: A word in the task: "detection".
-        license: Words in the license: "mit", "cc by".
+        *words: Texts in the name, title, summary, task or class names.
+        task: One of the dataset's tasks: "detection".
+        license: The group of the license, as on the site ("open license"), or its name, with or without version
+            ("MIT", "CC BY-SA", "CC BY-SA 4.0").
         obtained: How the raw files are had: "download", "terms" (accepted first), "partly" (rest by hand) or "by-hand".
         checked: How the recipe was checked: "bytes", "lists" or "layout".
         max_bytes: The largest download in bytes. A dataset of unknown size does not fit.
 
     Raises:
-        ArgumentError: `obtained` or `checked` is none of its values.
+        ArgumentError: `task`, `license`, `obtained` or `checked` is none of its values.
 
     Examples:
         >>> import recordzoo

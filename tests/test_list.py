@@ -1,12 +1,15 @@
 """`recordzoo list`: filters, and what is prepared."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 import recordzoo
+from docs.parts.overview import page_table
 from recordzoo import catalogue
+from recordzoo.catalogue.licenses import GROUPS
 from tests.fakes.arrays import usps
 from tests.preparing import REPOSITORY
 from tests.running import run
@@ -23,6 +26,11 @@ def names(*options: str) -> list[str]:
     [
         (["--task", "Detection"], "voc", "mnist"),
         (["--license", "cc by-sa"], "kmnist", "eurosat"),
+        (["--license", "CC BY-SA 4.0"], "kmnist", "mnist"),
+        (["--license", "open license"], "kmnist", "imagenet"),
+        (["--license", "any open license"], "kmnist", "imagenet"),
+        (["--license", "Research or non-commercial use"], "imagenet", "kmnist"),
+        (["--license", "not stated"], "cifar10", "kmnist"),
         (["--obtained", "terms"], "imagenet", "mnist"),
         (["--obtained", "download"], "mnist", "imagenet"),
         (["--obtained", "partly"], "lfw", "mnist"),
@@ -40,6 +48,39 @@ def test_filters(options: list[str], has: str, lacks: str) -> None:
     assert lacks not in found
     shown = run("list", *options, cwd=REPOSITORY).stdout.splitlines()[1:]
     assert [line.split()[0] for line in shown] == found
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--license", "commercial"], "open license, research or non-commercial use, other or several terms, not st"),
+        (["--license", "cc"], "is none of open license"),
+        (["--license", "sa"], "is none of open license"),
+        (["--task", "outlier"], "outlier detection"),
+        (["--task", "label"], "several labels"),
+    ],
+    ids=" ".join,
+)
+def test_a_part_of_a_value_is_no_filter(options: list[str], message: str) -> None:
+    """ "commercial" would be those that forbid it: "non-commercial"."""
+    result = run("list", *options, cwd=REPOSITORY)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert f"{' '.join(options[:1])} {options[1]!r} is none of " in result.stderr
+    assert message in result.stderr
+
+
+def test_a_task_is_not_a_part_of_another() -> None:
+    assert "imagenet_o" not in names("--task", "detection")
+    assert {"voc", "coco"} <= set(names("--task", "detection"))
+
+
+def test_groups_of_licenses_are_those_of_the_site() -> None:
+    page = page_table()
+    found = set(re.findall(r'data-license="(?:any )?([^"|]+)', page))
+    assert found == set(GROUPS)
+    for group in GROUPS:
+        rows = re.findall(rf'<tr[^>]*data-license="(?:any )?{group}[|"].*?<code>(\w+)</code>', page)
+        assert sorted(rows) == names("--license", group)
 
 
 def test_what_is_prepared(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from html import escape
 
 from recordzoo import catalogue
 from recordzoo.catalogue import CHECKED, Entry, licenses
-from recordzoo.catalogue.search import searched_text
+from recordzoo.catalogue.search import searched_text, tasks
 from recordzoo.cli.info import number, size
 
 OBTAINED = {
@@ -24,11 +24,6 @@ _COLUMNS = ("Dataset", "Task", "Images", "Classes", "Download", "License", "Obta
 def entries() -> list[Entry]:
     """Return what is known of all datasets, by title."""
     return sorted(map(catalogue.entry, catalogue.names()), key=lambda entry: entry.title.lower())
-
-
-def tasks(entry: Entry) -> list[str]:
-    """Split a dataset's task into the words that are filtered by."""
-    return entry.task.split(", ")
 
 
 def page_table() -> str:

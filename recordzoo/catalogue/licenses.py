@@ -9,6 +9,7 @@ NOT_STATED = "not stated"
 LIMITED = "research or non-commercial use"
 OPEN = "open license"
 OTHER = "other or several terms"
+GROUPS = (OPEN, LIMITED, OTHER, NOT_STATED)
 
 _NAME = re.compile(
     r"(?P<name>Apache-2\.0|BSD 3-Clause|BSD-style|CC0( 1\.0)?|CC BY[A-Z-]* \d\.\d|MIT|Public domain)"
@@ -18,13 +19,19 @@ _LIMITS = re.compile(r"non-commercial|research|-NC\b|fair use|must not be sold",
 
 
 def group(text: str) -> str:
-    """Return one of the four groups."""
+    """Return one of `GROUPS`."""
     if text.startswith("Not stated"):
         return NOT_STATED
     if _LIMITS.search(text):
         return LIMITED
     named = _NAME.fullmatch(text)
     return OPEN if named and not named["repository"] and not named["more"] and "-ND" not in text else OTHER
+
+
+def terms(text: str) -> list[str]:
+    """Return the words by which a license is found: its group, its name, and the name without a version."""
+    named = name(text)
+    return list(dict.fromkeys(filter(None, (group(text), named, re.sub(r" \d\.\d$", "", named)))))
 
 
 def name(text: str) -> str:

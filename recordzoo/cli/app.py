@@ -50,7 +50,7 @@ COMMANDS: Mapping[str, _Command | _Group] = {
         "listing:list_command",
         "List the datasets that can be prepared by name.",
         "recordzoo list bird",
-        "recordzoo list --task detection --max-size 2GB",
+        "recordzoo list --task detection --license 'open license' --max-size 2GB",
         "recordzoo list --prepared --root data",
     ),
     "info": _Command(

@@ -14,7 +14,7 @@ from recordzoo.catalogue import Entry, licenses
 from recordzoo.catalogue.search import fitting
 from recordzoo.cli import output
 from recordzoo.cli.info import entry_document, number, size
-from recordzoo.cli.options import Json, complete_path, flag, option, parse_bytes
+from recordzoo.cli.options import Json, flag, option, parse_bytes, path_option
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
 from recordzoo.errors import ArgumentError
 
@@ -24,9 +24,13 @@ def list_command(
         list[str] | None,
         typer.Argument(metavar="WORD", help="Only those with all these words in their name, description or task."),
     ] = None,
-    task: Annotated[str | None, option("WORD", "Only those with this word in their task: detection, ...")] = None,
+    task: Annotated[str | None, option("TASK", "Only those with this task: detection, ...")] = None,
     license: Annotated[
-        str | None, option("WORD", "Only those with these words in their license: CC BY, MIT, ...")
+        str | None,
+        option(
+            "NAME|GROUP",
+            f"Only those with this license (MIT, CC BY, CC BY 4.0), or of this group: {', '.join(licenses.GROUPS)}.",
+        ),
     ] = None,
     obtained: Annotated[
         str | None, option("HOW", "Only those whose files are had so: download, terms, partly, by-hand.")
@@ -40,9 +44,7 @@ def list_command(
     prepared: Annotated[
         bool, flag("--prepared", "Only the record sets that are prepared under ROOT, with their sizes.")
     ] = False,
-    root: Annotated[
-        Path | None, option("DIR", "With --prepared: where they are; default: here.", autocompletion=complete_path)
-    ] = None,
+    root: Annotated[Path | None, path_option("DIR", "With --prepared: where they are; default: here.")] = None,
     as_json: Json = False,
 ) -> None:
     """List the datasets that can be prepared by name.
