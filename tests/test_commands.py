@@ -1,5 +1,6 @@
 """All commands together: each help ends with examples that work, and the same option reads the same everywhere."""
 
+import re
 import shlex
 from collections import defaultdict
 
@@ -43,6 +44,19 @@ class TestExamples:
         assert command.short_help[0].isupper()
         assert command.short_help.endswith(".")
         assert command.help[0].isupper()
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_path_may_begin_at_home(words, monkeypatch):
+    """A shell expands ``--root ~/zoo``, and leaves ``--root=~/zoo``."""
+    monkeypatch.setenv("HOME", "/home/me")
+    command = COMMANDS[words]
+    context = command.make_context("recordzoo", shlex.split(command.epilog.splitlines()[2])[1 + len(words) :])
+    for parameter in command.params:
+        if re.search(r"\b(DIR|FILE|PATH|SET|MORE)\b", parameter.metavar or ""):
+            is_list = parameter.nargs == -1 or getattr(parameter, "multiple", False)
+            found = parameter.process_value(context, ["~/zoo"] if is_list else "~/zoo")
+            assert list(map(str, found if is_list else [found])) == ["/home/me/zoo"], parameter.name
 
 
 OWN_HELP = {

@@ -31,6 +31,27 @@ def shown(path: Path) -> str:
     return os.fspath(path).encode("utf-8", "backslashreplace").decode()
 
 
+def test_paths_below_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands expand "~" (a shell leaves it in ``--root=~/zoo``); so does Python, as torchvision does."""
+    home = tmp_path / "home"
+    folder.write_tree(home / "photos", FILES)
+    monkeypatch.setenv("HOME", os.fspath(home))
+    monkeypatch.chdir(tmp_path)
+    for words in (["prepare", "~/photos"], ["info", "~/photos"], ["verify", "~/photos.records"]):
+        assert run(*words, cwd=tmp_path).returncode == 0
+    assert run("prepare", "~/photos", "--output=~/other.records", cwd=tmp_path).returncode == 0
+    for place in ("~/photos.records", Path("~/other.records")):
+        assert recordzoo.verify(place, full=True).ok
+        assert len(RecordReader(place)) == len(recordzoo.open(place)) == len(FILES)
+        assert len(ImageFolderRecord(place)) == len(FILES)
+    recordzoo.copy("~/photos.records", "~/copy.records")
+    recordzoo.merge(["~/copy.records", "~/other.records"], "~/merged.records")
+    ImageFolderRecord("~/photos", records_dir="~/third.records", prepare=True)
+    made = {"copy", "merged", "other", "photos", "third"}
+    assert {path.stem for path in home.glob("*.records")} == made
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+
+
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.slow
 def test_all_commands(apart: bool, tree: Path, tmp_path: Path) -> None:

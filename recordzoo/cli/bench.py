@@ -18,7 +18,7 @@ from recordzoo.bench.transform import DEFAULT
 from recordzoo.cli import output as printed
 from recordzoo.cli import targets
 from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import Json, RecordSet, SplitOption, file_option, option
+from recordzoo.cli.options import Json, RecordSet, SplitOption, file_option, option, path_option
 from recordzoo.cli.tables import table as table_of
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.errors import ArgumentError, FolderError
@@ -32,7 +32,7 @@ def bench(
     split: SplitOption = None,
     transform: Annotated[
         str | None,
-        option(
+        path_option(
             "MODULE:NAME|FILE.py:NAME",
             "Your own transforms; default: RandomResizedCrop(224), RandomHorizontalFlip(), PILToTensor().",
         ),

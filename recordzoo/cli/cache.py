@@ -17,7 +17,7 @@ from recordzoo.base.text import clean, name_first
 from recordzoo.base.types import JSON
 from recordzoo.cli import output
 from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import DryRun, Json, data_argument, flag, option, parse_bytes
+from recordzoo.cli.options import DryRun, Json, data_argument, directory_option, flag, option, parse_bytes
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
 from recordzoo.cli.written import (
     LEFTOVERS,
@@ -47,12 +47,10 @@ Yes = Annotated[bool, flag("--yes", "Do not ask; needed where there is no termin
 
 Roots = Annotated[
     list[Path] | None,
-    option(
-        "DIR",
+    directory_option(
         "Look in this directory and two levels below it; may be repeated. Default: where sets were prepared, and the "
         "cache of sets at URLs.",
         "--root",
-        file_okay=False,
     ),
 ]
 

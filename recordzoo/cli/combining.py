@@ -24,6 +24,7 @@ from recordzoo.cli.options import (
     directory_option,
     option,
     path_argument,
+    path_option,
 )
 from recordzoo.cli.output import make_progress, put_json, say
 from recordzoo.combining.changing import split_place
@@ -57,7 +58,8 @@ def merge(
         ),
     ] = "equal",
     split_of: Annotated[
-        list[str] | None, option("SET=SPLIT", "All records of a set are this split of the new one; may be repeated.")
+        list[str] | None,
+        path_option("SET=SPLIT", "All records of a set are this split of the new one; may be repeated."),
     ] = None,
     workers: Converters = None,
     refresh: Refresh = False,
@@ -163,7 +165,7 @@ def subset(
     ] = None,
     indices: Annotated[
         str | None,
-        option(
+        path_option(
             "LIST|FILE", "Only the records at these places, from 0: 0,5,10-19, or a file with a number a line, or .npy."
         ),
     ] = None,

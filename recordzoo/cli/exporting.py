@@ -5,7 +5,7 @@ from typing import Annotated
 
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.text import clean
-from recordzoo.cli.options import Json, RecordSet, complete_path, flag, option, parse_bytes
+from recordzoo.cli.options import Json, RecordSet, flag, option, parse_bytes, path_option
 from recordzoo.cli.output import make_progress, put_json, say
 from recordzoo.cli.targets import find_record_set, refuse_urls
 from recordzoo.exporting.job import run_export
@@ -20,9 +20,7 @@ def _complete_target(incomplete: str) -> list[str]:
 def export(
     path: RecordSet,
     to: Annotated[str, option("|".join(WRITTEN), "What is written.", autocompletion=_complete_target)],
-    output: Annotated[
-        Path, option("DIR", "The directory that is made; of a zip the file.", autocompletion=complete_path)
-    ],
+    output: Annotated[Path, path_option("DIR", "The directory that is made; of a zip the file.")],
     split: Annotated[
         list[str] | None, option("NAME", "Only this split; may be repeated. Default: all, if they share no samples.")
     ] = None,

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -70,24 +71,41 @@ def flag(name: str, help: str, *names: str) -> Any:
     return typer.Option(name, *names, help=help)
 
 
+def path_option(metavar: str, help: str, *names: str, **more: Any) -> Any:
+    """Return an option that is, or begins with, a path."""
+    return option(metavar, help, *names, autocompletion=complete_path, callback=_at_home, **more)
+
+
 def directory_option(help: str, *names: str, **more: Any) -> Any:
     """Return an option that is a directory."""
-    return option("DIR", help, *names, file_okay=False, autocompletion=complete_path, **more)
+    return path_option("DIR", help, *names, file_okay=False, **more)
 
 
 def file_option(help: str) -> Any:
     """Return an option that is a file."""
-    return option("FILE", help, dir_okay=False, autocompletion=complete_path)
+    return path_option("FILE", help, dir_okay=False)
 
 
 def path_argument(metavar: str, help: str, **more: Any) -> Any:
     """Return an argument that is a path."""
-    return typer.Argument(metavar=metavar, help=help, autocompletion=complete_path, **more)
+    return typer.Argument(metavar=metavar, help=help, autocompletion=complete_path, callback=_at_home, **more)
 
 
 def data_argument(metavar: str, help: str) -> Any:
     """Return an argument that is a record set, or the data of one."""
-    return typer.Argument(metavar=metavar, help=help, autocompletion=complete_data)
+    return typer.Argument(metavar=metavar, help=help, autocompletion=complete_data, callback=_at_home)
+
+
+def _at_home(value: Any) -> Any:
+    """Expand "~" in a path or in each of several: a shell leaves it in ``--root=~/zoo``, and another program anywhere.
+
+    URLs do not begin with it, and stay.
+    """
+    if isinstance(value, list | tuple):
+        return [_at_home(each) for each in value]
+    if isinstance(value, Path):
+        return value.expanduser()
+    return os.path.expanduser(value) if isinstance(value, str) else value
 
 
 Json = Annotated[bool, flag("--json", "Print one JSON document on stdout; errors as JSON on stderr.")]

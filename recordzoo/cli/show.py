@@ -20,7 +20,7 @@ from recordzoo.base.types import JSON
 from recordzoo.cli import output as printed
 from recordzoo.cli import targets
 from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import Json, RecordSet, SplitOption, complete_path, file_option, flag, option
+from recordzoo.cli.options import Json, RecordSet, SplitOption, file_option, flag, option, path_option
 from recordzoo.errors import ArgumentError
 from recordzoo.preview.broken import AT_MOST, find_broken
 from recordzoo.preview.captions import is_drawable, load_font
@@ -64,9 +64,7 @@ def show(
     full: Annotated[bool, flag("--full", "Look for broken images among all, not among 20,000 at random.")] = False,
     font: Annotated[
         Path | None,
-        option(
-            "FILE", "A font file for a sheet with names that are not in Latin letters.", autocompletion=complete_path
-        ),
+        path_option("FILE", "A font file for a sheet with names that are not in Latin letters."),
     ] = None,
     open_viewer: Annotated[
         bool | None,

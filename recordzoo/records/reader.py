@@ -97,7 +97,7 @@ class RecordReader:
             self._directory = there = RemoteDirectory(self.path, cache_bytes)
             data = there.read_manifest(digest)
         else:
-            self.path = Path(path).absolute()
+            self.path = Path(path).expanduser().absolute()
             self._directory = _open_directory(self.path)
             data = _read_whole(self._directory, MANIFEST_NAME)
         self.digest = manifest_digest(data)
@@ -235,7 +235,8 @@ class RecordReader:
         except (RecordError, IndexError):
             name = "?"
         return CorruptRecordError(
-            f"{self.path}: {field} {position} ({name}) is damaged: {problem}. Run: {command('verify', self.path)}",
+            f"{self.path}: {field} {position} ({name}) is damaged: {problem}. "
+            f"Run: {command('verify', self.path, '--full')}",
             path=str(self.path),
             field=field,
             position=position,

@@ -55,7 +55,7 @@ def verify(
         from recordzoo.records.remote_check import verify_at_url  # its imports are slow
 
         return verify_at_url(Url.parse(path), full, progress or LogProgress(), max_problems)
-    place = Path(path).absolute()
+    place = Path(path).expanduser().absolute()
     for _ in range(_MOST_TIMES):
         try:
             directory = Directory(place)
