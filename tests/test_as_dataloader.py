@@ -173,7 +173,7 @@ def test_worker_init_fn_may_be_given_as_none(dataset: ImageFolderRecord) -> None
 
 def test_a_function_for_worker_processes_may_be_set_later(dataset: ImageFolderRecord) -> None:
     """Lightning's and Fabric's `seed_everything(workers=True)` sets one, which would seed this process's generators."""
-    loader = RecordLoader(dataset, 8)
+    loader = RecordLoader(dataset, 8, seed=1)
     loader.worker_init_fn = seed_all
     before = torch.get_rng_state()
     assert len(list(loader)) == 6

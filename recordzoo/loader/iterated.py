@@ -15,7 +15,7 @@ from torch.utils.data import DistributedSampler
 from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.order import NONE, EpochBatches, Keys, Wanted, num_batches, number_of, read_keys
-from recordzoo.sampling.ranks import Ranks, Seed
+from recordzoo.sampling.ranks import EpochSeed, Ranks, Seed
 from recordzoo.sampling.state import check_state, whole_number
 
 # Any, in all of this module: samplers and keys are of any kind, a state may come from a file.
@@ -48,7 +48,7 @@ class IteratedOrders:
 
     Args:
         sampler: Gives keys, or lists of keys.
-        seed: For the random numbers of transforms.
+        seed: For the random numbers of transforms. It is drawn before the sampler draws, as in `DataLoader`.
         batch_size: Samples in a batch; None if the sampler gives lists.
     """
 
@@ -60,6 +60,7 @@ class IteratedOrders:
         self._ranks = Ranks()
         self._told = self._epoch_of_sampler()
         self._place = _SamplerPlace(self._told or 0)
+        self._epoch_seed: EpochSeed | None = None  # of the current epoch, or of the loaded one
         self._begun: object | None = None  # identifies the current epoch
         self._is_over = False
 
@@ -77,11 +78,12 @@ class IteratedOrders:
             self._set(upcoming)
         place = self._of_these_ranks()
         if place.samples and not self._has_more(place.samples):
-            self._place = place = _SamplerPlace(place.epoch + 1)
+            self._set(place.epoch + 1)
+            place = self._place
         self._tell(place.epoch)
-        seed = self._seed.settle(self._num_ranks())
+        seed = self._epoch_seed = self._epoch_seed or self._seed.begin(self._num_ranks())
         self._begun, self._is_over = object(), False
-        return EpochBatches(seed, place.epoch, self._wanted(self._begun, place))
+        return EpochBatches(*seed.key(place.epoch), self._wanted(self._begun, place))
 
     def set_epoch(self, epoch: int) -> None:
         """Set the number of the next epoch, here and in the sampler; a resumed epoch keeps its position."""
@@ -91,16 +93,16 @@ class IteratedOrders:
 
     def state_dict(self) -> dict[str, JSON]:
         """Return the seed and the user's position; at the end of an epoch, the start of the next one."""
-        place = self._place
+        place, seed = self._place, self._epoch_seed
         if self._is_over:
-            place = _SamplerPlace(place.epoch + 1)
+            place, seed = _SamplerPlace(place.epoch + 1), None if seed and seed.is_drawn else seed
         if not place.samples and place.generator is None:
             num_replicas, rank = self._replicas()
             own = self._own_generator()
             place = replace(
                 place, num_replicas=num_replicas, rank=rank, generator=_text(own.get_state()) if own else None
             )
-        return {"seed": self._seed.among(self._num_ranks()), **asdict(place)}
+        return {**(seed or self._seed.known(self._num_ranks())).state(), **asdict(place)}
 
     def load_state_dict(self, state: dict[str, JSON]) -> None:
         """Resume from a `state_dict`."""
@@ -109,7 +111,7 @@ class IteratedOrders:
         check_state(state, kind, ("seed", *names), {})
         text = state.get("generator")
         _check_generator(text, (self._own_generator() or torch.default_generator).device)
-        self._seed.set(state["seed"])
+        self._epoch_seed = self._seed.load(state)
         self._place = _SamplerPlace(**{name: state[name] for name in names}, generator=text)
         self._begun, self._is_over = None, False
         self._tell(self._place.epoch)
@@ -120,7 +122,7 @@ class IteratedOrders:
             self._begun = None
 
     def _set(self, epoch: int) -> None:
-        self._place, self._begun, self._is_over = _SamplerPlace(epoch), None, False
+        self._place, self._epoch_seed, self._begun, self._is_over = _SamplerPlace(epoch), None, None, False
 
     def _tell(self, epoch: int) -> None:
         for part in self._parts:

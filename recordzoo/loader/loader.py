@@ -75,15 +75,15 @@ class RecordLoader(DataLoader[Any]):
         drop_last: Leave out a last batch that is not full, and samples that do not divide by the number of ranks.
         timeout: Seconds to wait for a batch; 0: no limit.
         worker_init_fn: Called with the worker's number in each worker process, if there are any.
-        generator: The generator to draw the seed from, if `seed` is not given.
+        generator: The generator to draw seeds from, if `seed` is not given.
         prefetch_factor: Batches prepared ahead; with worker processes, by each of them. Default: 2.
         precision: "exact": the same pixels as in the stock `DataLoader` for the same crop and flip. "fast": a JPEG that
             will be reduced to half or less is decoded at half size.
         memory_format: Layout of the images in memory; their shape is [N, 3, H, W] in any case.
         device: The device of the batches: images are copied as uint8 and converted to float there, during the user's
             work on the previous batch.
-        seed: Seed of order and random numbers. Default: drawn from `generator` or torch's own; 0 if an epoch begins
-            with several ranks, which must agree.
+        seed: Seed of order and random numbers. Default: each epoch draws one from `generator` or torch's own when it
+            begins; 0 with several ranks, which must agree.
         num_replicas, rank: As in `RecordSampler`.
         drop_cache: With shuffle="block", drop each block from the page cache after its last use, so that data larger
             than memory does not evict other files.
@@ -176,7 +176,7 @@ class RecordLoader(DataLoader[Any]):
         self.precision, self.memory_format, self.deterministic = precision, memory_format, deterministic
         self.device = checked_device(device)
         self.seed, self.num_replicas, self.rank, self.drop_cache = seed, num_replicas, rank, drop_cache
-        chosen = Seed.drawn(generator) if seed is None else Seed(seed)
+        chosen = Seed(seed, generator)
         if sampler is None and batch_sampler is None:
             shuffle = is_drawn(dataset, draws) if shuffle is None else shuffle
             own = RecordSampler(

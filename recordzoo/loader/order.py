@@ -47,7 +47,7 @@ class EpochBatches:
     """The batches of an epoch.
 
     Attributes:
-        seed, epoch: Random numbers are a function of these and of a sample's place.
+        seed, epoch: Random numbers are a function of these and of a sample's place. The epoch is 0 if it drew its seed.
         batches: The batches to make, in order.
     """
 
@@ -91,7 +91,7 @@ class SampledOrders:
     def begin(self) -> EpochBatches:
         """Begin the sampler's next epoch."""
         epoch = self._sampler.begin()
-        return EpochBatches(self._sampler.seed, epoch.number, self._batches(epoch))
+        return EpochBatches(*epoch.seed.key(epoch.number), self._batches(epoch))
 
     def _batches(self, epoch: Epoch) -> Iterator[Wanted]:
         size = self._batch_size

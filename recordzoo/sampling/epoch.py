@@ -1,12 +1,15 @@
 """`Epoch`: the samples of one rank in one epoch, in order."""
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from recordzoo.sampling.orders import Int64s, Order
+from recordzoo.sampling.orders import Int64s, Order, Scheme
+from recordzoo.sampling.ranks import EpochSeed
 
 CHUNK = 2048
 """Number of samples whose order is computed at once: NumPy's overhead is then 0.1 microseconds per sample."""
@@ -21,8 +24,8 @@ class Epoch:
 
     Args:
         number: The number of the epoch.
-        order: The sample at each place.
-        length: Number of samples.
+        scheme: Makes the order.
+        seed: With the number, it determines the order.
         rank: This rank.
         num_replicas: Number of ranks.
         consumed: Places consumed before, by any number of ranks.
@@ -31,12 +34,25 @@ class Epoch:
     """
 
     number: int
-    order: Order
-    length: int
+    scheme: Scheme
+    seed: EpochSeed
     rank: int
     num_replicas: int
     consumed: int = 0
     drop_last: bool = False
+
+    @functools.cached_property
+    def order(self) -> Order:
+        """The sample at each place."""
+        return self.scheme.order(*self.seed.key(self.number))
+
+    def __getstate__(self) -> dict[str, Any]:  # Any: the fields' values
+        return {name: value for name, value in self.__dict__.items() if name != "order"}
+
+    @property
+    def length(self) -> int:
+        """Number of samples."""
+        return self.scheme.length
 
     @property
     def first(self) -> int:
@@ -46,9 +62,9 @@ class Epoch:
     @property
     def end(self) -> int:
         """The number after that of this rank's last place; equal on all ranks."""
-        left = max(0, self.length - self.consumed) // self.order.unit
+        left = max(0, self.length - self.consumed) // self.scheme.unit
         rows = (left if self.drop_last else left + self.num_replicas - 1) // self.num_replicas
-        return self.first + rows * self.order.unit
+        return self.first + rows * self.scheme.unit
 
     def consumed_at(self, end: int) -> int:
         """Return the number of places consumed by all ranks together, when each has reached the place of this number.
@@ -59,11 +75,11 @@ class Epoch:
         if self.drop_last and end >= self.end:
             return max(self.length, self.consumed)
         taken = end - self.first
-        return self.consumed + (taken - taken % self.order.unit) * self.num_replicas
+        return self.consumed + (taken - taken % self.scheme.unit) * self.num_replicas
 
     def places(self, start: int, end: int) -> Int64s:
         """Return this rank's places from number `start` up to `end`; those from `length` on repeat the first ones."""
-        unit = self.order.unit
+        unit = self.scheme.unit
         rows, within = np.divmod(np.arange(start - self.first, end - self.first, dtype=np.int64), unit)
         return self.consumed + (rows * self.num_replicas + self.rank) * unit + within
 

@@ -65,7 +65,7 @@ def labels_of(dataset: Any, indices: Int64s, field: str | None) -> NDArray[Any]:
     if isinstance(selection, Selection) and _is_as_opened(dataset):
         found = selection.targets(indices)
     else:
-        found = _targets(dataset)[indices]
+        found = _targets(dataset, indices)
     if found.ndim != 1 or found.dtype.kind not in "iufSU":
         raise ArgumentError(f"{type(dataset).__name__} has no labels: its targets are not one number or text each.")
     new_numbers = getattr(dataset, "target_transform", None)
@@ -171,18 +171,16 @@ def _is_as_opened(dataset: Any) -> bool:
     return dataset._is_as_opened(*(name for name in names if isinstance(getattr(type(dataset), name, None), derived)))
 
 
-def _targets(dataset: Any) -> NDArray[Any]:
-    """Return the labels listed by torchvision's datasets, also from lists of (path, label) tuples."""
+def _targets(dataset: Any, indices: Int64s) -> NDArray[Any]:
+    """Return labels listed by torchvision's datasets, also from lists of (path, label) tuples."""
     samples = getattr(dataset, "samples", None)
-    if samples is None:
-        found = [getattr(dataset, name) for name in ("targets", "labels") if hasattr(dataset, name)]
-        labels = found[0] if found else ()
-    else:
-        labels = [label for _, label in samples]
-    try:
-        array = np.asarray(labels)
-    except (TypeError, ValueError):  # sequences of several lengths
-        array = np.empty(0)
-    if array.ndim < 1 or len(array) != len(dataset):
+    found = [getattr(dataset, name) for name in ("targets", "labels") if hasattr(dataset, name)]
+    labels = samples if samples is not None else found[0] if found else ()
+    if not hasattr(labels, "__len__") or len(labels) != len(dataset):
         raise ArgumentError(f"{type(dataset).__name__} has no labels: no targets, one for each sample.")
-    return array
+    if isinstance(labels, list | tuple):  # convert no more of a list than is asked for
+        labels, indices = [labels[index] for index in indices.tolist()], np.arange(len(indices))
+    try:
+        return np.asarray(labels if samples is None else [label for _, label in labels])[indices]
+    except (TypeError, ValueError):  # sequences of several lengths
+        return np.empty((0, 0))

@@ -43,8 +43,7 @@ class Mix(ConcatDataset[Any]):
         for number, weight in enumerate(weights):
             if not (math.isfinite(weight) and weight > 0):
                 raise ArgumentError(f"mix: weights[{number}] is {weight}: a weight is a finite number above 0.")
-            if not len(datasets[number]):
-                raise ArgumentError(f"mix: dataset {number} ({type(datasets[number]).__name__}) has no samples.")
+        _lengths(datasets)
         names = [list(getattr(leaf, "classes", ())) for dataset in datasets for leaf in leaves_of(dataset)]
         self.classes: list[Any] = list(dict.fromkeys(name for each in names for name in each))
         if any(names) and not all(names):
@@ -54,6 +53,10 @@ class Mix(ConcatDataset[Any]):
         largest = max(weights)
         shares = [weight / largest for weight in weights]
         self.weights = [share / math.fsum(shares) for share in shares]
+
+    def renew(self) -> None:
+        """Ask the datasets for their lengths again."""
+        self.cumulative_sizes = np.cumsum(_lengths(self.datasets)).tolist()
 
 
 def mix(datasets: Sequence[Any], *, weights: Sequence[float]) -> Mix:
@@ -117,6 +120,14 @@ class MixScheme(Scheme):
             return indices
 
         return SampleOrder(drawn)
+
+
+def _lengths(datasets: Sequence[Any]) -> list[int]:
+    lengths = [len(dataset) for dataset in datasets]
+    if 0 in lengths:
+        number = lengths.index(0)
+        raise ArgumentError(f"mix: dataset {number} ({type(datasets[number]).__name__}) has no samples.")
+    return lengths
 
 
 def _counts(weights: Sequence[float]) -> Int64s:

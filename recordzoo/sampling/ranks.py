@@ -1,11 +1,13 @@
 """The ranks of a training: their number and shared seed, and a check that samples are divided only once."""
 
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import distributed
 
+from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.sampling.state import whole_number
 
@@ -44,38 +46,75 @@ class Ranks:
             )
         return num_replicas, rank
 
+    def that_agree(self) -> int:
+        """Return the number of ranks that must have one seed: also those that divide this rank's samples again."""
+        is_group = distributed.is_available() and distributed.is_initialized()
+        return max(self.now()[0], distributed.get_world_size() if is_group else 1)
 
-class Seed:
-    """A seed that may change once: if it was drawn, it becomes 0 as soon as an epoch has several ranks.
 
-    Otherwise each rank would have its own seed and order: some samples would come twice, others never.
+@dataclass(frozen=True)
+class EpochSeed:
+    """The seed of one epoch.
 
-    Args:
-        value: The seed.
-        is_drawn: Whether it was drawn, so that other ranks do not know it.
+    Attributes:
+        value: The seed; None if it is not drawn yet.
+        is_drawn: Whether it was drawn for this epoch alone: then the number of the epoch does not count, and equal
+            seeds give equal orders, as in torch's `RandomSampler`.
     """
 
-    def __init__(self, value: int, *, is_drawn: bool = False) -> None:
-        self._value, self._is_drawn = whole_number("seed", value), is_drawn
+    value: int | None
+    is_drawn: bool = False
 
-    @classmethod
-    def drawn(cls, generator: torch.Generator | None) -> "Seed":
-        """Draw a seed from a generator, by default torch's own."""
-        return cls(int(torch.empty((), dtype=torch.int64).random_(generator=generator)), is_drawn=True)
+    def key(self, number: int) -> tuple[int, int]:
+        """Return seed and epoch number that determine order and random numbers.
 
-    def among(self, num_replicas: int) -> int:
-        """Return the seed of an epoch with this many ranks."""
-        return 0 if self._is_drawn and num_replicas > 1 else self._value
+        Raises:
+            ArgumentError: The seed is not drawn yet.
+        """
+        if self.value is None:
+            raise ArgumentError("The seed of an epoch is drawn when it begins. Begin the epoch first, or pass seed=.")
+        return self.value, 0 if self.is_drawn else number
 
-    def settle(self, num_replicas: int) -> int:
-        """Return the seed of an epoch with this many ranks that begins now; a drawn seed replaced by 0 stays 0."""
-        if num_replicas > 1:
-            self.set(self.among(num_replicas))
-        return self._value
+    def state(self) -> dict[str, JSON]:
+        """Return the seed's part of a state."""
+        return {"seed": self.value, "drawn": True} if self.is_drawn else {"seed": self.value}
 
-    def set(self, value: int) -> None:
-        """Set the seed, as if given by the user."""
-        self._value, self._is_drawn = value, False
+
+class Seed:
+    """The seed of all epochs if it is given; otherwise each epoch draws one when it begins.
+
+    Epochs of several ranks draw nothing, because each rank would draw another seed: some samples would come twice,
+    others never. Their seed is 0.
+
+    Args:
+        given: The user's seed.
+        generator: The generator to draw from. Default: torch's own.
+    """
+
+    def __init__(self, given: int | None = None, generator: torch.Generator | None = None) -> None:
+        self._given = None if given is None else whole_number("seed", given)
+        self._generator = generator
+
+    def known(self, num_ranks: int) -> EpochSeed:
+        """Return the seed of the next epoch, without drawing it."""
+        return EpochSeed(0 if self._given is None and num_ranks > 1 else self._given)
+
+    def begin(self, num_ranks: int) -> EpochSeed:
+        """Return the seed of an epoch that begins now."""
+        known = self.known(num_ranks)
+        if known.value is not None:
+            return known
+        return EpochSeed(int(torch.empty((), dtype=torch.int64).random_(generator=self._generator)), is_drawn=True)
+
+    def load(self, state: dict[str, JSON]) -> EpochSeed | None:
+        """Return the seed that a state has for its epoch, if it was drawn; take another one as given."""
+        seed = state["seed"]
+        if seed is None:
+            return None
+        if state.get("drawn"):
+            return EpochSeed(seed, is_drawn=True)
+        self._given = seed
+        return None
 
 
 # Any, here and below: loaders and samplers of accelerate and of torch.

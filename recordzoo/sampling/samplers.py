@@ -1,6 +1,8 @@
 """`RecordSampler`: the order of samples in a DataLoader, for every rank and epoch, resumable at any place."""
 
+import functools
 from collections.abc import Iterator, Sized
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,8 +12,9 @@ from torch.utils.data import DistributedSampler
 from recordzoo.base.types import JSON
 from recordzoo.sampling.ahead import ahead_of
 from recordzoo.sampling.epoch import Epoch
-from recordzoo.sampling.ranks import Ranks, Seed, check_dealt_once
-from recordzoo.sampling.schemes import Draws, scheme_of
+from recordzoo.sampling.orders import Scheme
+from recordzoo.sampling.ranks import EpochSeed, Ranks, Seed, check_dealt_once
+from recordzoo.sampling.schemes import Draws, names_given, scheme_of, sizes_of
 from recordzoo.sampling.state import check_state, whole_number
 from recordzoo.sampling.storage import hint
 
@@ -23,7 +26,8 @@ class RecordSampler(DistributedSampler[int]):
     wrap it in another one. An epoch is one sequence of places, a function of seed and epoch alone; rank r of W takes
     samples r, r + W, r + 2W, ..., so that global batches of one size hold the same samples for every W. All ranks take
     the same number: the epoch's first samples are repeated, or with `drop_last` the remainder is left out. The process
-    group may be initialised after the sampler is created: an epoch reads the ranks when it begins.
+    group may be initialised after the sampler is created: an epoch reads the ranks when it begins; likewise the number
+    of samples and the weights, which may change between epochs.
 
     Every iteration starts a new epoch, even if the last one was not finished, unless `set_epoch` or `load_state_dict`
     sets one. Ranks that do not iterate equally often must call `set_epoch`.
@@ -39,7 +43,8 @@ class RecordSampler(DistributedSampler[int]):
         rank: This rank, from 0. Default: likewise.
         drop_last: If samples do not divide by the number of ranks, leave some out instead of repeating some.
         weights: Draw samples by weight: a number of 0 or more for each, or "balanced", for classes that are drawn
-            equally often. Draw i of an epoch is a function of seed, epoch and i. An array is not copied.
+            equally often. Draw i of an epoch is a function of seed, epoch and i. An array is not copied: changes in it
+            count from the next epoch.
         weights_by: With "balanced" or `classes_per_batch`, the field of the record set whose values are the classes.
             Default: the target. Samples of class -1 (no class) are not drawn.
         num_samples: Draws in an epoch. Default: the number of samples of the dataset.
@@ -93,22 +98,25 @@ class RecordSampler(DistributedSampler[int]):
             classes_per_batch=classes_per_batch,
             samples_per_class=samples_per_class,
         )
-        self._scheme = scheme_of(
-            dataset, shuffle, draws, block_bytes=block_bytes, window=window, virtual_ranks=virtual_ranks
-        )
+        blocks = {"block_bytes": block_bytes, "window": window, "virtual_ranks": virtual_ranks}
+        self._make_scheme = functools.partial(scheme_of, dataset, shuffle, draws, **blocks)
+        self._is_weighted = bool(names_given(draws))
         # Any: DistributedSampler declares a Dataset, for which anything with a length does.
         self.dataset: Any = dataset
         self.shuffle: Any = shuffle  # there a bool
         self.drop_last = drop_last
         self._seed = Seed(seed)
-        self._next = (0, 0)  # the next epoch and how much of it was consumed, if no epoch has begun
+        self._known_sizes = sizes_of(dataset)
+        self._scheme = self._make_scheme()  # for the next epoch, of a dataset of these sizes
+        # The next epoch, how much of it was consumed, and its seed from a state; if no epoch has begun.
+        self._next: tuple[int, int, EpochSeed | None] = (0, 0, None)
         self._begun: Epoch | None = None
-        self._begun_seed = seed
         self._taken = 0  # this rank's next place in the current epoch
 
     def __len__(self) -> int:
         """Return the number of samples that this rank takes in a whole epoch; equal on all current ranks."""
-        num_units, num_replicas = self._scheme.length // self.unit, self.num_replicas
+        epoch = self._begun if self._begun and self.is_within_epoch else self.upcoming()
+        num_units, num_replicas = epoch.length // self.unit, self.num_replicas
         return (num_units if self.drop_last else num_units + num_replicas - 1) // num_replicas * self.unit
 
     def __iter__(self) -> "EpochIterator":
@@ -137,9 +145,9 @@ class RecordSampler(DistributedSampler[int]):
         return len(self) * self.num_replicas
 
     @property
-    def seed(self) -> int:  # type: ignore[override]
-        """The seed that, with the epoch, determines the order."""
-        return self._seed.among(self.num_replicas)
+    def seed(self) -> int | None:  # type: ignore[override]
+        """The seed that, with the epoch, determines the order; None if a loader draws it when the epoch begins."""
+        return self._current().seed.value
 
     @property
     def window_bytes(self) -> int:
@@ -172,22 +180,22 @@ class RecordSampler(DistributedSampler[int]):
             self._set_next(whole_number("epoch", epoch))
 
     def share_seed(self, seed: Seed) -> None:
-        """Share the caller's seed object, so that both change together; for loaders."""
+        """Use the caller's seed object; for loaders."""
         self._seed = seed
 
     def upcoming(self) -> Epoch:
-        """Return the epoch that the next `begin` begins."""
-        if self._begun:
-            return self.make_epoch(self._begun.number + 1)
-        number, consumed = self._next
-        epoch = self.make_epoch(number, consumed)
-        return self.make_epoch(number + 1) if consumed and epoch.first >= epoch.end else epoch
+        """Return the epoch that the next `begin` begins, with the number of samples that there are now."""
+        number, consumed = self._upcoming_place()
+        if not consumed and sizes_of(self.dataset) != self._known_sizes:
+            self._renew()
+        return self.make_epoch(number, consumed)
 
     def make_epoch(self, number: int, consumed: int = 0) -> Epoch:
         """Return any epoch, from a place on, for the current ranks; does not move this sampler."""
         num_replicas, rank = self._ranks.now()
-        order = self._scheme.order(self._seed.among(num_replicas), number)
-        return Epoch(number, order, self._scheme.length, rank, num_replicas, consumed, self.drop_last)
+        next_number, _, loaded = self._next
+        seed = loaded if loaded and number == next_number else self._seed.known(self._ranks.that_agree())
+        return Epoch(number, self._scheme, seed, rank, num_replicas, consumed, self.drop_last)
 
     def begin(self, epoch: Epoch | None = None) -> Epoch:
         """Begin the epoch that was set or loaded, otherwise the one after the last, and return it: for loaders.
@@ -201,9 +209,13 @@ class RecordSampler(DistributedSampler[int]):
         Raises:
             ArgumentError: `accelerate` would divide this rank's samples among the ranks again.
         """
-        epoch = epoch or self.upcoming()
+        if epoch is None:
+            if self._is_weighted and not self._upcoming_place()[1]:  # the weights may have been changed in place
+                self._renew()
+            epoch = self.upcoming()
         check_dealt_once(self, epoch.num_replicas)
-        self._begun_seed = self._seed.settle(epoch.num_replicas)
+        if epoch.seed.value is None:
+            epoch = replace(epoch, seed=self._seed.begin(self._ranks.that_agree()))
         self._begun, self._taken = epoch, epoch.first
         return epoch
 
@@ -229,13 +241,12 @@ class RecordSampler(DistributedSampler[int]):
             batch_size: With `taken`, of a DataLoader with ``drop_last=True``: the batch size. Samples left at the end
                 that do not fill a batch count as used.
         """
-        consumed = self.consumed
+        epoch = self._current()
+        consumed = epoch.consumed_at(self._taken) if self._begun else epoch.consumed
         if taken is not None:
-            epoch = self._current()
             end = epoch.first + taken
             consumed = epoch.consumed_at(end if epoch.end - end >= batch_size else epoch.end)
-        seed = self._begun_seed if self._begun else self.seed
-        return {**self._identity(), "seed": seed, "epoch": self.epoch, "consumed": consumed}
+        return {**self._identity(epoch.scheme), **epoch.seed.state(), "epoch": epoch.number, "consumed": consumed}
 
     def load_state_dict(self, state: dict[str, JSON]) -> None:
         """Resume from a `state_dict`, on any number of ranks; at the end of an epoch, with the next one.
@@ -243,19 +254,33 @@ class RecordSampler(DistributedSampler[int]):
         Raises:
             ArgumentError: The state belongs to another order, such as another length or shuffling.
         """
-        check_state(state, "a RecordSampler", ("seed", "epoch", "consumed"), self._identity())
-        self._seed.set(state["seed"])
-        self._set_next(state["epoch"], state["consumed"])
+        if self._is_weighted or sizes_of(self.dataset) != self._known_sizes:
+            self._renew()
+        check_state(state, "a RecordSampler", ("seed", "epoch", "consumed"), self._identity(self._scheme))
+        self._set_next(state["epoch"], state["consumed"], self._seed.load(state))
 
-    def _identity(self) -> dict[str, JSON]:
-        own = {"length": self._scheme.length, "shuffle": self.shuffle, "blocks": None, "draws": None}
-        return own | self._scheme.identity
+    def _identity(self, scheme: Scheme) -> dict[str, JSON]:
+        own = {"length": scheme.length, "shuffle": self.shuffle, "blocks": None, "draws": None}
+        return own | scheme.identity
+
+    def _renew(self) -> None:
+        """Ask for the samples and the weights again."""
+        self._known_sizes = sizes_of(self.dataset)
+        self._scheme = self._make_scheme()
+
+    def _upcoming_place(self) -> tuple[int, int]:
+        """Return the number of the next epoch, and how much of it was consumed."""
+        if self._begun:
+            return self._begun.number + 1, 0
+        number, consumed, _ = self._next
+        epoch = self.make_epoch(number, consumed)
+        return (number + 1, 0) if consumed and epoch.first >= epoch.end else (number, consumed)
 
     def _current(self) -> Epoch:
         return self._begun or self.upcoming()
 
-    def _set_next(self, number: int, consumed: int = 0) -> None:
-        self._next, self._begun = (number, consumed), None
+    def _set_next(self, number: int, consumed: int = 0, seed: EpochSeed | None = None) -> None:
+        self._next, self._begun = (number, consumed, seed), None
 
 
 class EpochIterator(Iterator[int]):

@@ -36,6 +36,14 @@ def is_drawn(dataset: object, draws: Draws) -> bool:
     return isinstance(dataset, Mix) or bool(names_given(draws))
 
 
+def sizes_of(dataset: Sized) -> list[int]:
+    """Return the number of samples as it is now; of a mix, the sums of its datasets' numbers."""
+    if not isinstance(dataset, Mix):
+        return [len(dataset)]
+    dataset.renew()
+    return dataset.cumulative_sizes
+
+
 def scheme_of(dataset: Sized, shuffle: object, draws: Draws, **blocks: int) -> Scheme:
     """Return the scheme for a sampler's epochs; `blocks` are its `block_bytes`, `window` and `virtual_ranks`."""
     if shuffle not in (True, False, "block"):

@@ -90,6 +90,14 @@ def test_limit_train_batches(tmp_path: Path) -> None:
     assert epochs[0] != epochs[1]
 
 
+def test_three_fits_get_three_orders(tmp_path: Path) -> None:
+    """Each `fit` sets epoch 0; as a `DataLoader`, the loader draws a new seed."""
+    loader = RecordLoader(Numbers(), BATCH, shuffle=True)
+    epochs = [fit(tmp_path, loader, max_epochs=1)[0][0] for _ in range(3)]
+    assert all(map(are_all, epochs))
+    assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
+
+
 FIRST = [[[0, 1, 2, 3], [4, 5, 6, 7]]] * 2
 
 

@@ -1,0 +1,440 @@
+"""When an epoch begins: its seed, its length and its weights are those of that moment, as in torch's `DataLoader`."""
+
+import json
+import pickle
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, RandomSampler, SequentialSampler, Subset
+from torchvision import transforms as v1
+
+from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler, mix
+from recordzoo.errors import ArgumentError
+from tests.batching import assert_same, make_tree
+from tests.running import on_two_ranks
+from tests.sampling import QUIET, Labelled
+
+pytestmark = QUIET
+
+# Any, in all of this module: datasets, samplers and batches of all kinds.
+
+LOADERS = (DataLoader, RecordLoader)
+KINDS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "shuffle": lambda dataset: {"shuffle": True},
+    "block": lambda dataset: {"shuffle": "block"},
+    "weights": lambda dataset: {"weights": np.ones(len(dataset))},
+    "once": lambda dataset: {"weights": np.ones(len(dataset)), "replacement": False},
+    "sampler": lambda dataset: {"sampler": RandomSampler(dataset)},
+    "batch_sampler": lambda dataset: {"batch_sampler": BatchSampler(RandomSampler(dataset), 4, False), "batch_size": 1},
+}
+
+
+def flat(batches: Any) -> list[int]:
+    return [index for batch in batches for index in batch.tolist()]
+
+
+def make(kind: str, dataset: Any = range(40), **options: Any) -> RecordLoader:
+    return RecordLoader(dataset, **{"batch_size": 4, "num_workers": 1, **KINDS[kind](dataset), **options})
+
+
+# The seed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_seed_is_drawn_when_an_epoch_begins(kind: str) -> None:
+    """`torch.manual_seed` decides the order, before and after the loader is made, and again before a later epoch."""
+    loader, orders = make(kind), []
+    for seed in (5, 6, 5):
+        torch.manual_seed(seed)
+        orders.append(flat(loader))
+    assert orders[0] == orders[2] != orders[1]
+    torch.manual_seed(5)
+    assert flat(make(kind)) == orders[0]
+
+
+@pytest.mark.parametrize("kind", ["shuffle", "block", "weights", "once"])
+def test_a_generator_decides_as_its_state_is_when_an_epoch_begins(kind: str) -> None:
+    generator = torch.Generator()
+    loader, orders = make(kind, generator=generator), []
+    for seed in (5, 6, 5):
+        generator.manual_seed(seed)
+        torch.manual_seed(len(orders))  # does not count
+        orders.append(flat(loader))
+    assert orders[0] == orders[2] != orders[1]
+    assert flat(loader) != orders[2]
+
+
+@pytest.mark.parametrize("in_batches", [False, True])
+def test_torchs_samplers_give_the_orders_that_they_give_to_torchs_loader(in_batches: bool) -> None:
+    """Both loaders draw one seed from the generator before the sampler draws its own."""
+
+    def orders(loader: type, generator: torch.Generator | None) -> list[list[int]]:
+        sampler = RandomSampler(range(40), generator=generator)
+        batches = {"batch_sampler": BatchSampler(sampler, 4, False)} if in_batches else {"sampler": sampler}
+        made = loader(range(40), generator=generator, **batches)
+        torch.manual_seed(5)
+        return [flat(made), flat(made)]
+
+    assert orders(DataLoader, None) == orders(RecordLoader, None)
+    own = [torch.Generator().manual_seed(7) for _ in LOADERS]
+    assert orders(DataLoader, own[0]) == orders(RecordLoader, own[1])
+
+
+def test_transforms_follow_the_seed_too(tmp_path: Path) -> None:
+    make_tree(tmp_path)
+    transform = v1.Compose([v1.RandomResizedCrop(9), v1.PILToTensor()])
+    loader = RecordLoader(ImageFolderRecord(tmp_path, transform=transform), 4)
+    epochs = []
+    for seed in (5, 6, 5):
+        torch.manual_seed(seed)
+        epochs.append(list(loader))
+    assert_same(epochs[0], epochs[2])
+    assert not torch.equal(epochs[0][0][0], epochs[1][0][0])
+
+
+def test_a_loader_that_is_made_and_looked_at_draws_nothing() -> None:
+    before = torch.get_rng_state()
+    for kind in KINDS:
+        loader = make(kind)
+        loader.set_epoch(1)
+        assert loader.state_dict()["seed"] is None
+        assert len(loader) == 10
+        iter(loader)
+        assert "RecordLoader" in repr(loader)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_seed_that_is_given_draws_nothing() -> None:
+    before = torch.get_rng_state()
+    loader = make("shuffle", seed=3)
+    assert flat(loader) != flat(loader)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def fit(loader: Any) -> list[int]:
+    """Take one epoch as `Trainer(max_epochs=1).fit` does: it calls `iter` first, then tells samplers the epoch."""
+    batches = iter(loader)
+    for sampler in (loader.sampler, getattr(loader.batch_sampler, "sampler", None)):
+        if hasattr(sampler, "set_epoch"):
+            sampler.set_epoch(0)
+    return flat(batches)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_three_fits_get_three_orders(kind: str) -> None:
+    loader = make(kind)
+    orders = [fit(loader) for _ in range(3)]
+    assert len(set(map(tuple, orders))) == 3
+    if kind != "weights":
+        assert [sorted(order) for order in orders] == [list(range(40))] * 3
+
+
+@pytest.mark.parametrize("kind", ["shuffle", "block", "once", "mix"])
+def test_on_two_ranks_nothing_is_drawn(kind: str) -> None:
+    """Although the ranks' generators differ: three fits, each sample once."""
+    dataset = mix([range(40)], weights=[1]) if kind == "mix" else range(40)
+    options = KINDS[kind](dataset) if kind in KINDS else {}
+    loaders = [
+        RecordLoader(
+            dataset,
+            4,
+            num_workers=1,
+            generator=torch.Generator().manual_seed(rank),
+            num_replicas=2,
+            rank=rank,
+            **options,
+        )
+        for rank in range(2)
+    ]
+    for _ in range(3):
+        assert sorted(chain(*map(fit, loaders))) == list(range(40))
+    assert [loader.state_dict()["seed"] for loader in loaders] == [0, 0]
+
+
+RANK = """
+import json, os, sys
+import torch, torch.distributed
+from recordzoo import RecordLoader
+rank, folder = int(sys.argv[1]), sys.argv[2]
+torch.manual_seed(rank)
+made = [RecordLoader(range(40), 4, shuffle=True), RecordLoader(range(40), 4, shuffle=True, num_replicas=1, rank=0)]
+store = torch.distributed.FileStore(os.path.join(folder, "store"), 2)
+torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
+found = []
+for loader in made:
+    for fit in range(3):
+        batches = iter(loader)
+        loader.sampler.set_epoch(0)
+        found.append(torch.cat(list(batches)).tolist())
+print(json.dumps(found))
+torch.distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_three_fits_in_two_processes_with_generators_that_differ(tmp_path: Path) -> None:
+    one, two = on_two_ranks(RANK, tmp_path)
+    for fit in range(3):
+        assert sorted(one[fit] + two[fit]) == list(range(40))
+        assert one[3 + fit] == two[3 + fit]  # accelerate divides these orders: they must be equal
+        assert sorted(one[3 + fit]) == list(range(40))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("steps", [1, 9])
+def test_the_state_keeps_the_drawn_seed(kind: str, steps: int) -> None:
+    """For the epoch that it is of; the next one draws again."""
+    loader = make(kind)
+    flat(loader)
+    torch.manual_seed(5)
+    batches = iter(loader)
+    list(islice(batches, steps))
+    state = json.loads(json.dumps(loader.state_dict()))
+    rest = flat(batches)
+    again = make(kind)
+    again.load_state_dict(state)
+    torch.manual_seed(99)
+    assert flat(again) == rest
+    torch.manual_seed(6)
+    following = flat(loader)
+    torch.manual_seed(6)
+    assert flat(again) == following
+
+
+def test_a_state_between_epochs_draws_the_next_seed() -> None:
+    loader = make("shuffle")
+    flat(loader)
+    again = make("shuffle")
+    again.load_state_dict(loader.state_dict())
+    orders = []
+    for each in (loader, again):
+        torch.manual_seed(8)
+        orders.append(flat(each))
+    assert orders[0] == orders[1]
+    assert [each.state_dict()["epoch"] for each in (loader, again)] == [1, 1]
+
+
+def test_a_drawn_seed_goes_on_on_two_ranks() -> None:
+    saved = make("shuffle", batch_size=8)
+    begun = flat(islice(saved, 3))
+    parts = []
+    for rank in range(2):
+        loader = make("shuffle", num_replicas=2, rank=rank)
+        loader.load_state_dict(saved.state_dict())
+        parts.append(loader)
+    assert sorted(chain(begun, *map(flat, parts))) == list(range(40))
+    assert sorted(chain(*map(flat, parts))) == list(range(40))
+
+
+def test_a_seed_that_was_given_stays_given_in_the_state() -> None:
+    saved = make("shuffle", seed=3)
+    list(islice(saved, 2))
+    again = make("shuffle")
+    again.load_state_dict(saved.state_dict())
+    flat(again)
+    right = make("shuffle", seed=3)
+    flat(right)
+    assert flat(again) == flat(right)
+
+
+def test_an_order_is_not_known_before_its_seed_is_drawn() -> None:
+    loader: Any = make("shuffle")
+    with pytest.raises(ArgumentError, match="seed of an epoch is drawn when it begins"):
+        loader.sampler.indices(0, 4)
+    first = next(iter(loader)).tolist()
+    assert loader.sampler.indices(0, 4).tolist() == first
+
+
+# The length
+
+
+class Growing:
+    """A list whose samples may come and go."""
+
+    def __init__(self, length: int) -> None:
+        self.samples = list(range(length))
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> int:
+        return self.samples[index]
+
+
+def wrapped(kind: str, growing: Growing) -> Any:
+    """A dataset whose length is that of another one."""
+    if kind == "subset":
+        return Subset(growing, growing.samples)  # type: ignore[arg-type]
+    return mix([growing, range(100, 108)], weights=[1, 1]) if kind == "mix" else growing
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("list", {}),
+        ("list", {"shuffle": True}),
+        ("list", {"shuffle": "block"}),
+        ("list", {"weights": "ones", "replacement": False}),
+        ("subset", {"shuffle": True}),
+        ("mix", {}),
+    ],
+)
+def test_samples_that_come_and_go_between_epochs(kind: str, options: dict[str, Any], num_workers: int) -> None:
+    growing = Growing(10)
+    dataset = wrapped(kind, growing)
+    given: dict[str, Any] = {**options, "num_workers": num_workers}
+    weights = [1.0] * 10
+    if "weights" in options:
+        given["weights"] = weights
+    loader = RecordLoader(dataset, 4, seed=1, **given)
+    for length in (10, 14, 14, 6, 9):
+        del growing.samples[length:], weights[length:]
+        growing.samples.extend(range(len(growing), length))
+        weights.extend([1.0] * (length - len(weights)))
+        found = flat(loader)
+        assert {index for index in found if index < 100} == set(range(length))
+        assert len(loader) == -(-len(found) // 4)
+        if kind != "mix":
+            assert sorted(found) == flat(DataLoader(dataset, 4))
+            assert len(loader) == len(DataLoader(dataset, 4))
+
+
+def test_samples_that_move_between_the_datasets_of_a_mix() -> None:
+    parts = Growing(10), Growing(10)
+    loader = RecordLoader(mix(parts, weights=[1, 1]), 4, num_workers=1)
+    assert flat(loader).count(9) == 2
+    del parts[0].samples[9:]
+    parts[1].samples.append(99)
+    found = flat(loader)
+    assert (found.count(9), found.count(99)) == (1, 1)
+
+
+def test_the_length_between_epochs_is_that_of_the_next() -> None:
+    growing = Growing(10)
+    loader = RecordLoader(growing, 4, num_workers=1)
+    sampler = RecordSampler(growing)  # type: ignore[arg-type]
+    stock: Any = DataLoader(growing, 4)
+    for length in (10, 14, 3):
+        del growing.samples[length:]
+        growing.samples.extend(range(len(growing), length))
+        assert len(loader) == len(stock)
+        assert len(sampler) == sampler.num_samples == length
+        assert sampler.state_dict()["length"] == length
+
+
+@pytest.mark.parametrize("sampler", [SequentialSampler, RandomSampler])
+@pytest.mark.parametrize("in_batches", [False, True])
+def test_samplers_of_torch_ask_for_the_length(sampler: Any, in_batches: bool) -> None:
+    growing = Growing(10)
+    made = sampler(growing)
+    batches = {"batch_sampler": BatchSampler(made, 4, False)} if in_batches else {"sampler": made, "batch_size": 4}
+    found, right = RecordLoader(growing, **batches), DataLoader(growing, **batches)  # type: ignore[arg-type]
+    for length in (10, 14, 3):
+        del growing.samples[length:]
+        growing.samples.extend(range(len(growing), length))
+        orders = []
+        for loader in (found, right):
+            torch.manual_seed(length)
+            orders.append(flat(loader))
+        assert orders[0] == orders[1]
+        assert len(found) == len(right)
+
+
+def test_a_concatenation_keeps_its_length() -> None:
+    """As in the stock loader: torch's `ConcatDataset` notes the lengths of its parts."""
+    growing = Growing(10)
+    dataset = ConcatDataset[int]([growing, range(100, 103)])  # type: ignore[list-item]
+    loader = RecordLoader(dataset, 4, num_workers=1)
+    growing.samples += [10, 11]
+    assert flat(loader) == flat(DataLoader(dataset, 4)) == [*range(10), 100, 101, 102]
+
+
+def test_an_epoch_keeps_the_samples_with_which_it_began() -> None:
+    growing = Growing(10)
+    loader, sampler = RecordLoader(growing, 4, num_workers=1), RecordSampler(growing)  # type: ignore[arg-type]
+    batches, drawn = iter(loader), iter(sampler)
+    found, indices = next(batches).tolist(), [next(drawn)]
+    growing.samples += [10, 11, 12]
+    assert (len(loader), len(sampler)) == (3, 10)
+    assert loader.state_dict()["length"] == sampler.state_dict()["length"] == 10
+    assert found + flat(batches) == list(range(10))
+    assert sorted(indices + list(drawn)) == list(range(10))
+    assert (len(loader), len(sampler)) == (4, 13)
+    state = sampler.state_dict()
+    assert (state["length"], state["consumed"], state["epoch"]) == (10, 10, 0)
+    assert len(list(sampler)) == 13
+
+
+def test_a_resumed_epoch_keeps_its_samples_and_the_next_has_those_that_came() -> None:
+    growing = Growing(10)
+    saved = RecordLoader(growing, 4, num_workers=1)
+    list(islice(saved, 2))
+    loader = RecordLoader(growing, 4, num_workers=1)
+    loader.load_state_dict(saved.state_dict())
+    growing.samples += [10, 11]
+    assert flat(loader) == [8, 9]
+    assert flat(loader) == list(range(12))
+    with pytest.raises(ArgumentError, match="length was 10 and is 12 here"):
+        loader.load_state_dict(saved.state_dict())
+
+
+def test_images_that_are_added_to_a_list(tmp_path: Path) -> None:
+    make_tree(tmp_path)
+    dataset = ImageFolderRecord(tmp_path, transform=v1.PILToTensor())
+    loader = RecordLoader(dataset, 1, shuffle=True)
+    assert len(list(loader)) == len(dataset) == 41
+    dataset.samples.append(dataset.samples[0])
+    assert len(list(loader)) == len(list(DataLoader(dataset, 1))) == 42
+    del dataset.samples[2:]
+    assert len(list(loader)) == len(list(DataLoader(dataset, 1))) == 2
+
+
+# Weights
+
+
+@pytest.mark.parametrize("as_weights", [np.asarray, torch.tensor, list])
+@pytest.mark.parametrize("replacement", [True, False])
+def test_weights_that_are_changed_in_place_count_from_the_next_epoch(as_weights: Any, replacement: bool) -> None:
+    weights: Any = as_weights([1.0, 1.0, 0.0, 0.0])
+    sampler = RecordSampler(range(4), weights=weights, replacement=replacement)
+    epoch: Iterator[int] = iter(sampler)
+    first = {next(epoch)}
+    weights[0], weights[1], weights[2], weights[3] = 0.0, 0.0, 1.0, 1.0
+    assert first | set(epoch) <= {0, 1}
+    assert set(sampler) <= {2, 3}
+
+
+def test_wrong_weights_are_refused_when_the_next_epoch_begins() -> None:
+    growing, weights = Growing(3), np.ones(3)
+    loader = RecordLoader(growing, 1, weights=weights, num_workers=1)
+    weights[1] = -1
+    with pytest.raises(ArgumentError, match=r"weights\[1\] is -1"):
+        next(iter(loader))
+    weights[1] = 1
+    growing.samples.append(3)
+    with pytest.raises(ArgumentError, match="weights must be 4 numbers"):
+        next(iter(loader))
+
+
+def test_labels_that_are_changed_in_place_count_from_the_next_epoch() -> None:
+    dataset: Any = Labelled([0, 0, -1, -1])
+    sampler = RecordSampler(dataset, weights="balanced")
+    assert set(sampler) <= {0, 1}
+    dataset.targets[:] = [-1, -1, 0, 0]
+    assert set(sampler) <= {2, 3}
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_a_sampler_with_weights_is_pickled_within_an_epoch(replacement: bool) -> None:
+    sampler = RecordSampler(range(9), weights=range(1, 10), replacement=replacement)
+    epoch = iter(sampler)
+    next(epoch)
+    again = pickle.loads(pickle.dumps(sampler))
+    assert again.state_dict() == sampler.state_dict()
+    assert list(again) == list(sampler)
