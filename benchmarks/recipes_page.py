@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks import pages
-from benchmarks.svg import draw
-from recordzoo.bench.chart import Group
+from benchmarks.svg import Group, draw
 
 NUMBERS = pages.DOCS / "benchmarks-recipes.json"
 CHART = "benchmarks-training-recipes.svg"

@@ -13,8 +13,7 @@ from benchmarks.common import arguments, machine, photographs
 from benchmarks.peers.rows import Contestant, Row
 from benchmarks.peers.run import run_row
 from benchmarks.peers.work import Work
-from benchmarks.svg import draw
-from recordzoo.bench.chart import Group
+from benchmarks.svg import Group, draw
 
 NUMBERS = pages.DOCS / "benchmarks-scaling.json"
 SECTION = "cores"

@@ -4,9 +4,8 @@ The label stands above its bar, so that a chart of 480 pixels, shown on 360, sti
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
-
-from recordzoo.bench.chart import Group
 
 WIDTH = 480
 LABEL_PX = 15
@@ -22,6 +21,16 @@ text { font: %PXpx system-ui, sans-serif; fill: #18181b; }
   .ours0 { fill: #2dd4bf; } .ours1 { fill: #1f8f83; } .others0 { fill: #9ca3af; } .others1 { fill: #6b7280; }
 }
 """.replace("%PX", str(LABEL_PX))
+
+
+@dataclass(frozen=True)
+class Group:
+    """The bars of one loader: a number for each series (None: no bar), and a note after the first number."""
+
+    label: str
+    values: Sequence[float | None]
+    note: str = ""
+    is_ours: bool = False
 
 
 def draw(groups: Sequence[Group], title: str, series: Sequence[str] = ()) -> str:

@@ -21,7 +21,7 @@ from benchmarks.formats.page import SECTION, chart_name, render
 from benchmarks.formats.pictures import gather, samples_of
 from benchmarks.formats.results import Comparing, Result, Speeds
 from benchmarks.formats.tables import not_measured, notes, tables
-from recordzoo.bench import transform
+from recordzoo.bench import task as bench_task
 from recordzoo.errors import RecordZooError
 from tests.fakes.pictures import encoded, jpeg, picture
 
@@ -110,7 +110,7 @@ def _size(sample):
 
 @pytest.mark.parametrize("name", ["files", "records", "sqlite"])
 def test_images_are_decoded_by_pillow(name, tmp_path, source, monkeypatch):
-    monkeypatch.setattr(transform, "load_transform", lambda name: _mode_and_size)
+    monkeypatch.setattr(bench_task, "load_transform", lambda name: _mode_and_size)
     made = find_format(name)
     made.write(samples_of(source), tmp_path)
     reading = Reading("images", "sequential", batch_size=1)

@@ -19,8 +19,7 @@ from benchmarks.peers import __main__ as peers
 from benchmarks.peers import page
 from benchmarks.peers.rows import ROWS
 from benchmarks.scale import page as scale
-from benchmarks.svg import LABEL_PX, WIDTH, draw
-from recordzoo.bench.chart import Group
+from benchmarks.svg import LABEL_PX, WIDTH, Group, draw
 
 PHONE_PX = 358
 """What a page of 390 pixels leaves for a picture."""
@@ -359,3 +358,16 @@ def test_some_classes_are_measured_again(copies: Path, monkeypatch: pytest.Monke
     assert after == before
     assert "\n- MNIST: a machine; today; 3 processes, medians of 3\n" in pages.read_section(zoo.SECTION)
     assert json.loads((copies / "numbers.json").read_text(encoding="utf-8"))["rows"]["CIFAR10"] == stored["CIFAR10"]
+
+
+def test_peers_are_what_ours_is_divided_by():
+    row = {
+        "ours": "ours",
+        "contestants": [
+            {"label": "ours", "median": {"images_per_s": 300.0}},
+            {"label": "slower", "median": {"images_per_s": 200.0}},
+            {"label": "broken", "problem": "ImportError: No module named 'broken'"},
+        ],
+    }
+    assert page.ratios(row) == {"ours": 1.0, "slower": 1.5, "broken": None}
+    assert page.ratios({**row, "ours": "broken"}) == {"ours": None, "slower": None, "broken": None}

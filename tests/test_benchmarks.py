@@ -3,14 +3,20 @@
 import importlib
 import re
 import socket
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks import common, prepare_imagenet
+from benchmarks.measuring import Measurement, measure, medians
 from benchmarks.object_storage import link
+from benchmarks.usage import cpu_seconds, memory_bytes
+from benchmarks.verdicts import compare_speeds
 from tests.fakes.pictures import jpeg, picture
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
@@ -69,3 +75,60 @@ def test_preparing_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for line in lines:
         assert "torchvision.datasets.ImageNet: " in line.against
         assert "; 0 image files; " in line.measured
+
+
+def a_measurement(images_per_s: float, **numbers: float) -> Measurement:
+    return Measurement(images_per_s, **{"first_epoch_images_per_s": 5.0, "first_batch_s": 0.25, **numbers})
+
+
+def test_the_first_epoch_is_not_counted() -> None:
+    epochs = []
+
+    class Loader:
+        def __iter__(self) -> Iterator[int]:
+            epochs.append("begun")
+            yield from range(3)
+            epochs.append("ended")
+
+    found = measure(Loader, num_images=12, at_least_s=0)
+    assert epochs == ["begun", "ended"] * 2
+    assert found.images_per_s > 0
+    assert found.first_epoch_images_per_s > 0
+
+
+def test_medians_are_of_each_number() -> None:
+    runs = [a_measurement(10.0, cpu_ms=9.0), a_measurement(30.0, cpu_ms=1.0), a_measurement(20.0, cpu_ms=2.0)]
+    assert medians(runs) == a_measurement(20.0, cpu_ms=2.0)
+    assert medians([*runs, a_measurement(40.0)]).cpu_ms is None
+
+
+def test_rounds_are_compared_with_each_other() -> None:
+    # The machine slows down by half: each round tells the same.
+    found = compare_speeds([200.0, 150.0, 100.0], [100.0, 75.0, 50.0])
+    assert (found.ratio, found.low, found.high, found.verdict) == (2.0, 2.0, 2.0, "faster")
+
+
+@pytest.mark.parametrize(
+    ("speeds", "verdict"),
+    [
+        ([130.0, 110.0, 101.0, 190.0, 120.0], "faster"),
+        ([99.0, 70.0, 80.0, 98.0, 90.0], "slower"),
+        ([103.0, 99.0, 98.0, 101.0, 100.0], "the same"),
+        ([65.0, 120.0, 90.0, 70.0, 110.0], "too noisy"),
+        ([300.0, 310.0], "too few rounds"),
+    ],
+)
+def test_the_verdict(speeds: list[float], verdict: str) -> None:
+    assert compare_speeds(speeds, [100.0] * 5).verdict == verdict
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_processes_below_count_too() -> None:
+    before = cpu_seconds(), memory_bytes()
+    code = "data = bytearray(b'x' * 400_000_000); sum(range(5_000_000)); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        # Pages of libraries count less as soon as another process, of the tests beside this one, has them too.
+        assert memory_bytes() - before[1] > 200_000_000
+        assert cpu_seconds() - before[0] >= 0.05
+        child.communicate(b"\n")

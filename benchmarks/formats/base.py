@@ -42,7 +42,7 @@ class Reading:
 
     def finish(self) -> "Finish":
         """Make the function that each reader applies to each sample."""
-        from recordzoo.bench.transform import load_transform
+        from recordzoo.bench.task import load_transform
 
         return Finish(load_transform(None) if self.task == "images" else None)
 

@@ -11,10 +11,10 @@ from benchmarks.formats.base import Format, Reading, find_format
 from benchmarks.formats.measure import measure, write
 from benchmarks.formats.pictures import gather
 from benchmarks.formats.results import Comparing, Result
-from recordzoo.bench.measure import in_fresh_process
-from recordzoo.bench.transform import DEFAULT
+from benchmarks.usage import CAN_FORGET
+from recordzoo.bench.compare import in_fresh_process
+from recordzoo.bench.task import DEFAULT
 from recordzoo.system.processes import cores
-from recordzoo.system.usage import CAN_FORGET
 
 
 def compare(

@@ -14,8 +14,8 @@ from typing import Any
 from benchmarks.formats.base import TASKS, Format, Reading, Task, files_of, size_bytes
 from benchmarks.formats.pictures import samples_of
 from benchmarks.formats.results import Speeds
+from benchmarks.usage import CAN_FORGET, forget, memory_bytes
 from recordzoo.errors import RecordZooError
-from recordzoo.system.usage import CAN_FORGET, forget, memory_bytes
 
 AT_LEAST_S = 0.5
 """How long epochs from the page cache are repeated, at least."""

@@ -9,9 +9,8 @@ from benchmarks import pages
 from benchmarks.formats.base import TASKS, Task
 from benchmarks.formats.results import Case, Comparing, ratio_text
 from benchmarks.formats.tables import Table, not_measured, notes, tables
-from benchmarks.svg import draw
+from benchmarks.svg import Group, draw
 from recordzoo import __version__
-from recordzoo.bench.chart import Group
 
 SECTION = "formats"
 _PACKAGES = (

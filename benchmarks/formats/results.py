@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.formats.base import Format, Task
-from recordzoo.bench.compare import Comparison, compare_speeds
+from benchmarks.verdicts import Comparison, compare_speeds
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from benchmarks.formats.base import TASKS, Task
 from benchmarks.formats.results import Case, Comparing, Result, median_text, ratio_text
+from benchmarks.verdicts import LEAST_ROUNDS
 from recordzoo.base.progress import format_bytes
-from recordzoo.bench.compare import LEAST_ROUNDS
 
 _TASKS: dict[Task, str] = {"bytes": "Bytes alone", "images": "Decoded images"}
 _COLD = "the files' contents were dropped from the page cache (posix_fadvise); their names stay cached"

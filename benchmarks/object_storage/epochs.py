@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.common import drop_caches
 from benchmarks.object_storage.contestants import Contestant
 from benchmarks.object_storage.work import Work
-from recordzoo.system.usage import cpu_seconds
+from benchmarks.usage import cpu_seconds
 
 _CONNECTIONS = 4
 _PIECE = 1 << 20

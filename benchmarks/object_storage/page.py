@@ -9,8 +9,7 @@ from typing import Any
 from benchmarks import pages
 from benchmarks.common import machine, median
 from benchmarks.object_storage.contestants import CONTESTANTS
-from benchmarks.svg import draw
-from recordzoo.bench.chart import Group
+from benchmarks.svg import Group, draw
 
 NUMBERS = pages.DOCS / "benchmarks-object-storage.json"
 SECTION = "object storage"

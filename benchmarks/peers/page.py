@@ -11,8 +11,7 @@ from benchmarks import pages
 from benchmarks.common import machine, median
 from benchmarks.pages import folded, in_short, table
 from benchmarks.peers.rows import ROWS
-from benchmarks.svg import draw
-from recordzoo.bench.chart import Group
+from benchmarks.svg import Group, draw
 
 NUMBERS = pages.DOCS / "benchmarks-peers.json"
 PEERS = Path(__file__).parent.parent / "peers.txt"

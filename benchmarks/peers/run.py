@@ -13,10 +13,11 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from benchmarks.common import drop_caches
+from benchmarks.measuring import Measurement, measure, medians
 from benchmarks.peers.rows import Contestant, Row
 from benchmarks.peers.trees import count_files, find_tree
 from benchmarks.peers.work import Work
-from recordzoo.bench.measure import Measurement, in_fresh_process, measure, medians
+from recordzoo.bench.compare import in_fresh_process
 
 AT_LEAST_S = 1.0
 

@@ -15,7 +15,7 @@ from torchvision.datasets import ImageFolder
 from benchmarks.common import drop_caches, median
 from benchmarks.peers.stores import STORES, Store
 from benchmarks.peers.trees import find_tree
-from recordzoo.bench.measure import in_fresh_process
+from recordzoo.bench.compare import in_fresh_process
 
 _EPOCHS = 10
 

@@ -1,15 +1,21 @@
-"""The task of a comparison: loaders, images and options; no torch."""
+"""The task of a comparison: the loaders, the images, and the transforms; no torch."""
 
-from collections.abc import Sequence
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-from recordzoo.bench.measure import Measurement, medians
+from recordzoo.errors import ArgumentError
 
-FILES = "ImageFolder + DataLoader"
-STOCK = "DataLoader over records"
-EXACT = "RecordLoader, exact"
-FAST = "RecordLoader, fast"
+FILES, FILES_OURS = "DataLoader, files", "RecordLoader, files"
+STOCK, EXACT, FAST = "DataLoader, records", "RecordLoader, records", "RecordLoader, records, fast"
+
+DEFAULT = "RandomResizedCrop(224), RandomHorizontalFlip(), PILToTensor()"
 
 
 @dataclass(frozen=True)
@@ -17,16 +23,16 @@ class Task:
     """The data and the options of a comparison.
 
     Attributes:
-        records: A record set.
-        tree: The image tree that it was made from, if it is there.
+        tree: A tree of class folders. None: only records are measured.
+        records: A record set, usually of the tree. None: only files are measured.
         split: A split of the record set. None: all images.
-        transform: See `recordzoo.bench.transform.load_transform`.
+        transform: See `load_transform`.
         workers: Processes of DataLoader, threads of RecordLoader.
-        num_images: Number of images, chosen at random.
+        num_images: Maximum number of images, chosen at random.
     """
 
-    records: Path
-    tree: Path | None = None
+    tree: Path | None
+    records: Path | None
     split: str | None = None
     transform: str | None = None
     batch_size: int = 64
@@ -36,18 +42,50 @@ class Task:
     @property
     def loaders(self) -> list[str]:
         """The loaders that can be compared."""
-        return [*([FILES] if self.tree else []), STOCK, EXACT, FAST]
+        return [*((FILES, FILES_OURS) if self.tree else ()), *((STOCK, EXACT, FAST) if self.records else ())]
 
 
-@dataclass(frozen=True)
-class Result:
-    """A loader's measurements, or the reason why there are none."""
+def load_transform(name: str | None) -> Callable[..., Any]:
+    """Import a transform; without a name, make `DEFAULT`.
 
-    loader: str
-    runs: Sequence[Measurement] = ()
-    problem: str = ""
+    Args:
+        name: "module:name" as Python would import it in the current directory, or "file.py:name".
 
-    @property
-    def median(self) -> Measurement | None:
-        """The median of each number; None if it did not run."""
-        return medians(self.runs) if self.runs and not self.problem else None
+    Raises:
+        ArgumentError: It is not called like this, cannot be imported, is not there, or cannot be called.
+    """
+    if name is None:
+        from torchvision import transforms as T
+
+        usual: Callable[..., Any] = T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.PILToTensor()])
+        return usual
+    place, colon, attribute = name.rpartition(":")
+    if not colon or not place or not attribute:
+        raise ArgumentError(f"--transform {name} names no transform; write MODULE:NAME or FILE.py:NAME.")
+    try:
+        module = _import(place)
+    except (Exception, SystemExit) as err:
+        text = f"--transform {name}: {place} cannot be imported: {type(err).__name__}: {err}"
+        raise ArgumentError(text) from err
+    if not hasattr(module, attribute):
+        raise ArgumentError(f"--transform {name}: there is no {attribute!r} in {place}.")
+    transform: object = getattr(module, attribute)
+    if not callable(transform):
+        kind = type(transform).__name__
+        raise ArgumentError(f"--transform {name}: {attribute!r} is of type {kind}, which cannot be called.")
+    return transform
+
+
+def _import(place: str) -> ModuleType:
+    sys.path.insert(0, os.getcwd())  # which a console script's path lacks
+    if not place.endswith(".py"):
+        return importlib.import_module(place)
+    path = Path(place)
+    sys.path.insert(0, str(path.absolute().parent))  # for its own imports
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{place} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # pickle and dataclasses look there
+    spec.loader.exec_module(module)
+    return module

@@ -81,7 +81,7 @@ COMMANDS: Mapping[str, _Command | _Group] = {
     "bench": _Command(
         "bench:bench",
         "Measure how fast your images become batches.",
-        "recordzoo bench photos --images 2000 --output speed.png",
+        "recordzoo bench photos --images 2000",
     ),
     "copy": _Command(
         "transfer:copy",

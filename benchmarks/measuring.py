@@ -1,17 +1,12 @@
-"""One measurement: run a loader in a fresh process."""
+"""One measurement of a loader: its speed, its CPU time and its memory."""
 
-import multiprocessing
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any
 
-from recordzoo.system.usage import cpu_seconds, memory_bytes
-
-T = TypeVar("T")
+from benchmarks.usage import cpu_seconds, memory_bytes
 
 
 @dataclass(frozen=True)
@@ -70,17 +65,3 @@ def medians(runs: Sequence[Measurement]) -> Measurement:
         values = [getattr(run, field.name) for run in runs]
         found[field.name] = None if None in values else statistics.median(values)
     return Measurement(**found)
-
-
-def in_fresh_process(function: Callable[..., T], *arguments: Any) -> T:
-    """Call a function in a process of its own, which ends afterwards; its errors are raised here."""
-    # Not loky: in its processes torch's DataLoader starts workers as loky does, which fails.
-    spawn, usual = multiprocessing.get_context("spawn"), multiprocessing.get_start_method()
-    with ProcessPoolExecutor(1, spawn, _set_up, (usual,)) as executor:
-        return executor.submit(function, *arguments).result()
-
-
-def _set_up(method: str) -> None:
-    """Start DataLoader's workers as in a user's program; wait for compiled code before measuring."""
-    os.environ.setdefault("RECORDZOO_COMPILE", "wait")
-    multiprocessing.set_start_method(method, force=True)

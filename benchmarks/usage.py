@@ -2,20 +2,18 @@
 
 import contextlib
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from recordzoo.system.files import DONT_NEED, advise
-from recordzoo.system.names import WINDOWS
 
 _PROC = Path("/proc")
 
 
 def cpu_seconds() -> float | None:
     """Return the CPU seconds of this process and its living descendants; None if there is no /proc."""
-    if WINDOWS or sys.platform == "win32" or not _PROC.joinpath("self/stat").exists():
+    if sys.platform == "win32" or not _PROC.joinpath("self/stat").exists():
         return None
     ticks = 0
     for text in _family_files("stat"):
@@ -33,13 +31,6 @@ def memory_bytes() -> int | None:
         return None
     lines = [line for text in _family_files("smaps_rollup") for line in text.splitlines()]
     return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-
-
-def shared_memory_bytes() -> int | None:
-    """Return the size in bytes of the memory in which processes share tensors; None if it is not limited."""
-    with contextlib.suppress(OSError):
-        return shutil.disk_usage("/dev/shm").total
-    return None
 
 
 def _family_files(name: str) -> Iterator[str]:
