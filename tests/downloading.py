@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from recordzoo.base.owner import Owner
 from recordzoo.net import retry
 from recordzoo.net.download import RemoteFile
 from recordzoo.net.transfer import fetch
@@ -97,19 +96,11 @@ def files(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def leave_part(folder: Path, data: bytes, owner: str = "") -> Path:
+def leave_part(folder: Path, data: bytes) -> Path:
     """What an earlier process left: bytes of which nobody knows where they came from."""
-    path = folder / f"{NAME}.part{owner and '.'}{owner}"
+    path = folder / f"{NAME}.part"
     path.write_bytes(data)
     return path
-
-
-def dead_owner() -> str:
-    """The identity of a process that is gone."""
-    with subprocess.Popen([sys.executable, "-c", ""]) as child:
-        child.wait()
-        mine = Owner.current()
-        return str(Owner(mine.host, child.pid, 1, mine.token))
 
 
 CHILD = """

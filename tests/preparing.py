@@ -89,12 +89,14 @@ def _become(uid: int, gid: int, umask: int) -> None:
 def patch(*, locks: bool, stop_at: str) -> None:
     """Let the file system have no locks; let this process stop itself at a step."""
     if not locks:
+        import errno
+
         import filelock
 
-        def acquire(*_: object, **__: object) -> None:
-            raise NotImplementedError
+        def lock(fd: int, **_: object) -> bool:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-        filelock.FileLock.acquire = acquire  # type: ignore[method-assign,assignment]
+        filelock.lock_descriptor = lock  # type: ignore[assignment]
     if stop_at:
         wanted, _, count = stop_at.partition(":")
         left = [int(count or 1)]

@@ -6,14 +6,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from recordzoo.base.owner import Owner
 from recordzoo.errors import (
     ArgumentError,
     DiskSpaceError,
@@ -21,8 +19,7 @@ from recordzoo.errors import (
     HashMismatchError,
     PrepareError,
 )
-from recordzoo.net import part as part_module
-from recordzoo.net import retry, transfer
+from recordzoo.net import retry
 from recordzoo.net.download import RemoteFile
 from tests.downloading import (
     CHUNK,
@@ -42,6 +39,7 @@ from tests.downloading import (
 )
 from tests.fakes.server import LAST_MODIFIED, Fault, FileServer
 from tests.faults import fault
+from tests.preparing import wait_for
 
 # The plain case
 
@@ -389,18 +387,6 @@ def test_bytes_of_unknown_origin_are_dropped_if_nothing_tells_that_they_are_righ
     assert server.log[0].range is None
 
 
-def test_what_lies_beside_a_part_counts_for_that_part_only(tmp_path: Path) -> None:
-    """A crash between two renames may leave the validator of one part beside another."""
-    with serve() as server:
-        file = remote(server, sha256=None)
-        with pytest.raises(KeyboardInterrupt):
-            get(file, tmp_path, progress=Recorder(die_at=CHUNK))
-        part = tmp_path / f"{NAME}.part"
-        leave_part(tmp_path, OTHER[:CHUNK], "new").replace(part)
-        assert get(file, tmp_path).read_bytes() == DATA
-    assert server.log[1].range is None
-
-
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"url": 1}'])
 def test_a_torn_side_file_is_none(tmp_path: Path, text: str) -> None:
     leave_part(tmp_path, OTHER[:1000])
@@ -410,120 +396,28 @@ def test_a_torn_side_file_is_none(tmp_path: Path, text: str) -> None:
     assert files(tmp_path) == {NAME}
 
 
-def test_parts_of_the_living_are_let_be(tmp_path: Path) -> None:
-    mine = Owner.current()
-    parts = {leave_part(tmp_path, DATA[:5000], str(owner)).name for owner in (mine, ELSEWHERE)}
-    make_old(tmp_path / f"{NAME}.part.{mine}", 9000)  # it lives: that can be asked here, whatever its age
-    strange = leave_part(tmp_path, DATA[:6000], "not-an-owner").name
-    with serve() as server:
-        get(remote(server), tmp_path)
-    assert server.log[0].range is None
-    assert files(tmp_path) == {NAME, strange, *parts}
-
-
-ELSEWHERE = Owner("another_1234abcd", 1, 1, "ab")
-"""Nobody here can ask it: another node, another container, or this machine before it was restarted."""
-
-
-def make_old(path: Path, age_s: float) -> None:
-    then = time.time() - age_s
-    os.utime(path, (then, then))
-
-
-def test_a_part_whose_machine_was_restarted_is_resumed(tmp_path: Path) -> None:
-    """Without a hash, so that what lies beside the part must come along."""
-    with serve() as server:
-        file = remote(server, sha256=None)
-        assert run_child(file, tmp_path, RECORDZOO_KILL_AT="download.received")[0] == -signal.SIGKILL
-        for path in list(tmp_path.iterdir()):
-            owner = Owner.current().host
-            path = path.rename(path.with_name(path.name.replace(f".part.{owner}-", f".part.{owner}0-")))
-            make_old(path, part_module.SILENT_S + 60)
-        assert get(file, tmp_path).read_bytes() == DATA
-    assert server.log[1].range == f"bytes={CHUNK}-"
-    assert server.log[1].if_range
+def test_another_process_is_waited_for(tmp_path: Path) -> None:
+    """One downloads; the others take its file."""
+    with serve(Fault(stall_after=CHUNK)) as server:
+        file = remote(server)
+        first = start_child(file, tmp_path, RECORDZOO_TIMEOUT="1")
+        wait_for(lambda: (tmp_path / f"{NAME}.part").exists() and server.log, "the first bytes")
+        said = Recorder()
+        assert get(file, tmp_path, progress=said).read_bytes() == DATA
+        with first:
+            assert first.communicate(timeout=60) == (None, "")
+    assert said.notes[0].startswith(f"Waiting for process {first.pid} on ")
+    assert len([request for request in server.log if request.range is None]) == 1
     assert files(tmp_path) == {NAME}
 
 
-@pytest.mark.parametrize("variable", ["RECORDZOO_STALE_S", "RECORDZOO_TIMEOUT"])
-def test_a_longer_patience_holds_for_parts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
-    part = leave_part(tmp_path, DATA[:5000], str(ELSEWHERE))
-    make_old(part, part_module.SILENT_S + 60)
-    monkeypatch.setenv(variable, "7200")
+def test_what_is_not_a_part_stays(tmp_path: Path) -> None:
+    names = {f"{NAME}.partial", f"{NAME}.part.notes"}
+    for name in names:
+        (tmp_path / name).write_text("mine")
     with serve() as server:
         get(remote(server), tmp_path)
-    assert server.log[0].range is None
-    assert files(tmp_path) == {NAME, part.name}
-
-
-def test_what_lies_beside_a_living_part_of_another_host_is_let_be(tmp_path: Path) -> None:
-    """It is written once, when the part begins, and the part may grow for hours."""
-    part = leave_part(tmp_path, DATA[:5000], str(ELSEWHERE))
-    side = part.with_name(f"{part.name}.json")
-    side.write_text("{}")
-    make_old(side, part_module.SILENT_S + 60)
-    with serve() as server:
-        get(remote(server), tmp_path)
-    assert files(tmp_path) == {NAME, part.name, side.name}
-
-
-class Aging(Recorder):
-    """Makes the part look silent for long wherever it is told of something, and tells its age when it is resumed."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self._folder = folder
-        self.ages: list[float] = []
-
-    def age(self) -> None:
-        for path in self._folder.glob(f"{NAME}.part.*"):
-            self.ages.append(time.time() - path.stat().st_mtime)
-            make_old(path, 9000)
-
-    def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
-        super().advance(num_bytes, num_images)
-        if not self.begun:
-            self.age()
-
-
-def test_a_claimed_part_is_young_at_once_and_while_it_is_checked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_old(leave_part(tmp_path, DATA[:500_000]), 9000)
-    monkeypatch.setattr(part_module, "_READ_BYTES", 100_000)
-    monkeypatch.setattr(part_module, "_TOUCH_S", 0)
-    recorder = Aging(tmp_path)
-    with serve() as server:
-        get(remote(server), tmp_path, progress=recorder)
-    assert len(recorder.ages) == 5
-    assert max(recorder.ages) < 60
-    assert recorder.checked == [500_000]
-
-
-def test_a_part_is_young_while_its_owner_waits_and_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder = Aging(tmp_path)
-    monkeypatch.setattr(transfer.time, "sleep", lambda wait_s: recorder.age())
-    with serve(*[Fault(status=503)] * 4) as server:
-        get(remote(server), tmp_path, progress=recorder)
-    assert len(recorder.ages) == 4
-    assert max(recorder.ages) < 60
-    assert part_module.SILENT_S >= 2 * retry.RETRY_AFTER_CAP_S
-
-
-def test_who_was_stopped_and_lost_its_part_says_so_and_leaves_it_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    taken = tmp_path / f"{NAME}.part.{ELSEWHERE}"
-
-    def lose(wait_s: float) -> None:
-        (part,) = (path for path in tmp_path.glob(f"{NAME}.part.*") if path.suffix != ".json")
-        part.rename(taken)
-
-    monkeypatch.setattr(transfer.time, "sleep", lose)
-    with serve(Fault(drop_after=1000)) as server, pytest.raises(PrepareError, match="another process took it over"):
-        get(remote(server), tmp_path)
-    assert len(server.log) == 1
-    assert taken.read_bytes() == DATA[:1000]
+    assert files(tmp_path) == {NAME, *names}
 
 
 def test_a_part_that_somebody_else_wrote_to_is_never_published(tmp_path: Path) -> None:
@@ -531,8 +425,7 @@ def test_a_part_that_somebody_else_wrote_to_is_never_published(tmp_path: Path) -
         def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
             super().advance(num_bytes, num_images)
             if self.position == len(DATA):
-                (part,) = (path for path in tmp_path.glob(f"{NAME}.part.*") if path.suffix != ".json")
-                with part.open("ab") as file:
+                with (tmp_path / f"{NAME}.part").open("ab") as file:
                     file.write(b"late")
 
     with serve() as server, pytest.raises(PrepareError, match="another process wrote to it"):
@@ -540,44 +433,13 @@ def test_a_part_that_somebody_else_wrote_to_is_never_published(tmp_path: Path) -
     assert files(tmp_path) == set()
 
 
-def test_a_shorter_part_does_not_replace_a_longer_one(tmp_path: Path) -> None:
-    class Rival(Recorder):
-        def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
-            if num_bytes:
-                leave_part(tmp_path, DATA[:500_000])
-            super().advance(num_bytes, num_images)
-
-    with serve() as server:
-        with pytest.raises(KeyboardInterrupt):
-            get(remote(server), tmp_path, progress=Rival(die_at=CHUNK))
-        assert files(tmp_path) == {f"{NAME}.part"}
-        get(remote(server), tmp_path)
-    assert server.log[1].range == "bytes=500000-"
-
-
-def test_who_loses_the_race_for_a_part_starts_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    part = leave_part(tmp_path, DATA[:1000])
-    rename = os.rename
-
-    def lose(source: Path, target: Path) -> None:
-        if source == part:
-            part.unlink()  # stands for the winner's rename, which comes between our look and ours
-        rename(source, target)
-
-    monkeypatch.setattr(os, "rename", lose)
-    with serve() as server:
-        assert get(remote(server), tmp_path).read_bytes() == DATA
-    assert server.log[0].range is None
-
-
 @fault(
     "D24",
-    "several processes download one file, where file locks do nothing",
+    "several processes download one file, where there are no file locks",
     "each gets it whole; some bytes come twice",
 )
 def test_four_processes_at_once_all_end_fine(tmp_path: Path) -> None:
-    no_locks = "import fcntl\nfcntl.flock = fcntl.lockf = lambda *_: None\n"
-    leave_part(tmp_path, DATA[:1000])
+    no_locks = "import errno, fcntl\ndef flock(*_): raise OSError(errno.ENOLCK, 'no locks')\nfcntl.flock = flock\n"
     with serve(*[Fault(drop_after=300_000)] * 4) as server:
         children = [start_child(remote(server), tmp_path, no_locks) for _ in range(4)]
         for child in children:

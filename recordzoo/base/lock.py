@@ -5,11 +5,13 @@ import errno
 import os
 import socket
 import stat
+import weakref
 from pathlib import Path
 
 import filelock
 
-from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file
+from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, open_lock
+from recordzoo.system.processes import at_fork
 
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 _MOST_BYTES = 200
@@ -25,16 +27,12 @@ class Lock:
     A lock whose file was deleted is held by nobody: waiting processes then lock the new file of that name.
 
     Args:
-        path: The lock file, in a directory that exists.
+        path: The lock file, in a directory that exists. Every user may lock it.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._held: tuple[int, int] | None = None
-        # Any thread may release it. A soft lock would survive a kill.
-        self._lock = filelock.FileLock(
-            path, 0, 0o666, thread_local=False, fallback_to_soft=False, on_acquired=self._sign
-        )
+        self._fd: int | None = None
 
     def try_acquire(self) -> bool:
         """Return whether this process holds the lock now; False if another one does.
@@ -44,30 +42,36 @@ class Lock:
             FileNotFoundError: The directory does not exist.
             PermissionError: This user may not write to the file.
         """
+        fd = open_lock(self.path)
         try:
-            self._lock.acquire()
-        except filelock.Timeout:
-            return False
-        except NotImplementedError as err:
-            raise NoLocksError(str(self.path)) from err
+            # filelock.FileLock takes a link in /proc, to another root, for a plain one, and locks another file.
+            if filelock.lock_descriptor(fd, blocking=False) and _is_at(fd, self.path):
+                self._fd, fd = fd, -1
         except OSError as err:
-            if err.errno not in _NO_LOCKS:
-                raise
-            raise NoLocksError(str(self.path)) from err
+            if err.errno in _NO_LOCKS:
+                raise NoLocksError(str(self.path)) from err
+            raise
+        finally:
+            if fd >= 0:
+                os.close(fd)
+        if self._fd is None:
+            return False
+        _held.add(self)
+        if not LOCKS_ARE_MANDATORY:  # others could not read it
+            os.truncate(self._fd, 0)
+            os.write(self._fd, _name().encode()[:_MOST_BYTES])
         return True
 
     @property
     def is_mine(self) -> bool:
         """Whether this process holds the lock, and the file is still at its path."""
-        with contextlib.suppress(OSError):
-            status = self.path.stat()
-            return self._held == (status.st_dev, status.st_ino)
-        return False
+        return self._fd is not None and _is_at(self._fd, self.path)
 
     def release(self) -> None:
         """Release the lock; the file stays."""
-        self._held = None
-        self._lock.release(force=True)
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
 
     def delete(self) -> None:
         """Delete the file and release the lock."""
@@ -77,12 +81,17 @@ class Lock:
             self.path.unlink()
         self.release()
 
-    def _sign(self, fd: int) -> None:
-        status = os.fstat(fd)
-        self._held = status.st_dev, status.st_ino
-        if not LOCKS_ARE_MANDATORY:  # others could not read it
-            os.ftruncate(fd, 0)
-            os.write(fd, f"process {os.getpid()} on {socket.gethostname()}".encode()[:_MOST_BYTES])
+
+_held: "weakref.WeakSet[Lock]" = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    """Close the locks in a forked child: it would keep them after its parent's end."""
+    for lock in list(_held):
+        lock.release()
+
+
+at_fork(in_child=_let_go)
 
 
 def holder(path: Path) -> str:
@@ -90,8 +99,7 @@ def holder(path: Path) -> str:
     with contextlib.suppress(OSError, ValueError), open(open_file(path), "rb") as file:
         if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # a FIFO would block
             name = file.read(_MOST_BYTES).decode()
-            mine = f"process {os.getpid()} on {socket.gethostname()}"
-            return "another thread of this process" if name == mine else name or "another process"
+            return "another thread of this process" if name == _name() else name or "another process"
     return "another process"
 
 
@@ -105,3 +113,14 @@ def who_holds(path: Path) -> str:
             return holder(path)
         lock.release()
     return ""
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    """Whether an open file is the one at a path."""
+    with contextlib.suppress(OSError):
+        return os.path.samestat(os.fstat(fd), path.stat(follow_symlinks=False))
+    return False
+
+
+def _name() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}"

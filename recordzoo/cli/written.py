@@ -17,7 +17,7 @@ from recordzoo.base.lock import who_holds
 from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.errors import ArgumentError, RecordError
 from recordzoo.net.cache import Cache
-from recordzoo.net.partial import leftovers
+from recordzoo.net.partial import lock_path
 from recordzoo.preparing.downloads import is_marked, mark_path
 from recordzoo.preparing.kinds import kind_of
 from recordzoo.publish.output import LOCK, build_path
@@ -32,7 +32,7 @@ DEPTH = 2
 """Levels of directories below a root that are searched: torchvision keeps raw files in ``MNIST/raw``."""
 
 _BUILD = re.compile(r"(?P<set>.+)\.build(-[0-9a-f]{8})?")
-_PART = re.compile(r"(?P<raw>.+)\.part(\..+)?")
+_PART = re.compile(r"(?P<raw>.+)\.part([.-].+)?")
 _BAD = re.compile(r"(?P<raw>.+)\.bad-[0-9a-f]{8}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _IN_BUILD = re.compile(
@@ -294,7 +294,7 @@ def _part_item(path: Path) -> Item | None:
     known = _known(target) if match else None
     if known is None:
         return None
-    used_by = "" if path in leftovers(target) else "another process"
+    used_by = who_holds(lock_path(target))
     return Item(Kind.DOWNLOAD, path, known[0].name, *_measure([path]), used_by)
 
 

@@ -1,4 +1,4 @@
-"""`Part`: a file that grows, hashed as it is appended, and taken over from a process that is gone."""
+"""`Part`: a file that grows, hashed as it is appended."""
 
 import contextlib
 import errno
@@ -17,15 +17,12 @@ from recordzoo.base.hashing import hash_text, new_hash
 from recordzoo.base.owner import Owner
 from recordzoo.system.files import rename
 
-SILENT_S = 600.0
-"""A part whose owner cannot be checked counts as abandoned after this many seconds without change. At least twice the
-longest pause between two attempts (`retry.RETRY_AFTER_CAP_S`)."""
-
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
+SILENT_S = 600.0
+"""A part whose owner cannot be checked counts as abandoned after this many seconds without change."""
+
 _READ_BYTES = 4 << 20
-_TOUCH_S = 30.0
-"""Seconds between touches of a part that is only read: they show that its owner lives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,7 @@ class Part:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._file.close()
+        self.close()
 
     def fileno(self) -> int:
         """Return the descriptor of the open file."""
@@ -96,7 +93,7 @@ class Part:
         """Hash the bytes of an earlier process; call once, before any `write`.
 
         Raises:
-            OSError: They cannot be read, or another process took the part over.
+            OSError: They cannot be read.
         """
         if self._hash is not None:
             self._read(self._hash, advance)
@@ -113,28 +110,14 @@ class Part:
 
     def _read(self, digest: "hashlib._Hash", advance: Callable[[int], None]) -> None:
         buffer = memoryview(bytearray(_READ_BYTES))
-        touched = time.monotonic()
         with open(self.path, "rb", buffering=0) as file:
             while count := file.readinto(buffer):
                 digest.update(buffer[:count])
                 advance(count)
-                if time.monotonic() - touched >= _TOUCH_S:
-                    self.touch()
-                    touched = time.monotonic()
 
-    def touch(self) -> None:
-        """Update the file's time: it shows other hosts that this process lives.
-
-        Raises:
-            FileNotFoundError: This process was silent too long, and another one took the part over.
-        """
-        try:
-            os.utime(self.path)
-        except FileNotFoundError as err:
-            text = "this process stood still for long and another process took it over"
-            raise FileNotFoundError(errno.ENOENT, text) from err
-        except OSError:  # the next write reports a failing disk more clearly
-            pass
+    def close(self) -> None:
+        """Close the file; its bytes stay."""
+        self._file.close()
 
     def write(self, data: bytes) -> None:
         """Append bytes. If the disk refuses some, only those before them count as received.

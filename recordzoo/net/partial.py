@@ -1,22 +1,26 @@
-"""`PartialFile`: the part of a download. Its states are in docs/decisions/downloads.md."""
+"""`partial_file`: the part of a download, and its lock. The states are in docs/decisions/downloads.md."""
 
 import contextlib
 import json
 import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from typing_extensions import override
 
 from recordzoo.base import durable
-from recordzoo.base.owner import Owner
+from recordzoo.base.lock import Lock, NoLocksError, holder
 from recordzoo.base.progress import Progress
-from recordzoo.net.part import Part, claim, is_abandoned
-from recordzoo.system.files import rename, replace
+from recordzoo.net.part import Part
+from recordzoo.system.files import is_own, replace
 
 CHECKING = "checking what is there of"
 """Prefix of the name of the stage that reads an earlier run's bytes."""
+
+_POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,40 +38,21 @@ class Stamp:
 
 
 class PartialFile(Part):
-    """The part of a download, owned by this process until it is published or handed back.
-
-    Use it as a context manager: however the block ends, received bytes are kept for the next process.
+    """The part of a download. Use it through `partial_file`.
 
     Args:
-        target: The final name. The longest abandoned part of it is taken over.
+        target: The final name.
+        path: Where the first bytes are; created if it is missing.
         algorithm: The hash's name in hashlib; None for no hash.
 
     Attributes:
         stamp: The file that the bytes come from; None if it is unknown, or more than one file.
     """
 
-    def __init__(self, target: Path, algorithm: str | None) -> None:
+    def __init__(self, target: Path, path: Path, algorithm: str | None) -> None:
         self._target = target
-        ours = _name(target, str(Owner.current()))
-        taken = claim((path for path in leftovers(target) if path.suffix != ".json"), ours)
-        if taken is None:
-            open(ours, "xb").close()
-        else:
-            with contextlib.suppress(FileNotFoundError):
-                rename(_side(taken), _side(ours))
-        super().__init__(ours, algorithm)
-        self._owned = True
+        super().__init__(path, algorithm)
         self.stamp = self._read_stamp()
-
-    @override
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        # The block's own error matters more. A part that keeps its name is taken over after this process ends.
-        with contextlib.suppress(OSError):
-            self._file.close()  # first: Windows does not rename open files
-            if self._owned:
-                self._hand_back()
 
     def check_present(self, progress: Progress) -> None:
         """Hash the bytes of an earlier process, with progress.
@@ -92,30 +77,21 @@ class PartialFile(Part):
             self._set_stamp(None)
 
     def publish(self) -> None:
-        """Give the file its final name, durably, and remove abandoned parts of it.
+        """Give the file its final name, durably.
 
         Raises:
-            OSError: As `sync`, or another process took the part over.
+            OSError: As `sync`.
         """
         if not self._target.exists():
-            self.touch()
             self.sync()
         self._file.close()  # Windows does not rename open files
         if self._target.exists():  # another process was faster; its file stays
             durable.remove(self.path)
         else:
-            self._name_it()
-        self._owned = False
+            with contextlib.suppress(FileExistsError):  # as above: on Windows a rename never replaces
+                durable.rename(self.path, self._target)
+        durable.remove(self.path)
         durable.remove(_side(self.path))
-        for left in leftovers(self._target):
-            with contextlib.suppress(OSError):  # another user's file; harmless
-                durable.remove(left)
-
-    def _name_it(self) -> None:
-        try:
-            durable.rename(self.path, self._target)
-        except FileExistsError:  # another process was faster: on Windows a rename never replaces
-            durable.remove(self.path)
 
     def put_aside(self, found: str) -> Path:
         """Keep the wrong bytes under a ``.bad-`` name, and continue with an empty part."""
@@ -126,19 +102,6 @@ class PartialFile(Part):
         self.start_over()
         return aside
 
-    def _hand_back(self) -> None:
-        unowned = _name(self._target)
-        left = unowned.stat().st_size if unowned.exists() else 0
-        if self.size_bytes > left:
-            if self.stamp is None:
-                durable.remove(_side(unowned))
-            else:
-                replace(_side(self.path), _side(unowned))
-            replace(self.path, unowned)
-        else:
-            durable.remove(_side(self.path))
-            durable.remove(self.path)
-
     def _set_stamp(self, stamp: Stamp | None) -> None:
         self.stamp = stamp
         if stamp is None:
@@ -148,38 +111,104 @@ class PartialFile(Part):
             "url": stamp.url,
             "etag": stamp.etag,
             "last_modified": stamp.last_modified,
-            # The part and this file move by two renames; another process may write its own file between them.
-            "inode": os.fstat(self._file.fileno()).st_ino,
         }
         _side(self.path).write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
     def _read_stamp(self) -> Stamp | None:
         try:
             facts = json.loads(_side(self.path).read_text(encoding="utf-8"))
-            if facts["inode"] != os.fstat(self._file.fileno()).st_ino:
-                return None
             return Stamp(str(facts["url"]), str(facts["etag"]), str(facts["last_modified"]))
         except (OSError, ValueError, KeyError, TypeError):  # missing, or cut by a crash: unknown
             return None
 
 
-def _name(target: Path, owner: str = "") -> Path:
-    return target.with_name(f"{target.name}.part{'.' if owner else ''}{owner}")
+@contextlib.contextmanager
+def partial_file(
+    target: Path, algorithm: str | None, progress: Progress, sleep: Callable[[float], None]
+) -> Iterator[PartialFile | None]:
+    """Hold the part of a download: its lock keeps other processes out. However the block ends, received bytes are kept.
+
+    Where locks do not work, or another user left a part, the bytes go into a file of this process, which is removed if
+    the block does not publish it.
+
+    Args:
+        target: The final name.
+        algorithm: The hash's name in hashlib; None for no hash.
+        progress: Shows which process this one waits for.
+        sleep: Waits so many seconds, or raises.
+
+    Yields:
+        The part; None if another process has published the file.
+
+    Raises:
+        OSError: The disk is full, failed or read-only.
+    """
+    path = target.with_name(f"{target.name}.part")
+    lock: Lock | None = Lock(lock_path(target))
+    assert lock is not None
+    try:
+        is_mine = _wait(lock, target, progress, sleep)
+    except (NoLocksError, PermissionError):
+        with contextlib.suppress(OSError):
+            lock.path.unlink()
+        lock, is_mine = None, True
+    if not is_mine or target.exists():
+        if is_mine and lock is not None:
+            lock.delete()
+        yield None
+        return
+    own = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
+    try:
+        part = PartialFile(target, path if lock is not None and _is_usable(path) else own, algorithm)
+        try:
+            yield part
+        finally:
+            with contextlib.suppress(OSError):  # the block's own error matters more
+                part.close()
+                if part.path == own or not part.size_bytes:
+                    durable.remove(part.path)
+                    durable.remove(_side(part.path))
+    finally:
+        if lock is not None:
+            lock.delete()
+
+
+def _is_usable(path: Path) -> bool:
+    """Whether a part can be continued: it is a file that this user may write to and rename."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return True
+    may_rename = not path.parent.stat().st_mode & stat.S_ISVTX or is_own(status)
+    return stat.S_ISREG(status.st_mode) and os.access(path, os.R_OK | os.W_OK) and may_rename
+
+
+def _wait(lock: Lock, target: Path, progress: Progress, sleep: Callable[[float], None]) -> bool:
+    """Wait for the lock; False if the file is there before."""
+    has_said = False
+    while not target.exists():
+        if lock.try_acquire():
+            return True
+        if not has_said:
+            progress.note(f"Waiting for {holder(lock.path)}, which downloads {target}.")
+            has_said = True
+        sleep(_POLL_S)
+    return False
+
+
+def tidy(target: Path) -> None:
+    """Remove the lock that a process left which was killed after it had published the file."""
+    if lock_path(target).exists():
+        lock = Lock(lock_path(target))
+        with contextlib.suppress(OSError, NoLocksError):
+            if lock.try_acquire():
+                lock.delete()
+
+
+def lock_path(target: Path) -> Path:
+    """Return the lock file of a download."""
+    return target.with_name(f"{target.name}.part.lock")
 
 
 def _side(part: Path) -> Path:
     return part.with_name(f"{part.name}.json")
-
-
-def leftovers(target: Path) -> list[Path]:
-    """List abandoned parts and the small files beside them: released, or of dead or silent processes."""
-    unowned = _name(target).name
-    return [path for path in target.parent.iterdir() if path.name.startswith(unowned) and _is_left(path, unowned)]
-
-
-def _is_left(path: Path, unowned: str) -> bool:
-    part = path.with_name(path.name.removesuffix(".json"))
-    if part.name == unowned:
-        return True
-    owner = Owner.parse(part.name.removeprefix(f"{unowned}."))
-    return owner is not None and is_abandoned(owner, part, path)  # as old as the part's first byte

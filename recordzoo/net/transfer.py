@@ -7,7 +7,7 @@ docs/decisions/downloads.md lists the states of the file on disk. `partial` hold
 import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,13 +17,20 @@ from recordzoo.base import crash_points, settings
 from recordzoo.base.addresses import Address
 from recordzoo.base.hashing import other_sha256
 from recordzoo.base.progress import LogProgress, Progress, format_bytes, format_seconds
-from recordzoo.errors import DiskSpaceError, DownloadError, HashMismatchError, PrepareError, SourceError
+from recordzoo.errors import (
+    DiskSpaceError,
+    DownloadError,
+    HashMismatchError,
+    PrepareError,
+    RecordZooError,
+    SourceError,
+)
 from recordzoo.net import drive, http, retry
 from recordzoo.net.answer import Answer
 from recordzoo.net.crew import Stop
 from recordzoo.net.download import RemoteFile, addresses, with_folder
 from recordzoo.net.part import NO_ROOM
-from recordzoo.net.partial import PartialFile, Stamp
+from recordzoo.net.partial import PartialFile, Stamp, partial_file, tidy
 from recordzoo.net.retry import TryAgainError
 
 logger = logging.getLogger("recordzoo")
@@ -69,6 +76,7 @@ def fetch(
     """
     target = remote.path(root)
     if target.exists():
+        tidy(target)
         return target
     remote = with_folder(remote, root)
     found = addresses(remote, root, dataset=dataset, mirror=mirror, accept_terms=accept_terms)
@@ -80,24 +88,37 @@ def fetch(
         )
     if not check_hash:
         remote = replace(remote, size_bytes=None, md5=None, sha256=None)
-    with http.Session() as session, _begun(target, remote) as part:
-        crash_points.crash_point("download.claimed")
-        _Transfer(remote, target, part, session, progress or LogProgress(), stop).run(found)
+    told = progress or LogProgress()
+    with http.Session() as session, _begun(target, remote, told, stop) as part:
+        if part is not None:
+            crash_points.crash_point("download.claimed")
+            _Transfer(remote, target, part, session, told, stop).run(found)
     return target
 
 
-def _begun(target: Path, remote: RemoteFile) -> PartialFile:
-    """Create the folder, and take over or start its part file."""
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        return PartialFile(target, remote.hash[0] if remote.hash else None)
-    except OSError as err:
-        kind = DiskSpaceError if err.errno in NO_ROOM else PrepareError
-        raise kind(
-            f"{target} cannot be written: {err.strerror}. Make room or pass a root that may be written to; or put the "
-            "file there by other means.",
-            path=target,
-        ) from err
+@contextlib.contextmanager
+def _begun(target: Path, remote: RemoteFile, progress: Progress, stop: Stop | None) -> Iterator[PartialFile | None]:
+    """Create the folder, and hold its part file; None if another process has published the file."""
+    sleep = time.sleep if stop is None else stop.sleep  # on Windows, Ctrl-C does not end the wait of a `Stop`
+    with contextlib.ExitStack() as stack:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            algorithm = remote.hash[0] if remote.hash else None
+            part = stack.enter_context(partial_file(target, algorithm, progress, sleep))
+        except OSError as err:
+            if isinstance(err, RecordZooError):
+                raise
+            raise _cannot_begin(err, target) from err
+        yield part
+
+
+def _cannot_begin(err: OSError, target: Path) -> RecordZooError:
+    kind = DiskSpaceError if err.errno in NO_ROOM else PrepareError
+    return kind(
+        f"{target} cannot be written: {err.strerror}. Make room or pass a root that may be written to; or put the "
+        "file there by other means.",
+        path=target,
+    )
 
 
 class _Transfer:
@@ -289,18 +310,10 @@ class _Transfer:
                 path=self._target,
             ) from err
         self._progress.note(f"{self._target.name}: {err}; trying again in {format_seconds(wait_s)}")
-        self._touch()
         if self._stop is None:
             time.sleep(wait_s)  # on Windows, Ctrl-C does not end the wait of a `Stop`
         else:
             self._stop.sleep(wait_s)
-        self._touch()
-
-    def _touch(self) -> None:
-        try:
-            self._part.touch()
-        except OSError as err:
-            raise self._write_error(err) from err
 
     def _tell(self, position: int, total: int | None) -> None:
         """Move the progress to a position: it begins where the download resumes, and goes back if it restarts."""

@@ -1,7 +1,6 @@
 """Find or download the raw data of one preparation, or explain what is missing."""
 
 import contextlib
-import glob
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from recordzoo.base.progress import Progress, format_bytes
 from recordzoo.errors import DownloadError, NotPreparedError, PrepareError, SourceError, TermsError
 from recordzoo.net.crew import Stop
 from recordzoo.net.download import RemoteFile, addresses
+from recordzoo.net.partial import tidy
 from recordzoo.preparing.downloads import Download, download_all, is_marked, mark_path, remove_marked, write_mark
 from recordzoo.preparing.located import Located
 from recordzoo.publish.space import check_space, volume
@@ -59,6 +59,8 @@ class RawData:
         if source is None:
             raise NotPreparedError(f"{self._missing()} {self._how_to_get()}".strip(), root=str(self.root))
         self._check_size(source)
+        for remote in self.recipe.raw_files:
+            tidy(remote.path(self.root))
         return source
 
     def check(self) -> None:
@@ -264,8 +266,8 @@ def missing_bytes(located: Located) -> int:
 
 
 def there_bytes(path: Path) -> int:
-    """Return the bytes of a raw file already downloaded: the whole file, or its longest partial download."""
-    if path.exists():
-        return path.stat().st_size
-    parts = path.parent.glob(f"{glob.escape(path.name)}.part*")
-    return max((part.stat().st_size for part in parts if part.suffix != ".json"), default=0)
+    """Return the bytes of a raw file already downloaded: the whole file, or the part of it."""
+    for there in (path, path.with_name(f"{path.name}.part")):
+        if there.exists():
+            return there.stat().st_size
+    return 0

@@ -105,6 +105,11 @@ def is_link(path: Path) -> bool:
     return stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", 0) == _JUNCTION
 
 
+def is_own(status: os.stat_result) -> bool:
+    """Whether a file belongs to this process's user; on Windows True."""
+    return WINDOWS or status.st_uid == os.geteuid()
+
+
 def open_to_write(path: Path) -> int:
     """Open a file for writing, created or emptied, but not through a link.
 
@@ -115,6 +120,25 @@ def open_to_write(path: Path) -> int:
         raise OSError(_LINK_ERROR, os.strerror(_LINK_ERROR), os.fspath(path))
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
     return os.open(path, flags | _NOT_THROUGH_LINKS, 0o666)
+
+
+def open_lock(path: Path) -> int:
+    """Open a lock file, created for all users if it is missing; never through a link.
+
+    Raises:
+        OSError: It cannot be opened, or is a link.
+    """
+    flags = os.O_RDWR | _NOT_THROUGH_LINKS | _OPEN_AT_ONCE
+    while True:
+        try:
+            fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                return os.open(path, flags)
+        else:
+            with contextlib.suppress(OSError):
+                path.chmod(0o666)  # whatever the umask
+            return fd
 
 
 def sync_directory(path: Path) -> None:
