@@ -216,6 +216,40 @@ def test_bad_arguments(dataset: ImageFolderRecord, options: dict[str, Any], mess
         RecordLoader(dataset, **options)
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.float64, torch.tensor])
+def test_arguments_and_states_of_other_types_are_converted(kind: Any) -> None:
+    def loaders(kind: Any) -> list[RecordLoader]:
+        own = RecordLoader(range(41), kind(4), shuffle=kind(1), drop_last=kind(1), seed=kind(3), num_workers=1)
+        return [own, RecordLoader(range(41), kind(4), sampler=range(41), seed=kind(3), num_workers=1)]
+
+    for found, right, again in zip(*map(loaders, (kind, int, int)), strict=True):
+        found.set_epoch(kind(2))
+        right.set_epoch(2)
+        batches = [list(islice(loader, 3)) for loader in (found, right)]
+        assert_same(*batches)
+        state = found.state_dict()
+        assert json.loads(json.dumps(state)) == right.state_dict()
+        again.load_state_dict({n: kind(value) if type(value) is int else value for n, value in state.items()})
+        assert json.dumps(again.state_dict()) == json.dumps(state)
+        assert len(list(again)) == len(found) - 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        *((name, value, f"state: {name}=") for name in ("epoch", "samples", "rank") for value in (None, "1", 0.5, -1)),
+        ("seed", float("nan"), "state: seed=nan"),
+        ("num_replicas", 0, "rank=0 is not one of 0 to num_replicas - 1"),
+        ("drawn", "yes", "state: drawn='yes' must be True or False"),
+    ],
+)
+def test_states_of_a_samplers_loader_with_wrong_numbers_are_refused(name: str, value: Any, message: str) -> None:
+    loader = RecordLoader(range(41), 4, sampler=range(41), num_workers=1)
+    next(iter(loader))
+    with pytest.raises(ArgumentError, match=message):
+        loader.load_state_dict({**loader.state_dict(), name: value})
+
+
 @pytest.mark.parametrize("device", ["gpu", 1.5, "cuda:x"])
 def test_a_device_that_torch_does_not_know(device: Any) -> None:
     with pytest.raises(ArgumentError, match=f"device={device!r} is not a torch device"):

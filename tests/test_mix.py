@@ -138,12 +138,20 @@ def test_classes_that_cannot_be_joined_are_refused() -> None:
         ([range(3), range(3)], [float("nan"), 1], r"weights\[0\] is nan"),
         ([range(3), range(3)], [1, float("inf")], r"weights\[1\] is inf"),
         ([range(3), range(3)], [-1, 1], r"weights\[0\] is -1"),
+        ([range(3), range(3)], [1, None], r"weights\[1\] is None: a weight is a finite number above 0"),
+        ([range(3), range(3)], [1, [2, 3]], r"weights\[1\] is \[2, 3\]"),
         ([range(3), range(0)], [1, 1], r"dataset 1 \(range\) has no samples"),
     ],
 )
 def test_what_is_wrong_is_refused(datasets: list[Any], weights: list[float], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         mix(datasets, weights=weights)
+
+
+@pytest.mark.parametrize("kind", [np.array, torch.tensor, np.float32])
+def test_weights_of_other_types_are_converted(kind: Any) -> None:
+    datasets = [range(5), range(9)]
+    assert mix(datasets, weights=kind([1, 3])).weights == mix(datasets, weights=[1, 3]).weights == [0.25, 0.75]
 
 
 def test_a_share_that_is_too_small_is_refused() -> None:

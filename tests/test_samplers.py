@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -275,6 +276,107 @@ def test_states_of_other_orders_are_refused() -> None:
         RecordSampler(range(1000), shuffle="block", window=3).load_state_dict(blocks)
     with pytest.raises(ArgumentError, match=r"not the state of a RecordSampler: it has no 'seed', but yielded"):
         RecordSampler(range(1000)).load_state_dict({"yielded": 7})
+
+
+# Values of other types are converted, or refused.
+
+WHOLE = [np.int64, np.uint8, np.float32, float, torch.tensor, np.array]
+NOT_WHOLE = [None, float("nan"), float("inf"), 1.5, "2", [2], np.array([2, 3]), torch.tensor(1.5), np.float64("nan")]
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_numbers_of_other_types_are_converted(kind: Any) -> None:
+    numbers = {"seed": 3, "num_replicas": 2, "rank": 1, "block_bytes": 9, "window": 2, "virtual_ranks": 5}
+    for options in ({"shuffle": "block"}, {"weights": range(1, 51), "num_samples": 20}):
+        plain: dict[str, Any] = numbers | options
+        given = {name: kind(value) if isinstance(value, int) else value for name, value in plain.items()}
+        found, right = RecordSampler(range(50), **given), RecordSampler(range(50), **plain)
+        for sampler, as_given in ((found, kind), (right, int)):
+            sampler.set_epoch(as_given(2))
+            list(islice(sampler, 3))
+        for options in ({}, {"taken": 2}, {"taken": 2, "batch_size": 2}):
+            state = json.loads(json.dumps(found.state_dict(**{name: kind(n) for name, n in options.items()})))
+            assert state == right.state_dict(**options)  # type: ignore[arg-type]
+            again = RecordSampler(range(50), **given)
+            again.load_state_dict({n: kind(value) if type(value) is int else value for n, value in state.items()})
+            assert again.state_dict() == state
+        assert list(found) == list(right)
+
+
+@pytest.mark.parametrize("name", ["seed", "num_replicas", "rank", "block_bytes", "window", "virtual_ranks"])
+@pytest.mark.parametrize("value", NOT_WHOLE)
+def test_what_is_no_whole_number_is_refused(name: str, value: Any) -> None:
+    if value is None and name in ("num_replicas", "rank"):
+        return
+    options: dict[str, Any] = {"num_replicas": 3, "rank": 1, name: value}
+    with pytest.raises(ArgumentError, match=f"{name}=.* must be a whole number"):
+        RecordSampler(range(10), shuffle="block", **options)
+
+
+@pytest.mark.parametrize("value", NOT_WHOLE)
+def test_states_with_what_is_no_whole_number_are_refused(value: Any) -> None:
+    sampler = RecordSampler(range(10))
+    with pytest.raises(ArgumentError, match=r"epoch=.* must be a whole number"):
+        sampler.set_epoch(value)
+    for name in ("seed", "epoch", "consumed"):
+        if value is not None or name != "seed":
+            with pytest.raises(ArgumentError, match=f"state: {name}=.* must be a whole number"):
+                sampler.load_state_dict({**sampler.state_dict(), name: value})
+    if value is not None:
+        with pytest.raises(ArgumentError, match=r"taken=.* must be a whole number"):
+            sampler.state_dict(taken=value)
+    with pytest.raises(ArgumentError, match=r"length was .* and is 10 here"):
+        sampler.load_state_dict({**sampler.state_dict(), "length": value})
+    assert sampler.state_dict() == RecordSampler(range(10)).state_dict()
+
+
+@pytest.mark.parametrize("yes", [True, 1, np.True_, np.int64(1), 1.0, torch.tensor(True)])
+def test_truth_values_of_other_types_are_converted(yes: Any) -> None:
+    """`shuffle=1` must not give the order of the dataset."""
+    no = type(yes)(0) if not isinstance(yes, torch.Tensor) else torch.tensor(False)
+    for value, truth in ((yes, True), (no, False)):
+        found = RecordSampler(range(20), shuffle=value, drop_last=value, num_replicas=3, rank=1)
+        right = RecordSampler(range(20), shuffle=truth, drop_last=truth, num_replicas=3, rank=1)
+        assert json.dumps(found.state_dict()) == json.dumps(right.state_dict())
+        assert list(found) == list(right)
+        options: dict[str, Any] = {"weights": np.ones(20)}
+        once = RecordSampler(range(20), replacement=value, **options)
+        assert list(once) == list(RecordSampler(range(20), replacement=truth, **options))
+
+
+@pytest.mark.parametrize("value", [None, "yes", 2, float("nan"), [], [True], np.array([True, False]), torch.ones(2)])
+def test_what_is_no_truth_value_is_refused(value: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"shuffle=.* is not one of True, False and 'block'"):
+        RecordSampler(range(10), shuffle=value)
+    with pytest.raises(ArgumentError, match=r"drop_last=.* must be True or False"):
+        RecordSampler(range(10), drop_last=value)
+    if value is not None:
+        with pytest.raises(ArgumentError, match=r"replacement=.* must be True or False"):
+            RecordSampler(range(10), weights=np.ones(10), replacement=value)
+
+
+def test_states_of_other_types_are_converted() -> None:
+    """As other formats than JSON give them back."""
+    sampler = RecordSampler(range(1000), shuffle="block")
+    list(islice(sampler, 7))
+    state = sampler.state_dict()
+    for blocks in (tuple(state["blocks"]), np.array(state["blocks"]), torch.tensor(state["blocks"])):
+        again = RecordSampler(range(1000), shuffle="block")
+        again.load_state_dict(MappingProxyType({**state, "blocks": blocks, "length": torch.tensor(1000)}))  # type: ignore[arg-type]
+        assert json.dumps(again.state_dict()) == json.dumps(state)
+
+
+@pytest.mark.parametrize("options", [{}, {"drop_last": True}, {"num_replicas": 3, "rank": 2}])
+def test_more_consumed_than_an_epoch_has_is_refused(options: dict[str, Any]) -> None:
+    sampler = RecordSampler(range(10), **options)
+    list(sampler)
+    state = sampler.state_dict()
+    assert (state["consumed"], state["epoch"]) == (10, 0)
+    with pytest.raises(ArgumentError, match="consumed=11 is beyond the end of the epoch, which has 10 samples"):
+        sampler.load_state_dict({**state, "consumed": 11})
+    with pytest.raises(ArgumentError, match="consumed=11 is beyond the end"):
+        iter(sampler).load_state_dict({"epoch": 0, "consumed": 11})
+    assert sampler.state_dict() == state
 
 
 # Where samples are stored.

@@ -10,6 +10,7 @@ from torch.utils.data import IterableDataset
 from recordzoo.errors import ArgumentError
 from recordzoo.sampling.samplers import RecordSampler
 from recordzoo.sampling.schemes import Draws, names_given
+from recordzoo.sampling.state import whole_number
 from recordzoo.system.processes import cores
 
 # Any, in all of this module: values are the user's, of whatever type.
@@ -94,8 +95,15 @@ def check_order(
         raise ArgumentError("sampler and shuffle both set the order: pass one of them.")
     if batch_size is None and drop_last:
         raise ArgumentError("batch_size=None gives single samples: there is no last batch for drop_last=True.")
-    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
-        raise ArgumentError(f"batch_size={batch_size!r} must be a whole number, 1 or more, or None for single samples.")
+
+
+def checked_batch_size(batch_size: Any) -> int | None:
+    """Return the batch size; None for single samples."""
+    try:
+        return None if batch_size is None else whole_number("batch_size", batch_size, at_least=1)
+    except ArgumentError as err:
+        message = f"batch_size={batch_size!r} must be a whole number, 1 or more, or None for single samples."
+        raise ArgumentError(message) from err
 
 
 def batch_size_of(batch_size: int | None, sampler: object, draws: Draws) -> int | None:

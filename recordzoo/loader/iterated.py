@@ -16,7 +16,7 @@ from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.order import NONE, EpochBatches, Keys, Wanted, num_batches, number_of, read_keys
 from recordzoo.sampling.ranks import EpochSeed, Ranks, Seed
-from recordzoo.sampling.state import check_state, whole_number
+from recordzoo.sampling.state import checked_state, whole_number
 
 # Any, in all of this module: samplers and keys are of any kind, a state may come from a file.
 
@@ -87,7 +87,8 @@ class IteratedOrders:
 
     def set_epoch(self, epoch: int) -> None:
         """Set the number of the next epoch, here and in the sampler; a resumed epoch keeps its position."""
-        self._tell(whole_number("epoch", epoch))
+        epoch = whole_number("epoch", epoch)
+        self._tell(epoch)
         if self._begun or epoch != self._place.epoch:
             self._set(epoch)
 
@@ -108,7 +109,11 @@ class IteratedOrders:
         """Resume from a `state_dict`."""
         kind = "a RecordLoader with a sampler or batch_sampler of your own"
         names = ("epoch", "samples", "checksum", "num_replicas", "rank")
-        check_state(state, kind, ("seed", *names), {})
+        state = checked_state(state, kind, names, {})
+        if not state["rank"] < state["num_replicas"]:
+            raise ArgumentError(
+                f"state: rank={state['rank']} is not one of 0 to num_replicas - 1, {state['num_replicas'] - 1}."
+            )
         text = state.get("generator")
         _check_generator(text, (self._own_generator() or torch.default_generator).device)
         self._epoch_seed = self._seed.load(state)

@@ -1,6 +1,6 @@
 """`RecordLoader`: batches for training, from threads or from processes, whichever are faster."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import torch
@@ -17,6 +17,7 @@ from recordzoo.loader.arguments import (
     check_order,
     check_sizes,
     check_worker_init_fn,
+    checked_batch_size,
     checked_device,
     default_threads,
 )
@@ -37,8 +38,8 @@ from recordzoo.sampling.ahead import keeping_values
 from recordzoo.sampling.permutation import hash_key
 from recordzoo.sampling.ranks import Ranks, Seed
 from recordzoo.sampling.samplers import RecordSampler
-from recordzoo.sampling.schemes import Draws, is_drawn
-from recordzoo.sampling.state import whole_number
+from recordzoo.sampling.schemes import Draws, checked_shuffle, is_drawn
+from recordzoo.sampling.state import truth_value, whole_number
 
 # Any, in all of this module: datasets, samples and batches have the user's types.
 
@@ -170,6 +171,8 @@ class RecordLoader(DataLoader[Any]):
         check_worker_init_fn(worker_init_fn, workers)
         check_function("batch_transform", batch_transform)
         check_sizes(num_workers=num_workers, timeout=timeout, prefetch_factor=prefetch_factor)
+        batch_size, drop_last = checked_batch_size(batch_size), truth_value("drop_last", drop_last)
+        shuffle = None if shuffle is None else checked_shuffle(shuffle)
         check_order(batch_size, shuffle, sampler, batch_sampler, drop_last, draws)
         # Every argument is an attribute of the same name: Lightning builds another loader from the attributes. The
         # sampler's arguments are not attributes: Lightning would pass them together with the sampler.
@@ -348,7 +351,7 @@ class RecordLoader(DataLoader[Any]):
             ArgumentError: The state belongs to another order, or a number in it is wrong.
         """
         skipped: Any = 0  # Any: may have a wrong type
-        if isinstance(state, dict):
+        if isinstance(state, Mapping):
             skipped = state.get("skipped", 0)
             state = {name: value for name, value in state.items() if name != "skipped"}
         num_skipped = whole_number("state: skipped", skipped, at_least=0)

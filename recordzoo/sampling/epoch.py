@@ -73,9 +73,9 @@ class Epoch:
         not count.
         """
         if self.drop_last and end >= self.end:
-            return max(self.length, self.consumed)
+            return self.length
         taken = end - self.first
-        return self.consumed + (taken - taken % self.scheme.unit) * self.num_replicas
+        return min(self.length, self.consumed + (taken - taken % self.scheme.unit) * self.num_replicas)
 
     def places(self, start: int, end: int) -> Int64s:
         """Return this rank's places from number `start` up to `end`; those from `length` on repeat the first ones."""

@@ -40,9 +40,10 @@ class Mix(ConcatDataset[Any]):
     def __init__(self, datasets: Sequence[Any], weights: Sequence[float]) -> None:
         if not datasets or len(datasets) != len(weights):
             raise ArgumentError(f"mix: {len(datasets)} datasets and {len(weights)} weights; each dataset needs one.")
+        given, weights = weights, [_finite(weight) for weight in weights]
         for number, weight in enumerate(weights):
-            if not (math.isfinite(weight) and weight > 0):
-                raise ArgumentError(f"mix: weights[{number}] is {weight}: a weight is a finite number above 0.")
+            if weight <= 0:
+                raise ArgumentError(f"mix: weights[{number}] is {given[number]}: a weight is a finite number above 0.")
         _lengths(datasets)
         names = [list(getattr(leaf, "classes", ())) for dataset in datasets for leaf in leaves_of(dataset)]
         self.classes: list[Any] = list(dict.fromkeys(name for each in names for name in each))
@@ -120,6 +121,15 @@ class MixScheme(Scheme):
             return indices
 
         return SampleOrder(drawn)
+
+
+def _finite(value: Any) -> float:
+    """Return a number, 0 for anything else."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError, RuntimeError):
+        return 0.0
+    return found if math.isfinite(found) else 0.0
 
 
 def _lengths(datasets: Sequence[Any]) -> list[int]:

@@ -24,7 +24,8 @@ class Ranks:
     """
 
     def __init__(self, num_replicas: int | None = None, rank: int | None = None) -> None:
-        self._num_replicas, self._rank = num_replicas, rank
+        self._num_replicas = None if num_replicas is None else whole_number("num_replicas", num_replicas)
+        self._rank = None if rank is None else whole_number("rank", rank)
         self.now()
 
     def now(self) -> tuple[int, int]:
@@ -106,14 +107,13 @@ class Seed:
             return known
         return EpochSeed(int(torch.empty((), dtype=torch.int64).random_(generator=self._generator)), is_drawn=True)
 
-    def load(self, state: dict[str, JSON]) -> EpochSeed | None:
+    def load(self, state: dict[str, Any]) -> EpochSeed | None:  # Any: the values of a checked state
         """Return the seed that a state has for its epoch, if it was drawn; take another one as given."""
-        seed = state["seed"]
-        if seed is None:
+        if state["seed"] is None:
             return None
-        if state.get("drawn"):
-            return EpochSeed(seed, is_drawn=True)
-        self._given = seed
+        if state["drawn"]:
+            return EpochSeed(state["seed"], is_drawn=True)
+        self._given = state["seed"]
         return None
 
 

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from torch.utils.data import DistributedSampler
 
 from recordzoo.base.types import JSON
+from recordzoo.errors import ArgumentError
 from recordzoo.sampling.ahead import ahead_of
 from recordzoo.sampling.epoch import Epoch
 from recordzoo.sampling.orders import Scheme
 from recordzoo.sampling.ranks import EpochSeed, Ranks, Seed, check_dealt_once
-from recordzoo.sampling.schemes import Draws, names_given, scheme_of, sizes_of
-from recordzoo.sampling.state import check_state, whole_number
+from recordzoo.sampling.schemes import Draws, checked_blocks, checked_shuffle, names_given, scheme_of, sizes_of
+from recordzoo.sampling.state import checked_state, truth_value, whole_number
 from recordzoo.sampling.storage import hint
 
 
@@ -98,14 +99,15 @@ class RecordSampler(DistributedSampler[int]):
             classes_per_batch=classes_per_batch,
             samples_per_class=samples_per_class,
         )
-        blocks = {"block_bytes": block_bytes, "window": window, "virtual_ranks": virtual_ranks}
+        shuffle = checked_shuffle(shuffle)
+        blocks = checked_blocks(block_bytes=block_bytes, window=window, virtual_ranks=virtual_ranks)
         self._make_scheme = functools.partial(scheme_of, dataset, shuffle, draws, **blocks)
         self._is_weighted = bool(names_given(draws))
         # Any: DistributedSampler declares a Dataset, for which anything with a length does.
         self.dataset: Any = dataset
         self.shuffle: Any = shuffle  # there a bool
-        self.drop_last = drop_last
-        self._seed = Seed(seed)
+        self.drop_last = truth_value("drop_last", drop_last)
+        self._seed = Seed(whole_number("seed", seed))
         self._known_sizes = sizes_of(dataset)
         self._scheme = self._make_scheme()  # for the next epoch, of a dataset of these sizes
         # The next epoch, how much of it was consumed, and its seed from a state; if no epoch has begun.
@@ -176,8 +178,9 @@ class RecordSampler(DistributedSampler[int]):
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration; a resumed epoch keeps its position."""
+        epoch = whole_number("epoch", epoch)
         if self._begun or epoch != self.epoch:
-            self._set_next(whole_number("epoch", epoch))
+            self._set_next(epoch)
 
     def share_seed(self, seed: Seed) -> None:
         """Use the caller's seed object; for loaders."""
@@ -244,7 +247,7 @@ class RecordSampler(DistributedSampler[int]):
         epoch = self._current()
         consumed = epoch.consumed_at(self._taken) if self._begun else epoch.consumed
         if taken is not None:
-            end = epoch.first + taken
+            end = epoch.first + whole_number("taken", taken, at_least=0)
             consumed = epoch.consumed_at(end if epoch.end - end >= batch_size else epoch.end)
         return {**self._identity(epoch.scheme), **epoch.seed.state(), "epoch": epoch.number, "consumed": consumed}
 
@@ -252,12 +255,22 @@ class RecordSampler(DistributedSampler[int]):
         """Resume from a `state_dict`, on any number of ranks; at the end of an epoch, with the next one.
 
         Raises:
-            ArgumentError: The state belongs to another order, such as another length or shuffling.
+            ArgumentError: The state belongs to another order, such as another length or shuffling; or a number in it is
+                none, or is beyond the epoch.
         """
         if self._is_weighted or sizes_of(self.dataset) != self._known_sizes:
             self._renew()
-        check_state(state, "a RecordSampler", ("seed", "epoch", "consumed"), self._identity(self._scheme))
-        self._set_next(state["epoch"], state["consumed"], self._seed.load(state))
+        state = checked_state(state, "a RecordSampler", ("epoch", "consumed"), self._identity(self._scheme))
+        self._set_next(*self.checked_place(state), self._seed.load(state))
+
+    def checked_place(self, state: dict[str, Any]) -> tuple[int, int]:  # Any: a value from a file
+        """Return the epoch of a state, and how much of it was consumed."""
+        epoch, consumed = (whole_number(f"state: {name}", state[name], at_least=0) for name in ("epoch", "consumed"))
+        if consumed > self._scheme.length:
+            raise ArgumentError(
+                f"state: consumed={consumed} is beyond the end of the epoch, which has {self._scheme.length} samples."
+            )
+        return epoch, consumed
 
     def _identity(self, scheme: Scheme) -> dict[str, JSON]:
         own = {"length": scheme.length, "shuffle": self.shuffle, "blocks": None, "draws": None}
@@ -332,4 +345,4 @@ class EpochIterator(Iterator[int]):
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Resume where `state_dict` was called."""
-        self._loaded, self._epoch = (state["epoch"], state["consumed"]), None
+        self._loaded, self._epoch = self._sampler.checked_place(state), None

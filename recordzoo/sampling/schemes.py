@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Sized
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from recordzoo.errors import ArgumentError
 from recordzoo.sampling.mix import Mix, MixScheme
 from recordzoo.sampling.orders import BlockLayout, SampleScheme, Scheme
-from recordzoo.sampling.state import whole_number
+from recordzoo.sampling.state import truth_value, whole_number
 from recordzoo.sampling.storage import storage_of
 from recordzoo.sampling.weighted import BalancedWeights, ClassBatches, GivenWeights, WithoutReplacement, WithReplacement
 
@@ -44,13 +44,28 @@ def sizes_of(dataset: Sized) -> list[int]:
     return dataset.cumulative_sizes
 
 
-def scheme_of(dataset: Sized, shuffle: object, draws: Draws, **blocks: int) -> Scheme:
-    """Return the scheme for a sampler's epochs; `blocks` are its `block_bytes`, `window` and `virtual_ranks`."""
-    if shuffle not in (True, False, "block"):
-        raise ArgumentError(f"shuffle={shuffle!r} is not one of True, False and 'block'.")
-    for name, value in blocks.items():
+# Any: the user's value.
+def checked_shuffle(shuffle: Any) -> bool | Literal["block"]:
+    """Return True, False or "block"."""
+    if isinstance(shuffle, str) and shuffle == "block":
+        return "block"
+    try:
+        return truth_value("shuffle", shuffle)
+    except ArgumentError as err:
+        raise ArgumentError(f"shuffle={shuffle!r} is not one of True, False and 'block'.") from err
+
+
+def checked_blocks(**values: int) -> dict[str, int]:
+    """Return `block_bytes`, `window` and `virtual_ranks` of a sampler."""
+    found = {name: whole_number(name, value) for name, value in values.items()}
+    for name, value in found.items():
         if value < 1:
             raise ArgumentError(f"{name}={value} must be at least 1.")
+    return found
+
+
+def scheme_of(dataset: Sized, shuffle: bool | str, draws: Draws, **blocks: int) -> Scheme:
+    """Return the scheme for a sampler's epochs; `shuffle` and `blocks` are checked ones."""
     given = names_given(draws)
     if isinstance(dataset, Mix):
         if given or shuffle is not True:
@@ -84,7 +99,8 @@ def _by_weight(dataset: Sized, draws: Draws, given: list[str], num_samples: int 
     if field is not None and not is_balanced:
         raise ArgumentError(f"weights_by={field!r} is for weights='balanced': it names the field with the classes.")
     found = BalancedWeights(dataset, field) if is_balanced else GivenWeights(weights, len(dataset))
-    if draws.get("replacement") in (None, True):
+    replacement = draws.get("replacement")
+    if replacement is None or truth_value("replacement", replacement):
         return WithReplacement(found, len(dataset) if num_samples is None else num_samples)
     return WithoutReplacement(found, num_samples)
 

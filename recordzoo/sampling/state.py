@@ -1,17 +1,34 @@
-"""Validate users' integers and saved states."""
+"""Validate users' numbers and saved states; other types are converted if they mean the same."""
 
+import contextlib
 import operator
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
+import torch
 
 from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
 
+# Any, in all of this module: values from a user or a file.
 
-# Any: a value from a user or a file.
+
+def plain(value: Any) -> Any:
+    """Return arrays, tensors, their scalars and tuples as Python's lists and numbers; other values as they are."""
+    if isinstance(value, np.ndarray | np.generic | torch.Tensor):
+        with contextlib.suppress(RuntimeError, NotImplementedError):  # a tensor of the device "meta" has no values
+            return value.tolist()
+    return [plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
 def whole_number(name: str, value: Any, *, at_least: int | None = None) -> int:
     """Return a value that must be an integer; refuse another one, or one that is too small."""
+    number = plain(value)
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
     try:
-        number = operator.index(value)
+        number = operator.index(number)
     except TypeError as err:
         raise ArgumentError(f"{name}={value!r} must be a whole number.") from err
     if at_least is not None and number < at_least:
@@ -19,28 +36,38 @@ def whole_number(name: str, value: Any, *, at_least: int | None = None) -> int:
     return number
 
 
-def check_state(state: Any, kind: str, numbers: tuple[str, ...], own: dict[str, JSON]) -> None:
-    """Refuse the state of another kind of object, or of another order.
+def truth_value(name: str, value: Any) -> bool:
+    """Return a value that must be True or False, or 1 or 0."""
+    found = plain(value)
+    if not isinstance(found, bool | int | float) or found not in (True, False):
+        raise ArgumentError(f"{name}={value!r} must be True or False.")
+    return bool(found)
+
+
+def checked_state(state: Any, kind: str, numbers: tuple[str, ...], own: dict[str, JSON]) -> dict[str, Any]:
+    """Return a state with Python's types; refuse that of another kind of object, or of another order.
 
     Args:
-        state: The user's value.
+        state: The user's value. Its "seed" is an integer, or None if the epoch draws one; "drawn" is True or left out.
         kind: The expected kind of object, for the message.
-        numbers: Keys of integers. Only a seed may be negative.
+        numbers: Keys of integers, 0 or more.
         own: Keys whose values must be equal to these.
     """
-    names = state if isinstance(state, dict) else {}
-    for name in (*numbers, *own):
+    names = state if isinstance(state, Mapping) else {}
+    for name in ("seed", *numbers, *own):
         if name not in names:
-            raise ArgumentError(
-                f"This is not the state of {kind}: it has no {name!r}, but {', '.join(sorted(names)) or repr(state)}."
-            )
+            given = ", ".join(sorted(map(str, names))) or repr(state)
+            raise ArgumentError(f"This is not the state of {kind}: it has no {name!r}, but {given}.")
+    found = {name: plain(value) for name, value in names.items()}
+    if found["seed"] is not None:
+        found["seed"] = whole_number("state: seed", found["seed"])
+    found["drawn"] = truth_value("state: drawn", found.get("drawn", False))
     for name in numbers:
-        if name == "seed" and state[name] is None:  # the epoch draws it
-            continue
-        whole_number(f"state: {name}", state[name], at_least=None if name == "seed" else 0)
+        found[name] = whole_number(f"state: {name}", found[name], at_least=0)
     for name, value in own.items():
-        if state[name] != value:
+        if found[name] != value:
             raise ArgumentError(
                 f"The state is that of another order: {name} was {state[name]!r} and is {value!r} here. Give the "
                 "sampler the dataset and the arguments that it had then."
             )
+    return found
