@@ -102,7 +102,7 @@ def test_a_loader_that_is_made_and_looked_at_draws_nothing() -> None:
     for kind in KINDS:
         loader = make(kind)
         loader.set_epoch(1)
-        assert loader.state_dict()["seed"] is None
+        assert loader.state_dict()["drawn"] is False
         assert len(loader) == 10
         iter(loader)
         assert "RecordLoader" in repr(loader)

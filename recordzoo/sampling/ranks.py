@@ -77,7 +77,9 @@ class EpochSeed:
         return self.value, 0 if self.is_drawn else number
 
     def state(self) -> dict[str, JSON]:
-        """Return the seed's part of a state."""
+        """Return the seed's part of a state. "drawn" is left out if the seed was given, False before it is drawn."""
+        if self.value is None:
+            return {"seed": 0, "drawn": False}
         return {"seed": self.value, "drawn": True} if self.is_drawn else {"seed": self.value}
 
 
@@ -109,12 +111,9 @@ class Seed:
 
     def load(self, state: dict[str, Any]) -> EpochSeed | None:  # Any: the values of a checked state
         """Return the seed that a state has for its epoch, if it was drawn; take another one as given."""
-        if state["seed"] is None:
-            return None
-        if state["drawn"]:
-            return EpochSeed(state["seed"], is_drawn=True)
-        self._given = state["seed"]
-        return None
+        if "drawn" not in state:
+            self._given = state["seed"]
+        return EpochSeed(state["seed"], is_drawn=True) if state.get("drawn") else None
 
 
 # Any, here and below: loaders and samplers of accelerate and of torch.

@@ -48,7 +48,7 @@ def checked_state(state: Any, kind: str, numbers: tuple[str, ...], own: dict[str
     """Return a state with Python's types; refuse that of another kind of object, or of another order.
 
     Args:
-        state: The user's value. Its "seed" is an integer, or None if the epoch draws one; "drawn" is True or left out.
+        state: The user's value. "drawn" may be left out.
         kind: The expected kind of object, for the message.
         numbers: Keys of integers, 0 or more.
         own: Keys whose values must be equal to these.
@@ -59,11 +59,10 @@ def checked_state(state: Any, kind: str, numbers: tuple[str, ...], own: dict[str
             given = ", ".join(sorted(map(str, names))) or repr(state)
             raise ArgumentError(f"This is not the state of {kind}: it has no {name!r}, but {given}.")
     found = {name: plain(value) for name, value in names.items()}
-    if found["seed"] is not None:
-        found["seed"] = whole_number("state: seed", found["seed"])
-    found["drawn"] = truth_value("state: drawn", found.get("drawn", False))
-    for name in numbers:
-        found[name] = whole_number(f"state: {name}", found[name], at_least=0)
+    for name in ("seed", *numbers):
+        found[name] = whole_number(f"state: {name}", found[name], at_least=None if name == "seed" else 0)
+    if "drawn" in found:
+        found["drawn"] = truth_value("state: drawn", found["drawn"])
     for name, value in own.items():
         if found[name] != value:
             raise ArgumentError(
