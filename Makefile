@@ -8,7 +8,6 @@ BIN := $(VENV)/bin
 PEERS := benchmarks/.venv-peers
 STREAMERS := benchmarks/.venv-object-storage
 FORMATS := tests/.venv-formats
-TENSORFLOW := tests/.venv-tensorflow
 STREAMING := tests/.venv-streaming
 FLOORS := .venv-floors
 BARE := .venv-bare
@@ -109,16 +108,15 @@ $(FORMATS)/.stamp: tests/formats.txt
 	$(FORMATS)/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --requirement tests/formats.txt
 	@touch $@
 
-# Each wants other versions of what they share, and much room.
-$(TENSORFLOW)/.stamp $(STREAMING)/.stamp: tests/.venv-%/.stamp: tests/%.txt
-	$(PYTHON) -m venv --clear $(@D)
-	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet --requirement tests/$*.txt
+$(STREAMING)/.stamp: tests/streaming.txt
+	$(PYTHON) -m venv --clear $(STREAMING)
+	$(STREAMING)/bin/python -m pip install --disable-pip-version-check --quiet --requirement tests/streaming.txt
 	@touch $@
 
 # Python 3.11 or 3.12 only (numpy<2).
-formats: install $(FORMATS)/.stamp $(TENSORFLOW)/.stamp $(STREAMING)/.stamp  ## Import what the real torchrecord, msgpack, ... write; read exports with TensorFlow; convert with Streaming and LitData.
-	RECORDZOO_FORMATS_PYTHON=$(FORMATS)/bin/python RECORDZOO_TENSORFLOW_PYTHON=$(TENSORFLOW)/bin/python \
-		RECORDZOO_STREAMING_PYTHON=$(STREAMING)/bin/python $(PYTEST) tests/test_formats.py tests/test_export_formats.py tests/test_foreign_datasets.py
+formats: install $(FORMATS)/.stamp $(STREAMING)/.stamp  ## Import what the real torchrecord, msgpack, ... write; convert with Streaming and LitData.
+	RECORDZOO_FORMATS_PYTHON=$(FORMATS)/bin/python RECORDZOO_STREAMING_PYTHON=$(STREAMING)/bin/python \
+		$(PYTEST) tests/test_formats.py tests/test_foreign_datasets.py
 
 lint: install  ## Check style and formatting.
 	$(BIN)/ruff check .
@@ -180,4 +178,4 @@ release: install  ## Build a release and check it in empty environments; publish
 	$(BIN)/python -m tools.release all $(if $(REHEARSAL),--rehearse)
 
 clean:  ## Remove what these commands made.
-	rm -rf $(MUTANTS) $(VENV) $(NEWEST) $(FLOORS) $(BARE) $(PEERS) $(PEERS)-313 $(STREAMERS) $(FORMATS) $(TENSORFLOW) $(STREAMING) site dist release-notes.md demo-output .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(MUTANTS) $(VENV) $(NEWEST) $(FLOORS) $(BARE) $(PEERS) $(PEERS)-313 $(STREAMERS) $(FORMATS) $(STREAMING) site dist release-notes.md demo-output .pytest_cache .mypy_cache .ruff_cache

@@ -107,7 +107,7 @@ def check_resumed(path: Path | str, whole: RecordReader, output: Path, *words: s
     killed = subprocess.run(command, env=environment, capture_output=True, timeout=120, check=False)
     assert killed.returncode < 0 or killed.returncode == 1, killed.stderr
     assert not output.exists()
-    (build,) = output.parent.glob(f"{output.name}.build.*")
+    build = output.with_name(f"{output.name}.build")
     kept = {file.stat().st_ino for file in build.glob("*.lmdb")}
     assert kept
     prepared(path, output, workers=1, shard_bytes=UNIT_BYTES)

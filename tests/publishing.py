@@ -116,18 +116,6 @@ def _pull(data: Path, out: Path, refresh: bool, **options: Any) -> None:
     recordzoo.pull(f"file://{data / 'one' / 'simple.records'}", out, replace=refresh, workers=1, **options)
 
 
-def _folder(data: Path, out: Path, refresh: bool, **options: Any) -> None:
-    import recordzoo
-
-    recordzoo.export(data / "one" / "simple.records", out, to="folder", refresh=refresh, workers=1, **options)
-
-
-def _zip(data: Path, out: Path, refresh: bool, **options: Any) -> None:
-    import recordzoo
-
-    recordzoo.export(data / "one" / "simple.records", out, to="zip", refresh=refresh, workers=1, **options)
-
-
 USERS: dict[str, Callable[..., None]] = {
     "prepare": _prepare,
     "writer": _writer,
@@ -138,8 +126,6 @@ USERS: dict[str, Callable[..., None]] = {
     "subset": _subset,
     "copy": _copy,
     "pull": _pull,
-    "folder": _folder,
-    "zip": _zip,
 }
 
 
@@ -201,7 +187,6 @@ def _forked_arguments() -> list[str]:
     from recordzoo.combining import merge, subset  # noqa: F401
     from recordzoo.copying import copy  # noqa: F401
     from recordzoo.custom import convert, foreign, importing, writer  # noqa: F401
-    from recordzoo.exporting import job  # noqa: F401
     from recordzoo.preparing import ensure  # noqa: F401
     from tests.fakes import simple  # noqa: F401
 

@@ -386,7 +386,7 @@ class TestSets:
         assert "boxes" in shown
         assert run("verify", "ours", "--full", cwd=tmp_path).returncode == 0
 
-    @pytest.mark.parametrize("form", ["webdataset", "parquet", "tfrecord"])
+    @pytest.mark.parametrize("form", ["folder", "webdataset", "parquet"])
     def test_exports(self, form: str, tmp_path: Path) -> None:
         write_yolo(tmp_path / "ours")
         read(tmp_path / "ours")

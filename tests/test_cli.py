@@ -458,7 +458,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("words", "said"),
         [
-            ("export photos", "what is finished is kept, and the same command goes on from there."),
+            ("export photos", "nothing of this run is kept, and the same command begins again."),
             ("cache rm photos", "what is not deleted yet stays."),
             ("show photos", "nothing of this run is kept, and the same command begins again."),
         ],

@@ -66,7 +66,6 @@ OWN_HELP = {
     "--full": "of a check all bytes, of a sheet all images",
     "--workers": "of `bench` also threads, of copies files at a time",
     "--format": "of images, of another tool's database",
-    "--refresh": "a record set, an export",
     "--shard-size": "of record sets it depends on the raw data",
     "--seed": "of a sheet which images are drawn, of a split which records",
     "--classes": "of a merge how they are put together, of a subset which are taken",

@@ -1,31 +1,32 @@
-"""`export`: the engine, tried with trees of class folders, and a tree and a zip as torchvision reads them."""
+"""`export`: the engine, tried with trees of class folders, and a tree as torchvision reads it."""
 
 import csv
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
-import zipfile
+import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from torchvision.datasets import ImageFolder
+from typing_extensions import override
 
 import recordzoo
+from recordzoo.base.progress import SilentProgress
 from recordzoo.custom.writer import RecordWriter
 from recordzoo.errors import ArgumentError, CorruptRecordError, DiskSpaceError, OtherSourceError, PrepareError
-from recordzoo.exporting import work
-from recordzoo.exporting.job import NOTE_NAME
-from recordzoo.formats import WRITTEN
-from recordzoo.formats.folder import class_folders, unique
+from recordzoo.exporting.job import WRITERS
 from tests.exporting import CLASSES, SHARD_BYTES, damaged, files, given, write
 from tests.fakes.records import write_records
 from tests.faults import fault
+from tests.foreign import pairs
 from tests.preparing import REPOSITORY
 
-EXPORT = {"to": "folder", "shard_bytes": SHARD_BYTES, "workers": 1}
+EXPORT = {"to": "folder", "shard_bytes": SHARD_BYTES}
 
 
 @pytest.fixture(scope="module")
@@ -57,15 +58,23 @@ class TestFolder:
 
     def test_names_are_kept_where_they_are_unique(self, tmp_path: Path) -> None:
         names = ["a/1.jpg", "b/1.jpg", "b/2.JPEG", "c/2.png", "../x/.3.jpg", "plain", "PLAIN.jpg", "a/" + 300 * "l"]
-        found = unique(names, ["cat"] * len(names))
-        assert found[:7] == [
-            "cat/1.jpg", "cat/b_1.jpg", "cat/2.JPEG", "cat/2.png", "cat/_.3.jpg", "cat/plain", "cat/PLAIN-2.jpg",
-        ]  # fmt: skip
-        assert len(found[7]) == 4 + 193
-        assert unique(["a.b/c.d.jpg", "x/../y", "/abs/z.png"], [""] * 3, whole=True, dots=False) == [
-            "a.b/c_d.jpg", "x/_../y", "abs/z.png",
-        ]  # fmt: skip
-        assert class_folders(["crane", "a/b", "..", "Crane"]) == ["crane", "a_b", "_..", "Crane-2"]
+        with RecordWriter(tmp_path / "a.records", classes=["crane", "a/b", "..", "Crane"]) as writer:
+            for name in names:
+                writer.write({"name": name, "image": pairs(1)[0][0], "target": 3})
+        root = recordzoo.export(tmp_path / "a.records", tmp_path / "tree", **EXPORT)
+        assert sorted(path.name for path in root.iterdir()) == ["Crane-2", "_..", "a_b", "classes.json", "crane"]
+        *found, longest = sorted(os.listdir(root / "Crane-2"), key=len)
+        assert set(found) == {"1.jpg", "b_1.jpg", "2.JPEG", "2.png", "_.3.jpg", "plain.jpg", "PLAIN-2.jpg"}
+        assert len(longest) == 193 + len(".jpg")
+
+    def test_keys_of_webdataset_end_at_the_first_dot(self, tmp_path: Path) -> None:
+        with RecordWriter(tmp_path / "a.records") as writer:
+            for name in ["a.b/c.d.jpg", "x/../y", "/abs/z.png", "abs/z.jpg"]:
+                writer.write({"name": name, "image": pairs(1)[0][0], "target": 0})
+        root = recordzoo.export(tmp_path / "a.records", tmp_path / "tars", to="webdataset")
+        with tarfile.open(root / "data-000000.tar") as archive:
+            names = [name for name in archive.getnames() if name.endswith(".jpg")]
+        assert names == ["a.b/c_d.jpg", "x/_../y.jpg", "abs/z.jpg", "abs_z.jpg"]
 
     @pytest.mark.slow
     def test_one_split_has_no_folder_of_its_own(self, there: Path, tmp_path: Path) -> None:
@@ -93,41 +102,6 @@ class TestFolder:
         assert sorted(os.listdir(root / "x")) == ["0.png", "1.png", "2.png"]
         assert np.array_equal([np.asarray(image) for image, _ in ImageFolder(str(root))], pixels)
 
-    @pytest.mark.slow
-    def test_any_number_of_processes_write_the_same(self, there: Path, tmp_path: Path) -> None:
-        one = files(recordzoo.export(there, tmp_path / "one", **EXPORT))
-        assert files(recordzoo.export(there, tmp_path / "two", **{**EXPORT, "workers": 2})) == one
-
-
-class TestZip:
-    @pytest.mark.slow
-    def test_unpacked_it_is_the_tree(self, there: Path, tmp_path: Path) -> None:
-        path = recordzoo.export(there, tmp_path / "a.zip", to="zip", workers=2)
-        with zipfile.ZipFile(path) as archive:
-            assert {entry.compress_type for entry in archive.infolist()} == {zipfile.ZIP_STORED}
-            assert archive.testzip() is None
-            archive.extractall(tmp_path / "unpacked")
-        assert_tree(tmp_path / "unpacked", there)
-        tree = files(recordzoo.export(there, tmp_path / "tree", **EXPORT))
-        assert {NOTE_NAME: tree[NOTE_NAME], **files(tmp_path / "unpacked")} == tree
-
-    @pytest.mark.slow
-    def test_it_is_left_alone_or_replaced_as_a_folder_is(self, there: Path, tmp_path: Path) -> None:
-        path = tmp_path / "a.zip"
-        recordzoo.export(there, path, to="zip")
-        made = path.stat().st_ino
-        recordzoo.export(there, path, to="zip")
-        assert path.stat().st_ino == made
-        with pytest.raises(OtherSourceError, match="Pass --refresh"):
-            recordzoo.export(there, path, to="zip", split="val")
-        recordzoo.export(there, path, to="zip", split="val", refresh=True)
-        assert sorted(os.listdir(tmp_path)) == ["a.zip"]
-        path.write_bytes(b"mine")
-        with pytest.raises(OtherSourceError, match="is no export of recordzoo"):
-            recordzoo.export(there, path, to="zip", refresh=True)
-        with pytest.raises(ArgumentError, match=r"ends in \.zip"):
-            recordzoo.export(there, tmp_path / "a", to="zip")
-
 
 class TestSplits:
     def splits(self, tmp_path: Path, **splits: list[int]) -> Path:
@@ -153,38 +127,41 @@ class TestSplits:
 
 
 class TestSomethingIsThere:
-    @pytest.mark.slow
-    def test_the_same_export_is_left_alone(self, there: Path, tmp_path: Path) -> None:
-        root = recordzoo.export(there, tmp_path / "tree", **EXPORT)
-        made = root.stat().st_ino
-        assert recordzoo.export(there, root, **EXPORT) == root
-        assert root.stat().st_ino == made
+    @pytest.mark.parametrize("what", ["a folder", "an empty folder", "a file", "a broken link", "an export"])
+    @fault("E4", "something is at the output", "an error; nothing is replaced")
+    def test_it_stays(self, what: str, there: Path, tmp_path: Path) -> None:
+        place = tmp_path / "thesis"
+        if what == "a file":
+            place.write_text("mine")
+        elif what == "a broken link":
+            place.symlink_to("nowhere")
+        elif what == "an export":
+            recordzoo.export(there, place, **EXPORT)
+        else:
+            place.mkdir()
+            (place / "a.txt").write_text("mine")
+            if what == "an empty folder":
+                (place / "a.txt").unlink()
+        before = files(place) if place.exists() else {}
+        with pytest.raises(OtherSourceError, match=r"thesis is there already\. Move it away, or name another output\."):
+            recordzoo.export(there, place, **EXPORT)
+        assert (files(place) if place.exists() else {}) == before
+        assert os.listdir(tmp_path) == ["thesis"]
 
-    @pytest.mark.slow
-    @fault("E6")
-    def test_another_is_replaced_only_if_asked(self, there: Path, tmp_path: Path) -> None:
-        root = recordzoo.export(there, tmp_path / "tree", **EXPORT)
-        before = files(root)
-        with pytest.raises(OtherSourceError, match="Pass --refresh"):
-            recordzoo.export(there, root, **{**EXPORT, "split": "val"})
-        assert files(root) == before
-        recordzoo.export(there, root, refresh=True, split="val", **EXPORT)
-        assert not (root / "train").exists()
-        assert sorted(os.listdir(tmp_path)) == ["tree"]
+    @fault("E5", "something appears at the output during an export", "an error; nothing is replaced")
+    def test_it_appears_meanwhile(self, there: Path, tmp_path: Path) -> None:
+        place = tmp_path / "tree"
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("refresh", [False, True])
-    @fault(
-        "E6",
-        "the output is there, and is something else",
-        "an error; only another export is replaced, and only with `--refresh`",
-    )
-    def test_what_is_no_export_never(self, there: Path, tmp_path: Path, refresh: bool) -> None:
-        (tmp_path / "thesis").mkdir()
-        (tmp_path / "thesis" / "a.txt").write_text("mine")
-        with pytest.raises(OtherSourceError, match="is no export of recordzoo"):
-            recordzoo.export(there, tmp_path / "thesis", refresh=refresh, **EXPORT)
-        assert files(tmp_path / "thesis") == {"a.txt": b"mine"}
+        class Appears(SilentProgress):
+            @override
+            def end(self) -> None:
+                place.mkdir()
+                (place / "a.txt").write_text("mine")
+
+        with pytest.raises(PrepareError, match=r"tree|not empty"):
+            recordzoo.export(there, place, progress=Appears(), **EXPORT)
+        assert files(place) == {"a.txt": b"mine"}
+        assert os.listdir(tmp_path) == ["tree"]
 
     def test_places_that_cannot_be(self, there: Path, tmp_path: Path) -> None:
         for place, text in ((there, "is in the record set"), ("s3://bucket/x", "is a URL")):
@@ -195,49 +172,37 @@ class TestSomethingIsThere:
 
 
 class TestInterrupted:
-    @fault(
-        "E2",
-        "a finished file of an unfinished export is cut or another one is put beside it",
-        "it is written again; the other one is not in the output",
-    )
-    def test_a_file_that_was_cut_meanwhile_is_written_again(self, there: Path, tmp_path: Path, monkeypatch) -> None:
-        root = tmp_path / "tree"
-        write_all = work.write
-        monkeypatch.setattr(work, "write", lambda *given: (write_all(*given), interrupt()))
+    @fault("E1", "an export is interrupted or killed", "no output; the same command begins again")
+    def test_it_begins_again(self, there: Path, tmp_path: Path) -> None:
+        class Interrupts(SilentProgress):
+            @override
+            def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
+                raise KeyboardInterrupt
+
         with pytest.raises(KeyboardInterrupt):
-            recordzoo.export(there, root, **EXPORT)
-        assert not root.exists()
-        monkeypatch.setattr(work, "write", write_all)
-        (build,) = tmp_path.glob("tree.build.free-*/set")
-        cut = next(iter(sorted(build.glob("train/*/*"))))
-        cut.write_bytes(cut.read_bytes()[:-1])
-        (build / "train" / "odd.jpg").write_bytes(b"not counted")
-        recordzoo.export(there, root, **EXPORT)
-        assert_tree(root, there)
-        assert not (root / "train" / "odd.jpg").exists()
+            recordzoo.export(there, tmp_path / "tree", progress=Interrupts(), **EXPORT)
+        assert list(tmp_path.iterdir()) == []
+        killed = [sys.executable, "-c", _EXPORT, str(there), str(tmp_path / "tree"), "folder"]
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "RECORDZOO_KILL_AT": "export.complete"}
+        assert subprocess.run(killed, env=environment, timeout=120, check=False).returncode == -signal.SIGKILL
+        (left,) = tmp_path.iterdir()
+        assert left.name.startswith("tree.export-")
+        recordzoo.export(there, tmp_path / "tree", **EXPORT)
+        assert_tree(tmp_path / "tree", there)
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("to", WRITTEN)
-    @fault("E3", "a record is damaged", "an error that names it; no output")
+    @pytest.mark.parametrize("to", WRITERS)
+    @fault("E2", "a record is damaged", "an error that names it; no output")
     def test_a_damaged_record_is_an_error_and_there_is_no_output(self, to: str, there: Path, tmp_path: Path) -> None:
         path = damaged(Path(shutil.copytree(there, tmp_path / "a.records")), 7)
-        output = tmp_path / ("out.zip" if to == "zip" else "out")
         with pytest.raises(CorruptRecordError, match=r"image 7 \(raw/1/002.png\) is damaged"):
-            recordzoo.export(path, output, to=to, workers=1)
-        assert not output.exists()
-
-    @pytest.mark.slow
-    @fault("E3")
-    def test_so_it_is_in_a_process_of_ours(self, there: Path, tmp_path: Path) -> None:
-        path = damaged(Path(shutil.copytree(there, tmp_path / "a.records")), 7)
-        with pytest.raises(CorruptRecordError, match=r"image 7 \(raw/1/002.png\) is damaged"):
-            recordzoo.export(path, tmp_path / "tree", **{**EXPORT, "workers": 2})
-        assert not (tmp_path / "tree").exists()
+            recordzoo.export(path, tmp_path / "out", to=to)
+        assert sorted(os.listdir(tmp_path)) == ["a.records", "damaged.records"]
 
     @fault(
-        "E4",
+        "E3",
         "the disk is too small, or becomes full",
-        "an error before or while writing, with the bytes that are missing; what is finished is kept",
+        "an error before or while writing, with the bytes that are missing; nothing is kept",
     )
     def test_too_little_room(self, there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("recordzoo.publish.space.free_bytes", lambda folder: 1000)
@@ -246,12 +211,12 @@ class TestInterrupted:
         assert not (tmp_path / "tree").exists()
 
     @pytest.mark.slow
-    @fault("E4")
+    @fault("E3")
     def test_no_files_may_be_so_large(self, there: Path, tmp_path: Path) -> None:
         """The real system refuses the write."""
-        script = f"import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n{_LIMITED}"
+        script = f"{_LIMITED}{_EXPORT}"
         done = subprocess.run(
-            [sys.executable, "-c", script, str(there), str(tmp_path / "out")],
+            [sys.executable, "-c", script, str(there), str(tmp_path / "out"), "webdataset"],
             env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
             capture_output=True,
             text=True,
@@ -259,19 +224,19 @@ class TestInterrupted:
             check=False,
         )
         assert "DiskSpaceError" in done.stderr, done
-        assert "What is finished is kept" in done.stderr
+        assert "Nothing is kept" in done.stderr
         assert not (tmp_path / "out").exists()
 
 
-def interrupt() -> None:
-    raise KeyboardInterrupt
-
-
 _LIMITED = """
-import sys
-from recordzoo.exporting.job import export
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
-export(sys.argv[1], sys.argv[2], to="webdataset", workers=1)
+"""
+_EXPORT = """
+import sys
+import recordzoo
+recordzoo.export(sys.argv[1], sys.argv[2], to=sys.argv[3])
 """
 
 
@@ -289,8 +254,8 @@ def test_a_set_without_images(tmp_path: Path) -> None:
         recordzoo.export(tmp_path / "a.records", tmp_path / "tree", **EXPORT)
 
 
-@pytest.mark.parametrize("to", ["tfrecord", "parquet"])
-def test_without_the_package(to: str, there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package(there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(PrepareError, match=rf"pip install 'recordzoo\[{to}\]'"):
-        recordzoo.export(there, tmp_path / "out", to=to)
+    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[datasets\]'"):
+        recordzoo.export(there, tmp_path / "out", to="parquet")
+    assert list(tmp_path.iterdir()) == []

@@ -95,8 +95,8 @@ def assert_nothing_half_done(root: Path, form: str, files: dict[str, str]) -> No
 
 
 def test_every_step_of_a_preparation_is_covered() -> None:
-    """Those of a download are in test_download.py, of pushes in test_push.py, of copies, exports and replacements in
-    test_publish.py, of the cache in test_remote_reader.py.
+    """Those of a download are in test_download.py, of pushes in test_push.py, of copies and replacements in
+    test_publish.py, of exports in test_export.py, of the cache in test_remote_reader.py.
     """
     met = {step.partition(":")[0] for step in IN_STREAM}
     others = ("download.", "push.", "pull.", "cache.", "export.", "set.moved_away", "set.replacing")

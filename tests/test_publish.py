@@ -3,7 +3,6 @@
 Besides: builds that can go on stay until the output is published, and nothing else is left.
 """
 
-import hashlib
 import os
 import shutil
 import signal
@@ -20,19 +19,16 @@ from tests.publishing import STEPS_LOG, USERS, started, write_data
 
 RECIPE = ("build.claimed", "shard.done", "set.manifest_written")
 COPY = ("build.claimed", "build.planned", "pull.received", "pull.fetched", "set.manifest_written")
-EXPORT = ("build.claimed", "build.planned", "export.written", "export.counted", "export.complete")
 STEPS = {
     "prepare": RECIPE,  # all of its steps are in test_kill.py
     "writer": (*RECIPE, "build.planned", "shard.opened", "shard.written", "shard.done"),
     **dict.fromkeys(("convert", "import", "merge", "subset"), RECIPE),
     "append": ("build.claimed", "build.planned", "shard.linked", "set.arrays_written", "set.manifest_written"),
     **dict.fromkeys(("copy", "pull"), COPY),
-    **dict.fromkeys(("folder", "zip"), EXPORT),
 }
-FINISHED = ("shard.done", "pull.fetched", "export.counted")
+FINISHED = ("shard.done", "pull.fetched")
 """After these steps a part of the output is finished, and not written again."""
 AFTER = ("set.published", "set.synced", "build.cleaned")
-COMPLETE = {user: "export.complete" if user in ("folder", "zip") else "set.manifest_written" for user in USERS}
 RESUMES = [user for user in USERS if user != "writer"]
 EVERY_STEP = [(user, step) for user in USERS for step in (*STEPS[user], *AFTER)]
 
@@ -49,7 +45,7 @@ class Made:
 
     def out(self, user: str, name: str) -> Path:
         """The output of a user, made of some data."""
-        out = place(self.folder / "outs" / name / user, user)
+        out = self.folder / "outs" / name / user / "out.records"
         if not out.exists():
             run(user, self.data[name], out)
             self.files[user, name] = state(out)
@@ -65,14 +61,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(tmp_path_factory.mktemp("made"))
 
 
-def place(folder: Path, user: str) -> Path:
-    return folder / ("out.zip" if user == "zip" else "out" if user == "folder" else "out.records")
-
-
 def state(out: Path) -> dict[str, str]:
     """The files of an output, as hashes; without what names its place."""
-    if out.is_file():
-        return {"": hashlib.sha256(out.read_bytes()).hexdigest()}
     return {name: digest for name, digest in contents(out).items() if name != "copied.json"}
 
 
@@ -85,14 +75,14 @@ def run(user: str, data: Path, out: Path, *, env: dict[str, str] | None = None, 
 
 def laid(made: Made, tmp_path: Path, user: str, *, is_replaced: bool) -> Path:
     """Lay the old output and the build of another command into a new folder; return the output's path."""
-    out = place(tmp_path / "place", user)
+    out = tmp_path / "place" / "out.records"
     build = out.with_name(f"{out.name}.build")
     build.mkdir(parents=True)
     (build / "plan.json").write_text('{"of": "another command"}')
     (build / "u00000-00000.lmdb").write_text("of another command")
     if is_replaced:
         old = made.out(user, "old")
-        (shutil.copy if old.is_file() else shutil.copytree)(old, out)
+        shutil.copytree(old, out)
     return out
 
 
@@ -115,7 +105,6 @@ def assert_whole(made: Made, user: str, out: Path, *, is_replaced: bool, may_be_
 
 
 @fault("C23", "a merge is killed", "there is no new set; the same command goes on and makes the same bytes")
-@fault("E1", "an export is killed", "no output; the same command goes on with the finished files")
 @fault("K16", "a copy is killed", "there is no copy; the same command keeps the files that are complete")
 @fault("C1")
 @pytest.mark.parametrize(("user", "step"), EVERY_STEP)
@@ -123,8 +112,8 @@ def test_killed(user: str, step: str, made: Made, tmp_path: Path) -> None:
     out = laid(made, tmp_path, user, is_replaced=False)
     assert run(user, made.data["new"], out, env={"RECORDZOO_KILL_AT": step}).code == -signal.SIGKILL
     assert assert_whole(made, user, out, is_replaced=False) == (step in AFTER)
-    finished = {} if user in ("writer", "zip") or step not in FINISHED else _written(out.parent)
-    assert finished or user in ("writer", "zip") or step not in FINISHED
+    finished = {} if user == "writer" or step not in FINISHED else _written(out.parent)
+    assert finished or user == "writer" or step not in FINISHED
     finish(made, user, out, is_replaced=False)
     assert finished.items() <= _written(out).items()
 
@@ -138,12 +127,7 @@ def _written(folder: Path) -> dict[int, int]:
 @fault("C1")
 @pytest.mark.parametrize(
     ("user", "step"),
-    [
-        (user, step)
-        for user in USERS
-        for step in (COMPLETE[user], "set.moved_away", *AFTER)
-        if (user, step) != ("zip", "set.moved_away")
-    ],
+    [(user, step) for user in USERS for step in ("set.manifest_written", "set.moved_away", *AFTER)],
 )
 def test_killed_while_it_replaces_without_an_exchange(user: str, step: str, made: Made, tmp_path: Path) -> None:
     out = laid(made, tmp_path, user, is_replaced=True)
@@ -154,7 +138,7 @@ def test_killed_while_it_replaces_without_an_exchange(user: str, step: str, made
     finish(made, user, out, is_replaced=True, exchange=False)
 
 
-@pytest.mark.parametrize("user", [user for user in USERS if user != "zip"])
+@pytest.mark.parametrize("user", USERS)
 def test_a_set_that_was_moved_away_is_not_replaced_unasked(user: str, made: Made, tmp_path: Path) -> None:
     """It is only in a build: whoever comes next puts it back before anything else."""
     out = laid(made, tmp_path, user, is_replaced=True)
@@ -211,7 +195,6 @@ def test_a_full_disk(user: str, step: str, made: Made, volume: Volume) -> None:
         shutil.rmtree(out.parent)
 
 
-@fault("E5", "two exports to one output run at once", "one writes, the other waits")
 @fault("P2")
 @pytest.mark.parametrize("user", USERS)
 def test_two_at_once(user: str, made: Made, tmp_path: Path) -> None:
@@ -234,7 +217,9 @@ def test_two_at_once(user: str, made: Made, tmp_path: Path) -> None:
 @pytest.mark.parametrize("user", USERS)
 def test_something_else_appears_meanwhile(user: str, is_replaced: bool, made: Made, tmp_path: Path) -> None:
     out = laid(made, tmp_path, user, is_replaced=False)
-    with started(user=user, data=made.data["new"], out=out, refresh=is_replaced, stop_at=COMPLETE[user]) as process:
+    with started(
+        user=user, data=made.data["new"], out=out, refresh=is_replaced, stop_at="set.manifest_written"
+    ) as process:
         process.wait_until_stopped()
         out.mkdir()
         (out / "thesis.tex").write_text("a chapter")
@@ -249,7 +234,7 @@ def test_in_a_layer_of_a_container(user: str, made: Made, tmp_path: Path) -> Non
     """The old output is in a lower layer of an overlay, whose directories cannot be renamed."""
     lower = tmp_path / "image"
     old = made.out(user, "old")
-    out = place(lower, user)
+    out = lower / "out.records"
     lower.mkdir()
     (shutil.copy if old.is_file() else shutil.copytree)(old, out)
     with overlaid(tmp_path / "container", lower) as volume:
@@ -263,7 +248,7 @@ def test_in_a_layer_of_a_container(user: str, made: Made, tmp_path: Path) -> Non
 def test_every_step_of_each_user_is_tried(made: Made, tmp_path: Path) -> None:
     for user in USERS:
         log = tmp_path / f"{user}.steps"
-        run(user, made.data["new"], place(tmp_path / user, user), env={STEPS_LOG: str(log)})
+        run(user, made.data["new"], tmp_path / user / "out.records", env={STEPS_LOG: str(log)})
         met = set(log.read_text().split())
         assert {*STEPS[user], *AFTER} <= met
         if user not in ("prepare", "convert", "import", "merge", "subset", "writer"):

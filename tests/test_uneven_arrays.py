@@ -12,7 +12,7 @@ from torchvision.transforms import v2
 
 import recordzoo
 from recordzoo import RecordLoader, RecordReader, RecordWriter, convert
-from recordzoo.errors import ArgumentError, OtherSourceError, SampleError
+from recordzoo.errors import ArgumentError, SampleError
 from recordzoo.records.verify import verify
 from tests.fakes.samples import jpeg
 from tests.preparing import prepared
@@ -144,18 +144,16 @@ def check(path: Path, positions: Sequence[int] = range(COUNT)) -> None:
     assert verify(path, full=True).ok
 
 
-def by_export(to: str, format: str = "", **options: Any) -> Callable[[Path, Path], Path]:
+def by_export(to: str, **options: Any) -> Callable[[Path, Path], Path]:
     def way(path: Path, folder: Path) -> Path:
-        exported = recordzoo.export(path, folder / to, to=to, workers=1)
-        return prepared(exported, folder / f"{to}.records", from_=format or to, **options)
+        exported = recordzoo.export(path, folder / to, to=to)
+        return prepared(exported, folder / f"{to}.records", from_=to, **options)
 
     return way
 
 
 THROUGH: dict[str, tuple[Callable[[Path, Path], Path], Sequence[int]]] = {
     "webdataset": (by_export("webdataset", fields={f"{name}.npy": name for name in FIELDS}), range(COUNT)),
-    "tfrecord": (by_export("tfrecord"), range(COUNT)),
-    "parquet": (by_export("parquet", "huggingface"), range(COUNT)),
     "copy": (lambda path, folder: recordzoo.copy(path, folder / "copy.records"), range(COUNT)),
     "subset": (
         lambda path, folder: recordzoo.subset(path, output=folder / "some.records", indices=[5, 1, 0]),
@@ -267,30 +265,23 @@ def by_convert_one(values: Sequence[Any], path: Path) -> Path:
     return convert([(jpeg(0), value) for value in values], path, fields=("image", "boxes"), workers=1)
 
 
-def test_what_parquet_cannot_hold_is_said(tmp_path: Path) -> None:
-    values = [np.zeros((0, 7), "f4"), np.zeros((2, 3), "f4"), np.zeros((2, 0), "f4"), np.zeros((0, 0), "f4")]
-    path = by_writer(values[1:], tmp_path / "good.records")
-    again = prepared(recordzoo.export(path, tmp_path / "parquet", to="parquet"), tmp_path / "again.records")
-    for n, value in enumerate(values[1:]):
-        same(RecordReader(again)[n]["boxes"], value)
-    path = by_writer(values, tmp_path / "bad.records")
-    with pytest.raises(OtherSourceError, match=r"boxes is an empty array \[0, 7\].*Parquet.*webdataset"):
-        recordzoo.export(path, tmp_path / "other", to="parquet", workers=1)
-
-
 def test_sets_that_store_a_field_in_two_ways_say_what_helps(tmp_path: Path) -> None:
     one, other = by_writer(boxes(1, 1), tmp_path / "a.records"), by_writer(boxes(1, 2), tmp_path / "b.records")
     with pytest.raises(ArgumentError, match=r"kinds=\{'boxes': 'raw'\}"):
         recordzoo.merge([one, other], tmp_path / "c.records")
 
 
-def test_they_go_through_datasets(there: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_parquet", [False, True])
+def test_they_go_through_datasets(is_parquet: bool, there: Path, tmp_path: Path) -> None:
     """As the features `Array2D`, lists of numbers; what has two sizes becomes lists of lists, which are JSON."""
     import datasets
 
     rows = recordzoo.to_hf(there, cache_dir=tmp_path / "cache")
     assert rows.features["boxes"] == datasets.Array2D((None, 4), "float32")
-    rows.save_to_disk(tmp_path / "saved")
+    if is_parquet:
+        recordzoo.export(there, tmp_path / "saved", to="parquet")
+    else:
+        rows.save_to_disk(tmp_path / "saved")
     reader = RecordReader(prepared(tmp_path / "saved", tmp_path / "again.records"))
     for name, values in FIELDS.items():
         for n, value in enumerate(values):

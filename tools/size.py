@@ -61,7 +61,7 @@ FEATURES = (
         ),
     ),
     Feature("copy, push, pull, Hub", 950, ("copying/*.py", "net/hub.py", "cli/transfer.py")),
-    Feature("exports", 500, ("exporting/*.py", "formats/writing.py", "formats/folder.py", "cli/exporting.py")),
+    Feature("exports", 500, ("exporting/*.py", "formats/folder.py", "cli/exporting.py")),
     Feature("changed raw files", 300, ("preparing/changes.py", "records/made_from.py")),
     Feature("pickles of others", 180, ("recipes/unpickle.py",)),
     Feature("lists", 1_300, ("recipes/list_*.py", "recipes/listing.py", "raw/listing.py")),

@@ -36,9 +36,7 @@ CRASH_POINTS = (
     "push.complete",  # all files but the manifest are in the store
     "pull.received",  # some bytes of a file were written to its part
     "pull.fetched",  # a file is verified and has its final name
-    "export.written",  # the files of a shard are on the disk, not yet counted
-    "export.counted",  # a finished shard is counted
-    "export.complete",  # all shards are counted; the output has no final name yet
+    "export.complete",  # all files are written; the output has no final name yet
     "cache.received",  # a piece of a file at a URL was written to the cache
 )
 

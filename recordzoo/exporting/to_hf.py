@@ -1,21 +1,23 @@
-"""`to_hf`: convert a record set to a `datasets.Dataset`, or to a `DatasetDict` of its splits."""
+"""`to_hf`: convert a record set to a `datasets.Dataset`, or a `DatasetDict` of its splits; or write it as Parquet."""
 
-import dataclasses
 import itertools
 import json
 import os
+import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo import __version__
 from recordzoo.base.packages import need
 from recordzoo.errors import ArgumentError, RecordZooError
 from recordzoo.formats.arrow_values import ARRAYS
-from recordzoo.formats.parquet import column_name
-from recordzoo.formats.samples import Content, Field, chosen_splits, printable
+from recordzoo.formats.naming import printable
+from recordzoo.formats.samples import Content, Export, Field, chosen_splits
 from recordzoo.net.url import Url, is_url
 from recordzoo.records.kinds import FieldKind
 from recordzoo.records.reader import RecordReader
@@ -23,7 +25,6 @@ from recordzoo.records.reader import RecordReader
 if TYPE_CHECKING:
     import datasets
 
-_DEFAULT_SPLIT = "train"  # the name in `datasets` for data without splits
 _AT_ONCE = 1000
 _MAX_COLUMNS = 256
 
@@ -63,150 +64,137 @@ def to_hf(
     need("datasets", "datasets", "A Hugging Face dataset is written")
     import datasets
 
-    chosen = _chosen(dataset)
-    content = Content(chosen.reader)
-    if not chosen.is_whole:
+    if isinstance(dataset, str | os.PathLike | Url):
+        dataset = RecordReader(dataset if is_url(dataset) else os.path.expanduser(os.fspath(dataset)))
+    if not isinstance(dataset, RecordReader):
         if split is not None:
             raise ArgumentError(
                 "Argument split is for a record set; a dataset has its own. Pass the record set's path."
             )
-        return _written(content, chosen, _DEFAULT_SPLIT, cache_dir)
-    if split is None and not chosen.reader.manifest.splits:
-        return _written(content, chosen, _DEFAULT_SPLIT, cache_dir)
-    if split is not None:
-        (positions,) = chosen_splits(chosen.reader, split).values()
-        return _written(content, dataclasses.replace(chosen, positions=positions), split, cache_dir)
-    splits = _splits(chosen.reader)
-    return datasets.DatasetDict(
-        {
-            _split_name(name): _written(content, dataclasses.replace(chosen, positions=each), name, cache_dir)
-            for name, each in splits.items()
-        }
-    )
+        return _written(_Rows.of_dataset(dataset), "", cache_dir)
+    content = Content(dataset)
+    splits = chosen_splits(dataset, split, may_share=True)
+    found = {_split_name(name): _written(_Rows.of_set(content, each), name, cache_dir) for name, each in splits.items()}
+    is_one = split is not None or not dataset.manifest.splits
+    return next(iter(found.values())) if is_one else datasets.DatasetDict(found)
 
 
-@dataclass(frozen=True)
-class _Chosen:
-    """Some records, in an order.
-
-    Attributes:
-        positions: Their positions, int64 [n].
-        labels: Their labels, int64 [n]; None: the record set's labels.
-        classes: The class names.
-        is_whole: Whether a record set was given, not a dataset.
-    """
-
-    reader: RecordReader
-    positions: NDArray[np.int64]
-    labels: NDArray[np.int64] | None
-    classes: Sequence[str]
-    is_whole: bool
-
-
-def _chosen(dataset: Any) -> _Chosen:
-    """Find the chosen records."""
-    if isinstance(dataset, str | os.PathLike | Url):
-        place = dataset if is_url(dataset) else os.path.expanduser(os.fspath(dataset))
-        dataset = RecordReader(place)
-    if isinstance(dataset, RecordReader):
-        return _Chosen(dataset, dataset.split(), None, dataset.manifest.classes or (), True)
-    if hasattr(dataset, "indices") and hasattr(dataset, "dataset"):  # torch.utils.data.Subset, without importing torch
-        inner = _chosen(dataset.dataset)
-        indices = np.asarray(dataset.indices, np.int64)
-        labels = None if inner.labels is None else inner.labels[indices]
-        return _Chosen(inner.reader, inner.positions[indices], labels, inner.classes, False)
-    selection = getattr(dataset, "_selection", None)
-    if selection is None:
-        raise ArgumentError(
-            f"{type(dataset).__name__} is no record set and no dataset of recordzoo. Store it first: recordzoo.convert."
-        )
-    if hasattr(type(dataset), dataset._ITEMS) and not dataset._is_as_opened(dataset._ITEMS):
-        raise ArgumentError(f"The {dataset._ITEMS} of this {type(dataset).__name__} were changed; pass a Subset of it.")
-    labels = np.asarray(selection.targets(), np.int64) if _has_labels(selection) else None
-    classes = getattr(dataset, "classes", None) or selection.reader.manifest.classes or ()
-    return _Chosen(selection.reader, np.asarray(selection.all_positions(), np.int64), labels, tuple(classes), False)
-
-
-def _has_labels(selection: Any) -> bool:
-    target = selection.reader.manifest.arrays.get(selection.column)
-    return bool(selection.has_labels) and target is not None and len(target.shape) == 1 and target.dtype[1] in "iu"
-
-
-def _splits(reader: RecordReader) -> dict[str, NDArray[np.int64]]:
-    """Return the positions of each split; splits may share samples."""
-    try:
-        return chosen_splits(reader, None)
-    except ArgumentError:
-        return chosen_splits(reader, tuple(reader.manifest.splits))
-
-
-def _split_name(name: str) -> str:
-    return name.replace("-", "_")  # `datasets` allows letters, digits and "_"
+def write_parquet(folder: Path, export: Export) -> None:
+    """Write ``data/train-00000-of-00005.parquet``, as at the Hub."""
+    need("datasets", "datasets", "Parquet is written")
+    (folder / "data").mkdir()
+    for name, positions in export.splits.items():
+        rows, start = _written(_Rows.of_set(export.content, positions), name, folder / "cache"), 0
+        shards = export.shards(positions)
+        for number, some in enumerate(shards):
+            path = folder / "data" / f"{_split_name(name)}-{number:05d}-of-{len(shards):05d}.parquet"
+            rows.select(range(start, start + len(some))).to_parquet(path)
+            export.done(some)
+            start += len(some)
+    shutil.rmtree(folder / "cache")
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Generates the rows. `datasets` identifies the rows by this object's pickle.
+    """Some records in an order, each a row. `datasets` identifies the rows by this object's pickle.
 
     Attributes:
+        labels: Their labels, int64 [n]; None if they have none.
+        classes: The class names.
         texts: The fields that are written as JSON text, because the types of their values differ.
+        version: The version of the rows.
     """
 
     content: Content
-    texts: frozenset[str]
     positions: NDArray[np.int64]
     labels: NDArray[np.int64] | None
-    version: str
+    classes: Sequence[str]
+    texts: frozenset[str] = frozenset()
+    version: str = __version__
+
+    @classmethod
+    def of_set(cls, content: Content, positions: NDArray[np.int64]) -> "_Rows":
+        """Return records with their own labels."""
+        field = content.label_field
+        labels = None if field is None else content.reader.array(field)[positions].astype(np.int64)
+        return cls(content, positions, labels, content.classes)
+
+    @classmethod
+    def of_dataset(cls, dataset: Any) -> "_Rows":
+        """Return the records of a dataset of this package, or of a `Subset` of one."""
+        if hasattr(dataset, "indices") and hasattr(dataset, "dataset"):  # as torch.utils.data.Subset, without torch
+            rows, indices = cls.of_dataset(dataset.dataset), np.asarray(dataset.indices, np.int64)
+            labels = None if rows.labels is None else rows.labels[indices]
+            return replace(rows, positions=rows.positions[indices], labels=labels)
+        name, selection = type(dataset).__name__, getattr(dataset, "_selection", None)
+        if selection is None:
+            raise ArgumentError(
+                f"{name} is no record set and no dataset of recordzoo. Store it first: recordzoo.convert."
+            )
+        if hasattr(type(dataset), dataset._ITEMS) and not dataset._is_as_opened(dataset._ITEMS):
+            raise ArgumentError(f"The {dataset._ITEMS} of this {name} were changed; pass a Subset of it.")
+        rows = cls.of_set(Content(selection.reader), np.asarray(selection.all_positions(), np.int64))
+        target = selection.reader.manifest.arrays.get(selection.column)
+        if selection.has_labels and target is not None and len(target.shape) == 1 and target.dtype[1] in "iu":
+            rows = replace(rows, labels=np.asarray(selection.targets(), np.int64))
+        return replace(rows, classes=tuple(getattr(dataset, "classes", None) or rows.classes))
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for number, position in enumerate(self.positions.tolist()):
+            sample = self.content.sample(position)
+            row: dict[str, Any] = {
+                "image": {"bytes": sample.image, "path": sample.name.rpartition("/")[2]},
+                "name": sample.name,
+            }
+            if self.labels is not None:
+                row["label"] = int(self.labels[number])
+            for field in self.content.fields:
+                value = sample.fields[field.name]
+                if value is not None and field.kind == "image":
+                    value = {"bytes": value, "path": None}
+                elif value is not None and field.name in self.texts:
+                    value = json.dumps(value)
+                elif field.kind == "json" and isinstance(value, str):
+                    value = printable(value)
+                row[_column(field)] = value
+            yield row
 
 
-def _rows(source: _Rows) -> Iterator[dict[str, Any]]:
-    for number, position in enumerate(source.positions.tolist()):
-        sample = source.content.sample(position)
-        row: dict[str, Any] = {
-            "image": {"bytes": sample.image, "path": sample.name.rpartition("/")[2]},
-            "name": sample.name,
-        }
-        label = sample.label if source.labels is None else int(source.labels[number])
-        if label is not None:
-            row["label"] = label
-        for field in source.content.fields:
-            value = sample.fields[field.name]
-            if value is not None and field.kind == "image":
-                value = {"bytes": value, "path": None}
-            elif value is not None and field.name in source.texts:
-                value = json.dumps(value)
-            elif field.kind == "json" and isinstance(value, str):
-                value = printable(value)
-            row[column_name(field)] = value
-        yield row
+def _generate(rows: _Rows) -> Iterator[dict[str, Any]]:
+    yield from rows
 
 
-def _written(content: Content, chosen: _Chosen, split: str, cache_dir: Any) -> "datasets.Dataset":
+def _column(field: Field) -> str:
+    """Return a field's column: its own name, unless the sample's label or name use that."""
+    return f"{field.name}_field" if field.name in ("label", "name") else field.name
+
+
+def _split_name(name: str) -> str:
+    return (name or "train").replace("-", "_")  # `datasets` calls data without splits train; it allows no "-"
+
+
+def _written(rows: _Rows, split: str, cache_dir: Any) -> "datasets.Dataset":
     """Let `datasets` write rows."""
     import datasets
     from datasets.exceptions import DatasetGenerationError
 
-    from recordzoo import __version__
-
-    labels = chosen.labels
-    if labels is None and content.label_field is not None:
-        labels = content.reader.array(content.label_field)[chosen.positions].astype(np.int64)
+    content = rows.content
     found = {field.name: _feature(content.reader, field) for field in content.fields}
+    texts = frozenset(name for name, feature in found.items() if feature is None)
+    mixed = datasets.Json() if hasattr(datasets, "Json") else datasets.Value("string")
     features = {
         "image": datasets.Image(),
-        **({} if labels is None else {"label": _label_feature(labels, chosen.classes)}),
+        **({} if rows.labels is None else {"label": _label_feature(rows.labels, rows.classes)}),
         "name": datasets.Value("string"),
-        **{column_name(field): found[field.name] or _mixed() for field in content.fields},
+        **{_column(field): found[field.name] or mixed for field in content.fields},
     }
-    features = datasets.Features(features)
-    if not len(chosen.positions):
-        return datasets.Dataset.from_dict({name: [] for name in features}, features=features)
-    texts = frozenset(name for name, feature in found.items() if feature is None)
+    if not len(rows.positions):
+        return datasets.Dataset.from_dict({name: [] for name in features}, features=datasets.Features(features))
     try:
         return datasets.Dataset.from_generator(
-            _rows,
-            features=features,
-            gen_kwargs={"source": _Rows(content, texts, chosen.positions, labels, __version__)},
+            _generate,
+            features=datasets.Features(features),
+            gen_kwargs={"rows": replace(rows, texts=texts)},
             split=datasets.NamedSplit(_split_name(split)),
             cache_dir=None if cache_dir is None else os.fspath(cache_dir),
         )
@@ -217,13 +205,6 @@ def _written(content: Content, chosen: _Chosen, split: str, cache_dir: Any) -> "
 
 
 # Any, here and below: features of `datasets`.
-def _mixed() -> Any:
-    """Return the feature of JSON values whose types differ."""
-    import datasets
-
-    return datasets.Json() if hasattr(datasets, "Json") else datasets.Value("string")
-
-
 def _label_feature(labels: NDArray[Any], classes: Sequence[Any]) -> Any:
     """Return a `ClassLabel` if all labels have a name of their own, or are -1; otherwise a number."""
     import datasets

@@ -13,12 +13,3 @@ FORMATS = (
 
 LAYOUTS = ("folder2lmdb", "torchrecord", "caffe", "lmdb_arrays", "lmdb_objects", "lmdb_text", "lmdb_images")
 """The layouts of LMDB databases that are known; LMDB is tried last."""
-
-WRITTEN = {
-    "folder": "FolderWriter",
-    "webdataset": "WebDatasetWriter",
-    "tfrecord": "TFRecordWriter",
-    "parquet": "ParquetWriter",
-    "zip": "ZipWriter",
-}
-"""Formats of exports: module and class."""

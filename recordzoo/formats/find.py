@@ -7,9 +7,8 @@ from typing import Protocol, cast
 
 from recordzoo.base.addresses import shown
 from recordzoo.errors import NotPreparedError
-from recordzoo.formats import FORMATS, LAYOUTS, WRITTEN, lmdb
+from recordzoo.formats import FORMATS, LAYOUTS, lmdb
 from recordzoo.formats.base import Foreign
-from recordzoo.formats.writing import Writer
 
 
 class Format(Protocol):
@@ -35,12 +34,6 @@ def format_module(name: str) -> Format:
     """Return the module of a format."""
     # A module, looked at as its names are.
     return cast(Format, importlib.import_module(f"recordzoo.formats.{name}"))
-
-
-def writer_class(name: str) -> type[Writer]:
-    """Return the class that writes a format."""
-    # A class, looked up by its name.
-    return cast(type[Writer], getattr(format_module(name), WRITTEN[name]))
 
 
 def find_foreign(location: str, name: str | None, fields: Mapping[str, str]) -> Foreign | None:

@@ -97,7 +97,7 @@ class HuggingFace(Foreign):
                 self._rows[name] = file.stem, part.first_row
         self.pieces = pieces
         self.check_fields(names)
-        features = {**_features(schema, folder / self._files[0].name), **_nested_arrays(schema)}
+        features = _features(schema, folder / self._files[0].name)
         try:
             self._columns = self._name_columns(schema, features, without_paths or set())
         except UnicodeDecodeError as err:  # of a column within a column
@@ -192,16 +192,6 @@ def _batches(path: Path, start: int, stop: int) -> Iterator[Any]:
 def _is_parquet(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(4) == b"PAR1"
-
-
-# Any: pyarrow's schema; features as JSON has them.
-def _nested_arrays(schema: Any) -> Mapping[str, Any]:
-    """Return a feature for each column whose nested lists are arrays, according to an export's metadata."""
-    try:
-        found = json.loads((schema.metadata or {}).get(parquet.NESTED_ARRAYS, b"{}"))
-        return {name: {"_type": "Array2D", "shape": [None] * int(count)} for name, count in found.items() if count < 9}
-    except (ValueError, AttributeError, TypeError, RecursionError):
-        return {}
 
 
 # Any: pyarrow's schema; features as JSON has them.

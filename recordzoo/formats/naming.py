@@ -1,5 +1,7 @@
-"""Map keys of other tools to fields: find image and label, and valid names for the others."""
+"""Names: which keys of other tools become which fields, and the files that records are exported to."""
 
+import hashlib
+import itertools
 import re
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 from recordzoo.errors import ArgumentError
 from recordzoo.recipes.images import sniffed_ending
 from recordzoo.records.manifest import is_field_name
+from recordzoo.system.names import as_file_name
 
 IMAGES = (
     "image/encoded",
@@ -28,6 +31,8 @@ SPLITS = ("train", "training", "val", "valid", "validation", "dev", "test", "tes
 
 _NO_NAME = re.compile(r"[^a-z0-9_]+")
 _LONGEST = 64
+_ENDING = re.compile(r"\.(jpe?g|png|ppm|bmp|pgm|tiff?|webp|gif)", re.IGNORECASE)
+_MAX_FILE_NAME = 200  # bytes
 
 
 def field_name(key: str) -> str:
@@ -92,3 +97,44 @@ def image_ending(sample: Mapping[str, Any]) -> str:
     """Return the suffix for the record's name: that of its image's file."""
     image = sample.get("image")
     return sniffed_ending(image) if isinstance(image, bytes) else ""
+
+
+def printable(text: str) -> str:
+    """Return a text that UTF-8 can encode: other bytes of a file's name become ``\\xff``."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def split_ending(name: str) -> tuple[str, str]:
+    """Split a name into stem and image suffix; "" if it has no such suffix."""
+    stem, dot, rest = name.rpartition(".")
+    return (stem, f".{rest}") if stem and _ENDING.fullmatch(f"{dot}{rest}") else (name, "")
+
+
+def file_name(text: str) -> str:
+    """Return a text as the name of a file or directory: no separators, not hidden, at most 200 bytes."""
+    name = as_file_name(printable(text).replace("/", "_").replace("\0", "_"))
+    if not name or name.startswith("."):
+        name = f"_{name}"
+    data = name.encode()
+    if len(data) <= _MAX_FILE_NAME:
+        return name
+    digest = hashlib.sha256(data).hexdigest()[:12]
+    return f"{digest}-{data[-_MAX_FILE_NAME + 20 :].decode('utf-8', 'ignore')}"
+
+
+def choose(taken: set[str], *names: str, start: str = "", end: str = "") -> str:
+    """Take the first of some names that is free, or else the last one with a number.
+
+    Case is ignored, as by the file systems of macOS and Windows.
+
+    Args:
+        taken: The names that are taken; the chosen one is added.
+        names: The names, the best one first.
+        start: Stands before each name.
+        end: Stands behind each name.
+    """
+    numbered = (f"{names[-1]}-{number}" for number in itertools.count(2))
+    all_names = (f"{start}{name}{end}" for name in itertools.chain(names, numbered))
+    chosen = next(name for name in all_names if name.casefold() not in taken)
+    taken.add(chosen.casefold())
+    return chosen

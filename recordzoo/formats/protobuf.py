@@ -67,8 +67,3 @@ def parsed(name: str, data: bytes) -> Any:
         return _classes()[name].FromString(data)
     except DecodeError as err:
         raise ValueError(str(err)) from err
-
-
-def empty(name: str) -> Any:
-    """Return a message without values."""
-    return _classes()[name]()

@@ -1,7 +1,9 @@
 """The content of a record set for an export: samples by split, each with image file, label and other fields."""
 
 import io
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,7 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base.meant import no_split
+from recordzoo.base.progress import Progress
+from recordzoo.base.workers import default_workers
 from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.formats.naming import printable
 from recordzoo.images.decode import from_pixels
 from recordzoo.recipes.images import PNG_LEVEL, sniffed_ending
 from recordzoo.records.manifest import NO_SHARD
@@ -17,6 +22,8 @@ from recordzoo.records.reader import RecordReader
 
 REST = "rest"
 """The split name for samples without a split."""
+
+_READ_AHEAD = 32
 
 FieldForm = Literal["image", "bytes", "json", "raw", "numbers"]
 """What a field holds: files of images, bytes, JSON, arrays each with its own shape, or numbers of one shape."""
@@ -103,6 +110,13 @@ class Content:
         """Return the name of a label's class; "" if it has none."""
         return printable(self.classes[label]) if label is not None and 0 <= label < len(self.classes) else ""
 
+    def has_classes(self, positions: NDArray[np.int64]) -> bool:
+        """Whether all labels at some positions have a class."""
+        if self.label_field is None:
+            return False
+        labels = self.reader.array(self.label_field)[positions]
+        return bool(labels.min() >= 0 and labels.max() < len(self.classes))
+
     def sample(self, position: int) -> ExportSample:
         """Read one record.
 
@@ -130,6 +144,43 @@ class Content:
         return buffer.getvalue(), ".png"
 
 
+@dataclass(frozen=True)
+class Export:
+    """The samples that are exported, and how.
+
+    Attributes:
+        content: The record set.
+        splits: The positions of each split.
+        shard_bytes: Target size of a file with many samples.
+        progress: Receives the progress.
+    """
+
+    content: Content
+    splits: Mapping[str, NDArray[np.int64]]
+    shard_bytes: int
+    progress: Progress
+
+    def read(self, positions: NDArray[np.int64]) -> Iterator[ExportSample]:
+        """Read samples in order, in threads, because making PNG of pixels takes time; report each as done."""
+        with ThreadPoolExecutor(default_workers()) as pool:
+            for start in range(0, len(positions), _READ_AHEAD):
+                some = positions[start : start + _READ_AHEAD]
+                self.content.reader.hint("image", some.tolist())
+                for number, sample in enumerate(pool.map(self.content.sample, some.tolist())):
+                    yield sample
+                    self.done(some[number : number + 1])
+
+    def done(self, positions: NDArray[np.int64]) -> None:
+        """Report samples as done."""
+        lengths = self.content.reader.lengths("image")[positions]
+        self.progress.advance(int(lengths.sum(dtype=np.int64)), len(positions))
+
+    def shards(self, positions: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Cut positions into shards of about `shard_bytes` of stored images; the same each time."""
+        ends = np.cumsum(self.content.reader.lengths("image")[positions], dtype=np.int64)
+        return np.split(positions, np.flatnonzero(np.diff(np.maximum(ends - 1, 0) // self.shard_bytes)) + 1)
+
+
 def _field(reader: RecordReader, name: str) -> Field:
     spec, arrays = reader.manifest.blobs.get(name), reader.manifest.arrays
     if spec is None:
@@ -144,24 +195,28 @@ def _field(reader: RecordReader, name: str) -> Field:
     return Field(name, kinds[spec.encoding])
 
 
-def printable(text: str) -> str:
-    """Return a text that UTF-8 can encode: other bytes of a file's name become ``\\xff``."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+# Any: whatever JSON has.
+def json_bytes(value: Any, indent: int | None = None) -> bytes:
+    """Write JSON as ASCII, with a newline at its end; arrays become lists."""
+    return json.dumps(value, indent=indent, default=lambda array: array.tolist()).encode() + b"\n"
 
 
-def chosen_splits(reader: RecordReader, wanted: str | Sequence[str] | None) -> dict[str, NDArray[np.int64]]:
+def chosen_splits(
+    reader: RecordReader, wanted: str | Sequence[str] | None, *, may_share: bool = False
+) -> dict[str, NDArray[np.int64]]:
     """Return the positions of each split.
 
     Args:
         reader: The record set.
         wanted: A split, several, or None for all samples.
+        may_share: Whether splits may share samples if none is named.
 
     Raises:
-        ArgumentError: There is no such split, or splits share samples and none is named.
+        ArgumentError: There is no such split, or splits share samples.
         OtherSourceError: There are no samples.
     """
     if wanted is None:
-        found = _all_splits(reader)
+        found = _all_splits(reader, may_share)
     else:
         names = [wanted] if isinstance(wanted, str) else list(dict.fromkeys(wanted))
         for name in names:
@@ -174,13 +229,13 @@ def chosen_splits(reader: RecordReader, wanted: str | Sequence[str] | None) -> d
     return found
 
 
-def _all_splits(reader: RecordReader) -> dict[str, NDArray[np.int64]]:
+def _all_splits(reader: RecordReader, may_share: bool) -> dict[str, NDArray[np.int64]]:
     found = {name: reader.split(name) for name in reader.manifest.splits}
     if not found:
         return {"": reader.split()}
     counts = np.zeros(len(reader), np.uint8)
     for name, positions in found.items():
-        if counts[positions].any():
+        if not may_share and counts[positions].any():
             raise ArgumentError(
                 f"Split {name} of {reader.path} shares samples with another one. Name those that are exported: --split "
                 f"(split=) with one or several of {', '.join(found)}."

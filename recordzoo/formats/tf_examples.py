@@ -1,4 +1,4 @@
-"""Messages of TensorFlow: `tf.train.Example` and `SequenceExample`, as values of samples and back.
+"""Messages of TensorFlow: `tf.train.Example` and `SequenceExample`, as values of samples.
 
 An `Example` maps keys to lists of bytes, floats or integers (tensorflow/core/example/{example,feature}.proto), a
 `SequenceExample` besides to lists of such lists. Files of TensorFlow's Object Detection API have lists under
@@ -7,17 +7,15 @@ An `Example` maps keys to lists of bytes, floats or integers (tensorflow/core/ex
 
 import base64
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.errors import OtherSourceError, SourceError
-from recordzoo.formats.protobuf import empty, parsed
-from recordzoo.formats.samples import ExportSample, Field
-from recordzoo.formats.writing import json_text
+from recordzoo.errors import SourceError
+from recordzoo.formats.protobuf import parsed
 from recordzoo.recipes.images import sniffed_ending
 
 # Lists with a value for each object: object_detection/data_decoders/tf_example_decoder.py
@@ -123,63 +121,12 @@ def _is_text(value: bytes) -> bool:
     return True
 
 
-Written = tuple[Literal["texts", "floats", "integers", ""], Sequence[Any]]
-"""A feature to write: its kind and its values; the kind is "" if there are none."""
-
-
-def written_example(features: Iterator[tuple[str, Written]]) -> bytes:
-    """Encode an `Example` of keys and features."""
-    example = empty("Example")
-    example.features.SetInParent()
-    for key, (kind, values) in sorted(features, key=lambda pair: pair[0]):
-        feature = example.features.feature.add(key=key.encode()).value
-        feature.SetInParent()
-        if kind:
-            getattr(feature, kind).value.extend(values)
-    return bytes(example.SerializeToString())
-
-
-def features_of_field(field: Field, sample: ExportSample) -> Iterator[tuple[str, Written]]:
-    """Yield the features of a field. An `Example` has only lists: the shape of an array is a feature of its own."""
-    value = sample.fields[field.name]
-    if value is None:
-        yield field.name, ("", ())
-        if field.kind == "raw":
-            yield from ((field.name + each, ("", ())) for each in (SHAPE, DTYPE))
-    elif field.kind in ("image", "bytes"):
-        yield field.name, ("texts", [value])
-    elif field.kind == "json":
-        yield field.name, ("texts", [json_text(field, sample).encode()])
-    else:
-        yield from _features_of_numbers(field, sample, np.asarray(value))
-
-
 SHAPE, DTYPE = "/shape", "/dtype"
 """Suffixes of an array's key: for its shape, and for NumPy's name of its dtype."""
 
-_WIDE = (np.float64, np.uint64)  # an `Example` has no such numbers: an array's are its bytes, little-endian
-
-
-def _features_of_numbers(field: Field, sample: ExportSample, numbers: NDArray[Any]) -> Iterator[tuple[str, Written]]:
-    is_array = field.kind == "raw" or numbers.ndim > 1
-    if is_array and numbers.dtype in _WIDE:
-        yield field.name, ("texts", [numbers.tobytes()])
-    elif numbers.dtype == np.uint64 and numbers.size and int(numbers.max()) >= 1 << 63:
-        raise OtherSourceError(
-            f"{sample.name}: {field.name} holds {numbers.max()}; TFRecord has whole numbers up to 2^63 - 1. Export to "
-            "webdataset or parquet."
-        )
-    else:
-        kind: Literal["floats", "integers"] = "floats" if numbers.dtype.kind == "f" else "integers"
-        dtype = np.float32 if kind == "floats" else np.int64
-        yield field.name, (kind, numbers.astype(dtype).ravel().tolist())
-    if is_array:
-        yield field.name + SHAPE, ("integers", numbers.shape)
-        yield field.name + DTYPE, ("texts", [field.dtype.encode()])
-
 
 def array_of(example: Example, key: str) -> NDArray[Any] | None:
-    """Return an array as it was exported; None if the example has none.
+    """Return an array with its shape and dtype beside it; None if the example has none.
 
     Raises:
         ValueError: Its shape or dtype does not fit its numbers.

@@ -10,7 +10,7 @@ import gzip
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -20,20 +20,8 @@ from recordzoo.base.packages import is_installed, need
 from recordzoo.errors import SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample, fault, first_of
 from recordzoo.formats.naming import IMAGES, LABELS, image_ending, usual_key
-from recordzoo.formats.samples import Content, ExportSample
 from recordzoo.formats.sets import refuse_missing, split_names
-from recordzoo.formats.tf_examples import (
-    DTYPE,
-    SHAPE,
-    Example,
-    array_of,
-    feature_of,
-    features_of_field,
-    read_example,
-    written_example,
-)
-from recordzoo.formats.tf_examples import Written as Feature
-from recordzoo.formats.writing import Files, Shard, Tick, Writer, synced
+from recordzoo.formats.tf_examples import DTYPE, SHAPE, Example, array_of, feature_of, read_example
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.raw.stream import unpacked_cap
 
@@ -45,7 +33,6 @@ _LENGTH = struct.Struct("<Q")
 _HEADER = struct.Struct("<QI")
 _CRC = struct.Struct("<I")
 _GZIP, _ZLIB = b"\x1f\x8b", b"\x78"
-_FORMATS = {".jpg": b"JPEG", ".tiff": b"TIFF"}
 
 
 def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
@@ -197,36 +184,3 @@ def _examples(piece: Piece) -> Iterator[tuple[str, Example]]:
     with _opened(path) as file:
         for where, data in _records(file, path):
             yield where, read_example(data, where)
-
-
-class TFRecordWriter(Writer):
-    """Writes ``train-00000-of-00005.tfrecord``, ..."""
-
-    name = "tfrecord"
-
-    def __init__(self, content: Content, splits: Sequence[str]) -> None:
-        super().__init__(content, splits)
-        need("google_crc32c", "tfrecord", "TFRecord is written")
-        need("google.protobuf", "tfrecord", "TFRecord is written")
-
-    @override
-    def write(self, shard: Shard, folder: Path, tick: Tick) -> Files:
-        name = f"{shard.split or 'data'}-{shard.number:05d}-of-{shard.total:05d}.tfrecord"
-        with open(folder / name, "wb") as file:
-            for _, sample in self.samples(shard, tick):
-                data = written_example(self._features(sample))
-                length = _LENGTH.pack(len(data))
-                file.write(length + _CRC.pack(_masked_crc(length)) + data + _CRC.pack(_masked_crc(data)))
-            return {name: synced(file)}
-
-    def _features(self, sample: ExportSample) -> Iterator[tuple[str, Feature]]:
-        ending = _FORMATS.get(sample.ending, sample.ending[1:].upper().encode())
-        yield "image/encoded", ("texts", [sample.image])
-        yield "image/format", ("texts", [ending])
-        yield "image/filename", ("texts", [sample.name.encode()])
-        if sample.label is not None:
-            yield "image/class/label", ("integers", [sample.label])
-        if self.content.classes:
-            yield "image/class/text", ("texts", [sample.class_name.encode()])
-        for field in self.content.fields:
-            yield from features_of_field(field, sample)

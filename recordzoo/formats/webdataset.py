@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample, fault
-from recordzoo.formats.folder import split_ending, unique
-from recordzoo.formats.samples import ExportSample
+from recordzoo.formats.folder import write_classes
+from recordzoo.formats.naming import choose, file_name, split_ending
+from recordzoo.formats.samples import Content, Export, ExportSample, json_bytes
 from recordzoo.formats.sets import TAR_ENDINGS, find_shards, shard_pieces
 from recordzoo.formats.tar_keys import Keys, as_text, decode, look, stored_as
-from recordzoo.formats.writing import Files, Shard, Tick, Writer, json_line, synced
 from recordzoo.raw.archive import ArchiveUnit
 from recordzoo.raw.member import MAX_MEMBER_BYTES, Member
 from recordzoo.recipes.images import sniffed_ending
@@ -168,44 +167,40 @@ def _search(files: Sequence[Path], wanted: set[str]) -> set[str]:
     return found
 
 
-class WebDatasetWriter(Writer):
-    """Writes ``train-000000.tar``, ``train-000001.tar``, ..."""
-
-    name = "webdataset"
-
-    @override
-    def paths(self, split: str, positions: NDArray[np.int64]) -> list[str]:
-        names = (split_ending(self.content.reader.names[position])[0] for position in positions.tolist())
-        return unique(names, [""] * len(positions), whole=True, dots=False)
-
-    @override
-    def write(self, shard: Shard, folder: Path, tick: Tick) -> Files:
-        name = f"{shard.split or 'data'}-{shard.number:06d}.tar"
-        with open(folder / name, "wb") as file:
-            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
-                for number, sample in self.samples(shard, tick):
-                    for ending, data in self._files(sample):
-                        entry = tarfile.TarInfo(f"{shard.paths[number]}{ending}")
+def write_webdataset(folder: Path, export: Export) -> None:
+    """Write ``train-000000.tar``, ``train-000001.tar``, ..."""
+    write_classes(folder, export.content)
+    for split, positions in export.splits.items():
+        taken = set[str]()
+        for number, some in enumerate(export.shards(positions)):
+            path = folder / f"{split or 'data'}-{number:06d}.tar"
+            with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
+                for sample in export.read(some):
+                    parts = [file_name(part) for part in split_ending(sample.name)[0].split("/") if part] or ["_"]
+                    parts[-1] = parts[-1].replace(".", "_")  # a key ends at the first dot
+                    key = choose(taken, "/".join(parts), file_name("_".join(parts)))
+                    for ending, data in _files_of(sample, export.content):
+                        entry = tarfile.TarInfo(f"{key}{ending}")
                         entry.size = len(data)
                         archive.addfile(entry, io.BytesIO(data))
-            return {name: synced(file)}
 
-    def _files(self, sample: ExportSample) -> Iterator[tuple[str, bytes]]:
-        """Yield the files of a sample: ending and bytes."""
-        yield sample.ending or _UNKNOWN, sample.image
-        if sample.label is not None:
-            yield ".cls", str(sample.label).encode()
-        about = {"name": sample.name, **({"class": sample.class_name} if self.content.classes else {})}
-        for field in self.content.fields:
-            value = sample.fields[field.name]
-            if field.kind in ("json", "numbers", "raw") and not field.shape:
-                about[field.name] = value
-            elif value is None:
-                continue
-            elif field.shape:
-                buffer = io.BytesIO()
-                np.save(buffer, value, allow_pickle=False)
-                yield f".{field.name}.npy", buffer.getvalue()
-            else:
-                yield f".{field.name}{(field.kind == 'image' and sniffed_ending(value)) or _UNKNOWN}", value
-        yield ".json", json_line(about)
+
+def _files_of(sample: ExportSample, content: Content) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of a sample: ending and bytes."""
+    yield sample.ending or _UNKNOWN, sample.image
+    if sample.label is not None:
+        yield ".cls", str(sample.label).encode()
+    about = {"name": sample.name, **({"class": sample.class_name} if content.classes else {})}
+    for field in content.fields:
+        value = sample.fields[field.name]
+        if field.kind in ("json", "numbers", "raw") and not field.shape:
+            about[field.name] = value
+        elif value is None:
+            continue
+        elif field.shape:
+            buffer = io.BytesIO()
+            np.save(buffer, value, allow_pickle=False)
+            yield f".{field.name}.npy", buffer.getvalue()
+        else:
+            yield f".{field.name}{(field.kind == 'image' and sniffed_ending(value)) or _UNKNOWN}", value
+    yield ".json", json_bytes(about)

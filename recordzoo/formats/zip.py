@@ -1,25 +1,17 @@
-"""A zip of class folders, as Kaggle has them: ``train/cat/1.jpg``, in the order of torchvision's `ImageFolder`.
-
-An exported zip is stored, not deflated: images are compressed already. One process writes it.
-"""
+"""A zip of class folders, as Kaggle has them: ``train/cat/1.jpg``, in the order of torchvision's `ImageFolder`."""
 
 import itertools
-import json
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.errors import ArchiveError, FolderError
 from recordzoo.formats.base import Foreign, Piece, Sample, fault
-from recordzoo.formats.folder import FolderWriter, with_ending
 from recordzoo.formats.naming import split_name
-from recordzoo.formats.writing import Files, Shard, Tick, synced
 from recordzoo.raw.member import MAX_MEMBER_BYTES, Member
 from recordzoo.raw.sized import greedy_runs
 from recordzoo.raw.zip import ZIP_STARTS, opened_zip
@@ -27,18 +19,12 @@ from recordzoo.recipes.class_folders import are_splits, class_folder_order, is_i
 
 LOOKS_FOR = "a file *.zip with a folder for each class"
 
-FILE_NAME = "all.zip"
-"""The name of an exported zip while it is put together."""
-
 NO_CLASS = -1
 """The label of images of a split without class folders."""
 
 _PIECE_BYTES = 64 << 20
 _MAX_PIECES = 64  # each process reads the zip's directory: 1 s for 100,000 members
 _KEYS = ("image", "target")
-_TIME = (1980, 1, 1, 0, 0, 0)  # the first that a zip can have: the same samples give the same bytes
-_MODE = 0o644 << 16
-_FOLDER_MODE = 0o40755 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,53 +172,3 @@ def _no_class(path: Path, names: Sequence[str]) -> FolderError:
         path=str(path),
         num_images=len(names),
     )
-
-
-class ZipWriter(FolderWriter):
-    """Writes the tree of class folders into a zip: one shard, which an interrupted export writes again."""
-
-    name = "zip"
-    ending = ".zip"
-
-    @override
-    def shards(self, splits: Mapping[str, NDArray[np.int64]], shard_bytes: int) -> list[Shard]:
-        paths = [path for split, positions in splits.items() for path in self.paths(split, positions)]
-        self._split_of = [split for split, positions in splits.items() for _ in range(len(positions))]
-        return [Shard("", 0, 1, np.concatenate(list(splits.values())), paths)]
-
-    @override
-    def write(self, shard: Shard, folder: Path, tick: Tick) -> Files:
-        names, comment = [], json.dumps(self.note).encode()
-        with open(folder / FILE_NAME, "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                for name in self.folders():
-                    _put(archive, f"{name}/", b"", _FOLDER_MODE)
-                for number, sample in self.samples(shard, tick):
-                    names.append(with_ending(shard.paths[number], sample.ending))
-                    _put(archive, names[-1], sample.image, _MODE)
-                besides = self.besides(zip(self._split_of, shard.positions.tolist(), names, strict=True))
-                for name, data in besides.items():
-                    _put(archive, name, data, _MODE)
-                archive.comment = comment
-            return {FILE_NAME: synced(file)}
-
-    @override
-    def finish(self, folder: Path, shards: Sequence[Shard], written: Sequence[Files]) -> None:
-        """Write nothing: everything is in the archive."""
-
-
-def _put(archive: zipfile.ZipFile, name: str, data: bytes, mode: int) -> None:
-    entry = zipfile.ZipInfo(name, _TIME)
-    entry.external_attr = mode
-    entry.create_system = 3  # Unix, on Windows too
-    archive.writestr(entry, data)
-
-
-def read_note(path: Path) -> dict[str, object] | None:
-    """Return the plan that an export wrote into a zip's comment; None if it is no zip, or no export."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            found = json.loads(archive.comment)
-    except (OSError, ValueError, zipfile.BadZipFile):
-        return None
-    return found if isinstance(found, dict) else None

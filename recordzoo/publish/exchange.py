@@ -12,6 +12,7 @@ from recordzoo.base.crash_points import crash_point
 from recordzoo.errors import PrepareError
 from recordzoo.publish.output import PLAN_NAME, RECORDS_DIR, SET, Output
 from recordzoo.records.made_from import strangers
+from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import is_record_set
 from recordzoo.system.files import rename
 
@@ -26,11 +27,6 @@ logger = logging.getLogger("recordzoo")
 
 def give_name(build: Path, output: Output) -> bool:
     """Rename a build's output to its final name; False if something else has that name."""
-    if output.file:
-        if os.path.lexists(output.path):
-            return False
-        durable.move(build / SET / output.file, output.path)
-        return True
     try:
         durable.rename(build / SET, output.path)
     except OSError:
@@ -45,10 +41,7 @@ def exchange(build: Path, output: Output) -> None:
 
     Between the two renames nothing is published. `settle` finishes or undoes what a kill interrupts.
     """
-    if output.file:
-        durable.move(build / SET / output.file, output.path)
-        return
-    durable.write_file(build / REPLACING, _identity(build / SET, output))
+    durable.write_file(build / REPLACING, _identity(build / SET))
     durable.sync_directory(build)
     crash_point("set.replacing")
     if durable.exchange(build / SET, output.path):
@@ -79,7 +72,7 @@ def settle(build: Path, output: Output) -> bool:
         is_back = True
     else:
         is_back = False
-        if _identity(output.path, output) == wanted:
+        if _identity(output.path) == wanted:
             with contextlib.suppress(FileNotFoundError):
                 rename(build / SET, build / OLD)  # the old output, if one system call exchanged the two
             keep_strangers(build / OLD, output.path)
@@ -152,10 +145,10 @@ def remove_build(build: Path, output: Output, *, keep: str = "") -> None:
                     os.unlink(entry.path)
 
 
-def _identity(folder: Path, output: Output) -> bytes:
-    """Return the digest of an output's marker file; b"" if it cannot be read."""
+def _identity(folder: Path) -> bytes:
+    """Return the digest of a manifest; b"" if it cannot be read."""
     with contextlib.suppress(OSError):
-        return hashlib.sha256((folder / output.marker).read_bytes()).hexdigest().encode()
+        return hashlib.sha256((folder / MANIFEST_NAME).read_bytes()).hexdigest().encode()
     return b""
 
 

@@ -1,13 +1,10 @@
-"""`Output`: a file or directory to publish, and where it is built."""
+"""`Output`: a record set to publish, and where it is built."""
 
 import contextlib
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from recordzoo.records.manifest import MANIFEST_NAME
-from recordzoo.records.reader import is_record_set
 from recordzoo.system.files import is_link
 
 RECORDS_DIR = "pass another records_dir (--output)"
@@ -28,28 +25,17 @@ LOCK = "lock"
 
 @dataclass(frozen=True)
 class Output:
-    """A file or a directory that is published by one rename.
+    """A directory that is published by one rename.
 
     Attributes:
         path: Its final path, absolute.
-        is_whole: Returns whether a path is a complete output of this kind.
-        marker: The file that identifies the directory as an output; written last.
-        file: If the output is one file, its name in the build.
         elsewhere: How to choose another place, as part of a sentence.
         is_resumable: Whether the same command resumes an interrupted build.
     """
 
     path: Path
-    is_whole: Callable[[Path], bool] = is_record_set
-    marker: str = MANIFEST_NAME
-    file: str = ""
     elsewhere: str = RECORDS_DIR
     is_resumable: bool = True
-
-    @property
-    def is_there(self) -> bool:
-        """Whether it is published."""
-        return self.is_whole(self.path)
 
 
 def behind_links(path: str | os.PathLike[str]) -> Path:
