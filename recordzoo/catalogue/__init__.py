@@ -149,6 +149,16 @@ def unknown(name: str) -> ArgumentError:
 
 
 @functools.cache
+def raw_files() -> dict[str, list[tuple[Entry, FileFacts]]]:
+    """Return the datasets with a raw file of each name; reads all entries."""
+    found: dict[str, list[tuple[Entry, FileFacts]]] = {}
+    for each in map(entry, names()):
+        for file in each.files:
+            found.setdefault(file.name, []).append((each, file))
+    return found
+
+
+@functools.cache
 def _files() -> dict[str, Path]:
     return {path.stem: path for path in _FOLDER.glob("*.toml")}
 

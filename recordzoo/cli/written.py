@@ -1,7 +1,6 @@
 """Files that recordzoo wrote, found by names and contents; `recordzoo cache` deletes nothing else."""
 
 import contextlib
-import functools
 import os
 import re
 from collections import Counter
@@ -318,21 +317,11 @@ def _why_needed(path: Path, entry: Entry, file: FileFacts) -> str:
 
 def _known(path: Path) -> tuple[Entry, FileFacts] | None:
     """Find the dataset with a raw file of this name in a folder of this name."""
-    for entry, file in _raw_files().get(path.name, ()):
+    for entry, file in catalogue.raw_files().get(path.name, ()):
         parts = Path(entry.folder).parts
         if not parts or path.parent.parts[-len(parts) :] == parts:
             return entry, file
     return None
-
-
-@functools.cache
-def _raw_files() -> dict[str, list[tuple[Entry, FileFacts]]]:
-    found: dict[str, list[tuple[Entry, FileFacts]]] = {}
-    for name in catalogue.names():
-        entry = catalogue.entry(name)
-        for file in entry.files:
-            found.setdefault(file.name, []).append((entry, file))
-    return found
 
 
 def _why_kept(reader: RecordReader) -> str:

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from recordzoo.base.meant import did_you_mean, no_split
 from recordzoo.base.program import command
 from recordzoo.catalogue import Entry
 from recordzoo.custom.nearby import nothing_there, unknown_name
-from recordzoo.errors import ArgumentError, NotPreparedError
+from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.net.url import Url, is_url
 from recordzoo.recipes.list_columns import USUAL, Columns
 from recordzoo.recipes.list_table import LIST_ENDINGS, PARQUET
@@ -43,6 +44,8 @@ _READINGS: dict[str, Kind] = {"classes": "tree", "flat": "flat", "list": "list"}
 
 _ADDRESSES = ("hf://", "mongodb://", "mongodb+srv://")
 _ENTRIES_TRIED = 100
+_COMMON_NAME = re.compile("[a-z]+")
+"""Names that any archive may have: images, train, ..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +253,30 @@ def _of_dataset(name: str, root: Path, split: str | None) -> list[Target]:
             raise no_split(name, split, known)
         parts = list(dict.fromkeys(holders))
     is_named = part is not None or split is not None
-    return [Target(entry.label(p), root, "dataset", entry, p, is_named) for p in parts]
+    targets = [Target(entry.label(p), root, "dataset", entry, p, is_named) for p in parts]
+    if Path(name).is_dir() and os.path.samefile(root, os.curdir) and not any(map(_has_begun, targets)):
+        raise ArgumentError(
+            f"{name} is a dataset, and there is a folder {name} here that holds none of its raw files. For the folder, "
+            f"run: {command('prepare', os.path.join(os.curdir, name))}. For the dataset, run: "
+            f"{command('prepare', name, '--root', 'data')}"
+        )
+    return targets
+
+
+def _has_begun(target: Target) -> bool:
+    """Whether something of a dataset is in its root: records, a build of them, raw files, or parts of these."""
+    from recordzoo.publish.output import build_path  # imports NumPy
+
+    recipe, place = target.recipe(), target.place()
+    if place.exists() or build_path(place).exists():
+        return True
+    paths = [remote.path(target.root) for remote in recipe.raw_files]
+    if any(path.exists() or path.with_name(f"{path.name}.part").exists() for path in paths):
+        return True
+    try:
+        return recipe.find(target.root) is not None
+    except SourceError:  # some of it is there
+        return True
 
 
 def _is_list(text: str) -> bool:
@@ -271,6 +297,8 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
 
         folder.records_beside(path)  # refuses it, before a search of the whole file system
     kind = _kind(path, text, reading)
+    if reading.from_ is None and path.is_file():
+        _refuse_raw_file(path, text)
     folders = _split_folders(path) if kind == "tree" and reading.from_ is None else []
     if split is not None:
         if not folders:
@@ -293,6 +321,21 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
             Target(os.path.join(text, name), path / name, kind, split_of=text, settings=settings) for name in folders
         ]
     return [Target(text, path, kind, settings=settings)]
+
+
+def _refuse_raw_file(path: Path, text: str) -> None:
+    """Refuse a raw file of the zoo, by its name; if anybody may have a file of that name, also by its size."""
+    for entry, facts in catalogue.raw_files().get(path.name, ()):
+        if path.stat().st_size == facts.size_bytes or not _COMMON_NAME.fullmatch(path.name.partition(".")[0]):
+            up = len(Path(entry.folder).parts)
+            root = (
+                path.absolute().parents[up] if path.absolute().parent.parts[-up:] == Path(entry.folder).parts else None
+            )
+            raise ArgumentError(
+                f"{text} is a raw file of {entry.name}. To prepare that dataset, run: "
+                f"{command('prepare', entry.name, '--root', root or path.parent)}. To read it as another tool's data, "
+                "pass --from and its format (from_)."
+            )
 
 
 def _kind(path: Path, text: str, reading: Reading) -> Kind:

@@ -60,6 +60,13 @@ class WebDataset(Foreign):
             keys.add(_search(files, set(missing)))
         self.check_fields(keys.names)
         self._kinds = keys.kinds()
+        if keys.names and not fields and not keys.images({}) and set(self._kinds.values()) == {"bytes"}:
+            raise SourceError(
+                f"{location} is no WebDataset: none of its samples has an image, a text or a number, only files that "
+                f"end in {', '.join(sorted(keys.names))}. If it is one, name a field: --field ENDING=image "
+                "(fields={ENDING: 'image'}).",
+                path=location,
+            )
         self._fields = self._named(keys)
         stored = {self._fields[key]: stored_as(key, kind) for key, kind in self._kinds.items()}
         self.kinds = {name: kind for name, kind in stored.items() if kind and name != "name"}

@@ -1,0 +1,100 @@
+"""`prepare` with the name of a raw file, or of a dataset that a folder has, too: never another dataset unasked."""
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+import recordzoo
+from recordzoo.errors import ArgumentError, SourceError
+from tests.fakes import cub200
+from tests.fakes.folder import image_bytes, write_tree
+from tests.preparing import prepared
+from tests.running import run
+
+
+def write_tar(path: Path, files: dict[str, bytes]) -> Path:
+    with tarfile.open(path, "w") as archive:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "dataset"),
+    [("ILSVRC2012_img_train.tar", "imagenet"), ("CUB_200_2011.tgz", "cub200"), ("food-101.tar.gz", "food101")],
+)
+def test_a_raw_file_of_the_zoo_is_not_read_as_another_tools(name: str, dataset: str, tmp_path: Path) -> None:
+    path = write_tar(tmp_path / name, {"n01440764.tar": b"x" * 512, "n01443537.tar": b"y" * 512})
+    with pytest.raises(ArgumentError) as caught:
+        prepared(path)
+    text = str(caught.value)
+    assert f"{name} is a raw file of {dataset}" in text
+    assert f"recordzoo prepare {dataset} --root {tmp_path}" in text
+    assert "--from" in text
+    ended = run("prepare", path, cwd=tmp_path)
+    assert ended.returncode == 2
+    assert not list(tmp_path.glob("*.records"))
+
+
+def test_it_is_if_asked_for(tmp_path: Path) -> None:
+    samples = {
+        f"{number}.{ending}": data
+        for number in range(3)
+        for ending, data in (("jpg", image_bytes("a.jpg", number)), ("cls", b"1"))
+    }
+    path = write_tar(tmp_path / "ILSVRC2012_img_train.tar", samples)
+    assert len(recordzoo.open(prepared(path, from_="webdataset"))) == 3
+
+
+def test_a_name_that_anybody_uses_is_read(tmp_path: Path) -> None:
+    """Raw files of the zoo are called images.tar, train.zip, ...: only one of their size is such a file."""
+    samples = {f"{number}.jpg": image_bytes("a.jpg", number) for number in range(3)}
+    assert len(recordzoo.RecordReader(prepared(write_tar(tmp_path / "images.tar", samples)))) == 3
+
+
+def test_a_webdataset_without_images_is_refused(tmp_path: Path) -> None:
+    path = write_tar(tmp_path / "inner.tar", {"a.tar": b"x" * 512, "b.tar": b"y" * 512})
+    with pytest.raises(SourceError, match=r"is no WebDataset: none of its samples has an image.* end in tar"):
+        prepared(path)
+    assert not list(tmp_path.glob("*.records"))
+
+
+class TestFolderOfADatasetsName:
+    @pytest.fixture(autouse=True)
+    def here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+
+    def test_a_folder_without_its_raw_data_is_asked_about(self, tmp_path: Path) -> None:
+        write_tree(tmp_path / "coco")
+        with pytest.raises(ArgumentError) as caught:
+            recordzoo.prepare("coco", download=True)
+        text = str(caught.value)
+        assert "recordzoo prepare ./coco" in text
+        assert "recordzoo prepare coco --root" in text
+        ended = run("prepare", "coco", cwd=tmp_path)
+        assert ended.returncode == 2
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["coco"]
+
+    def test_with_a_root_elsewhere_the_name_is_certain(self, tmp_path: Path) -> None:
+        write_tree(tmp_path / "cub200")
+        (tmp_path / "data").mkdir()
+        cub200.build(3, 3).write_archive(tmp_path / "data")
+        (made,) = recordzoo.prepare("cub200", tmp_path / "data", check_hash=False)
+        assert made == tmp_path / "data" / "cub200.records"
+
+    @pytest.mark.parametrize("left", ["beans/train.zip", "beans/train.zip.part", "beans.train.records.build/lock"])
+    def test_what_the_zoo_left_there_is_no_question(self, left: str, tmp_path: Path) -> None:
+        (tmp_path / "beans").mkdir()
+        (tmp_path / left).parent.mkdir(exist_ok=True)
+        (tmp_path / left).write_bytes(b"x")
+        with pytest.raises(recordzoo.errors.RecordZooError) as caught:
+            recordzoo.prepare("beans")
+        assert "./beans" not in str(caught.value)
+
+    def test_a_path_is_no_name(self, tmp_path: Path) -> None:
+        write_tree(tmp_path / "coco")
+        assert len(recordzoo.open(prepared("./coco"))) > 0
