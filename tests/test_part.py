@@ -2,27 +2,23 @@
 
 import hashlib
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from recordzoo.base.owner import Owner
 from recordzoo.base.progress import SilentProgress
 from recordzoo.copying.files import Fetch
 from recordzoo.errors import CorruptRecordError, HashMismatchError
-from recordzoo.net.cache import Cache
+from recordzoo.net.cache import Cache, WrongBytesError
 from recordzoo.net.crew import Crew
-from recordzoo.net.fetching import WrongBytesError, open_cached
-from recordzoo.net.part import SILENT_S, HashedFile, Part
+from recordzoo.net.part import HashedFile, Part
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url
 from tests.downloading import (
     DATA,
     NAME,
     OTHER,
-    dead_owner,
     get,
     quick,  # noqa: F401 - a fixture
     remote,
@@ -33,7 +29,6 @@ from tests.fakes.server import Fault, FileServer
 from tests.faults import fault
 
 FILE = HashedFile(NAME, len(DATA), f"sha256:{hashlib.sha256(DATA).hexdigest()}")
-ELSEWHERE = Owner("another_1234abcd", 1, 1, "ab")
 
 
 def wrong(name: str) -> CorruptRecordError:
@@ -49,7 +44,7 @@ def download(server: FileServer, folder: Path) -> Path:
 
 
 def cached(server: FileServer, folder: Path) -> Path:
-    os.close(open_cached(Cache(folder), Store(Url.parse(server.url)), "digest", FILE))
+    os.close(Cache(folder).fetch(Store(Url.parse(server.url)), "digest", FILE))
     return folder / "digest" / NAME
 
 
@@ -60,20 +55,18 @@ def pulled(server: FileServer, folder: Path) -> Path:
 
 
 USERS = {
-    download: (HashMismatchError, lambda folder, owner: folder / f"{NAME}.part"),
-    cached: (WrongBytesError, lambda folder, owner: folder / "digest" / f".{NAME}.{len(DATA)}.{owner}.part"),
-    pulled: (CorruptRecordError, lambda folder, owner: folder / f"{NAME}.part-{hash(owner):x}"),
+    download: (HashMismatchError, lambda folder: folder / f"{NAME}.part"),
+    cached: (WrongBytesError, lambda folder: folder / "digest" / f".{NAME}.{len(DATA)}.part"),
+    pulled: (CorruptRecordError, lambda folder: folder / f"{NAME}.part-0123abcd"),
 }
-OWNED = [download, cached]
-"""The folder of a copy belongs to one process, and its parts too."""
 
 User = Callable[[FileServer, Path], Path]
 every_user = pytest.mark.parametrize("fetch", USERS)
 
 
-def leave(fetch: User, folder: Path, data: bytes, owner: object = None) -> Path:
+def leave(fetch: User, folder: Path, data: bytes) -> Path:
     """Write what an earlier process left."""
-    path: Path = USERS[fetch][1](folder, str(owner or dead_owner()))
+    path: Path = USERS[fetch][1](folder)
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(data)
     return path
@@ -122,27 +115,6 @@ def test_wrong_bytes_are_asked_for_once_more(fetch: User, tmp_path: Path) -> Non
     with serve_always(Fault(body=OTHER)) as server, pytest.raises(USERS[fetch][0]):
         fetch(server, tmp_path / "never")
     assert [name for name in left(tmp_path / "never") if ".bad-" not in name] == []
-
-
-@pytest.mark.parametrize("fetch", OWNED)
-def test_parts_of_the_living_are_let_be(fetch: User, tmp_path: Path) -> None:
-    mine = leave(fetch, tmp_path, DATA[:5000], Owner.current())
-    os.utime(mine, (0, 0))  # it can be asked for, whatever its age
-    young = leave(fetch, tmp_path, DATA[:6000], ELSEWHERE)
-    with serve() as server:
-        assert fetch(server, tmp_path).read_bytes() == DATA
-        assert server.sent(NAME) == len(DATA)
-    assert left(tmp_path) == sorted([NAME, mine.name, young.name])
-
-
-@pytest.mark.parametrize("fetch", OWNED)
-def test_a_silent_part_of_another_host_is_resumed(fetch: User, tmp_path: Path) -> None:
-    then = time.time() - SILENT_S - 60
-    os.utime(leave(fetch, tmp_path, DATA[:5000], ELSEWHERE), (then, then))
-    with serve() as server:
-        assert fetch(server, tmp_path).read_bytes() == DATA
-        assert server.sent(NAME) == len(DATA) - 5000
-    assert left(tmp_path) == [NAME]
 
 
 def test_a_part_that_another_process_wrote_to_is_not_the_file(tmp_path: Path) -> None:

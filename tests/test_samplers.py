@@ -450,14 +450,14 @@ def test_blocks_lie_together_on_the_disk(stored: Stored) -> None:
 def test_what_a_window_needs_is_announced(stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = Stored(write_records(tmp_path / "y.records", some_values(5)))
     told: list[tuple[str, str, int]] = []
-    for name in ("hint", "forget"):
+    for name in ("hint", "will_need", "forget"):
 
         def tell(self: RecordReader, field: str, positions: NDArray[np.int64], name: str = name) -> None:
             told.extend((name, self.path.name, position) for position in positions.tolist())
 
         monkeypatch.setattr(RecordReader, name, tell)
     list(RecordSampler(stored, shuffle="block"))
-    assert sorted(told) == [("hint", "x.records", position) for position in range(200)]
+    assert sorted(told) == [("will_need", "x.records", position) for position in range(200)]
     both = ConcatDataset([Subset(stored, [7, 5]), other, stored])
     for name, function in {"hint": hint, "forget": forget}.items():
         told.clear()

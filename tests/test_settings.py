@@ -12,7 +12,6 @@ NUMBERS = {
     "RECORDZOO_AUTO_PREPARE_GB": (settings.auto_prepare_bytes, 20e9, 1e9),
     "RECORDZOO_TIMEOUT": (settings.timeout_s, 30.0, 1.0),
     "RECORDZOO_MIN_SPEED": (settings.min_bytes_per_s, 100.0, 1.0),
-    "RECORDZOO_STALE_S": (settings.stale_s, 120.0, 1.0),
 }
 
 

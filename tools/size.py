@@ -50,13 +50,10 @@ FEATURES = (
         1_300,
         (
             "net/cache.py",
-            "net/fetching.py",
             "net/store.py",
             "net/failures.py",
             "net/background.py",
-            "records/spans.py",
             "records/remote_*.py",
-            "sampling/ahead.py",
             "families/at_url.py",
         ),
     ),

@@ -37,11 +37,6 @@ def min_bytes_per_s() -> float:
     return _number("RECORDZOO_MIN_SPEED", 100.0)
 
 
-def stale_s() -> float:
-    """Seconds of silence after which a build (a download: at least 600) is taken over (``RECORDZOO_STALE_S``, 120)."""
-    return _number("RECORDZOO_STALE_S", 120.0)
-
-
 def state_folder() -> Path | None:
     """Folder of the list of prepared directories, for `cache` (``RECORDZOO_STATE``, the user's; off = no list)."""
     text = os.environ.get("RECORDZOO_STATE", "")

@@ -34,7 +34,6 @@ from recordzoo.loader.rows import Buffers, RowMaker
 from recordzoo.loader.source import BatchSource
 from recordzoo.pixels.compiling import compiled_code
 from recordzoo.pixels.render import PRECISIONS, Precision
-from recordzoo.sampling.ahead import keeping_values
 from recordzoo.sampling.permutation import hash_key
 from recordzoo.sampling.ranks import Ranks, Seed
 from recordzoo.sampling.samplers import RecordSampler
@@ -309,7 +308,7 @@ class RecordLoader(DataLoader[Any]):
         key = [*self._key(maker.source), self.batch_transform]
         kept = self._processes if self.persistent_workers else None
         if kept is None or kept[0].is_broken or is_other(kept[2], key):
-            tasks, init = Tasks(self.dataset, maker.source, self.num_workers, _HINTED), self._worker_init_fn
+            tasks, init = Tasks(self.dataset, maker.source, _HINTED), self._worker_init_fn
             loader = Workers(
                 Workplace(maker),  # type: ignore[arg-type]  # it has __getitems__, which is used
                 batch_sampler=tasks,  # type: ignore[arg-type]  # of tasks, not of indices
@@ -415,8 +414,7 @@ class RecordLoader(DataLoader[Any]):
         if self._choice is None or is_other(self._choice[0], key):
             length = len(self.dataset) if hasattr(self.dataset, "__len__") else None
             workplace = Workplace(maker)
-            with keeping_values(self.dataset):
-                found = choose(maker, length, self.num_workers, workplace, self.multiprocessing_context)
+            found = choose(maker, length, self.num_workers, workplace, self.multiprocessing_context)
             if found.is_measured and self._worker_init_fn is not None:
                 found = Choice("processes", "worker_init_fn is for worker processes")
             self._choice = key, found

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base.types import JSON
-from recordzoo.sampling.ahead import ahead_of
 from recordzoo.sampling.epoch import CHUNK, Epoch
 from recordzoo.sampling.samplers import RecordSampler
 
@@ -95,15 +94,12 @@ class SampledOrders:
 
     def _batches(self, epoch: Epoch) -> Iterator[Wanted]:
         size = self._batch_size
-        ahead = ahead_of(self._sampler.dataset, epoch, self._sampler.shuffle)
         step = size * max(1, CHUNK // size)  # compute the order of many samples at once
         for start in range(epoch.first, epoch.end, step):
             end = min(start + step, epoch.end)
             indices, places = epoch.indices(start, end), epoch.places(start, end)
             blocks, read = self._blocks(epoch, start, end)
             for first in range(0, end - start, size):
-                if ahead is not None:
-                    ahead.advance(start + first)
                 part = slice(first, first + size)
                 last = start + first + len(indices[part])
                 if len(indices[part]) == size or not self._drop_last:

@@ -1,9 +1,7 @@
 """An epoch in worker processes of torch's `DataLoader`, each making whole batches."""
 
 import collections
-import contextlib
 import functools
-import itertools
 import multiprocessing
 import pickle
 import traceback
@@ -12,21 +10,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from torch.utils.data import DataLoader, get_worker_info
 
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.choice import maker_of
 from recordzoo.loader.iteration import BatchIterator, Home, late
 from recordzoo.loader.maker import Maker
-from recordzoo.loader.order import NONE, Drawing, EpochBatches, Wanted
+from recordzoo.loader.order import Drawing, EpochBatches, Wanted
 from recordzoo.loader.pieces import BatchPiece, batch_seed, cut
 from recordzoo.loader.sending import Sent
 from recordzoo.loader.source import BatchSource
 from recordzoo.net.background import Background
-from recordzoo.sampling.ahead import follow_plans, planned_sets
-from recordzoo.sampling.storage import forget, hint, will_need
+from recordzoo.sampling.storage import forget, hint_remote, will_need
 from recordzoo.system.processes import at_fork
 
 _hints = Background(1, "recordzoo-hints")  # one thread for all epochs, as long as the process lives
@@ -41,14 +36,10 @@ class _Task:
     Attributes:
         piece: All samples of the batch.
         seed: Seed for `collate_fn` and `batch_transform`.
-        upcoming: Indices of the samples at URLs that this worker will need, in this batch and later ones, int64 [n].
-        planned: Digests of the record sets whose shards the parent process fetches ahead; None if none is at a URL.
     """
 
     piece: BatchPiece
     seed: int
-    upcoming: NDArray[np.int64]
-    planned: set[str] | None
 
 
 @dataclass(frozen=True)
@@ -73,10 +64,8 @@ class Tasks:
     """
 
     # Any: the user's dataset.
-    def __init__(self, dataset: Any, source: BatchSource, num_workers: int, num_hinted: int) -> None:
-        self._dataset, self._source, self._num_workers = dataset, source, num_workers
-        # Workers take turns. With a multiple of their number, the batch drawn with a task is made by the same worker.
-        self._num_hinted = -(-num_hinted // num_workers) * num_workers
+    def __init__(self, dataset: Any, source: BatchSource, num_hinted: int) -> None:
+        self._dataset, self._source, self._num_hinted = dataset, source, num_hinted
         self._order: EpochBatches | None = None
         self.given: collections.deque[Wanted] = collections.deque()
         self.failure: Exception | None = None  # raised after the last batch
@@ -88,28 +77,20 @@ class Tasks:
 
     def __iter__(self) -> Iterator[_Task]:
         assert self._order is not None
-        order, numbers = self._order, itertools.cycle(range(self._num_workers))
-        upcoming: list[list[NDArray[np.int64]]] = [[NONE] for _ in range(self._num_workers)]  # of each worker
-        planned: collections.deque[set[str] | None] = collections.deque()  # of each batch that is drawn
+        order = self._order
 
         def announce(wanted: Wanted) -> None:
-            planned.append(planned_sets(self._dataset))  # the plan ends with the last drawn batch
             _hints.submit(functools.partial(will_need, self._dataset, wanted.upcoming))
-            upcoming[next(numbers)].append(NONE if isinstance(wanted.keys, list) else wanted.keys)
 
         drawing = Drawing(order.batches, self._num_hinted, announce)
-        for own in itertools.cycle(upcoming):
-            if (wanted := drawing.next()) is None:
-                break
+        while (wanted := drawing.next()) is not None:
             try:
                 (piece,) = cut(wanted, self._source, order.seed, order.epoch, len(wanted.keys))
             except Exception as err:  # noqa: BLE001 - raised when the user has come there
                 drawing.stop(err)
                 break
             self.given.append(wanted)
-            sets = planned.popleft()
-            yield _Task(piece, batch_seed(order, wanted), NONE if sets is None else np.concatenate(own), sets)
-            own[1:] = []
+            yield _Task(piece, batch_seed(order, wanted))
         self.failure = drawing.failure
 
     def taken(self) -> Wanted:
@@ -139,10 +120,7 @@ class Workplace:
         try:
             if self._maker is None:
                 self._maker = maker_of(self._options)
-            if task.planned is not None:
-                follow_plans(self._options.dataset, task.planned)
-                with contextlib.suppress(IndexError):  # the batch with that key raises it
-                    hint(self._options.dataset, task.upcoming)
+            hint_remote(self._options.dataset, task.piece.keys)
             memory = self._maker.memory(len(task.piece))
             return Sent(self._maker.batch(memory, [self._maker.make(task.piece, memory)], task.seed))
         except Exception as err:

@@ -1,43 +1,51 @@
 """This machine's cache of files from URLs: verified, bounded, shared by all processes.
 
-    CACHE/<digest>/<file>                            complete and verified
-    CACHE/<digest>/.<file>.<size>.<owner>.part       its first bytes; owned by the process that writes
-    CACHE/<digest>/.<file>.lock                      its holder fetches the file; other processes wait
-    CACHE/.lock                                      its holder makes room
+    CACHE/<digest>/<file>                complete and verified
+    CACHE/<digest>/.<file>.<size>.part   its first bytes, which the holder of the lock appends to
+    CACHE/<digest>/.<file>.lock          held while the file is fetched; other processes wait
 
 The digest is that of the record set's manifest. A file's modification time is its last use. Any file may be deleted at
 any time: an open file stays readable.
 """
 
 import contextlib
-import errno
 import os
 import re
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import filelock
-
 from recordzoo.base import settings
-from recordzoo.base.owner import Owner
-from recordzoo.net.part import claim, is_abandoned
-from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, rename, replace
+from recordzoo.base.crash_points import crash_point
+from recordzoo.base.lock import Lock, NoLocksError, who_holds
+from recordzoo.errors import RecordError
+from recordzoo.net.part import NO_ROOM, HashedFile, Part
+from recordzoo.net.store import Store
+from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, replace
 
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
-"""Errors of a disk that is full or not writable."""
+PATIENCE_S = 600.0
+"""How long a process waits for another one whose part does not grow: twice the longest pause between two attempts."""
 
 _SMALL = (".npy", ".json", ".marks", ".absent")
-_PART = re.compile(r"\.(?P<name>.+)\.(?P<size>[0-9]+)\.(?P<owner>[0-9A-Za-z_]+-[0-9]+-[0-9]+-[0-9a-f]+)\.part")
-_FREE = "free"  # in place of an owner's host
+_PART = re.compile(r"\.(?P<name>.+)\.(?P<size>[0-9]+)\.part")
 _POLL_S = (0.005, 0.1)
+_TRIES = 3
 
 
-class NoRoomError(Exception):
-    """The cache cannot take a file; the caller reads ranges of it, or keeps it in memory."""
+class NotCachedError(Exception):
+    """The cache cannot hold a file; the caller reads ranges of it, or keeps it in memory."""
+
+
+class InTheWayError(NotCachedError):
+    """Something else has the file's name in the cache; other files are not affected."""
+
+
+class WrongBytesError(Exception):
+    """A file had a wrong hash twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +56,16 @@ class Kept:
         path: Its path.
         size_bytes: Its size; for a part, its final size.
         used: Time of its last use.
-        is_small: Whether it is a manifest or an array: these are removed last.
     """
 
     path: Path
     size_bytes: int
     used: float
-    is_small: bool
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is a manifest or an array: these are removed last."""
+        return self.path.name.endswith(_SMALL)
 
 
 @dataclass(frozen=True)
@@ -64,22 +75,26 @@ class Cache:
     Args:
         folder: Need not exist.
         limit_bytes: Maximum size; None for half of the space that the volume would have without it.
+        evicted: Called after files were removed to make room: open ones still take space until they are closed.
     """
 
     folder: Path
     limit_bytes: int | None = None
+    evicted: Callable[[], None] = lambda: None
 
     @classmethod
-    def default(cls, limit_bytes: int | None = None) -> "Cache":
+    def default(cls, limit_bytes: int | None = None, evicted: Callable[[], None] = lambda: None) -> "Cache":
         """Return the cache that the settings name.
 
         Args:
             limit_bytes: Replaces the setting.
+            evicted: As above.
 
         Raises:
             ArgumentError: A setting is not valid.
         """
-        return cls(settings.cache_folder(), settings.cache_bytes() if limit_bytes is None else limit_bytes)
+        limit = settings.cache_bytes() if limit_bytes is None else limit_bytes
+        return cls(settings.cache_folder(), limit, evicted)
 
     def limit(self) -> int:
         """Return the maximum size in bytes."""
@@ -89,217 +104,249 @@ class Cache:
         while not place.exists() and place != place.parent:
             place = place.parent
         with contextlib.suppress(OSError):
-            return (shutil.disk_usage(place).free + sum(each.size_bytes for each in self.files())) // 2
+            return (shutil.disk_usage(place).free + self._used()) // 2
         return 0
 
-    def path(self, digest: str, name: str) -> Path:
-        """Return the path of a file, which may not exist."""
-        return self.folder / digest / name
-
     def find(self, digest: str, name: str, size_bytes: int | None = None) -> int | None:
-        """Open a file and record its use; None if it is missing. The caller closes the descriptor."""
-        path = self.path(digest, name)
+        """Open a complete file and record its use. The caller closes the descriptor.
+
+        Returns:
+            None if the cache has no such file, or none that can be read.
+        """
+        path = self.folder / digest / name
         try:
             fd = open_file(path)
         except OSError:
             return None
-        if size_bytes is not None and os.fstat(fd).st_size != size_bytes:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or (size_bytes is not None and status.st_size != size_bytes):
             os.close(fd)
-            self.drop(digest, name)
             return None
-        self.touch(digest, name)
+        with contextlib.suppress(OSError):  # another user's
+            os.utime(path)
         return fd
-
-    def touch(self, digest: str, name: str) -> bool:
-        """Record the use of a file; return whether it exists."""
-        try:
-            os.utime(self.path(digest, name))
-        except OSError:
-            return False
-        return True
 
     def drop(self, digest: str, name: str) -> None:
         """Remove a file if possible: Windows keeps open files."""
-        with contextlib.suppress(OSError):
-            self.path(digest, name).unlink()
+        _remove(self.folder / digest / name)
 
     def write(self, digest: str, name: str, data: bytes) -> None:
         """Write a small, verified file.
 
         Raises:
-            NoRoomError: It cannot be written.
+            NotCachedError: It cannot be written.
         """
-        path = self.path(digest, name)
+        path = self.folder / digest / name
+        part = path.with_name(f".{name}.{secrets.token_hex(4)}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            part = self.new_part(digest, name, len(data))
             part.write_bytes(data)
             replace(part, path)
         except OSError as err:
-            raise NoRoomError(f"{path} cannot be written: {err.strerror}") from err
+            _remove(part)
+            raise NotCachedError(f"{path} cannot be written: {err.strerror}") from err
 
-    def new_part(self, digest: str, name: str, size_bytes: int) -> Path:
-        """Return the name of a new part that this process owns."""
-        return self.path(digest, f".{name}.{size_bytes}.{Owner.current()}.part")
+    def fetch(self, store: Store, digest: str, file: HashedFile, *, is_bounded: bool = True) -> int:
+        """Open a file in the cache; if it is missing, fetch it, once for all processes of this machine.
 
-    def claim_part(self, digest: str, name: str, size_bytes: int) -> Path:
-        """Take over a part that another process left, or return the name of a new one."""
-        mine = self.new_part(digest, name, size_bytes)
-        start = f".{name}.{size_bytes}."
-        alike = [path for path in self._entries(mine.parent) if path.name.startswith(start)]
-        left = [path for path in alike if _PART.fullmatch(path.name) and not _is_living_part(path)]
-        claim(left, mine)
-        for path in left:  # the shorter ones
-            with contextlib.suppress(OSError):
-                path.unlink()
-        return mine
+        Args:
+            store: The source of the file.
+            digest: The record set's digest.
+            file: The wanted file.
+            is_bounded: Whether to make room for it, within the limit; not for arrays, which are small.
 
-    def release_part(self, part: Path) -> None:
-        """Release a part, so that another attempt can resume it."""
-        match = _PART.fullmatch(part.name)
-        assert match is not None
-        with contextlib.suppress(OSError):
-            rename(part, part.with_name(part.name.replace(match["owner"], f"{_FREE}-0-0-{secrets.token_hex(4)}")))
+        Returns:
+            A descriptor, which the caller closes.
 
-    @contextlib.contextmanager
-    def turn(self, digest: str, name: str) -> Iterator[bool]:
-        """Wait until this process may fetch a file, or another process has fetched it.
-
-        Yields:
-            Whether to fetch it; False if it is in the cache now.
+        Raises:
+            NotCachedError: The cache cannot hold it.
+            WrongBytesError: The fetched bytes had a wrong hash twice.
+            RemoteError: It cannot be fetched.
         """
-        path = self.path(digest, name)
-        lock_path = path.with_name(f".{name}.lock")
-        with _locked(lock_path, path.exists, lambda: self._progress(digest, name)) as is_ours:
-            yield is_ours and not path.exists()
+        path = self.folder / digest / file.name
+        part = path.with_name(f".{file.name}.{file.size_bytes}.part")
+        for _ in range(_TRIES):
+            found = self._there(digest, file)
+            if found is not None:
+                return found
+            try:
+                with _locked(path.with_name(f".{file.name}.lock"), path, part) as is_held:
+                    found = self._there(digest, file)
+                    if found is not None:
+                        return found
+                    if is_held:  # else it came, and was removed
+                        return self._fetch(store, file, part, path, is_bounded=is_bounded)
+            except RecordError:
+                raise
+            except (FileNotFoundError, FileExistsError):  # the cache was deleted; mkdir may raise the second
+                continue
+            except OSError as err:
+                raise NotCachedError(f"{path.parent} takes no more: {err}") from err
+        raise NotCachedError(f"{self.folder} is deleted again and again, or is no directory")
 
-    def is_coming(self, digest: str, name: str = "") -> bool:
-        """Whether a living process fetches a file; without a name, any file of the record set."""
-        start = f".{name}." if name else "."
-        return any(
-            path.name.startswith(start) and _is_living_part(path) for path in self._entries(self.folder / digest)
-        )
+    def _there(self, digest: str, file: HashedFile) -> int | None:
+        """Open a file as `find` does; remove one of another size.
+
+        Raises:
+            InTheWayError: Its name is taken by something that cannot be read.
+        """
+        path = self.folder / digest / file.name
+        found = self.find(digest, file.name, file.size_bytes)
+        if found is not None or not os.path.lexists(path):
+            return found
+        if path.is_symlink() or not path.is_file() or not os.access(path, os.R_OK):
+            raise InTheWayError(f"{path} is not a file that this user may read. Delete it, or set RECORDZOO_CACHE_DIR")
+        if _size(path) != file.size_bytes:
+            _remove(path)
+        return self.find(digest, file.name, file.size_bytes)  # another process may just have fetched it
+
+    def _fetch(self, store: Store, file: HashedFile, part: Path, path: Path, *, is_bounded: bool) -> int:
+        """Complete a part, compare its hash, and give it its name."""
+        part.parent.mkdir(parents=True, exist_ok=True)
+        if part.is_symlink() or (part.exists() and not os.access(part, os.R_OK | os.W_OK)):
+            raise NotCachedError(f"{part} belongs to another user")
+        try:
+            with Part(part) as out:
+                if is_bounded:
+                    self._make_room(file.size_bytes)
+                is_right = out.complete(store, file, lambda piece: self._write(out, piece, is_bounded=is_bounded))
+                if is_right and not LOCKS_ARE_MANDATORY:
+                    with contextlib.suppress(FileNotFoundError):  # the cache was deleted; the fetched bytes are right
+                        if os.path.samestat(part.stat(), os.fstat(out.fileno())):
+                            replace(part, path)
+                    return os.dup(out.fileno())
+            if is_right:  # Windows does not rename open files
+                replace(part, path)
+                return open_file(path)
+        except RecordError:  # the next attempt goes on with the part
+            raise
+        except (NotCachedError, OSError):
+            _remove(part)
+            raise
+        _remove(part)
+        raise WrongBytesError(file.name)
+
+    def _write(self, part: Part, piece: bytes, *, is_bounded: bool) -> None:
+        """Append to a part; if the disk is full, remove the least recently used shard."""
+        end = part.size_bytes + len(piece)
+        while part.size_bytes < end:
+            try:
+                part.write(piece[part.size_bytes - end :])
+            except OSError as err:
+                if err.errno not in NO_ROOM or not is_bounded:
+                    raise
+                self._evict(self._used() - 1, spares_small=True)
+        crash_point("cache.received")
+
+    def _make_room(self, size_bytes: int) -> None:
+        """Remove files until all of them fit; the part of the new one is there, and counts with its final size."""
+        limit = self.limit()
+        if size_bytes > limit:
+            raise NotCachedError(f"{self.folder} may take {limit:,} bytes, and the file has {size_bytes:,}")
+        self._evict(limit)
+
+    def _evict(self, most_bytes: int, *, spares_small: bool = False) -> None:
+        """Remove the least recently used files until the others have at most so many bytes.
+
+        Raises:
+            NotCachedError: They have more, and are being written.
+        """
+        used = self._used()
+        for each in sorted(self.files(), key=lambda each: (each.is_small, each.used)):
+            if used <= most_bytes or (each.is_small and spares_small):
+                break
+            if not _is_written(each.path) and _remove(each.path):
+                used -= each.size_bytes
+        self.evicted()
+        if used > most_bytes:
+            raise NotCachedError(f"{self.folder} is full, and what is in it is being written")
+
+    def is_coming(self, digest: str) -> bool:
+        """Whether a process fetches a file of a record set."""
+        return any(map(_is_written, _entries(self.folder / digest)))
 
     def remove_set(self, digest: str) -> bool:
-        """Remove a record set's files as `make_room` does; return whether all are gone. Open files stay readable."""
+        """Remove a record set's files, but for those that are being written; return whether all are gone."""
         folder = self.folder / digest
-        with _locked(self.folder / ".lock", lambda: False, lambda: None):
-            for path in sorted(self._entries(folder), key=lambda path: path.name.endswith(_SMALL)):
-                if not _is_living_part(path):
-                    with contextlib.suppress(OSError):  # as in `make_room`
-                        path.unlink()
+        is_coming = self.is_coming(digest)
+        for path in sorted(_entries(folder), key=lambda path: path.name.endswith(_SMALL)):
+            if not (is_coming and path.name.endswith((".part", ".lock"))):
+                _remove(path)
         with contextlib.suppress(OSError):
             folder.rmdir()
         return not folder.exists()
 
-    def make_room(self, size_bytes: int, *, at_least_one: bool = False) -> None:
-        """Remove the least recently used files until a file fits.
-
-        Args:
-            size_bytes: Size of the file.
-            at_least_one: The disk is full: remove one file even if the limit is not reached.
-
-        Raises:
-            NoRoomError: The cache cannot free that much.
-        """
-        limit = self.limit()
-        if size_bytes > limit:
-            raise NoRoomError(f"{self.folder} may take {limit:,} bytes, and the file has {size_bytes:,}")
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as err:
-            raise NoRoomError(f"{self.folder} cannot be made: {err.strerror}") from err
-        with _locked(self.folder / ".lock", lambda: False, lambda: None):
-            files = self.files()
-            used = sum(each.size_bytes for each in files)
-            removable = [each for each in files if not _is_living_part(each.path)]
-            for each in sorted(removable, key=lambda each: (each.is_small, each.used)):
-                if used + size_bytes <= limit and not at_least_one:
-                    return
-                if each.is_small and at_least_one:
-                    break
-                with contextlib.suppress(OSError):  # open on Windows, or removed by another process
-                    each.path.unlink()
-                    at_least_one = False
-                used -= each.size_bytes
-        if used + size_bytes > limit or at_least_one:
-            raise NoRoomError(f"{self.folder} is full, and what is in it is being written")
-
     def files(self) -> list[Kept]:
         """List the files in the cache; parts count with their final size."""
         found = []
-        for folder in self._entries(self.folder):
-            for path in self._entries(folder):
-                if path.name.endswith(".lock"):
-                    continue
+        for path in [path for folder in _entries(self.folder) for path in _entries(folder)]:
+            if not path.name.endswith(".lock"):
                 with contextlib.suppress(OSError):
                     status, part = path.stat(), _PART.fullmatch(path.name)
-                    size = int(part["size"]) if part else status.st_size
-                    found.append(Kept(path, size, status.st_mtime, path.name.endswith(_SMALL)))
+                    found.append(Kept(path, int(part["size"]) if part else status.st_size, status.st_mtime))
         return found
 
-    def _progress(self, digest: str, name: str) -> list[tuple[str, int]]:
-        """Return a value that changes while a process fetches a file."""
-        found = []
-        for path in self._entries(self.folder / digest):
-            if path.name.startswith(f".{name}.") and path.name.endswith(".part"):
-                with contextlib.suppress(OSError):
-                    found.append((path.name, path.stat().st_size))
-        return found
-
-    @staticmethod
-    def _entries(folder: Path) -> list[Path]:
-        try:
-            return [Path(entry.path) for entry in os.scandir(folder)]
-        except OSError:
-            return []
+    def _used(self) -> int:
+        return sum(each.size_bytes for each in self.files())
 
 
-def _is_living_part(path: Path) -> bool:
-    """Whether a part is being written: by a living process of this machine, or recently by another machine."""
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return [Path(entry.path) for entry in os.scandir(folder)]
+    except OSError:
+        return []
+
+
+def _size(path: Path) -> int:
+    """Return the size of a file; -1 if there is none."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1
+
+
+def _remove(path: Path) -> bool:
+    """Remove a file if possible; return whether it was."""
+    try:
+        path.unlink()
+    except OSError:
+        return False
+    return True
+
+
+def _is_written(path: Path) -> bool:
+    """Whether a file is a part whose lock is held."""
     match = _PART.fullmatch(path.name)
-    owner = match and Owner.parse(match["owner"])
-    return owner is not None and owner.host != _FREE and not is_abandoned(owner, path)
+    return match is not None and bool(who_holds(path.with_name(f".{match['name']}.lock")))
 
 
 @contextlib.contextmanager
-def _locked(path: Path, done: Callable[[], bool], progress: Callable[[], object]) -> Iterator[bool]:
-    """Hold a lock file; continue without it if locks do not work, or if its holder makes no progress for long.
-
-    Args:
-        path: The lock file.
-        done: Whether the lock is no longer needed.
-        progress: Returns a value that changes while the holder works.
+def _locked(path: Path, target: Path, part: Path) -> Iterator[bool]:
+    """Hold a lock file, unless its holder brings the target meanwhile.
 
     Yields:
-        Whether this process does the work; False if it is done.
+        Whether the lock is held.
+
+    Raises:
+        NotCachedError: Locks do not work here, or the part has not grown for `PATIENCE_S`.
+        OSError: The folder cannot be written to.
     """
-    nap, seen, since = _POLL_S[0], progress(), time.monotonic()
-    lock = None
-    while lock is None:
-        if done():
-            yield False
-            return
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            tried = filelock.FileLock(path, timeout=0, mode=0o666)
-            tried.acquire()
-            lock = tried
-        except filelock.Timeout:
-            if (now := progress()) != seen:
-                seen, since = now, time.monotonic()
-            if time.monotonic() - since > settings.stale_s():
-                yield True
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock, nap, seen, since = Lock(path), _POLL_S[0], _size(part), time.monotonic()
+    try:
+        while not lock.try_acquire():
+            if os.path.lexists(target):
+                yield False
                 return
+            if (now := _size(part)) != seen:
+                seen, since = now, time.monotonic()
+            if time.monotonic() - since > PATIENCE_S:
+                raise NotCachedError(f"{who_holds(path)} holds {path} and fetches nothing")
             time.sleep(nap)
             nap = min(_POLL_S[1], nap * 1.5)
-        except (OSError, NotImplementedError):
-            yield True
-            return
+    except NoLocksError as err:
+        raise NotCachedError(f"{path.parent} has no locks") from err
     try:
         yield True
     finally:
-        lock.release(force=True)
-        if LOCKS_ARE_MANDATORY:
-            with contextlib.suppress(OSError):
-                path.unlink()
+        lock.release()

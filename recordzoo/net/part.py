@@ -1,26 +1,17 @@
 """`Part`: a file that grows, hashed as it is appended."""
 
-import contextlib
 import errno
 import hashlib
 import os
-import stat
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from recordzoo.base import settings
 from recordzoo.base.hashing import hash_text, new_hash
-from recordzoo.base.owner import Owner
-from recordzoo.system.files import rename
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-
-SILENT_S = 600.0
-"""A part whose owner cannot be checked counts as abandoned after this many seconds without change."""
 
 _READ_BYTES = 4 << 20
 
@@ -195,47 +186,3 @@ class Part:
             advance(-self.size_bytes)
             self.start_over()
         return False
-
-
-def claim(abandoned: Iterable[Path], ours: Path) -> Path | None:
-    """Rename the longest abandoned part that can be taken over to `ours`.
-
-    Args:
-        abandoned: Parts without a living owner.
-        ours: A name with this process as its owner.
-
-    Returns:
-        The part's old name; None if no part was taken over.
-    """
-    found: list[tuple[int, Path]] = []
-    for path in abandoned:
-        with contextlib.suppress(FileNotFoundError):
-            facts = path.lstat()
-            if stat.S_ISREG(facts.st_mode) and os.access(path, os.R_OK | os.W_OK):
-                found.append((facts.st_size, path))
-    for _, path in sorted(found, reverse=True):
-        try:
-            os.utime(path)  # a rename keeps the time: to other hosts the part would look abandoned
-            rename(path, ours)
-        except OSError:  # another process was faster, or the part is another user's (in /tmp)
-            if not ours.exists():  # else the rename succeeded, and a network drive lost the answer
-                continue
-        return path
-    return None
-
-
-def is_abandoned(owner: Owner, *paths: Path) -> bool:
-    """Whether a part's owner is gone, or cannot be checked and is silent.
-
-    Args:
-        owner: The process.
-        paths: The part, then files whose times are used if the part is gone.
-    """
-    if owner.can_be_asked_for:
-        return owner.is_gone()
-    # An attempt may follow five redirects, and each may be silent for the timeout.
-    patience_s = max(SILENT_S, settings.stale_s(), 10 * settings.timeout_s())
-    for path in paths:
-        with contextlib.suppress(FileNotFoundError):
-            return abs(time.time() - path.lstat().st_mtime) > patience_s  # a time in the future is no better
-    return False

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from recordzoo.records.remote_shards import RemoteShards
 
 _ROW = struct.Struct("<IIIIQ")  # INDEX_DTYPE; four times as fast as NumPy for one row
+_IN_ORDER = 64  # at a URL, an iteration announces so many records at once
 _NAMES_NAME = file_name("names_offsets")  # every record set has this array, even without records
 
 
@@ -174,7 +175,11 @@ class RecordReader:
         return {"name": self.names[number], **{field: self.value(field, number) for field in fields}}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return (self[position] for position in range(len(self)))
+        for position in range(len(self)):
+            if self.remote is not None and not position % _IN_ORDER:
+                for field in self.manifest.blobs:
+                    self.hint(field, range(position, min(position + _IN_ORDER, len(self))))
+            yield self[position]
 
     @property
     def columns(self) -> list[str]:

@@ -13,9 +13,8 @@ from recordzoo.base import settings
 from recordzoo.base.hashing import hash_text
 from recordzoo.base.program import command
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError, RemoteError
-from recordzoo.net.cache import Cache, NoRoomError
+from recordzoo.net.cache import Cache, NotCachedError, WrongBytesError
 from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
-from recordzoo.net.fetching import WrongBytesError, open_cached
 from recordzoo.net.part import HashedFile
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url
@@ -38,7 +37,7 @@ class RemoteDirectory:
     """
 
     def __init__(self, url: Url, cache_bytes: int | None = None) -> None:
-        self.path, self.cache, self.store = url, Cache.default(cache_bytes), Store(url)
+        self.path, self.cache, self.store = url, Cache.default(cache_bytes, close_evicted), Store(url)
         self.digest = ""
         self._arrays: dict[str, HashedFile] = {}
         self._shards: dict[str, HashedFile] = {}
@@ -80,6 +79,11 @@ class RemoteDirectory:
         for shard in manifest.shards:
             self._shards[shard.name] = HashedFile(shard.name, shard.size_bytes, shard.hash)
 
+    @property
+    def size_bytes(self) -> int:
+        """The size of all arrays and shards."""
+        return sum(file.size_bytes for file in (*self._arrays.values(), *self._shards.values()))
+
     def open(self, name: str, size_bytes: int | None = None) -> int:
         """Open a file of the record set; fetch it if it is not in the cache.
 
@@ -88,7 +92,7 @@ class RemoteDirectory:
             CorruptRecordError: Its bytes do not have the hash in the manifest.
             RecordError: The record set was replaced by another one since it was opened.
             RemoteError: It cannot be fetched.
-            NoRoomError: It is a shard for which the cache has no room.
+            NotCachedError: It is a shard that the cache cannot hold.
         """
         if name in self._shards:
             return self._fetch(self._shards[name], is_bounded=True)
@@ -96,17 +100,16 @@ class RemoteDirectory:
             return _in_memory(self._extra(name))
         try:
             return self._fetch(self._arrays[name], is_bounded=False)
-        except NoRoomError as err:
+        except NotCachedError as err:
             logger.warning("%s is kept in memory: %s", self.path / name, err)
             return _in_memory(self._array(self._arrays[name]))
 
     def is_here(self, name: str) -> bool:
-        """Whether a shard is in the cache; records its use."""
-        return self.cache.touch(self.digest, name)
-
-    def is_coming(self, name: str) -> bool:
-        """Whether a process of this machine fetches a shard."""
-        return self.cache.is_coming(self.digest, name)
+        """Whether a shard can be read from the cache; records its use."""
+        fd = self.cache.find(self.digest, name, self._shards[name].size_bytes)
+        if fd is not None:
+            os.close(fd)
+        return fd is not None
 
     def read_range(self, name: str, begin: int, end: int) -> bytes:
         """Return a range of a shard from the server.
@@ -151,7 +154,7 @@ class RemoteDirectory:
 
     def _fetch(self, file: HashedFile, *, is_bounded: bool) -> int:
         try:
-            return open_cached(self.cache, self.store, self.digest, file, close_evicted if is_bounded else None)
+            return self.cache.fetch(self.store, self.digest, file, is_bounded=is_bounded)
         except WrongBytesError:
             failure = self.explained(file.name, None)
         except RemoteError as err:
@@ -195,7 +198,7 @@ class RemoteDirectory:
     def _keep(self, digest: str, name: str, data: bytes) -> None:
         try:
             self.cache.write(digest, name, data)
-        except NoRoomError as err:
+        except NotCachedError as err:
             logger.debug("not cached: %s", err)
 
 

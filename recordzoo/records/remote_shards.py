@@ -1,92 +1,83 @@
-"""`RemoteShards`: shards at a URL, fetched whole into the cache, or value by value if the cache is too small."""
+"""`RemoteShards`: shards at a URL, whole through the cache, or one ranged read for each value."""
 
-import contextlib
+import collections
 import functools
 import logging
 import os
+import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal, Protocol
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
 
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.base import settings
 from recordzoo.base.arrays import AnyArray
 from recordzoo.errors import RecordError
 from recordzoo.net.background import Background
-from recordzoo.net.cache import NoRoomError
+from recordzoo.net.cache import InTheWayError, NotCachedError
 from recordzoo.records.files import close_evicted, evictable, shard_files
 from recordzoo.records.manifest import ShardSpec
 from recordzoo.records.remote_directory import RemoteDirectory
 from recordzoo.records.shards import Shards
-from recordzoo.records.spans import Ahead, Span, near
 
 logger = logging.getLogger("recordzoo")
 
-IN_A_ROW = 16
-"""After this many values in a row from one shard, the whole shard is fetched: it is read in storage order."""
+SINGLE_VALUES = 16
+"""After so many ranged reads of a shard, the whole shard is fetched, if the cache can hold the set."""
+
+AHEAD_BYTES = 1 << 30
+"""Maximum bytes of hinted, unread values; further values are fetched when they are read."""
 
 _SHARDS_AT_ONCE = 2
-_SPANS_AT_ONCE = 32
+_VALUES_AT_ONCE = 32
 
-
-class ReadPlan(Protocol):
-    """A plan of the shards to read next."""
-
-    is_alone: bool
-    """Whether it has given up: values are fetched one by one."""
+_Key = tuple[int, int, int]  # shard, length, offset
 
 
 class RemoteShards(Shards):
     """The shards of a record set at a URL.
 
-    If the cache can hold all shards, each is fetched whole on first use. If it can hold some, a shard is fetched whole
-    when a plan says so (`bring`) or when it is read in storage order; other values are fetched one by one. If it can
-    hold fewer than two, all values are fetched one by one. Values named by `hint` are fetched together, near ones by
-    one request.
+    If the cache can hold all of them, those of hinted values are fetched whole, in the background and in the order of
+    their first use; `read` waits for them. All other values are fetched by one ranged read each, hinted ones in
+    parallel.
 
     Args:
         directory: The record set's files.
         specs: The shards' entries in the manifest.
 
     Attributes:
-        is_planned_elsewhere: Whether another process prefetches whole shards for this one, which waits for them.
+        is_warned: Whether the user was warned that the cache cannot hold them.
     """
+
+    is_warned = False
 
     def __init__(self, directory: RemoteDirectory, specs: Sequence[ShardSpec]) -> None:
         super().__init__(directory, specs)
         self._directory: RemoteDirectory = directory
         evictable.add(self._token)
         weakref.finalize(self, evictable.discard, self._token)
-        self._sizes = [spec.size_bytes for spec in specs]
-        self.is_planned_elsewhere = False
-        self._plan: Callable[[], ReadPlan | None] = lambda: None
-        self._holds: Literal["", "all", "some", "none"] = ""
-        self._limit = 0
-        self._ahead = Ahead()
-        self._kept: dict[tuple[int, int, int], bytes] | None = None
+        self._limit: int | None = None
+        self._hinted: set[int] = set()  # shards that this process reads whole
+        self._refused: set[int] = set()  # shards that the cache did not take
+        self._singles = collections.Counter[int]()
+        self._ahead = _Ahead()
         self._fetchers = Background(_SHARDS_AT_ONCE, "recordzoo-shards")
-        self._readers = Background(_SPANS_AT_ONCE, "recordzoo-values")
-
-    @property
-    def holds(self) -> Literal["all", "some", "none"]:
-        """Whether the cache can hold all, some or none of the shards; "none" if fewer than two."""
-        if not self._holds:
-            self._limit = self._directory.cache.limit()
-            is_small = 2 * max(self._sizes, default=0) > self._limit
-            self._holds = "all" if sum(self._sizes) <= self._limit else "none" if is_small else "some"
-        return self._holds
+        self._readers = Background(_VALUES_AT_ONCE, "recordzoo-values")
 
     @property
     def limit_bytes(self) -> int:
-        """Maximum size of the cache in bytes."""
-        return self._limit if self.holds else 0
+        """Maximum size of the cache in bytes, as of the first use."""
+        if self._limit is None:
+            self._limit = self._directory.cache.limit()
+        return self._limit
 
     @property
-    def ahead_bytes(self) -> int:
-        """Bytes of shards that may be prefetched: half of the cache, divided by the ranks on this machine."""
-        return self._limit // 2 // settings.ranks_here() if self.holds == "some" else sum(self._sizes)
+    def fits_cache(self) -> bool:
+        """Whether the cache can hold the record set."""
+        return self._directory.size_bytes <= self.limit_bytes
 
     @override
     def read(self, number: int, length: int, offset: int) -> bytes:
@@ -96,31 +87,15 @@ class RemoteShards(Shards):
             RecordError: They cannot be fetched.
             OSError: They cannot be read from the cache.
         """
-        ahead = self._own()
-        span = ahead.take((number, offset, length)) if ahead.spans else None
-        if span is not None and (data := span.value(offset, length)) is not None:
-            return data
+        value = self._own().take((number, length, offset))
+        if value is not None:
+            return value
         if self._is_whole(number):
             try:
                 return super().read(number, length, offset)
-            except NoRoomError as err:
-                self._no_room(err)
-        kept, key = self._kept, (number, offset, length)
-        if kept is not None and key in kept:
-            return kept[key]
-        data = self._directory.read_range(self.specs[number].name, offset, offset + length)
-        if kept is not None:
-            kept[key] = data
-        return data
-
-    @contextlib.contextmanager
-    def keeping_values(self) -> Iterator[None]:
-        """Keep values that are fetched one by one in memory until the block ends, so that rereading is free."""
-        self._kept = {}
-        try:
-            yield
-        finally:
-            self._kept = None
+            except NotCachedError as err:
+                self._refuse(number, err)
+        return self._fetch(number, length, offset)
 
     @override
     def read_again(self, number: int, length: int, offset: int) -> bytes:
@@ -141,20 +116,32 @@ class RemoteShards(Shards):
     @override
     def hint(self, rows: AnyArray) -> None:
         """Fetch values or their shards in the background."""
+        if self.fits_cache:
+            self._hinted.update(np.unique(rows["shard"]).tolist())
         self.will_need(rows)
-        if self.holds == "all" or self.is_planned:
-            return
-        alone = [number for number in _in_order(rows["shard"]) if not self._is_whole(number, is_read=False)]
-        if alone:
-            self._fetch_values(rows[np.isin(rows["shard"], alone)])
+        alone = [number for number in np.unique(rows["shard"]).tolist() if not self._is_whole(number)]
+        for row in rows[np.isin(rows["shard"], alone)]:
+            key = (int(row["shard"]), int(row["length"]), int(row["offset"]))
+            if key[2] + key[1] <= self.specs[key[0]].size_bytes:
+                self._own().put(key, functools.partial(self._readers.submit, functools.partial(self._fetch, *key)))
 
     @override
     def will_need(self, rows: AnyArray) -> None:
-        """Fetch the shards of values in the order of first use, if the cache can hold all shards."""
-        here = [number for number in np.unique(rows["shard"]).tolist() if self._is_here(number)]
+        """Fetch the shards of values in the order of first use, if the cache can hold all shards.
+
+        Values of one shard, or of two neighbours, are read in order: then the next shards are fetched, too.
+        """
+        found, first = np.unique(rows["shard"], return_index=True)
+        numbers: list[int] = found[np.argsort(first)].tolist()
+        here = [number for number in numbers if self._is_here(number)]
         self._advise_values(rows[np.isin(rows["shard"], here)])
-        if self.holds == "all":
-            self.bring([number for number in _in_order(rows["shard"]) if number not in here])
+        if self.fits_cache and numbers:
+            last = max(numbers)
+            if last - min(numbers) <= 1:
+                numbers.extend(range(last + 1, min(last + 1 + _SHARDS_AT_ONCE, len(self.specs))))
+            for number in numbers:
+                if number not in self._refused and not self._is_here(number) and self._own().begin(number):
+                    self._fetchers.submit(functools.partial(self._bring, number))
 
     @override
     def forget(self, rows: AnyArray) -> None:
@@ -170,94 +157,78 @@ class RemoteShards(Shards):
         close_evicted()
         return super()._open(number)
 
-    def _own(self) -> Ahead:
+    def _own(self) -> "_Ahead":
         if self._ahead.pid != os.getpid():
-            self._ahead = Ahead()
+            self._ahead = _Ahead()
         return self._ahead
 
     def _is_here(self, number: int) -> bool:
         """Whether a shard is in the cache."""
         return self._directory.is_here(self.specs[number].name)
 
-    def _is_whole(self, number: int, *, is_read: bool = True) -> bool:
+    def _is_whole(self, number: int) -> bool:
         """Whether a shard is read whole through the cache."""
-        if self.holds == "all" or shard_files.has((self._token, number)):
+        if shard_files.has((self._token, number)):
             return True
-        if self._is_here(number):
-            return True
-        if self.holds == "none":
-            return False
-        if self.is_planned:
-            return True
-        ahead = self._own()
-        if number in ahead.coming or self._directory.is_coming(self.specs[number].name):
-            return True
-        if is_read:
-            shard, count = ahead.last
-            ahead.last = (number, count + 1 if shard == number else 1)
-        return ahead.last[0] == number and ahead.last[1] >= IN_A_ROW
+        is_wanted = number in self._hinted or self._singles[number] >= SINGLE_VALUES
+        return (is_wanted and self.fits_cache and number not in self._refused) or self._is_here(number)
 
-    def plan(self, plan: ReadPlan) -> None:
-        """Read shards whole while `plan` lives: it calls `bring` for each shard in time."""
-        self._plan = weakref.ref(plan)
+    def _fetch(self, number: int, length: int, offset: int) -> bytes:
+        self._singles[number] += 1
+        return self._directory.read_range(self.specs[number].name, offset, offset + length)
 
-    @property
-    def is_planned(self) -> bool:
-        """Whether there is a plan, in this process or in the process that gives it work."""
-        plan = self._plan()
-        return self.is_planned_elsewhere or (plan is not None and not plan.is_alone)
-
-    def touch(self, numbers: Iterable[int]) -> None:
-        """Record the use of shards, so that the cache keeps them longer."""
-        for number in numbers:
-            self._is_here(number)
-
-    def bring(self, numbers: Sequence[int]) -> None:
-        """Fetch shards in the background, in this order, unless they are cached or being fetched."""
-        ahead = self._own()
-        for number in numbers:
-            if self._is_here(number):
-                continue
-            with ahead.lock:
-                if number in ahead.coming:
-                    continue
-                ahead.coming.add(number)
-            self._fetchers.submit(functools.partial(self._bring, ahead, number))
-
-    def _bring(self, ahead: Ahead, number: int) -> None:
+    def _bring(self, number: int) -> None:
         try:
             os.close(self._open(number))
-        except NoRoomError as err:
-            self._no_room(err)
+        except NotCachedError as err:
+            self._refuse(number, err)
         except RecordError as err:
             logger.debug("not fetched ahead: %s", err)
         finally:
-            ahead.coming.discard(number)
+            self._own().coming.discard(number)
 
-    def _fetch_values(self, rows: AnyArray) -> None:
-        """Fetch values in the background, near ones by one request."""
-        ahead = self._own()
-        rows = np.sort(np.unique(rows), order=("shard", "offset"))
-        keys = [
-            (int(row["shard"]), int(row["offset"]), int(row["length"]))
-            for row in rows
-            if int(row["offset"]) + int(row["length"]) <= self.specs[int(row["shard"])].size_bytes
-        ]
-        for group in near([key for key in keys if key not in ahead.spans]):
-            number, begin, _ = group[0]
-            end = max(offset + length for _, offset, length in group)
-            work = functools.partial(self._directory.read_range, self.specs[number].name, begin, end)
-            data = self._readers.submit(work)
-            ahead.put(Span(begin, end, data, set(group)))
-
-    def _no_room(self, err: NoRoomError) -> None:
-        if self._holds != "none":
-            self._holds = "none"
+    def _refuse(self, number: int, err: NotCachedError) -> None:
+        """Read the values of a shard past the cache from now on; if the cache is full, those of all shards."""
+        if not self._refused:
             logger.warning("%s: values are fetched one by one, because %s.", self._directory.path, err)
+        self._refused.update([number] if isinstance(err, InTheWayError) else range(len(self.specs)))
 
 
-def _in_order(numbers: AnyArray) -> list[int]:
-    """Return each number once, in the order of first occurrence."""
-    found, first = np.unique(numbers, return_index=True)
-    ordered: list[int] = found[np.argsort(first)].tolist()
-    return ordered
+class _Ahead:
+    """What this process fetches in the background; a forked child starts with nothing."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.coming: set[int] = set()  # shards
+        self._lock = threading.Lock()
+        self._values: OrderedDict[_Key, Future[bytes]] = OrderedDict()
+        self._num_bytes = 0
+
+    def begin(self, number: int) -> bool:
+        """Record that a shard is fetched; False if it is already."""
+        with self._lock:
+            is_new = number not in self.coming
+            self.coming.add(number)
+            return is_new
+
+    def put(self, key: _Key, submit: "functools.partial[Future[bytes]]") -> None:
+        """Fetch a value, unless it comes; forget the oldest ones if there are too many bytes."""
+        with self._lock:
+            if key not in self._values:
+                self._values[key] = submit()
+                self._num_bytes += key[1]
+            while self._num_bytes > AHEAD_BYTES:
+                self._num_bytes -= self._values.popitem(last=False)[0][1]
+
+    def take(self, key: _Key) -> bytes | None:
+        """Wait for a value and forget it; None if it was not fetched, or could not be: the caller does that."""
+        if not self._values:
+            return None
+        with self._lock:
+            value = self._values.pop(key, None)
+            self._num_bytes -= 0 if value is None else key[1]
+        try:
+            return None if value is None else value.result()
+        except RecordError as err:
+            logger.debug("not fetched ahead: %s", err)
+            return None

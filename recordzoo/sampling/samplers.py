@@ -11,13 +11,12 @@ from torch.utils.data import DistributedSampler
 
 from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
-from recordzoo.sampling.ahead import ahead_of
 from recordzoo.sampling.epoch import Epoch
 from recordzoo.sampling.orders import Scheme
 from recordzoo.sampling.ranks import EpochSeed, Ranks, Seed, check_dealt_once
 from recordzoo.sampling.schemes import Draws, checked_blocks, checked_shuffle, names_given, scheme_of, sizes_of
 from recordzoo.sampling.state import checked_state, truth_value, whole_number
-from recordzoo.sampling.storage import hint
+from recordzoo.sampling.storage import warn_of_requests, will_need
 
 
 class RecordSampler(DistributedSampler[int]):
@@ -217,6 +216,7 @@ class RecordSampler(DistributedSampler[int]):
                 self._renew()
             epoch = self.upcoming()
         check_dealt_once(self, epoch.num_replicas)
+        warn_of_requests(self.dataset)
         if epoch.seed.value is None:
             epoch = replace(epoch, seed=self._seed.begin(self._ranks.that_agree()))
         self._begun, self._taken = epoch, epoch.first
@@ -324,17 +324,10 @@ class EpochIterator(Iterator[int]):
         return None if self._loaded is None else self._sampler.make_epoch(*self._loaded)
 
     def _draw(self, epoch: Epoch) -> Iterator[int]:
-        ahead = ahead_of(self._sampler.dataset, epoch, self._sampler.shuffle)
         for start, end in epoch.chunks():
-            if self._sampler.shuffle == "block" and ahead is None:
-                hint(self._sampler.dataset, epoch.opened(start, end))
-            indices = epoch.indices(start, end).tolist()
-            if ahead is None:
-                yield from indices
-                continue
-            for first in range(0, len(indices), ahead.step):
-                ahead.advance(start + first)
-                yield from indices[first : first + ahead.step]
+            if self._sampler.shuffle == "block":
+                will_need(self._sampler.dataset, epoch.opened(start, end))
+            yield from epoch.indices(start, end).tolist()
 
     def state_dict(self) -> dict[str, int]:
         """Return the number of the epoch, and how much of it was consumed."""

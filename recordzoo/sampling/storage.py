@@ -1,15 +1,21 @@
 """Locate the stored samples of a dataset, through any `Subset` and `ConcatDataset` of torch around it."""
 
+import contextlib
+import warnings
 from collections.abc import Callable, Iterator, Sized
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import ConcatDataset, Subset
 
+from recordzoo.base.progress import format_bytes
 from recordzoo.families.selection import Selection
 from recordzoo.records.reader import RecordReader
+
+if TYPE_CHECKING:
+    from recordzoo.records.remote_shards import RemoteShards  # its imports are slow
 
 # Any, in all of this module: datasets have samples of any type, readers take any sequence as positions.
 
@@ -177,17 +183,49 @@ def _locate_parts(dataset: ConcatDataset[Any], indices: NDArray[np.int64]) -> Lo
 
 
 def _number(readers: list[RecordReader], reader: RecordReader) -> int:
-    """Return a reader's number among the readers; two readers of the same record set count as one."""
+    """Return a reader's number among the readers; two readers of one record set at one place count as one."""
     for number, known in enumerate(readers):
-        if known.digest == reader.digest:
+        if (known.digest, known.path) == (reader.digest, reader.path):
             return number
     readers.append(reader)
     return len(readers) - 1
 
 
+def remotes(dataset: Sized) -> Iterator[tuple[RecordReader, "RemoteShards"]]:
+    """Iterate over a dataset's record sets at URLs."""
+    for leaf in leaves_of(dataset):
+        selection = getattr(leaf, "_selection", None)
+        if isinstance(selection, Selection) and selection.reader.remote is not None:
+            yield selection.reader, selection.reader.remote
+
+
+def warn_of_requests(dataset: Sized) -> None:
+    """Warn once of each record set at a URL that the cache cannot hold, unless the cache is switched off."""
+    for reader, remote in remotes(dataset):
+        if remote.limit_bytes and not remote.fits_cache and not remote.is_warned:
+            remote.is_warned = True
+            total = sum(spec.size_bytes for spec in reader.manifest.shards)
+            warnings.warn(
+                f"{reader.path} has {format_bytes(total)}, and the cache may take {format_bytes(remote.limit_bytes)}: "
+                f"each image is a request of its own. Set RECORDZOO_CACHE_BYTES to at least {-(-total // 10**9)}e9, "
+                "or pull the record set to a disk.",
+                stacklevel=2,
+            )
+
+
 def hint(dataset: Sized, indices: NDArray[np.int64]) -> None:
     """Tell the kernel which samples will be read soon, as `RecordReader.hint` does."""
     _tell(RecordReader.hint, dataset, indices)
+
+
+def hint_remote(dataset: Sized, keys: Any) -> None:
+    """Do as `hint` for the keys of a batch in a worker process, if a record set is at a URL.
+
+    For those on the disk of this machine, the process of the loop has called `will_need`.
+    """
+    if isinstance(keys, np.ndarray) and any(True for _ in remotes(dataset)):
+        with contextlib.suppress(IndexError):  # the batch with that key raises it
+            hint(dataset, keys)
 
 
 def will_need(dataset: Sized, indices: NDArray[np.int64]) -> None:
