@@ -153,9 +153,13 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `workers="auto"` mean threads: worker processes have tests of their own."""
     from recordzoo.loader import loader
-    from recordzoo.loader.choice import Choice
+    from recordzoo.loader.placement import Placement, place
 
-    monkeypatch.setattr(loader, "choose", lambda *_: Choice("threads", "a test"))
+    def in_threads(*arguments: Any) -> Placement:
+        found = place(*arguments)
+        return Placement("threads", "a test") if arguments[2] == "auto" and found.where == "processes" else found
+
+    monkeypatch.setattr(loader, "place", in_threads)
 
 
 @pytest.fixture(scope="module")

@@ -31,9 +31,9 @@ from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.errors import ImageError
 from recordzoo.images.decode import decode_rgb
 from recordzoo.images.frames import JpegFrame, open_encoded
-from recordzoo.loader.choice import maker_of
 from recordzoo.loader.order import Wanted
 from recordzoo.loader.pieces import cut, uniforms
+from recordzoo.loader.samples import maker_of
 from recordzoo.loader.source import BatchSource
 from recordzoo.recipes.jpeg import PLAIN
 from recordzoo.records.marks import marks_name

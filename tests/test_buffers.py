@@ -11,8 +11,8 @@ import torch
 
 from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.errors import ImageError
-from recordzoo.loader.choice import maker_of
 from recordzoo.loader.rows import Buffers, RowMaker
+from recordzoo.loader.samples import maker_of
 from tests.batching import FIXED, RANDOM, UINT8, assert_same, image_file
 from tests.fakes.folder import bad_image, write_tree
 

@@ -206,20 +206,6 @@ def test_off(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_numba
-def test_the_choice_is_made_again_when_the_code_is_there(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from recordzoo.loader import loader as module
-
-    asked: list[object] = []
-    choose, found = module.choose, compiling.compiled_code()
-    monkeypatch.setattr(module, "choose", lambda *arguments: asked.append(arguments) or choose(*arguments))
-    loader = RecordLoader(ImageFolderRecord(tree, RANDOM), 4, num_workers=1)
-    for there, count in ((None, 1), (None, 1), (found, 2), (found, 2)):
-        monkeypatch.setattr(module, "compiled_code", lambda waits, there=there: there)
-        list(loader)
-        assert len(asked) == count
-
-
-@needs_numba
 def test_an_epoch_switches_between_two_batches(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = [False]
     monkeypatch.setattr(rows, "compiled_code", lambda **_: None)

@@ -1,7 +1,6 @@
-"""What a loader says of itself: what is fused, what is not and why, which decoders, and who holds the GIL."""
+"""What a loader says of itself: what is fused, what is not and why, which decoders, and what runs where."""
 
 import random
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,22 +10,18 @@ import pytest
 import torch
 from torch.utils.data import ConcatDataset
 from torchvision import transforms as v1
-from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, MultiView, RecordLoader
 from recordzoo.images import frames
 from recordzoo.loader import explain
-from recordzoo.loader.choice import slowdown
 from tests.batching import FIXED, JITTER, RANDOM, UINT8
-from tests.fakes.folder import cut_image, write_tree
 from tests.fakes.samples import Samples
-from tests.preparing import wait_for
 
 # Any: of transforms of all kinds.
 
 
 DRAWS = (
-    "what is not fused draws random numbers from the generators of its process: reproducible with num_workers=1, or "
+    "what is not fused draws random numbers from the generators of its process: reproducible with num_workers=0, or "
     "deterministic=True"
 )
 
@@ -102,7 +97,9 @@ def test_what_is_not_fused_and_why(tree: Path) -> None:
         "not fused: CenterCrop(size=(24, 24)): it comes behind one that is not fused; runs for each sample, as written",
     ]
     assert draws == DRAWS
-    assert "the GIL" in chosen(dataset, collate_fn=list)
+    assert chosen(dataset, collate_fn=list) == (
+        "workers: threads: of your own code there is only collate_fn <class 'list'>, which one more thread runs"
+    )
 
 
 def test_what_is_known_again_behind_it(tree: Path) -> None:
@@ -188,32 +185,3 @@ def test_printing_changes_nothing(tree: Path) -> None:
     assert torch.equal(torch.get_rng_state(), before[0])
     assert (random.getstate(), loader.state_dict()) == before[1:]
     assert loader.state_dict()["epoch"] == 0
-
-
-def test_what_fails_is_said(tmp_path: Path) -> None:
-    write_tree(tmp_path, {"a/0.jpg": cut_image()})
-    said = chosen(ImageFolderRecord(tmp_path, transform=v2.Grayscale()))
-    assert said.startswith("workers: processes: what is not fused fails: ImageError: sample 0 (a/0.jpg)")
-
-
-# The GIL
-
-
-def in_python() -> int:
-    return sum(number * number for number in range(200_000))
-
-
-def asleep() -> None:
-    time.sleep(0.03)
-
-
-def test_who_holds_the_gil() -> None:
-    """On a busy machine a measurement may be wrong once, but not again and again."""
-    wait_for(lambda: slowdown(in_python) > 1.5, "that Python holds the GIL")
-    wait_for(lambda: slowdown(asleep, 4) < 1.3, "that sleep leaves the GIL to others")
-
-
-@pytest.mark.parametrize(("work", "workers"), [(in_python, "processes"), (asleep, "threads")])
-def test_of_transforms(tree: Path, work: Any, workers: str) -> None:
-    dataset = ImageFolderRecord(tree, transform=v1.Compose([UINT8, v1.Lambda(lambda image: (work(), image)[1])]))
-    wait_for(lambda: chosen(dataset).startswith(f"workers: {workers}: "), "the right choice")

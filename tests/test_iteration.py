@@ -124,7 +124,8 @@ def test_the_default_is_the_cores_shared_with_neighbours(monkeypatch: pytest.Mon
     assert RecordLoader(range(3)).num_workers == max(1, cores // 2)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "999")
     assert RecordLoader(range(3)).num_workers == 1
-    assert RecordLoader(range(3), num_workers=0).num_workers == 1
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "")
+    assert RecordLoader(range(3)).num_workers == cores
 
 
 def test_nothing_is_done_before_the_first_batch_is_asked_for() -> None:

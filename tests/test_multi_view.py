@@ -13,9 +13,9 @@ from recordzoo import ImageFolderRecord, MultiView, RecordLoader
 from recordzoo.errors import ArgumentError
 from recordzoo.images.decode import decode_rgb
 from recordzoo.images.frames import JpegFrame, open_raw
-from recordzoo.loader.choice import maker_of
 from recordzoo.loader.pieces import uniforms
 from recordzoo.loader.rows import RowMaker, with_values
+from recordzoo.loader.samples import maker_of
 from recordzoo.pixels.render import render
 from recordzoo.transforms.read import read_plan
 from recordzoo.transforms.steps import decide

@@ -18,7 +18,7 @@ from recordzoo.system.processes import cores
 
 def default_threads() -> int:
     """Return the default of `num_workers`: the cores of this process, divided by ``LOCAL_WORLD_SIZE``."""
-    return max(1, cores() // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+    return max(1, cores() // max(1, int(os.environ.get("LOCAL_WORLD_SIZE") or 1)))
 
 
 # All functions below raise an ArgumentError that names the argument and its value.
@@ -62,6 +62,12 @@ def check_worker_init_fn(function: object, workers: str) -> None:
             f"worker_init_fn={function!r} with workers='threads': a function for each worker process would change this "
             "process, several times. Leave one of them out."
         )
+
+
+def check_num_workers(num_workers: object, workers: str) -> None:
+    """Accept 0 except with `workers="processes"`."""
+    if num_workers == 0 and workers == "processes":
+        raise ArgumentError("num_workers=0 with workers='processes': pass the number of processes, or leave one out.")
 
 
 def check_drop_cache(drop_cache: bool, sampler: object) -> None:

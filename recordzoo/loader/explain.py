@@ -10,10 +10,9 @@ import PIL
 from recordzoo.images.frames import decoders
 from recordzoo.images.turbojpeg import how_to_install_library, library
 from recordzoo.loader.maker import Maker
-from recordzoo.loader.source import BatchSource, ImageLeaf, JointLeaf
+from recordzoo.loader.source import BatchSource, JointLeaf
 from recordzoo.pixels.compiling import DISABLED, OFF, compiled_code, why_not_compiled
 from recordzoo.system.wheels import how_to_install, together
-from recordzoo.transforms.joint import JointPlan
 from recordzoo.transforms.plan import Plan
 
 # Any, in all of this module: transforms are the user's.
@@ -39,9 +38,10 @@ def sample_lines(dataset: object, source: BatchSource, precision: str) -> list[s
             if leaf.views.is_list:
                 lines.append(f"view {view}, of one decoding:")
             lines += _plan_lines(plan, precision)
-        if isinstance(leaf, JointLeaf):
-            lines += _joint_lines(leaf.plan)
-        if isinstance(leaf, ImageLeaf) and leaf.target_transform is not None:
+        if isinstance(leaf, JointLeaf) and leaf.plan.is_joint:
+            lines.append("boxes and masks are moved as the image is, by torchvision")
+            lines += _rest_lines(leaf.plan.rest, leaf.plan.image.reason)
+        if leaf.target_transform is not None:
             lines.append(
                 f"not fused: target_transform {_line(leaf.target_transform)}; runs for each sample, as written"
             )
@@ -60,7 +60,7 @@ def batch_lines(maker: Maker) -> Iterator[str]:
             "deterministic: what is not fused runs one sample at a time, with generators seeded for each"
             if options.deterministic
             else "what is not fused draws random numbers from the generators of its process: reproducible with "
-            "num_workers=1, or deterministic=True"
+            "num_workers=0, or deterministic=True"
         )
 
 
@@ -101,15 +101,6 @@ def _plan_lines(plan: Plan, precision: str) -> list[str]:
     elif plan.is_whole and plan.size is None:
         lines.append("images may differ in size: only those of one size are made together")
     return lines
-
-
-def _joint_lines(plan: JointPlan) -> list[str]:
-    if not plan.is_joint:
-        return [
-            f"not fused: target_transform {_line(each)}; runs for each sample, as written" for each in plan.of_target
-        ]
-    rest = _rest_lines(plan.rest, plan.image.reason)
-    return ["boxes and masks are moved as the image is, by torchvision", *rest]
 
 
 def _rest_lines(rest: Sequence[Any], reason: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
-"""An epoch in progress: threads prepare batches ahead of the user, and end with the epoch."""
+"""An epoch in progress: threads prepare batches ahead of the user, or the user's thread makes each when it takes it."""
 
 import collections
+import contextlib
 import functools
 import os
 import threading
@@ -17,6 +18,7 @@ from recordzoo.errors import ForkError
 from recordzoo.loader.maker import Maker
 from recordzoo.loader.order import Drawing, EpochBatches, Wanted
 from recordzoo.loader.pieces import batch_seed, cut
+from recordzoo.loader.placement import code_of_batches
 from recordzoo.sampling.storage import forget, hint
 
 _PIECES_PER_THREAD = 2
@@ -29,13 +31,11 @@ GIL more often."""
 class _Pending:
     """A batch in progress. The thread that finishes its last piece collates it."""
 
-    def __init__(self, wanted: Wanted, num_pieces: int, finish: Callable[[list[Any]], Any]) -> None:
-        self.wanted, self.batch = wanted, Future[Any]()
+    def __init__(self, num_pieces: int, finish: Callable[[list[Any]], Any]) -> None:
+        self.batch = Future[Any]()
         self._parts: list[Any] = [None] * num_pieces
         self._failures: dict[int, BaseException] = {}  # by the number of the piece
         self._left, self._lock, self._finish = num_pieces, threading.Lock(), finish
-        if not num_pieces:
-            self._end()
 
     def make(self, number: int, make: Callable[[], Any]) -> None:
         """Make a piece, in any thread."""
@@ -159,18 +159,22 @@ class Iteration(BatchIterator):
         self, maker: Maker, order: EpochBatches, num_threads: int, *, ahead: int, hinted: int, timeout_s: float
     ) -> None:
         self._maker, self._order, self._ahead, self._timeout_s = maker, order, ahead, timeout_s
-        self._pending: collections.deque[_Pending] = collections.deque()
+        self._pending: collections.deque[tuple[Wanted, Future[Any]]] = collections.deque()
         self._num_pieces = _PIECES_PER_THREAD * num_threads
         if maker.source.is_small:  # several threads would wait for each other
             num_threads = self._num_pieces = 1
         self._pool = pool = _threads(num_threads)
+        # The user's functions of targets and batches run in one thread, one after the other.
+        have_own = not all(each.is_safe for each in code_of_batches(maker.options, maker.source))
+        self._in_order = _threads(1) if have_own else None
         self._home = Home()
 
         def announce(wanted: Wanted) -> None:
             pool.submit(hint, maker.options.dataset, wanted.upcoming)
 
         self._drawing = Drawing(order.batches, hinted, announce)
-        self._forgotten = weakref.finalize(self, self._pool.shutdown, wait=False, cancel_futures=True)
+        self._end_threads = functools.partial(_end_threads, pool, self._in_order)
+        self._forgotten = weakref.finalize(self, self._end_threads, wait=False)
 
     @override
     def take(self) -> tuple[Any, Wanted]:
@@ -179,13 +183,13 @@ class Iteration(BatchIterator):
             self._work_ahead()
             if not self._pending:
                 raise self._drawing.failure or StopIteration
-            pending = self._pending.popleft()
-            if self._timeout_s and wait([pending.batch], self._timeout_s).not_done:
+            wanted, pending = self._pending.popleft()
+            if self._timeout_s and wait([pending], self._timeout_s).not_done:
                 raise late(self._timeout_s)
-            batch = pending.batch.result()
-            if len(pending.wanted.finished):
-                self._pool.submit(forget, self._maker.options.dataset, pending.wanted.finished)
-            return batch, pending.wanted
+            batch = pending.result()
+            if len(wanted.finished):
+                self._pool.submit(forget, self._maker.options.dataset, wanted.finished)
+            return batch, wanted
         except TimeoutError:
             self._end(wait=False)
             raise
@@ -195,7 +199,7 @@ class Iteration(BatchIterator):
 
     @override
     def is_ready(self) -> bool:
-        return bool(self._pending) and self._pending[0].batch.done()
+        return bool(self._pending) and self._pending[0][1].done()
 
     def close(self) -> None:
         """End the threads, and wait for them; there are no more batches."""
@@ -205,16 +209,16 @@ class Iteration(BatchIterator):
         self._pending.clear()
         self._drawing.stop()
         if self._forgotten.detach() and self._home.is_here:
-            self._pool.shutdown(wait=wait, cancel_futures=True)
+            self._end_threads(wait=wait)
 
     def _work_ahead(self) -> None:
         while len(self._pending) <= self._ahead and (wanted := self._drawing.next()) is not None:
             try:
-                self._pending.append(self._begin(wanted))
+                self._pending.append((wanted, self._begin(wanted)))
             except Exception as err:  # noqa: BLE001 - raised when the user has come there
                 self._drawing.stop(err)
 
-    def _begin(self, wanted: Wanted) -> _Pending:
+    def _begin(self, wanted: Wanted) -> Future[Any]:
         size = -(-len(wanted.keys) // self._num_pieces)
         maker, seed = self._maker, batch_seed(self._order, wanted)
         pieces = cut(wanted, maker.source, self._order.seed, self._order.epoch, size)
@@ -223,10 +227,53 @@ class Iteration(BatchIterator):
         def finish(parts: list[Any]) -> Any:
             return maker.batch(memory, parts, seed)
 
-        pending = _Pending(wanted, len(pieces), finish)
+        if self._in_order is not None:
+            parts = [self._pool.submit(maker.make, piece, memory) for piece in pieces]
+            return self._in_order.submit(lambda: finish([part.result() for part in parts]))
+        pending = _Pending(len(pieces), finish)
         for number, piece in enumerate(pieces):
             self._pool.submit(pending.make, number, functools.partial(maker.make, piece, memory))
-        return pending
+        return pending.batch
+
+
+class CallerIteration(BatchIterator):
+    """An epoch made in the user's thread: each batch when it is taken, one sample after the other."""
+
+    def __init__(self, maker: Maker, order: EpochBatches) -> None:
+        self._maker, self._order = maker, order
+
+        def announce(wanted: Wanted) -> None:
+            with contextlib.suppress(IndexError, TypeError, ValueError):  # the batch with that key raises it
+                hint(maker.options.dataset, wanted.upcoming)
+
+        self._drawing = Drawing(order.batches, 0, announce)
+
+    @override
+    def take(self) -> tuple[Any, Wanted]:
+        wanted = self._drawing.next()
+        if wanted is None:
+            raise self._drawing.failure or StopIteration
+        maker, order = self._maker, self._order
+        (piece,) = cut(wanted, maker.source, order.seed, order.epoch, len(wanted.keys))
+        memory = maker.memory(len(piece))
+        batch = maker.batch(memory, [maker.make(piece, memory)], batch_seed(order, wanted))
+        if len(wanted.finished):
+            forget(maker.options.dataset, wanted.finished)
+        return batch, wanted
+
+    @override
+    def is_ready(self) -> bool:
+        return False
+
+    @override
+    def close(self) -> None:
+        self._drawing.stop()
+
+
+def _end_threads(pool: ThreadPoolExecutor, in_order: ThreadPoolExecutor | None, *, wait: bool) -> None:
+    pool.shutdown(wait=wait, cancel_futures=True)  # the thread that waits for a piece goes on
+    if in_order is not None:
+        in_order.shutdown(wait=wait, cancel_futures=True)
 
 
 def _threads(number: int) -> ThreadPoolExecutor:

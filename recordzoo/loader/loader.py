@@ -1,6 +1,10 @@
-"""`RecordLoader`: batches for training, from threads or from processes, whichever are faster."""
+"""`RecordLoader`: batches for training; compiled code makes them in threads, the user's code in processes."""
 
+import logging
+import multiprocessing
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -14,6 +18,7 @@ from recordzoo.loader.arguments import (
     check_dataset,
     check_drop_cache,
     check_function,
+    check_num_workers,
     check_order,
     check_sizes,
     check_worker_init_fn,
@@ -21,16 +26,17 @@ from recordzoo.loader.arguments import (
     checked_device,
     default_threads,
 )
-from recordzoo.loader.choice import Choice, choose, choose_seeded, is_other, maker_of, seeded_code
 from recordzoo.loader.delivery import Counting, OnDevice
 from recordzoo.loader.explain import batch_lines, sample_lines, warn
 from recordzoo.loader.iterated import IteratedOrders
-from recordzoo.loader.iteration import BatchIterator, Iteration, Unbegun
+from recordzoo.loader.iteration import BatchIterator, CallerIteration, Iteration, Unbegun
 from recordzoo.loader.maker import BatchOptions, Maker
 from recordzoo.loader.order import EpochBatches, Orders, SampledOrders, Wanted
 from recordzoo.loader.pieces import batch_seed
-from recordzoo.loader.processes import ProcessIteration, Tasks, WorkerInit, Workers, Workplace, as_made
+from recordzoo.loader.placement import Placement, place
+from recordzoo.loader.processes import ProcessIteration, Tasks, Workers, Workplace, as_made, explained
 from recordzoo.loader.rows import Buffers, RowMaker
+from recordzoo.loader.samples import maker_of
 from recordzoo.loader.source import BatchSource
 from recordzoo.pixels.compiling import compiled_code
 from recordzoo.pixels.render import PRECISIONS, Precision
@@ -39,8 +45,12 @@ from recordzoo.sampling.ranks import Ranks, Seed
 from recordzoo.sampling.samplers import RecordSampler
 from recordzoo.sampling.schemes import Draws, checked_shuffle, is_drawn
 from recordzoo.sampling.state import truth_value, whole_number
+from recordzoo.sampling.storage import leaves_of
+from recordzoo.system.processes import are_forked
 
 # Any, in all of this module: datasets, samples and batches have the user's types.
+
+logger = logging.getLogger("recordzoo")
 
 ON_ERROR = ("raise", "skip")
 WORKERS = ("auto", "threads", "processes")
@@ -48,17 +58,23 @@ WORKERS = ("auto", "threads", "processes")
 _HINTED = 4
 """Batches that the kernel prefetches ahead of those in progress."""
 
+_PREFETCH_FACTOR = 2  # DataLoader's default
+
+_PLACES = {"threads": "threads", "processes": "processes", "caller": "the calling thread"}
+
 
 class RecordLoader(DataLoader[Any]):
     """`torch.utils.data.DataLoader` for images: threads, the transforms fused with the decoding.
 
     It takes `DataLoader`'s arguments and returns the same batches. Known transforms of the dataset (`print(loader)`
-    lists them) run in the loader: only the pixels that a crop keeps are decoded. Other transforms run as written, in
-    threads or in worker processes.
+    lists them) run in the loader: only the pixels that a crop keeps are decoded. Others run as written: torchvision's
+    own in threads, a dataset or an image transform of yours in worker processes, each with its copy, as in
+    `DataLoader`. `collate_fn`, `target_transform` and `batch_transform` over images that need no processes run in one
+    thread, one after the other, in the order of samples and batches.
 
     Random numbers of fused transforms are a function of seed, epoch and the sample's place in the epoch: the batches
     are the same with any number of workers, and after a resume. Transforms that are not fused draw from their process's
-    generators, in varying order between workers, unless `deterministic`.
+    generators, in varying order between threads, unless `deterministic`.
 
     Args:
         dataset: A dataset of this package, one of torchvision's that lists image files (`ImageFolder`), one of your own
@@ -68,8 +84,9 @@ class RecordLoader(DataLoader[Any]):
             `classes_per_batch`.
         sampler: Which samples, in which order, instead of `shuffle`; best a `RecordSampler`.
         batch_sampler: Gives lists of indices, instead of `batch_size`, `shuffle`, `sampler` and `drop_last`.
-        num_workers: Number of threads or processes, at least 1. Default: the cores available to this process, divided
-            by ``LOCAL_WORLD_SIZE``.
+        num_workers: Number of threads or processes. 0: code of yours runs in the calling thread, one sample after the
+            other, when a batch is taken; for example to debug it. Default: the cores available to this process, divided
+            by ``LOCAL_WORLD_SIZE``; if worker processes cannot be started, as with 0, and a line in the log says why.
         collate_fn: Converts a list of samples to a batch. Default: as in `DataLoader`.
         pin_memory: Whether to use page-locked memory for images, if there is a CUDA device.
         drop_last: Leave out a last batch that is not full, and samples that do not divide by the number of ranks.
@@ -93,10 +110,12 @@ class RecordLoader(DataLoader[Any]):
         multiprocessing_context: Start method of worker processes.
         pin_memory_device, in_order: Accepted for compatibility with `DataLoader`, without effect. Libraries that build
             a stock `DataLoader` from this one read them as attributes.
-        workers: "threads", "processes", or "auto": threads if all is fused, otherwise the faster ones, measured on a
-            few samples. `print(loader)` shows the choice and the reason.
-        batch_transform: Called in the worker with the parts of a batch, images and targets; returns the user's batch.
-            For example v2's `MixUp` or `CutMix`.
+        workers: "auto": processes for a dataset or image transforms of yours, otherwise threads; `print(loader)` shows
+            which, and why. "threads": for code of yours, too. It must keep nothing on `self` between calls, share no
+            open file, connection or other handle, and set no seeds of the process's random generators: several threads
+            call it at once, for several samples. "processes": also for compiled code.
+        batch_transform: Called with the parts of a batch, images and targets; returns the user's batch. For example
+            v2's `MixUp` or `CutMix`.
         on_error: "skip": leave out samples that cannot be read or decoded. Batches get smaller, never fewer. The number
             of skipped samples is logged at the end of an epoch, and is in `state_dict`.
         weights, weights_by, num_samples, replacement, classes_per_batch, samples_per_class: As in `RecordSampler`.
@@ -168,6 +187,7 @@ class RecordLoader(DataLoader[Any]):
         check_choice("workers", workers, WORKERS)
         check_choice("on_error", on_error, ON_ERROR)
         check_worker_init_fn(worker_init_fn, workers)
+        check_num_workers(num_workers, workers)
         check_function("batch_transform", batch_transform)
         check_sizes(num_workers=num_workers, timeout=timeout, prefetch_factor=prefetch_factor)
         batch_size, drop_last = checked_batch_size(batch_size), truth_value("drop_last", drop_last)
@@ -206,12 +226,15 @@ class RecordLoader(DataLoader[Any]):
             prefetch_factor=prefetch_factor,
             persistent_workers=persistent_workers,
         )
+        if num_workers == 0:  # what DataLoader refuses together with it may be given
+            self.num_workers, self.prefetch_factor = 0, prefetch_factor
         self.pin_memory_device, self.in_order = pin_memory_device, in_order
         self.batch_transform, self.on_error = batch_transform, on_error
         self._num_skipped = 0
         self.workers, self._worker_init_fn = workers, worker_init_fn
         self._kept: list[Buffers] | None = None
-        self._choice: tuple[list[Any], Choice] | None = None
+        self._wants_processes = bool(num_workers) or workers == "processes"
+        self._no_processes = ""  # why the calling thread makes the batches, since that was found out
         self._processes: tuple[Workers, Tasks, list[Any]] | None = None
         self._orders = self._make_orders(chosen, batch_sampler)
 
@@ -266,9 +289,9 @@ class RecordLoader(DataLoader[Any]):
             TimeoutError: A batch took longer than `timeout`.
             ForkError: The process was forked during the epoch, and the child continues the iterator.
             TypeError: The sampler returned a key that is not an integer, and the samples are records.
-            ArgumentError: `on_error="skip"`, and the dataset makes its samples itself; `deterministic` needs worker
-                processes, and there can be none; the loaded state cannot be resumed; or a newer iterator took over the
-                persistent workers.
+            ArgumentError: `on_error="skip"`, and the dataset makes its samples itself; `num_workers` or
+                `workers="processes"` was given, and worker processes cannot be started; the loaded state cannot be
+                resumed; or a newer iterator took over the persistent workers.
         """
         return Unbegun(self._begin)
 
@@ -282,15 +305,13 @@ class RecordLoader(DataLoader[Any]):
         warn(source)
         if isinstance(maker, RowMaker):
             self._kept = maker.buffers if self.persistent_workers else None
-        choice = self._chosen(maker)
+        where = self._placement(maker).where
         order = self._orders.begin()
-        if choice.workers == "processes":
-            iteration: BatchIterator = self._in_processes(maker, order)
+        if where == "processes":
+            iteration = self._in_processes(maker, order)
         else:
             self._processes = None
-            # Single samples: as many ahead as with worker processes, or most threads would wait.
-            ahead = (self.prefetch_factor or 0) * (1 if self.batch_sampler is not None else self.num_workers)
-            iteration = Iteration(maker, order, self.num_workers, ahead=ahead, hinted=_HINTED, timeout_s=self.timeout)
+            iteration = CallerIteration(maker, order) if where == "caller" else self._in_threads(maker, order)
         if self.on_error == "skip":
             iteration = Counting(iteration, self._count_skipped)
         if self.device.type == "cpu":
@@ -304,26 +325,78 @@ class RecordLoader(DataLoader[Any]):
     def _count_skipped(self, number: int) -> None:
         self._num_skipped += number
 
-    def _in_processes(self, maker: Maker, order: EpochBatches) -> ProcessIteration:
+    def _placement(self, maker: Maker) -> Placement:
+        found = place(maker.options, maker.source, self.workers, self.num_workers)
+        return Placement("caller", self._no_processes) if self._no_processes and found.where == "processes" else found
+
+    def _in_threads(self, maker: Maker, order: EpochBatches) -> BatchIterator:
+        num_threads = max(1, self.num_workers)
+        prefetch_factor = _PREFETCH_FACTOR if self.prefetch_factor is None else self.prefetch_factor
+        return Iteration(
+            maker,
+            order,
+            num_threads,
+            # Single samples: as many ahead as with worker processes, or most threads would wait.
+            ahead=prefetch_factor * (1 if self.batch_sampler is not None else num_threads),
+            hinted=_HINTED,
+            timeout_s=self.timeout,
+        )
+
+    def _in_processes(self, maker: Maker, order: EpochBatches) -> BatchIterator:
+        def instead(err: Exception, left: Iterator[Wanted]) -> BatchIterator:
+            self._no_processes = self._why_no_processes(err)
+            return CallerIteration(maker, replace(order, batches=left))
+
+        if maker.source.leaves:
+            compiled_code(waits=self.precision == "fast")  # once, for all worker processes
         key = [*self._key(maker.source), self.batch_transform]
         kept = self._processes if self.persistent_workers else None
-        if kept is None or kept[0].is_broken or is_other(kept[2], key):
-            tasks, init = Tasks(self.dataset, maker.source, _HINTED), self._worker_init_fn
+        if kept is None or kept[0].is_broken or _is_other(kept[2], key):
+            tasks = Tasks(self.dataset, maker.source, _HINTED)
+            workplace = Workplace(maker, self._worker_init_fn)
             loader = Workers(
-                Workplace(maker),  # type: ignore[arg-type]  # it has __getitems__, which is used
+                workplace,  # type: ignore[arg-type]  # it has __getitems__, which is used
                 batch_sampler=tasks,  # type: ignore[arg-type]  # of tasks, not of indices
                 num_workers=self.num_workers,
                 collate_fn=as_made,
                 pin_memory=self.pin_memory,
                 timeout=self.timeout,
-                worker_init_fn=init and WorkerInit(init, self.dataset),
+                worker_init_fn=workplace.begin,
                 multiprocessing_context=self.multiprocessing_context,
                 generator=torch.Generator().manual_seed(self._workers_seed(order)),
                 prefetch_factor=max(1, self.prefetch_factor or 0),
                 persistent_workers=self.persistent_workers,
             )
             kept = self._processes = loader, tasks, key
-        return ProcessIteration(kept[0], kept[1], order)
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Got pickle error")  # of torch, before it raises the error
+                return ProcessIteration(kept[0], kept[1], order, instead)
+        except Exception as err:
+            if getattr(multiprocessing.current_process(), "_inheriting", False):
+                raise  # a spawned process, which runs a script that has no `if __name__ == "__main__"`
+            return instead(err, order.batches)
+
+    def _why_no_processes(self, err: Exception) -> str:
+        """Say why worker processes cannot be started or used: in the log, or as an error if they were asked for."""
+        self._processes = None
+        objects = {"collate_fn": self.collate_fn, "batch_transform": self.batch_transform}
+        objects["worker_init_fn"] = self._worker_init_fn
+        for leaf in leaves_of(self.dataset):
+            kind = type(leaf).__name__
+            objects |= {f"{kind}.{name}": value for name, value in getattr(leaf, "__dict__", {}).items()}
+            objects[kind] = leaf
+        why = f"worker processes cannot be used: {explained(err, objects)}"
+        cures = ["Pass num_workers=0 to run it in this process"]
+        if "fork" in multiprocessing.get_all_start_methods() and not are_forked(self.multiprocessing_context):
+            cures.append('multiprocessing_context="fork" for processes that are copies of this one')
+        if self._wants_processes:
+            asked = "workers='processes'" if self.workers == "processes" else f"num_workers={self.num_workers}"
+            raise ArgumentError(f"{asked}: {why}. {', or '.join(cures)}.") from err
+        logger.warning(
+            "RecordLoader runs your code in this process, one sample after the other: %s. %s.", why, ", or ".join(cures)
+        )
+        return why
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration. Default: each iteration is a new epoch."""
@@ -358,15 +431,12 @@ class RecordLoader(DataLoader[Any]):
         self._num_skipped = num_skipped
 
     def explain(self) -> str:
-        """Describe which transforms run in the loader, which run as written, and why; like `print(loader)`.
-
-        If a transform is not fused, a few samples are made to measure whether threads or processes are faster.
-        """
+        """Describe which transforms run in the loader, which run as written, where, and why; like `print(loader)`."""
         maker = maker_of(self._batch_options())
         lines = [repr(self), *sample_lines(self.dataset, maker.source, self.precision), *batch_lines(maker)]
         try:
-            choice = self._chosen(maker)
-            chosen = f"{choice.workers}: {choice.why}"
+            placement = self._placement(maker)
+            chosen = f"{_PLACES[placement.where]}: {placement.why}"
         except ArgumentError as err:
             chosen = str(err)
         return "\n  ".join([*lines, f"workers: {chosen}"])
@@ -383,7 +453,7 @@ class RecordLoader(DataLoader[Any]):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_kept": None, "_choice": None, "_processes": None}
+        return {**self.__dict__, "_kept": None, "_no_processes": "", "_processes": None}
 
     def _size_text(self) -> str:
         return f" of {len(self.dataset):,} samples" if hasattr(self.dataset, "__len__") else ""
@@ -403,23 +473,6 @@ class RecordLoader(DataLoader[Any]):
             skips=self.on_error == "skip",
         )
 
-    def _chosen(self, maker: Maker) -> Choice:
-        """Return the choice of workers; measures once per transform, and again with compiled code."""
-        compiled = compiled_code(waits=self.precision == "fast") if maker.source.leaves else None
-        if self.deterministic and (code := seeded_code(maker)):
-            return choose_seeded(code[0], self.workers, Workplace(maker), self.multiprocessing_context)
-        if self.workers != "auto":
-            return Choice(self.workers, "as asked")
-        key = [*self._key(maker.source), compiled]
-        if self._choice is None or is_other(self._choice[0], key):
-            length = len(self.dataset) if hasattr(self.dataset, "__len__") else None
-            workplace = Workplace(maker)
-            found = choose(maker, length, self.num_workers, workplace, self.multiprocessing_context)
-            if found.is_measured and self._worker_init_fn is not None:
-                found = Choice("processes", "worker_init_fn is for worker processes")
-            self._choice = key, found
-        return self._choice[1]
-
     def _key(self, source: BatchSource) -> list[Any]:
         """Return the objects that determine the batches."""
         written = [each for leaf in source.leaves for each in leaf.written]
@@ -428,3 +481,8 @@ class RecordLoader(DataLoader[Any]):
     def _workers_seed(self, order: EpochBatches) -> int:
         """Return the seed of worker processes; it differs between ranks."""
         return int(hash_key(order.seed, order.epoch, getattr(self.sampler, "rank", 0))) >> 1
+
+
+def _is_other(known: list[Any], now: list[Any]) -> bool:
+    """Whether any object was replaced (compared by identity, not equality)."""
+    return len(known) != len(now) or any(one is not other for one, other in zip(known, now, strict=True))

@@ -100,10 +100,17 @@ class _BatchPart(NamedTuple):
 
 
 class Maker(ABC):
-    """Makes batches: `make` in several threads or in worker processes, then `batch`; `arrived` in the user's thread."""
+    """Makes batches: `make` in several threads or in worker processes, then `batch`; `arrived` in the user's thread.
 
-    def __init__(self, options: BatchOptions, source: BatchSource) -> None:
-        self.options, self.source = options, source
+    Args:
+        options: How batches are made.
+        source: The dataset's leaves.
+        runs_own: Whether the user's code makes images. Then all of a sample is made before the next one, as its code
+            may keep something from the image to the target. Otherwise `batch` applies each `target_transform`.
+    """
+
+    def __init__(self, options: BatchOptions, source: BatchSource, *, runs_own: bool) -> None:
+        self.options, self.source, self.runs_own = options, source, runs_own
 
     def memory(self, count: int) -> Memory:
         """Return the memory for a batch of this many samples."""

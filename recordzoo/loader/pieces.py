@@ -50,18 +50,11 @@ def seeded(seed: int) -> Iterator[None]:
 
     Only for worker processes and the user's thread: other threads would change the random numbers of the user's thread.
     """
-    with restored():
+    of_torch, of_python, of_numpy = torch.default_generator.get_state(), random.getstate(), np.random.get_state()
+    try:
         torch.default_generator.manual_seed(seed)
         random.seed(seed)
         np.random.seed(seed)
-        yield
-
-
-@contextlib.contextmanager
-def restored() -> Iterator[None]:
-    """Restore the process's generators after the block."""
-    of_torch, of_python, of_numpy = torch.default_generator.get_state(), random.getstate(), np.random.get_state()
-    try:
         yield
     finally:
         torch.default_generator.set_state(of_torch)

@@ -8,21 +8,29 @@ import traceback
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from torch.utils.data import DataLoader, get_worker_info
 
+from recordzoo.base.text import shorten
 from recordzoo.errors import ArgumentError
-from recordzoo.loader.choice import maker_of
 from recordzoo.loader.iteration import BatchIterator, Home, late
 from recordzoo.loader.maker import Maker
 from recordzoo.loader.order import Drawing, EpochBatches, Wanted
 from recordzoo.loader.pieces import BatchPiece, batch_seed, cut
+from recordzoo.loader.samples import maker_of
 from recordzoo.loader.sending import Sent
 from recordzoo.loader.source import BatchSource
 from recordzoo.net.background import Background
 from recordzoo.sampling.storage import forget, hint_remote, will_need
+from recordzoo.system.files import positions_of_open, reopen_at
 from recordzoo.system.processes import at_fork
+
+_CUDA_AFTER_FORK = ("CUDA in forked subprocess", "CUDA error: initialization error")
+"""Texts of torch's errors in a process forked from one in which CUDA is in use."""
+
+_SHOWN = 80  # columns of an object's text in a message
 
 _hints = Background(1, "recordzoo-hints")  # one thread for all epochs, as long as the process lives
 
@@ -44,10 +52,17 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Failed:
-    """An exception of a worker process, with its notes: not every class pickles them."""
+    """An exception of a worker process.
+
+    Attributes:
+        error: The exception.
+        notes: Its notes: not every class pickles them.
+        is_of_processes: Whether the code may be right in the calling process.
+    """
 
     error: Exception
     notes: list[str]
+    is_of_processes: bool
 
     def error_with_notes(self) -> Exception:
         """Return the error, with all notes."""
@@ -68,11 +83,11 @@ class Tasks:
         self._dataset, self._source, self._num_hinted = dataset, source, num_hinted
         self._order: EpochBatches | None = None
         self.given: collections.deque[Wanted] = collections.deque()
-        self.failure: Exception | None = None  # raised after the last batch
+        self._drawing: Drawing | None = None
 
     def begin(self, order: EpochBatches) -> None:
         """Make this epoch the current one."""
-        self._order, self.failure = order, None
+        self._order, self._drawing = order, None
         self.given.clear()
 
     def __iter__(self) -> Iterator[_Task]:
@@ -82,7 +97,7 @@ class Tasks:
         def announce(wanted: Wanted) -> None:
             _hints.submit(functools.partial(will_need, self._dataset, wanted.upcoming))
 
-        drawing = Drawing(order.batches, self._num_hinted, announce)
+        drawing = self._drawing = Drawing(order.batches, self._num_hinted, announce)
         while (wanted := drawing.next()) is not None:
             try:
                 (piece,) = cut(wanted, self._source, order.seed, order.epoch, len(wanted.keys))
@@ -91,7 +106,19 @@ class Tasks:
                 break
             self.given.append(wanted)
             yield _Task(piece, batch_seed(order, wanted))
-        self.failure = drawing.failure
+
+    @property
+    def failure(self) -> Exception | None:
+        """The order's exception, raised after the last batch."""
+        return None if self._drawing is None else self._drawing.failure
+
+    def left(self) -> Iterator[Wanted]:
+        """Iterate over the batches that the user has not received."""
+        yield from self.given
+        while self._drawing is not None and (wanted := self._drawing.next()) is not None:
+            yield wanted
+        if self.failure is not None:
+            raise self.failure
 
     def taken(self) -> Wanted:
         """Return the oldest batch given to a worker, which the user receives now."""
@@ -104,22 +131,47 @@ class Tasks:
 class Workplace:
     """The dataset of torch's `DataLoader`: takes tasks, returns batches. It is sent to the workers.
 
+    A worker that was not forked unpickles the user's objects in `begin`. If that fails, their error is the error of a
+    batch; within the unpickling of torch's arguments it would only end the process.
+
     Args:
         maker: Makes the batches; a process that was not forked creates its own maker.
+        init: The user's `worker_init_fn`.
     """
 
-    def __init__(self, maker: Maker) -> None:
-        self._options = maker.options
+    def __init__(self, maker: Maker, init: Callable[[int], None] | None) -> None:
+        self._options, self._init = maker.options, init
         self._maker: Maker | None = maker
+        self._pickled = b""
+        self._failure: Exception | None = None  # of `begin`
+        self._positions = positions_of_open()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_maker": None}
+        pickled = bytes(ForkingPickler.dumps((self._options, self._init)))
+        return {"_maker": None, "_pickled": pickled, "_failure": None}
+
+    def begin(self, number: int) -> None:
+        """Prepare a worker process, which calls this before the first task: the `worker_init_fn` of torch's loader."""
+        if self._maker is not None:
+            reopen_at(self._positions)
+        else:
+            try:
+                self._options, self._init = pickle.loads(self._pickled)  # noqa: S301 - the user's own objects
+                self._maker = maker_of(self._options)
+            except Exception as err:  # noqa: BLE001 - raised with the first batch
+                self._failure = err
+                return
+        # torch's dataset is this object, and torch forbids setting attributes of the worker's info.
+        object.__setattr__(get_worker_info(), "dataset", self._options.dataset)
+        if self._init is not None:
+            self._init(number)
 
     def __getitems__(self, task: _Task) -> Any:
         """Return a batch, or its exception."""
         try:
-            if self._maker is None:
-                self._maker = maker_of(self._options)
+            if self._failure is not None:
+                raise self._failure
+            assert self._maker is not None
             hint_remote(self._options.dataset, task.piece.keys)
             memory = self._maker.memory(len(task.piece))
             return Sent(self._maker.batch(memory, [self._maker.make(task.piece, memory)], task.seed))
@@ -127,7 +179,13 @@ class Workplace:
             err.add_note(f"In worker process {get_worker_info().id}:\n{traceback.format_exc()}")  # type: ignore[union-attr]
             if not _is_picklable(err):
                 raise
-            return _Failed(err, list(err.__notes__))
+            return _Failed(err, list(err.__notes__), self._may_be_of_processes(err))
+
+    def _may_be_of_processes(self, err: Exception) -> bool:
+        """Whether the code may be right in the calling process: the worker cannot load it, or CUDA is in use there."""
+        if self._failure is not None:
+            return isinstance(err, AttributeError | ImportError)
+        return isinstance(err, RuntimeError) and any(text in str(err) for text in _CUDA_AFTER_FORK)
 
 
 def _is_picklable(err: Exception) -> bool:
@@ -158,10 +216,23 @@ class Workers(DataLoader[Any]):
 
 
 class ProcessIteration(BatchIterator):
-    """An epoch made by worker processes."""
+    """An epoch made by worker processes.
 
-    def __init__(self, loader: Workers, tasks: Tasks, order: EpochBatches) -> None:
+    Args:
+        instead: Returns the iterator of the remaining batches if the worker processes cannot run the user's code, or
+            raises an error; its arguments are the exception and these batches.
+    """
+
+    def __init__(
+        self,
+        loader: Workers,
+        tasks: Tasks,
+        order: EpochBatches,
+        instead: Callable[[Exception, Iterator[Wanted]], BatchIterator],
+    ) -> None:
         tasks.begin(order)
+        self._make_instead = instead
+        self._instead: BatchIterator | None = None
         loader.owner += 1
         self._tasks, self._home, self._loader, self._number = tasks, Home(), loader, loader.owner
         self._timeout_s, self._is_kept = loader.timeout, loader.persistent_workers
@@ -174,6 +245,8 @@ class ProcessIteration(BatchIterator):
         Raises:
             ArgumentError: A newer iterator has taken the persistent workers.
         """
+        if self._instead is not None:
+            return self._instead.take()
         self._home.check()
         if self._batches is not None and self._number != self._loader.owner:
             self._batches = None
@@ -192,10 +265,17 @@ class ProcessIteration(BatchIterator):
             self._loader.is_broken = True
             self.close()
             raise
-        if isinstance(batch, _Failed):
-            self.close()
-            raise batch.error_with_notes()
-        return batch, self._tasks.taken()
+        if not isinstance(batch, _Failed):
+            return batch, self._tasks.taken()
+        error = batch.error_with_notes()
+        if batch.is_of_processes:
+            self._is_kept = False
+        self.close()
+        if not batch.is_of_processes:
+            raise error
+        self._loader.is_broken = True
+        self._instead = self._make_instead(error, self._tasks.left())
+        return self._instead.take()
 
     def is_ready(self) -> bool:
         """Return False: torch does not say."""
@@ -203,6 +283,8 @@ class ProcessIteration(BatchIterator):
 
     def close(self) -> None:
         """End the workers, unless they are persistent; there are no more batches."""
+        if self._instead is not None:
+            self._instead.close()
         batches, self._batches = self._batches, None
         if batches is not None and not self._is_kept and self._home.is_here:
             # Deleting the iterator does this, too; but a traceback may still refer to it.
@@ -239,14 +321,18 @@ def _leave_all_to_parent() -> None:
 at_fork(in_child=_leave_all_to_parent)
 
 
-class WorkerInit:
-    """Calls the user's `worker_init_fn`, with the user's dataset as `get_worker_info().dataset`."""
+def explained(err: Exception, objects: dict[str, Any]) -> str:
+    """Say why worker processes cannot be started or used; of an object that cannot be pickled, which one it is.
 
-    def __init__(self, function: Callable[[int], None], dataset: Any) -> None:
-        self._function, self._dataset = function, dataset
-
-    def __call__(self, number: int) -> None:
-        """Call the user's function, in a worker process."""
-        # Without this the dataset is the `Workplace`. torch forbids setting attributes of the worker's info.
-        object.__setattr__(get_worker_info(), "dataset", self._dataset)
-        self._function(number)
+    Args:
+        err: The exception of starting them, or of the first one.
+        objects: What is sent to them, by name; the smallest first.
+    """
+    for name, each in objects.items():
+        try:
+            ForkingPickler.dumps(each)
+        except Exception as found:  # noqa: BLE001 - pickle calls methods of the user's classes
+            if (type(found), str(found)) == (type(err), str(err)):
+                text = shorten(" ".join(repr(each).split()), _SHOWN)
+                return f"{name} {text} cannot be pickled ({type(err).__name__}: {err})"
+    return f"{type(err).__name__}: {err}"

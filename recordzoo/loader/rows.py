@@ -127,6 +127,7 @@ class RowMaker(Maker):
     """Renders images to rows of one tensor per view. All transforms are fused, and all images have the same size.
 
     Args:
+        options, source, runs_own: As in `Maker`.
         kept: Memory of batches of an earlier epoch, per view.
 
     Attributes:
@@ -135,8 +136,11 @@ class RowMaker(Maker):
 
     # Any, here and below: targets are what the dataset has, a batch is what the collate function makes.
 
-    def __init__(self, options: BatchOptions, source: BatchSource, kept: list[Buffers] | None = None) -> None:
-        super().__init__(options, source)
+    def __init__(
+        self, options: BatchOptions, source: BatchSource, *, runs_own: bool, kept: list[Buffers] | None = None
+    ) -> None:
+        super().__init__(options, source, runs_own=runs_own)
+        self._leaves = [leaf for leaf in source.leaves if isinstance(leaf, ImageLeaf)]  # all are
         self._views = source.leaves[0].views
         self.buffers: list[Buffers] = []
         self._is_finished = []  # otherwise the device computes the values
@@ -161,22 +165,39 @@ class RowMaker(Maker):
 
     @override
     def _make(self, piece: BatchPiece, memory: Memory) -> Any:
-        """Fill rows; return targets: as `ImageLeaf.targets` of one dataset, otherwise a list."""
+        """Fill rows; return targets, or the piece if `_collated` transforms them."""
         at_once = opened_at_once(self.source)
+        targets: list[Any] = []
         for start in range(0, len(piece), at_once):
             numbers = range(start, min(start + at_once, len(piece)))
-            opened = [open_views(self.source, piece, number) for number in numbers]
+            opened = []
+            for number in numbers:
+                opened.append(open_views(self.source, piece, number))
+                if self.runs_own:
+                    targets.append(self._target(piece, number))
             for writer, tensor, images in zip(self._writers, memory.tensors, zip(*opened, strict=True), strict=True):
                 writer.fill(tensor[piece.start + start : piece.start + numbers.stop], images)
-        leaves = [leaf for leaf in self.source.leaves if isinstance(leaf, ImageLeaf)]  # all are
-        if len(leaves) == 1:
-            return leaves[0].targets(piece.inner)
-        return [leaves[leaf].target(index) for leaf, index in zip(piece.leaves, piece.inner.tolist(), strict=True)]
+        if self.runs_own:
+            return targets
+        if any(leaf.target_transform is not None for leaf in self._leaves):
+            return piece
+        if len(self._leaves) == 1:
+            return self._leaves[0].targets(piece.inner)
+        return self._targets(piece)
 
     @override
     def _collated(self, memory: Memory, parts: list[Any]) -> Any:
         """Return [images, targets]; with several views, images is a list of tensors."""
-        return [list(memory.tensors) if self._views.is_list else memory.tensors[0], collated_targets(parts)]
+        targets = [self._targets(part) if isinstance(part, BatchPiece) else part for part in parts]
+        return [list(memory.tensors) if self._views.is_list else memory.tensors[0], collated_targets(targets)]
+
+    def _targets(self, piece: BatchPiece) -> list[Any]:
+        """Return the targets of a piece, after their transforms."""
+        return [self._target(piece, number) for number in range(len(piece))]
+
+    def _target(self, piece: BatchPiece, number: int) -> Any:
+        leaf, index = self._leaves[piece.leaves[number]], int(piece.inner[number])
+        return leaf.transformed(index, leaf.target(index))
 
     @override
     def arrived(self, batch: Any, seed: int) -> Any:

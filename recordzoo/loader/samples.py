@@ -14,7 +14,8 @@ from typing_extensions import override
 from recordzoo.images.frames import ArrayFrame
 from recordzoo.loader.maker import BatchOptions, Maker, Memory, collated_targets
 from recordzoo.loader.pieces import BatchPiece, Opened, check_sizes, open_views, opened_at_once
-from recordzoo.loader.rows import RowWriter, allocate, with_values
+from recordzoo.loader.placement import code_of_samples
+from recordzoo.loader.rows import Buffers, RowMaker, RowWriter, allocate, with_values
 from recordzoo.loader.source import BatchSource, ImageLeaf, JointLeaf
 from recordzoo.pixels.render import erase_, to_picture
 from recordzoo.transforms.joint import frame_of
@@ -42,7 +43,7 @@ class Made(NamedTuple):
 
     Attributes:
         images: Each sample's view, or list of views.
-        targets: Each sample's target.
+        targets: Each sample's target, before a `target_transform` if `Maker.batch` applies it.
         rows: All images of each view in one tensor, [n, 3, H, W]; None if they are not in one tensor.
         piece: The samples.
     """
@@ -56,8 +57,8 @@ class Made(NamedTuple):
 class SampleMaker(Maker):
     """Makes samples as the dataset would, and collates them."""
 
-    def __init__(self, options: BatchOptions, source: BatchSource) -> None:
-        super().__init__(options, source)
+    def __init__(self, options: BatchOptions, source: BatchSource, *, runs_own: bool) -> None:
+        super().__init__(options, source, runs_own=runs_own)
         memory_format = options.memory_format if options.collates_by_default else torch.contiguous_format
         self._allocate = functools.partial(allocate, memory_format=memory_format)
         self._writers: dict[tuple[int, Size], RowWriter] = {}
@@ -77,6 +78,11 @@ class SampleMaker(Maker):
     def _collated(self, memory: Memory, parts: list[Any]) -> Any:
         """Collate; skip the collate function if the images are already stacked."""
         if self.source.leaves:
+            if not self.runs_own and any(leaf.target_transform is not None for leaf in self.source.leaves):
+                parts = [
+                    part._replace(targets=[self._target(part.piece, *each) for each in enumerate(part.targets)])
+                    for part in parts
+                ]
             if self.options.stacks and all(part.rows is not None for part in parts):
                 views = [_joined(rows) for rows in zip(*(part.rows for part in parts), strict=True)]
                 images = views if self.source.leaves[0].views.is_list else views[0]
@@ -102,21 +108,26 @@ class SampleMaker(Maker):
         num_views = max(number for _, number in kinds)
         rows = [Rows(len(piece), self._allocate) for _ in range(num_views)]
         images: list[Any] = []
-        at_once = opened_at_once(self.source)
+        targets: list[Any] = []
+        at_once = 1 if self.runs_own else opened_at_once(self.source)
         for start in range(0, len(piece), at_once):
             numbers = range(start, min(start + at_once, len(piece)))
             opened = [open_views(self.source, piece, number) for number in numbers]
             images += self._images(piece, numbers, opened, rows)
-        targets = [self._target(piece, number) for number in range(len(piece))]
+            for number in numbers:
+                leaf = self.source.leaves[piece.leaves[number]]
+                assert isinstance(leaf, ImageLeaf)
+                target = leaf.target(int(piece.inner[number]))
+                targets.append(self._target(piece, number, target) if self.runs_own else target)
         whole = [each.whole for each in rows]
         are_alike = len(kinds) == 1 and all(each is not None for each in whole)
         return Made(images, targets, whole if are_alike else None, piece)  # type: ignore[arg-type]  # none is None
 
-    def _target(self, piece: BatchPiece, number: int) -> Any:
+    def _target(self, piece: BatchPiece, number: int, target: Any) -> Any:
+        """Return the target of a sample after its `target_transform`."""
         leaf = self.source.leaves[piece.leaves[number]]
-        assert isinstance(leaf, ImageLeaf)
-        with contextlib.nullcontext() if leaf.target_transform is None else self._seeding(piece, number, -1):
-            return leaf.target(int(piece.inner[number]))
+        with self._seeding(piece, number, -1) if leaf.target_transform is not None else contextlib.nullcontext():
+            return leaf.transformed(int(piece.inner[number]), target)
 
     def _images(self, piece: BatchPiece, numbers: range, opened: list[list[Opened]], rows: list["Rows"]) -> list[Any]:
         """Return the images of some samples of a piece: for each its view, or a list of views."""
@@ -226,23 +237,25 @@ class JointMaker(SampleMaker):
             made = super()._made(piece.of([number]))
             return made.images[0], made.targets[0]
         image, target = leaf.sample(index)
-        seeding, draws = functools.partial(self._seeding, piece, number), piece.draws[number].tolist()
+        plan, draws = leaf.plan, piece.draws[number].tolist()
+        seeding = functools.partial(self._seeding, piece, number)
         frame = frame_of(image)
-        if frame is None or not leaf.plan.takes(target, (frame.height, frame.width)):
-            plain = leaf.as_plain(image, index)
+        if frame is None or not plan.takes(target, (frame.height, frame.width)):
+            image = leaf.as_plain(image, index)
             with seeding(), leaf.noting(index):
-                sample: tuple[Any, Any] = leaf.plan.transforms(plain, target)
-            return sample
-        with self._seeding(piece, number, -1), leaf.noting(index):  # as `SampleMaker` seeds a target
-            actions, target = leaf.plan.decide(frame, target, draws)
-        own = num_draws(leaf.plan.image.steps)
-        (image,) = self._images_of(
-            [Opened(leaf, index, leaf.plan.image, frame, actions, draws[own:])], [seeding], together
-        )
-        with seeding(), leaf.noting(index):
-            for transform in leaf.plan.rest:
-                image, target = transform(image, target)
-        return image, target
+                if plan.is_joint:
+                    image, target = plan.transforms(image, target)
+                else:
+                    image = plan.transforms.transform(image)
+        else:
+            with self._seeding(piece, number, -1), leaf.noting(index):  # as `SampleMaker` seeds a target
+                actions, target = plan.decide(frame, target, draws)
+            opened = Opened(leaf, index, plan.image, frame, actions, draws[num_draws(plan.image.steps) :])
+            (image,) = self._images_of([opened], [seeding], together)
+            with seeding(), leaf.noting(index):
+                for transform in plan.rest:
+                    image, target = transform(image, target)
+        return image, self._target(piece, number, target) if self.runs_own else target
 
 
 class Rows:
@@ -299,3 +312,37 @@ def _frame(plan: Plan, sample: Any) -> ArrayFrame | None:
     if type(sample) is not kind or sample.dtype is not torch.uint8 or sample.ndim != 3 or len(sample) != 3:
         return None
     return ArrayFrame(np.ascontiguousarray(sample.as_subclass(torch.Tensor).permute(1, 2, 0).cpu().numpy()))
+
+
+def maker_of(options: BatchOptions, kept: list[Buffers] | None = None) -> Maker:
+    """Return the maker of the batches of a dataset.
+
+    Args:
+        options: The dataset, and how batches are made of it.
+        kept: Memory of batches of an earlier epoch.
+    """
+    source = BatchSource(options.dataset)
+    runs_own = not all(each.is_safe for each in code_of_samples(source))
+    if _are_rows(options, source):
+        return RowMaker(options, source, runs_own=runs_own, kept=kept)
+    is_joint = any(isinstance(leaf, JointLeaf) for leaf in source.leaves)
+    return (JointMaker if is_joint else SampleMaker)(options, source, runs_own=runs_own)
+
+
+def _are_rows(options: BatchOptions, source: BatchSource) -> bool:
+    """Whether images can be made directly into the batch: all fused, one size and dtype, collated by torch."""
+    leaves = [leaf for leaf in source.leaves if isinstance(leaf, ImageLeaf)]
+    if not leaves or len(leaves) < len(source.leaves):
+        return False
+    views = [leaf.views for leaf in leaves]
+    kinds = {
+        (each.is_list, *((plan.size, plan.pointwise.operations, plan.erases) for plan in each.plans)) for each in views
+    }
+    is_random = options.deterministic and any(leaf.target_transform is not None for leaf in leaves)
+    return (
+        not is_random
+        and options.stacks
+        and len(kinds) == 1
+        and all(each.is_whole for each in views)
+        and all(plan.size is not None for plan in views[0].plans)
+    )

@@ -39,6 +39,8 @@ _channels: "weakref.WeakKeyDictionary[RecordReader, bool]" = weakref.WeakKeyDict
 class Leaf(ABC):
     """A dataset whose images a loader decodes."""
 
+    target_transform: Callable[[Any], Any] | None = None
+
     def __init__(self, dataset: Any, store: SampleStore, views: Views) -> None:
         self.dataset, self.store, self.views = dataset, store, views
 
@@ -65,6 +67,14 @@ class Leaf(ABC):
     def _has_rest(self) -> bool:
         return any(plan.rest for plan in self.views.plans)
 
+    # Any: a target.
+    def transformed(self, index: int, target: Any) -> Any:
+        """Return a target after the `target_transform`, if there is one."""
+        if self.target_transform is None:
+            return target
+        with self.noting(index):
+            return self.target_transform(target)
+
     @contextmanager
     def noting(self, index: int) -> Iterator[None]:
         """Add the sample's name to errors of the user's own functions."""
@@ -81,7 +91,7 @@ class ImageLeaf(Leaf):
     def __init__(self, dataset: Any, store: SampleStore, transform: Any, target_transform: Any) -> None:
         super().__init__(dataset, store, read_views(transform))
         self._new_numbers = target_transform if isinstance(target_transform, NewNumbers) else None
-        self.target_transform: Callable[[Any], Any] | None = None if self._new_numbers else target_transform
+        self.target_transform = None if self._new_numbers else target_transform
         self.frame = store.frame
 
     @property
@@ -103,22 +113,14 @@ class ImageLeaf(Leaf):
             raise
 
     def target(self, index: int) -> Any:
-        """Return the target of a sample, as the dataset returns it."""
+        """Return the target of a sample, before its transform."""
         found = self.store.target(index)
-        if self._new_numbers:
-            return self._new_numbers(found)
-        if self.target_transform is None:
-            return found
-        with self.noting(index):
-            return self.target_transform(found)
+        return self._new_numbers(found) if self._new_numbers else found
 
     def targets(self, indices: Indices) -> Any:
-        """Return the targets of samples: like `SampleStore.targets` without a transform, otherwise a list."""
-        if self._new_numbers:
-            return self._new_numbers.of(self.store.targets(indices))
-        if self.target_transform is None:
-            return self.store.targets(indices)
-        return list(map(self.target, indices.tolist()))
+        """Return the targets of samples, before their transform: like `SampleStore.targets`."""
+        found = self.store.targets(indices)
+        return self._new_numbers.of(found) if self._new_numbers else found
 
 
 class JointLeaf(Leaf):
@@ -131,7 +133,7 @@ class JointLeaf(Leaf):
     def __init__(self, dataset: Any, inner: Any, plan: JointPlan) -> None:
         records = Records(inner._selection, lambda index: int(inner._positions_of(index)[0]))
         super().__init__(dataset, records, Views((plan.image,)))
-        self.plan = plan
+        self.plan, self.target_transform = plan, plan.target_transform
         self._plain = copy.copy(dataset)
         self._plain.transform = self._plain.target_transform = self._plain.transforms = None
 

@@ -34,6 +34,8 @@ _WAITS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 
 _IN_USE = (5, 32, 33)  # ERROR_ACCESS_DENIED, ERROR_SHARING_VIOLATION, ERROR_LOCK_VIOLATION
 
+_DESCRIPTORS = "/proc/self/fd"
+
 _CLONE = 0x4004_9409  # linux/fs.h: FICLONE
 _JUNCTION = 0xA000_0003  # stat.IO_REPARSE_TAG_MOUNT_POINT
 
@@ -302,6 +304,30 @@ def file_system(device: int, mounts: Path = MOUNTS) -> str:
         return ""
     wanted = f"{os.major(device)}:{os.minor(device)}"
     return next((mount.kind for mount in list_mounts(mounts) if mount.device == wanted), "")
+
+
+def positions_of_open() -> dict[int, int]:
+    """Return the positions in regular files that this process has open for reading only, by descriptor; on Linux."""
+    found = {}
+    if sys.platform == "linux":
+        import fcntl
+
+        for name in os.listdir(_DESCRIPTORS):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                is_read = fcntl.fcntl(int(name), fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+                if is_read and stat.S_ISREG(os.fstat(int(name)).st_mode):
+                    found[int(name)] = os.lseek(int(name), 0, os.SEEK_CUR)
+    return found
+
+
+def reopen_at(positions: dict[int, int]) -> None:
+    """Open files of `positions_of_open` again, under their descriptors: a fork would share its parent's positions."""
+    for fd, position in positions.items():
+        with contextlib.suppress(OSError):  # may not be opened any more: it stays shared
+            fresh = os.open(f"{_DESCRIPTORS}/{fd}", _READ)
+            os.lseek(fresh, position, os.SEEK_SET)
+            os.dup2(fresh, fd, inheritable=os.get_inheritable(fd))
+            os.close(fresh)
 
 
 def path_of_open(fd: int, path: Path) -> bytes:

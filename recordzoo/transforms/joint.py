@@ -48,10 +48,10 @@ class JointPlan:
         image: The plan for the image.
         of_target: The operations on the target, in order: the index of a step of `image`, or a transform.
         rest: The first unknown transform and those after it; each takes and returns image and target.
-        is_joint: Whether a transform takes image and target together. Otherwise `of_target` is the `target_transform`.
+        is_joint: Whether a transform takes image and target together. Otherwise `transforms` is a `StandardTransform`.
     """
 
-    transforms: Callable[[Any, Any], Any]
+    transforms: Any
     image: Plan
     of_target: tuple[Any, ...] = ()
     rest: tuple[Any, ...] = ()
@@ -60,7 +60,12 @@ class JointPlan:
     @property
     def is_fused(self) -> bool:
         """Whether no joint transform and no `target_transform` runs as written."""
-        return not self.rest and (self.is_joint or not self.of_target)
+        return not self.rest and self.target_transform is None
+
+    @property
+    def target_transform(self) -> Callable[[Any], Any] | None:
+        """The transform of the target alone, which runs as written."""
+        return None if self.is_joint else self.transforms.target_transform
 
     def takes(self, target: Any, size: tuple[int, int]) -> bool:
         """Whether the loader can transform a target.
@@ -90,10 +95,8 @@ class JointPlan:
 def read_joint(transforms: Any) -> JointPlan | None:
     """Read joint transforms of images and targets; None if the first is unknown."""
     if type(transforms) is StandardTransform:
-        of_image, of_target = transforms.transform, transforms.target_transform
-        plan = read_plan(of_image)
-        alone = () if of_target is None else (_OfTarget(of_target),)
-        return JointPlan(transforms, plan, alone, is_joint=False) if plan.fused else None
+        plan = read_plan(transforms.transform)
+        return JointPlan(transforms, plan, is_joint=False) if plan.fused else None
     found = _read_all(flattened(transforms))
     return replace(found, transforms=transforms) if found.image.fused else None
 
@@ -116,19 +119,6 @@ def _read_all(parts: list[Any]) -> JointPlan:
             of_target.append(each)
         plan = replace(new, fused=(*plan.fused, each))
     return JointPlan(v2.Compose(parts), plan, tuple(of_target), rest)
-
-
-class _OfTarget:
-    """Adapts a `target_transform` to take image and target."""
-
-    def __init__(self, transform: Callable[[Any], Any]) -> None:
-        self._transform = transform
-
-    def __call__(self, image: Any, target: Any) -> tuple[Any, Any]:
-        return image, self._transform(target)
-
-    def __repr__(self) -> str:
-        return repr(self._transform)
 
 
 def _read(plan: Plan, transform: Any) -> Plan:

@@ -1,0 +1,779 @@
+"""A user's own code in `RecordLoader`: the samples that the stock `DataLoader` gives, whatever state the code keeps."""
+
+import functools
+import gc
+import io
+import multiprocessing
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import ConcatDataset, DataLoader, Subset, default_collate, get_worker_info
+from torchvision import transforms as T
+from torchvision.datasets import ImageFolder, wrap_dataset_for_transforms_v2
+from torchvision.transforms import v2
+
+from recordzoo import ImageFolderRecord, MultiView, RecordLoader, VOCDetectionRecord
+from recordzoo.errors import ArgumentError, RecordError
+from tests.batching import FIXED, UINT8, assert_same, image_file
+from tests.fakes import voc
+from tests.fakes.folder import write_tree
+from tests.preparing import wait_for
+from tests.running import REPOSITORY
+
+# Any, here and below: of loaders, samples and batches of all kinds.
+
+COUNT, SIZE = 60, 40
+"""Number of samples, and bytes of each in a file."""
+
+
+_opened: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def _handles_are_closed() -> Iterator[None]:
+    yield
+    while _opened:
+        _opened.pop().close()
+
+
+def kept(handle: Any) -> Any:
+    """Return an open handle, which is closed after the test."""
+    _opened.append(handle)
+    return handle
+
+
+def value(index: int) -> bytes:
+    return f"{index:{SIZE}d}".encode()
+
+
+class Own:
+    """A dataset of one's own, of `COUNT` samples."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __len__(self) -> int:
+        return COUNT
+
+
+# Each of these is right in one process, one sample after the other.
+
+
+class SeededTwice(Own):
+    """Sets the same seed for an image and for its mask."""
+
+    def __getitem__(self, index: int) -> bool:
+        time.sleep(0.001)  # other threads run meanwhile
+        seed = random.randrange(2**31)
+        torch.manual_seed(seed)
+        of_image = torch.rand(50)
+        time.sleep(0.001)
+        torch.manual_seed(seed)
+        return torch.equal(of_image, torch.rand(50))
+
+
+class KeepsADraw(Own):
+    """Keeps a random number on `self`, from one method to another."""
+
+    def __getitem__(self, index: int) -> bool:
+        return self.of_image(index) == self.of_mask(index)
+
+    def of_image(self, index: int) -> float:
+        self.angle = random.random()
+        drawn = self.angle
+        time.sleep(0.001)
+        return drawn
+
+    def of_mask(self, index: int) -> float:
+        return self.angle
+
+
+class OneHandle(Own):
+    """Reads all samples with one file, which is opened in the constructor."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.file = kept((folder / "values").open("rb", buffering=0))
+
+    def __getitem__(self, index: int) -> bool:
+        self.file.seek(index * SIZE)
+        time.sleep(0.001)
+        return self.file.read(SIZE) == value(index)
+
+
+class OpensAtFirst(Own):
+    """Opens its file when it is first used: in each worker process, if nothing was read before."""
+
+    file: Any = None
+
+    def __getitem__(self, index: int) -> bool:
+        if self.file is None:
+            self.file = kept((self.folder / "values").open("rb", buffering=0))
+        self.file.seek(index * SIZE)
+        time.sleep(0.001)
+        return bool(self.file.read(SIZE) == value(index))
+
+
+class OpensAZipAtFirst(Own):
+    """The same with a zip archive."""
+
+    archive: Any = None
+
+    def __getitem__(self, index: int) -> bool:
+        if self.archive is None:
+            self.archive = kept(zipfile.ZipFile(self.folder / "values.zip"))
+        return bool(self.archive.read(str(index)) == value(index))
+
+
+class OpensAShardAtFirst(Own):
+    """Keeps the last file that it opened, by `lru_cache`."""
+
+    @functools.lru_cache(maxsize=1)  # noqa: B019 - as people write it
+    def shard(self, name: str) -> Any:
+        return kept((self.folder / name).open("rb", buffering=0))
+
+    def __getitem__(self, index: int) -> bool:
+        file = self.shard("values")
+        file.seek(index * SIZE)
+        time.sleep(0.001)
+        return bool(file.read(SIZE) == value(index))
+
+
+class AsksADatabase(Own):
+    """Has a connection of sqlite3, which refuses threads other than the one that made it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.connection = kept(sqlite3.connect(folder / "values.db"))
+
+    def __getitem__(self, index: int) -> bool:
+        ((found,),) = self.connection.execute("SELECT value FROM samples WHERE number = ?", (index,))
+        return bool(found == value(index))
+
+
+class HasThreadLocals(Own):
+    """Keeps values for the thread that made it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.local = threading.local()
+        self.local.values = list(map(value, range(COUNT)))
+
+    def __getitem__(self, index: int) -> bool:
+        return bool(self.local.values[index] == value(index))
+
+
+class DrawsFromAGenerator(Own):
+    """Takes its numbers from a generator function, which refuses a second thread while it runs."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.numbers = self.draw()
+
+    def draw(self) -> Iterator[float]:
+        while True:
+            time.sleep(0.001)
+            yield random.random()
+
+    def __getitem__(self, index: int) -> bool:
+        return 0 <= next(self.numbers) < 1
+
+
+class HasALock(Own):
+    """Has a lock, which cannot be pickled."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.lock = threading.Lock()
+
+    def __getitem__(self, index: int) -> bool:
+        with self.lock:
+            return True
+
+
+class OpensPicturesLazily(Own):
+    """Has pictures of PIL that read and decode their files when they are first used."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        data = (folder / "0.png").read_bytes()
+        self.images = [Image.open(io.BytesIO(data)) for _ in range(7)]
+
+    def __getitem__(self, index: int) -> bool:
+        return np.asarray(self.images[index % 7].convert("RGB")).max() == 200
+
+
+class CountsItsCalls(Own):
+    """Numbers its samples in the order in which they are made."""
+
+    calls = 0
+
+    def __getitem__(self, index: int) -> int:
+        self.calls += 1
+        return self.calls
+
+
+class KnowsItsWorker(Own):
+    """Says who makes a sample."""
+
+    def __getitem__(self, index: int) -> int:
+        info = get_worker_info()
+        assert info is None or info.dataset is self
+        return -1 if info is None else info.id
+
+
+class HasAValue(Own):
+    """Has a value in shared memory, which can be sent only to a process that is being started."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.value = multiprocessing.get_context("forkserver").Value("i", 7)
+
+    def __getitem__(self, index: int) -> bool:
+        info = get_worker_info()
+        return bool(self.value.value == 7 and info.dataset.datasets[1] is self)
+
+
+class DrawsInEachWorker(Own):
+    """Makes a random generator when it is first used, with the worker's seed."""
+
+    rng: Any = None
+
+    def __getitem__(self, index: int) -> float:
+        if self.rng is None:
+            info = get_worker_info()
+            self.rng = np.random.default_rng(None if info is None else info.seed)
+        return float(self.rng.random())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("own")
+    (root / "values").write_bytes(b"".join(map(value, range(COUNT))))
+    with zipfile.ZipFile(root / "values.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for index in range(COUNT):
+            archive.writestr(str(index), value(index))
+    with sqlite3.connect(root / "values.db") as connection:
+        connection.execute("CREATE TABLE samples (number INTEGER PRIMARY KEY, value BLOB)")
+        connection.executemany("INSERT INTO samples VALUES (?, ?)", [(i, value(i)) for i in range(COUNT)])
+    connection.close()
+    Image.new("RGB", (400, 300), (200, 3, 4)).save(root / "0.png")
+    return root
+
+
+LOADERS: dict[str, Callable[..., Any]] = {
+    "DataLoader, 0": functools.partial(DataLoader, num_workers=0),
+    "DataLoader, 2": functools.partial(DataLoader, num_workers=2),
+    "RecordLoader": RecordLoader,
+    "RecordLoader, 0": functools.partial(RecordLoader, num_workers=0),
+    "RecordLoader, 2": functools.partial(RecordLoader, num_workers=2),
+}
+KINDS = (
+    SeededTwice,
+    KeepsADraw,
+    OneHandle,
+    OpensAtFirst,
+    OpensAZipAtFirst,
+    OpensAShardAtFirst,
+    AsksADatabase,
+    HasThreadLocals,
+    DrawsFromAGenerator,
+    HasALock,
+    OpensPicturesLazily,
+)
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_dataset_that_keeps_something(folder: Path, kind: Any, loader: str) -> None:
+    if (kind, loader) == (OneHandle, "DataLoader, 2"):
+        pytest.skip("its processes share the position in a file that was open when they were forked")
+    found = torch.cat(list(LOADERS[loader](kind(folder), 4)))
+    assert found.tolist() == [True] * COUNT
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+@pytest.mark.parametrize("kind", [CountsItsCalls, KnowsItsWorker])
+def test_the_values_of_the_stock_loader(folder: Path, kind: Any, num_workers: int) -> None:
+    """No sample is made more than once or by somebody else."""
+    found = list(RecordLoader(kind(folder), 4, num_workers=num_workers))
+    assert_same(found, list(DataLoader(kind(folder), 4, num_workers=num_workers)))
+
+
+def test_each_worker_has_a_seed_of_its_own(folder: Path) -> None:
+    """And another one in each epoch."""
+    loader = RecordLoader(DrawsInEachWorker(folder), 4, num_workers=2, seed=1)
+    epochs = [torch.cat(list(loader)) for _ in range(3)]
+    assert len(torch.cat(epochs).unique()) == 3 * COUNT
+    loader.set_epoch(0)
+    assert torch.equal(torch.cat(list(loader)), epochs[0])
+
+
+# Functions of one's own, over images that the loader decodes
+
+
+class Turn:
+    """A transform of the image and one of the target, which share a random number; each knows who calls it."""
+
+    def __init__(self) -> None:
+        self.callers: list[tuple[int, int]] = []
+
+    def of_image(self, image: Any) -> torch.Tensor:
+        self.drawn = random.random()
+        time.sleep(0.001)
+        self.callers.append((os.getpid(), threading.get_ident()))
+        return torch.tensor([self.drawn])
+
+    def of_target(self, target: int) -> float:
+        return self.drawn
+
+
+@pytest.mark.parametrize("num_workers", [None, 0, 2])
+def test_image_and_target_share_a_draw(tree: Path, num_workers: int | None) -> None:
+    turn = Turn()
+    dataset = ImageFolderRecord(tree, transform=turn.of_image, target_transform=turn.of_target)
+    for drawn, again in RecordLoader(dataset, 8, num_workers=num_workers):
+        assert torch.equal(drawn[:, 0], again.float())
+    assert set(turn.callers) == (set() if num_workers != 0 else {(os.getpid(), threading.get_ident())})
+
+
+@pytest.mark.parametrize("num_workers", [None, 0, 2])
+def test_several_views_share_what_is_kept(tree: Path, num_workers: int | None) -> None:
+    turn = Turn()
+    dataset = ImageFolderRecord(tree, transform=MultiView([turn.of_image, lambda image: torch.tensor([turn.drawn])]))
+    for (drawn, again), _ in RecordLoader(dataset, 8, num_workers=num_workers):
+        assert torch.equal(drawn, again)
+
+
+class Bytes:
+    """Reads an image and its label with one handle, as `HasImageBytes`."""
+
+    def __init__(self, tree: Path, transform: Any) -> None:
+        self.samples, self.transform = ImageFolder(tree).samples, transform
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def image_bytes(self, index: int) -> bytes:
+        path, self.label = self.samples[index]
+        time.sleep(0.001)
+        return Path(path).read_bytes()
+
+    def target(self, index: int) -> int:
+        return self.label
+
+
+@pytest.mark.parametrize("transform", [FIXED, T.Compose([UINT8, T.Lambda(lambda image: image)])])
+@pytest.mark.parametrize("num_workers", [None, 0, 2])
+def test_image_bytes_and_target(tree: Path, transform: Any, num_workers: int | None) -> None:
+    found = list(RecordLoader(Bytes(tree, transform), 8, num_workers=num_workers))
+    assert_same(found, list(DataLoader(ImageFolder(tree, transform), 8)))
+
+
+class Steps:
+    """Functions of targets and batches that note each call."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.threads: set[int] = set()
+
+    def note(self, *call: Any) -> None:
+        self.threads.add(threading.get_ident())
+        time.sleep(0.001)
+        self.calls.append(call)
+
+    def of_target(self, target: int) -> int:
+        self.note("target", target)
+        return target
+
+    def collate(self, samples: list[Any]) -> Any:
+        self.note("collate", [target for _, target in samples])
+        return default_collate(samples)
+
+    def of_batch(self, images: torch.Tensor, targets: torch.Tensor) -> Any:
+        self.note("batch", targets.tolist())
+        return images, targets
+
+
+def expected_calls(dataset: Any, steps: Steps) -> list[Any]:
+    """Return the calls of the stock loader in this thread."""
+    for images, targets in DataLoader(dataset, 8, collate_fn=steps.collate):
+        steps.of_batch(images, targets)
+    found = list(steps.calls)
+    steps.calls.clear()
+    steps.threads.clear()
+    return found
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 4])
+def test_functions_of_batches_run_in_order_in_one_thread(tree: Path, num_workers: int) -> None:
+    """Over compiled images they take no processes, and run ahead of the user unless `num_workers` is 0."""
+    steps = Steps()
+    dataset = ImageFolderRecord(tree, transform=FIXED, target_transform=steps.of_target)
+    right = expected_calls(dataset, steps)
+    options = {"collate_fn": steps.collate, "batch_transform": steps.of_batch}
+    found = list(RecordLoader(dataset, 8, num_workers=num_workers, **options))
+    assert steps.calls == right
+    assert len(steps.threads) == 1
+    assert (threading.get_ident() in steps.threads) is (num_workers == 0)
+    assert_same([list(batch) for batch in found], list(DataLoader(ImageFolderRecord(tree, transform=FIXED), 8)))
+
+
+@pytest.mark.parametrize("leave", ["close", "forget", "fail"])
+def test_the_thread_of_these_functions_ends(tree: Path, leave: str) -> None:
+    def collate(samples: list[Any]) -> int:
+        if leave == "fail" and samples[0][1]:
+            raise LookupError("mine")
+        return len(samples)
+
+    before = set(threading.enumerate())
+    batches: Any = iter(RecordLoader(ImageFolderRecord(tree, transform=FIXED), 2, num_workers=2, collate_fn=collate))
+    assert next(batches) == 2
+    if leave == "close":
+        batches.close()
+    elif leave == "fail":
+        with pytest.raises(LookupError, match="mine"):
+            list(batches)
+    del batches
+    gc.collect()
+    wait_for(lambda: set(threading.enumerate()) <= before, "the end of the threads")
+
+
+def test_targets_beside_boxes(tmp_path: Path) -> None:
+    steps = Steps()
+    root = voc.build().write_tree(tmp_path)
+    dataset = VOCDetectionRecord(root, transform=FIXED, target_transform=lambda target: steps.of_target(len(target)))
+    right = expected_calls(dataset, steps)
+    loader = RecordLoader(dataset, 8, num_workers=3, collate_fn=steps.collate, batch_transform=steps.of_batch)
+    assert len(list(loader)) == len(loader)
+    assert steps.calls == right
+    assert len(steps.threads) == 1
+
+
+# Who runs what, and when
+
+
+class NotesItsCallers(Own):
+    """Notes the process and thread of each call, in each copy of its own."""
+
+    def __init__(self) -> None:
+        self.callers: list[tuple[int, int]] = []
+
+    def __getitem__(self, index: int) -> int:
+        self.callers.append((os.getpid(), threading.get_ident()))
+        return os.getpid()
+
+    def image(self, image: Any) -> torch.Tensor:
+        return torch.tensor(self[0])
+
+    def batch(self, samples: list[Any]) -> int:
+        return self[0]
+
+
+HERE = os.getpid()
+
+
+def test_nothing_of_the_users_runs_before_the_workers_are_forked(tree: Path) -> None:
+    own = NotesItsCallers()
+    of_image = NotesItsCallers()
+    for dataset, note in (
+        (own, own),
+        (ImageFolderRecord(tree, transform=of_image.image), of_image),
+        (ImageFolderRecord(tree, transform=T.Compose([UINT8, of_image.image, T.Lambda(lambda each: each)])), of_image),
+        (Subset(own, range(7)), own),
+    ):
+        loader = RecordLoader(dataset, 8, num_workers=2, collate_fn=note.batch)
+        assert "workers: processes: " in str(loader)
+        assert os.getpid() not in set(loader)
+        assert note.callers == []
+
+
+def test_without_workers_a_batch_is_made_when_it_is_taken(tree: Path) -> None:
+    """In the thread that takes it, so that a debugger stops there."""
+    own = NotesItsCallers()
+    dataset = ImageFolderRecord(tree, transform=T.Compose([UINT8, own.image]))
+    loader = RecordLoader(dataset, 8, num_workers=0, collate_fn=own.batch)
+    batches = iter(loader)
+    assert own.callers == []
+    for count in (1, 2):
+        next(batches)
+        assert own.callers == [(os.getpid(), threading.get_ident())] * 9 * count
+    assert loader.num_workers == 0
+
+
+def test_without_workers_an_error_leaves_the_next_batches() -> None:
+    """As in the stock loader."""
+    for loader in (DataLoader, RecordLoader):
+        batches = iter(loader([1, None, 3, 4], num_workers=0))  # type: ignore[arg-type]
+        assert next(batches) == 1
+        with pytest.raises(TypeError):
+            next(batches)
+        assert [int(each) for each in batches] == [3, 4]
+
+
+def test_without_workers_a_generator_decides_the_random_numbers(tree: Path) -> None:
+    """Those of torchvision's transforms that are not compiled, too."""
+    for transform in (
+        T.Compose([UINT8, T.Lambda(lambda image: torch.rand(3))]),
+        T.Compose([T.RandomPerspective(), FIXED]),
+    ):
+        loader = RecordLoader(ImageFolderRecord(tree, transform=transform), 8, num_workers=0)
+        torch.manual_seed(1)
+        random.seed(1)
+        first = list(loader)
+        torch.manual_seed(1)
+        random.seed(1)
+        assert_same(list(loader), first)
+
+
+class Turned(T.RandomRotation):
+    """A subclass may do anything."""
+
+
+def patched() -> T.RandomRotation:
+    transform = T.RandomRotation(5)
+    transform.forward = lambda image: image
+    return transform
+
+
+THREADS = "workers: threads: what is not fused is torchvision's own code"
+
+
+@pytest.mark.parametrize(
+    ("transform", "said"),
+    [
+        (T.Grayscale(), THREADS),
+        (T.RandomApply([T.RandomPerspective(), T.Grayscale()]), THREADS),
+        (T.RandomApply(torch.nn.ModuleList([T.RandomPerspective()])), THREADS),
+        (T.RandomOrder([T.Compose([T.Grayscale()])]), THREADS),
+        (v2.RandomChoice([v2.RandomZoomOut(), v2.RandomIoUCrop()]), THREADS),
+        (T.Lambda(T.functional.hflip), THREADS),
+        (T.Lambda(lambda image: image), "workers: processes: Lambda() is your own code"),
+        (T.RandomApply([lambda image: image]), "workers: processes: RandomApply"),
+        (T.RandomOrder([T.Compose([T.RandomApply([Turned(3)])])]), "workers: processes: RandomOrder"),
+        (Turned(3), "workers: processes: Turned"),
+        (patched(), "workers: processes: RandomRotation"),
+        (torch.nn.Identity(), "workers: processes: Identity() is your own code"),
+    ],
+)
+def test_only_torchvisions_own_transforms_run_in_threads(tree: Path, transform: Any, said: str) -> None:
+    chain = T.Compose([T.Resize((20, 20)), transform, T.ToTensor()])
+    loader = RecordLoader(ImageFolderRecord(tree, transform=chain), 8)
+    assert said in loader.explain().splitlines()[-1]
+    assert "workers: threads: as asked" in str(RecordLoader(loader.dataset, 8, workers="threads"))
+    assert "workers: the calling thread: num_workers=0" in str(RecordLoader(loader.dataset, 8, num_workers=0))
+
+
+def test_a_class_that_is_patched_is_not_torchvisions(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = ImageFolderRecord(tree, transform=T.Compose([UINT8, T.RandomRotation(3)]))
+    assert THREADS in str(RecordLoader(dataset, 8))
+
+    @functools.wraps(T.RandomRotation.get_params)
+    def get_params(degrees: list[float]) -> float:
+        return degrees[0]
+
+    monkeypatch.setattr(T.RandomRotation, "get_params", staticmethod(get_params))
+    assert "workers: processes: RandomRotation" in str(RecordLoader(dataset, 8))
+
+
+def test_boxes_with_a_function_of_ones_own(tmp_path: Path) -> None:
+    """A known transform of boxes that calls one."""
+    root = voc.build().write_tree(tmp_path)
+    for getter, said in (
+        (lambda target: target[1]["labels"], "processes: SanitizeBoundingBoxes"),
+        ("default", "threads"),
+    ):
+        chain = v2.Compose([v2.ToImage(), v2.Resize((9, 9)), v2.SanitizeBoundingBoxes(labels_getter=getter)])
+        dataset = wrap_dataset_for_transforms_v2(VOCDetectionRecord(root, transforms=chain))
+        assert f"workers: {said}" in str(RecordLoader(dataset, 2))
+
+
+# Where processes cannot be started
+
+
+def notes(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [text for text in caplog.messages if text.startswith("RecordLoader runs your code in this process")]
+
+
+@pytest.mark.parametrize("context", ["forkserver", "spawn"])
+def test_what_cannot_be_pickled_runs_in_the_calling_thread(
+    tree: Path, context: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line of the log says so, and names it."""
+    own = NotesItsCallers()
+    dataset = ImageFolderRecord(tree, transform=lambda image: own.image(context))
+    loader = RecordLoader(dataset, 8, multiprocessing_context=context)
+    for _ in range(2):
+        found = torch.cat([pids for pids, _ in loader])
+        assert set(found.tolist()) == {os.getpid()}
+    assert len(own.callers) == 2 * len(dataset)
+    (said,) = notes(caplog)
+    assert "one sample after the other: worker processes cannot be used: ImageFolderRecord.transform <function" in said
+    assert "cannot be pickled (" in said
+    assert said.endswith(
+        'Pass num_workers=0 to run it in this process, or multiprocessing_context="fork" for processes '
+        "that are copies of this one."
+    )
+    assert "workers: the calling thread: worker processes cannot be used: ImageFolderRecord.transform" in str(loader)
+
+
+def pairs(samples: list[Any]) -> Any:
+    return default_collate(samples)
+
+
+@pytest.mark.parametrize(
+    ("of_dataset", "options", "named"),
+    [
+        ({"transform": lambda image: image}, {}, "ImageFolderRecord.transform <function <lambda>"),
+        (
+            {"transform": np.asarray, "target_transform": lambda label: label},
+            {},
+            "ImageFolderRecord.target_transform <",
+        ),
+        ({"transform": np.asarray}, {"collate_fn": lambda samples: samples}, "collate_fn <function <lambda>"),
+        ({"transform": np.asarray}, {"batch_transform": lambda *batch: batch}, "batch_transform <function <lambda>"),
+        ({"transform": np.asarray}, {"worker_init_fn": lambda number: None}, "worker_init_fn <function <lambda>"),
+    ],
+)
+def test_processes_that_were_asked_for_are_an_error(tree: Path, of_dataset: Any, options: Any, named: str) -> None:
+    dataset = ImageFolderRecord(tree, **of_dataset)
+    for asked, said in (({"num_workers": 2}, "num_workers=2"), ({"workers": "processes"}, "workers='processes'")):
+        loader = RecordLoader(dataset, 8, multiprocessing_context="forkserver", **asked, **options)
+        with pytest.raises(ArgumentError) as caught:
+            next(iter(loader))
+        assert str(caught.value).startswith(f"{said}: worker processes cannot be used: {named}")
+        assert 'multiprocessing_context="fork"' in str(caught.value)
+
+
+def test_a_local_class_cannot_be_pickled() -> None:
+    class Local(Own):
+        def __getitem__(self, index: int) -> int:
+            return index
+
+    with pytest.raises(ArgumentError, match=r"worker processes cannot be used: Local <.*> cannot be pickled"):
+        next(iter(RecordLoader(Local(Path()), num_workers=1, multiprocessing_context="spawn")))
+
+
+def test_in_a_daemon(folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may start no processes."""
+    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)  # type: ignore[attr-defined]
+    assert torch.cat(list(RecordLoader(OpensAtFirst(folder), 4))).tolist() == [True] * COUNT
+    (said,) = notes(caplog)
+    assert "daemonic processes are not allowed to have children" in said
+    with pytest.raises(ArgumentError, match=r"num_workers=2: worker processes cannot be used: .*daemonic processes"):
+        next(iter(RecordLoader(OpensAtFirst(folder), 4, num_workers=2)))
+
+
+class OnTheGPU(Own):
+    """Raises torch's error, as every process does that was forked after CUDA was used."""
+
+    def __getitem__(self, index: int) -> int:
+        if os.getpid() != HERE and index >= 8:
+            raise RuntimeError(
+                "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you ..."
+            )
+        return index
+
+
+def test_cuda_in_a_forked_process(caplog: pytest.LogCaptureFixture) -> None:
+    """It is the worker that finds out: the calling thread goes on where it failed."""
+    for persistent in (False, True):
+        loader = RecordLoader(OnTheGPU(Path()), 4, shuffle=False, persistent_workers=persistent)
+        state = [(batch.tolist(), loader.state_dict()["epoch"]) for batch in loader]
+        assert state == [(list(range(start, start + 4)), 0) for start in range(0, COUNT, 4)]
+        assert torch.cat(list(loader)).tolist() == list(range(COUNT))
+    assert len(notes(caplog)) == 1
+    asked = iter(RecordLoader(OnTheGPU(Path()), 4, num_workers=1))
+    assert [next(asked).tolist() for _ in range(2)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    with pytest.raises(ArgumentError, match=r"num_workers=1: .*Cannot re-initialize CUDA.*Pass num_workers=0"):
+        next(asked)
+
+
+class FromMain(Own):
+    """A class that a worker process does not find, as one of a notebook."""
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+    def __reduce__(self) -> Any:
+        return _not_in_a_worker, ()
+
+
+def _not_in_a_worker() -> Any:
+    if get_worker_info() is not None:
+        raise AttributeError("Can't get attribute 'FromMain' on <module '__main__'>")
+    return FromMain(Path())
+
+
+@pytest.mark.slow
+def test_a_class_that_workers_do_not_find(caplog: pytest.LogCaptureFixture) -> None:
+    options = {"multiprocessing_context": "forkserver", "shuffle": False}
+    assert torch.cat(list(RecordLoader(FromMain(Path()), 4, **options))).tolist() == list(range(COUNT))
+    (said,) = notes(caplog)
+    assert "AttributeError: Can't get attribute 'FromMain'" in said
+    with pytest.raises(ArgumentError, match="Can't get attribute 'FromMain'"):
+        list(RecordLoader(FromMain(Path()), 4, num_workers=1, **options))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("context", ["forkserver", "spawn"])
+def test_errors_of_recordzoo_from_processes_that_are_not_forked(tree: Path, tmp_path: Path, context: str) -> None:
+    root = write_tree(tmp_path / "replaced", {f"a/{number}.jpg": image_file(number) for number in range(4)})
+    dataset = ImageFolderRecord(root, transform=T.Compose([UINT8, T.Lambda(torch.neg)]))
+    options = {"multiprocessing_context": context, "workers": "processes"}
+    assert len(list(RecordLoader(dataset, 2, num_workers=1, **options))) == 2
+    path = Path(dataset.records_path)
+    path.rename(tmp_path / "old.records")
+    shutil.copytree(ImageFolderRecord(tree).records_path, path)
+    with pytest.raises(RecordError, match="was replaced by another record set") as caught:
+        list(RecordLoader(dataset, 2, num_workers=1, **options))
+    assert any(note.startswith("In worker process 0:") for note in caught.value.__notes__)
+
+
+@pytest.mark.slow
+def test_processes_that_are_not_forked(folder: Path) -> None:
+    both = ConcatDataset([OpensAtFirst(folder), HasAValue(folder)])
+    found = list(RecordLoader(both, 4, num_workers=2, multiprocessing_context="forkserver"))
+    assert torch.cat(found).tolist() == [True] * 2 * COUNT
+
+
+UNGUARDED = """
+from recordzoo import RecordLoader
+class Own:
+    def __len__(self):
+        return 3
+    def __getitem__(self, index):
+        return index
+print("begun", flush=True)
+print(list(RecordLoader(Own(), multiprocessing_context="spawn")))
+"""
+
+
+@pytest.mark.slow
+def test_a_script_without_a_guard_does_not_run_in_its_workers(tmp_path: Path) -> None:
+    """As in the stock loader: multiprocessing imports the script in each process, which must not iterate itself."""
+    (tmp_path / "script.py").write_text(UNGUARDED)
+    ended = subprocess.run(
+        [sys.executable, str(tmp_path / "script.py")],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "if __name__ == '__main__':" in ended.stderr
+    assert "[" not in ended.stdout
