@@ -696,7 +696,8 @@ def test_cuda_in_a_forked_process(caplog: pytest.LogCaptureFixture) -> None:
         state = [(batch.tolist(), loader.state_dict()["epoch"]) for batch in loader]
         assert state == [(list(range(start, start + 4)), 0) for start in range(0, COUNT, 4)]
         assert torch.cat(list(loader)).tolist() == list(range(COUNT))
-    assert len(notes(caplog)) == 1
+        assert len(notes(caplog)) == 1
+        caplog.clear()
     asked = iter(RecordLoader(OnTheGPU(Path()), 4, num_workers=1))
     assert [next(asked).tolist() for _ in range(2)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     with pytest.raises(ArgumentError, match=r"num_workers=1: .*Cannot re-initialize CUDA.*Pass num_workers=0"):
