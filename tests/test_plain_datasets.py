@@ -417,7 +417,7 @@ def test_failures_of_ones_own(tmp_path: Path) -> None:
     dataset.image_bytes = {}.__getitem__  # type: ignore[method-assign]
     with pytest.raises(KeyError) as found:
         list(RecordLoader(dataset, 4))
-    assert found.value.__notes__ == ["while reading sample 0 of OwnBytes"]
+    assert found.value.__notes__[0] == "while reading sample 0 of OwnBytes"
 
 
 class Bad:
