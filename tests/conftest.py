@@ -155,9 +155,10 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> None:
     from recordzoo.loader import loader
     from recordzoo.loader.placement import Placement, place
 
-    def in_threads(*arguments: Any) -> Placement:
-        found = place(*arguments)
-        return Placement("threads", "a test") if arguments[2] == "auto" and found.where == "processes" else found
+    def in_threads(options: Any, source: Any, workers: str, num_workers: int) -> Placement:
+        found = place(options, source, workers, num_workers)
+        is_choice = workers == "auto" and found.where == "processes" and not options.deterministic
+        return Placement("threads", "a test") if is_choice else found
 
     monkeypatch.setattr(loader, "place", in_threads)
 
