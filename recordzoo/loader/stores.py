@@ -256,7 +256,7 @@ class HasImageBytes(Protocol):
         """Return the number of samples."""
 
     def image_bytes(self, index: int) -> bytes:
-        """Return an encoded image (JPEG, PNG, ...). Called in threads."""
+        """Return an encoded image (JPEG, PNG, ...)."""
 
     def target(self, index: int) -> Any:
         """Return a sample's target, before `target_transform`."""
