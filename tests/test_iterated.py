@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import (
@@ -143,7 +144,7 @@ class Shuffled:
     """Draws from a generator that nobody saves."""
 
     def __iter__(self) -> Iterator[int]:
-        return iter(random.sample(DATA, 40))
+        return iter(random.Random().sample(DATA, 40))
 
 
 @pytest.mark.parametrize(
@@ -161,6 +162,99 @@ def test_other_samples_than_before_are_refused(before: Any, after: Any) -> None:
     again.load_state_dict(state)
     with pytest.raises(ArgumentError, match=r"does not give the 12 samples again that it gave before the state"):
         list(again)
+
+
+class PerClass:
+    """Two samples of each of three classes, from NumPy's own generator, like pytorch-metric-learning's sampler."""
+
+    def __init__(self, labels: Any) -> None:
+        self.labels = np.asarray(labels)
+        self.classes = np.unique(self.labels)
+
+    def __len__(self) -> int:
+        return 36
+
+    def __iter__(self) -> Iterator[int]:
+        found: list[int] = []
+        for _ in range(len(self) // 6):
+            for label in np.random.permutation(self.classes)[:3]:
+                found += np.random.choice(np.flatnonzero(self.labels == label), 2, replace=False).tolist()
+        return iter(found)
+
+
+class ClassBatches(PerClass):
+    """The same as batches, from Python's own generator; a batch is drawn when it is asked for."""
+
+    def __len__(self) -> int:
+        return 6
+
+    def __iter__(self) -> Iterator[list[int]]:  # type: ignore[override]
+        for _ in range(len(self)):
+            chosen = random.sample(self.classes.tolist(), 3)
+            yield [each for label in chosen for each in random.sample(np.flatnonzero(self.labels == label).tolist(), 2)]
+
+
+class SeededBatches(ClassBatches):
+    """Batches from a generator of its own."""
+
+    def __init__(self, labels: Any) -> None:
+        super().__init__(labels)
+        self.generator = torch.Generator()
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for _ in range(len(self)):
+            chosen = torch.randperm(len(self.classes), generator=self.generator)[:3]
+            yield [
+                10 * int(label) + int(each)
+                for label in chosen
+                for each in torch.randperm(10, generator=self.generator)[:2]
+            ]
+
+
+@pytest.mark.parametrize("kind", [PerClass, ClassBatches, SeededBatches])
+@pytest.mark.parametrize("steps", [1, 4])
+def test_batches_of_classes_of_another_librarys_sampler_are_resumed(kind: Any, steps: int) -> None:
+    """Exactly, where the sampler is made again and all generators stand elsewhere; the user's stay where they are."""
+
+    def made() -> RecordLoader:
+        sampler = kind([number // 10 for number in DATA])
+        return loader(6, sampler=sampler) if kind is PerClass else loader(batch_sampler=sampler)
+
+    one = made()
+    flat(one)
+    iterator = iter(one)
+    taken = [batch.tolist() for batch in islice(iterator, steps)]
+    state = json.loads(json.dumps(one.state_dict()))
+    rest = [batch.tolist() for batch in iterator]
+    for batch in taken + rest:
+        assert np.bincount(np.array(batch) // 10, minlength=4).tolist().count(2) == 3
+    before = [random.getstate(), str(np.random.get_state(legacy=False))]
+    again = made()
+    again.load_state_dict(state)
+    iterator = iter(again)
+    found = [batch.tolist() for batch in islice(iterator, 1)]
+    twice = made()
+    twice.load_state_dict(json.loads(json.dumps(again.state_dict())))
+    assert found + [batch.tolist() for batch in iterator] == rest
+    assert [batch.tolist() for batch in twice] == rest[1:]
+    assert [random.getstate(), str(np.random.get_state(legacy=False))] == before
+
+
+def test_a_sampler_that_changes_itself_is_resumed_in_its_first_epoch_and_refused_later() -> None:
+    class Shuffling(PerClass):
+        def __iter__(self) -> Iterator[int]:
+            np.random.shuffle(self.classes)
+            return super().__iter__()
+
+    one = loader(6, sampler=Shuffling([number // 10 for number in DATA]))
+    for _ in range(2):
+        state, _, rest = saved(one, 2)
+        again = loader(6, sampler=Shuffling([number // 10 for number in DATA]))
+        again.load_state_dict(state)
+        if state["epoch"] == 0:
+            assert flat(again) == rest
+    with pytest.raises(ArgumentError, match="Shuffling does not give the 12 samples again"):
+        flat(again)
 
 
 def test_the_sampler_is_told_each_epoch() -> None:
@@ -234,6 +328,9 @@ def test_a_shallow_copy_leaves_the_loader_where_it_is(options: dict[str, Any]) -
         ({"generator": ""}, "state: generator='' is not the state of a torch.Generator"),
         ({"generator": "no base64"}, "state: generator='no base64' is not the state of a torch.Generator"),
         ({"generator": "AAAA"}, "state: generator='AAAA' is not the state of a torch.Generator"),
+        ({"numpy": {"bit_generator": "MT19937"}}, "is not the state of a random generator"),
+        ({"python": [3, [1, 2], None]}, "is not the state of a random generator"),
+        ({"python": 5}, "is not the state of a random generator"),
         ({"skipped": -1}, "state: skipped=-1 must be 0 or more"),
         ({"skipped": "3"}, "state: skipped='3' must be a whole number"),
     ],

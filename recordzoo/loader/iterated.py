@@ -1,7 +1,9 @@
 """Orders of samplers other than `RecordSampler`; a resume iterates the sampler again and skips taken samples."""
 
 import base64
+import functools
 import json
+import random
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import asdict, dataclass, replace
@@ -32,7 +34,9 @@ class _SamplerPlace:
         samples: How many samples this rank has taken.
         checksum: CRC-32 of their keys.
         num_replicas, rank: Number of ranks, and this rank.
-        generator: State of the torch generator at the beginning of the epoch, in base64; None if the sampler has none.
+        generator: State of the sampler's torch generator at the beginning of the epoch, in base64; or of torch's global
+            one, if the sampler draws from that.
+        numpy, python: Likewise the states of NumPy's and Python's global generators, as JSON.
     """
 
     epoch: int
@@ -41,6 +45,8 @@ class _SamplerPlace:
     num_replicas: int = 1
     rank: int = 0
     generator: str | None = None
+    numpy: dict[str, JSON] | None = None
+    python: list[JSON] | None = None
 
 
 class IteratedOrders:
@@ -116,8 +122,10 @@ class IteratedOrders:
             )
         text = state.get("generator")
         _check_generator(text, (self._own_generator() or torch.default_generator).device)
+        others: dict[str, Any] = {name: state.get(name) for name in ("numpy", "python")}
+        _check_global(others)
         self._epoch_seed = self._seed.load(state)
-        self._place = _SamplerPlace(**{name: state[name] for name in names}, generator=text)
+        self._place = _SamplerPlace(**{name: state[name] for name in names}, generator=text, **others)
         self._begun, self._is_over = None, False
         self._tell(self._place.epoch)
 
@@ -177,19 +185,19 @@ class IteratedOrders:
 
     def _wanted(self, begun: object, place: _SamplerPlace) -> Iterator[Wanted]:
         own = self._own_generator()
-        generator = own or torch.default_generator
-        start = generator.get_state()
-        try:
-            if place.generator is not None and (own or place.samples):
-                generator.set_state(_state(place.generator))
+        if own and place.generator is not None:
+            own.set_state(_state(place.generator))
+        of_own: dict[str, Any] = {"generator": _text(own.get_state())} if own else {}
+        names = [name for name in _GLOBAL if name not in of_own]
+        start, is_resumed = _as_json(_states(names)), place.samples > 0
+        apart = _Apart({name: getattr(place, name) for name in names} if is_resumed else {})
+        with apart:
             batches, checksum = self._resumed(place)
-        finally:
-            if own is None and place.samples:
-                generator.set_state(start)  # the user's generator
-        count, is_resumed = place.samples, place.samples > 0
-        for number, (chosen, is_last) in enumerate(_with_last(batches)):
-            if number == 0 and not is_resumed and (own or not torch.equal(start, generator.get_state())):
-                place = replace(place, generator=place.generator or _text(start))
+        count = place.samples
+        for number, (chosen, is_last) in enumerate(_with_last(apart.each(batches))):
+            if number == 0 and not is_resumed:
+                now = _as_json(_states(names))
+                place = replace(place, **of_own, **{name: was for name, was in start.items() if was != now[name]})
             keys = read_keys(chosen)
             places = place.rank + place.num_replicas * np.arange(count, count + len(keys), dtype=np.int64)
             count, checksum = count + len(keys), _checksum(keys, checksum)
@@ -212,7 +220,7 @@ class IteratedOrders:
             raise ArgumentError(
                 f"{name} does not give the {place.samples} samples again that it gave before the state was saved, so "
                 "this epoch cannot be resumed. Give it the dataset and arguments that it had, and random numbers from "
-                "a torch.Generator or from the epoch (set_epoch); or use RecordSampler."
+                "a torch.Generator, a global generator or the epoch (set_epoch); or use RecordSampler."
             )
         return (given if self._batch_size is None else self._grouped(given, self._batch_size)), checksum
 
@@ -252,6 +260,82 @@ def _check_generator(text: Any, device: torch.device) -> None:
         torch.Generator(device).set_state(_state(text))
     except (TypeError, ValueError, RuntimeError) as err:
         raise ArgumentError(f"state: generator={text!r:.50} is not the state of a torch.Generator: {err}") from err
+
+
+def _check_global(states: dict[str, Any]) -> None:
+    """Accept None, or the states of global generators."""
+    try:
+        with _Apart(states):
+            pass
+    except (ArithmeticError, LookupError, TypeError, ValueError) as err:
+        given = ", ".join(f"{name}={state!r:.50}" for name, state in states.items() if state is not None)
+        raise ArgumentError(f"state: {given} is not the state of a random generator: {err!r}") from err
+
+
+class _Apart:
+    """The global generators as a sampler left them; within the block they stand there, and afterwards as before it.
+
+    Args:
+        states: The states, as in `_SamplerPlace`; None: the sampler does not draw from this generator.
+    """
+
+    def __init__(self, states: dict[str, Any]) -> None:
+        self._states = {name: state for name, state in states.items() if state is not None}
+
+    def __enter__(self) -> None:
+        self._before = _states(self._states)
+        try:
+            _set_states(self._states)
+        except BaseException:
+            _set_states(self._before)
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._states = _states(self._states)
+        _set_states(self._before)
+
+    def each(self, batches: Iterator[list[Any]]) -> Iterator[list[Any]]:
+        """Iterate over batches that are drawn in such blocks."""
+        while True:
+            with self:
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
+
+
+def _set_torch(state: torch.Tensor | str) -> None:
+    torch.set_rng_state(_state(state) if isinstance(state, str) else state)
+
+
+def _set_python(state: Iterable[Any]) -> None:
+    version, words, gauss = state
+    random.setstate((version, tuple(words), gauss))
+
+
+_GLOBAL: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
+    "generator": (torch.get_rng_state, _set_torch),
+    "numpy": (functools.partial(np.random.get_state, legacy=False), np.random.set_state),
+    "python": (random.getstate, _set_python),
+}
+"""How to get and set the states of the global generators; also to set what `_as_json` returns."""
+
+
+def _states(names: Iterable[str]) -> dict[str, Any]:
+    return {name: _GLOBAL[name][0]() for name in names}
+
+
+def _set_states(states: dict[str, Any]) -> None:
+    for name, state in states.items():
+        _GLOBAL[name][1](state)
+
+
+def _as_json(states: dict[str, Any]) -> dict[str, Any]:
+    def converted(value: Any) -> Any:
+        return _text(value) if isinstance(value, torch.Tensor) else value.tolist()
+
+    found: dict[str, Any] = json.loads(json.dumps(states, default=converted))
+    return found
 
 
 def _text(state: torch.Tensor) -> str:
