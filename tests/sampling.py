@@ -55,9 +55,8 @@ def p_value(indices: NDArray[np.int64], weights: Any) -> float:
 
 def dealt(epochs: Sequence[Epoch]) -> list[int]:
     """What all ranks take from where they are to the end, in the order of the places; all of equal length."""
-    unit = epochs[0].order.unit
-    taken = [epoch.indices(epoch.first, epoch.end).reshape(-1, unit) for epoch in epochs]
-    places = [epoch.places(epoch.first, epoch.end).reshape(-1, unit) for epoch in epochs]
+    taken = [epoch.indices(epoch.first, epoch.end) for epoch in epochs]
+    places = [epoch.places(epoch.first, epoch.end) for epoch in epochs]
     in_order = np.stack(places, axis=1).ravel()
     assert np.array_equal(in_order, epochs[0].consumed + np.arange(len(in_order)))
     return np.stack(taken, axis=1).ravel().tolist()
@@ -80,33 +79,31 @@ def check_resumed(
         order.indices(0, order.end).tolist() for order in map(make(seed=7).make_epoch, (epoch, epoch + 1))
     )
     saved = on_ranks(before, 7)
-    unit = saved[0].unit
-    num_units = len(whole) // unit
-    assert len(saved[0]) == (num_units // before if drop_last else -(-num_units // before)) * unit
+    assert len(saved[0]) == (len(whole) // before if drop_last else -(-len(whole) // before))
     taken = data.draw(st.integers(0, len(saved[0])))
     states = []
     for rank, sampler in enumerate(saved):
         sampler.set_epoch(epoch)
         seen = list(islice(sampler, taken))
-        places = [((at // unit * before + rank) * unit + at % unit) % len(whole) for at in range(taken)]
+        places = [(at * before + rank) % len(whole) for at in range(taken)]
         assert seen == [whole[place] for place in places]
         states.append(json.loads(json.dumps(sampler.state_dict())))
     assert all(state == states[0] for state in states)
     assert len(json.dumps(states[0])) < 250
     consumed = states[0]["consumed"]
-    assert consumed == min(len(whole), taken // unit * unit * before) or (drop_last and consumed == len(whole))
+    assert consumed == min(len(whole), taken * before) or (drop_last and consumed == len(whole))
     resumed = on_ranks(after, 99)
     for sampler in resumed:
         sampler.load_state_dict(states[0])
-    if consumed and (consumed >= len(whole) or (drop_last and len(whole) - consumed < after * unit)):
+    if consumed and (consumed >= len(whole) or (drop_last and len(whole) - consumed < after)):
         assert resumed[0].upcoming().number == epoch + 1
         return
     found, rest = dealt([sampler.begin() for sampler in resumed]), whole[consumed:]
     if drop_last:
-        assert found == rest[: len(rest) // (after * unit) * after * unit]
+        assert found == rest[: len(rest) // after * after]
     else:
         assert found[: len(rest)] == rest
-        assert len(found) - len(rest) < after * unit
+        assert len(found) - len(rest) < after
     if len(resumed[0]):
         assert next(iter(resumed[0])) == following[0]
         assert resumed[0].epoch == epoch + 1

@@ -107,7 +107,6 @@ def test_more_threads_than_cores_are_no_matter() -> None:
         {"device": "meta", "memory_format": torch.channels_last, "precision": "fast"},
         {"weights": range(41), "num_samples": 30, "batch_size": 4, "drop_last": True},
         {"weights": "balanced", "weights_by": "target", "replacement": False},
-        {"classes_per_batch": 2, "samples_per_class": 3},
     ],
 )
 def test_a_loader_is_made_again_of_its_attributes(dataset: ImageFolderRecord, options: dict[str, Any]) -> None:

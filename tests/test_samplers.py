@@ -576,11 +576,10 @@ def test_stateful_loader(dataset: ImageFolderRecord, workers: int, batch_size: i
 @pytest.mark.parametrize(
     ("dataset", "options"),
     [
-        (Labelled(tail().tolist()), {"classes_per_batch": 4, "samples_per_class": 2, "num_samples": 80}),
         (Labelled(tail().tolist()), {"weights": "balanced", "num_samples": 40}),
         (mix([Labelled([0] * 30), Labelled([1] * 9)], weights=[0.7, 0.3]), {}),
     ],
-    ids=["classes", "weights", "mix"],
+    ids=["weights", "mix"],
 )
 def test_stateful_loader_of_draws(dataset: Any, options: dict[str, Any], workers: int) -> None:
     def make(seed: int) -> StatefulDataLoader[Any]:

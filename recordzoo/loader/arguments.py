@@ -112,18 +112,6 @@ def checked_batch_size(batch_size: Any) -> int | None:
         raise ArgumentError(message) from err
 
 
-def batch_size_of(batch_size: int | None, sampler: object, draws: Draws) -> int | None:
-    """Return the batch size, given or implied by `classes_per_batch` of the loader or its sampler."""
-    size = sampler.unit if isinstance(sampler, RecordSampler) else 1
-    if size == 1:  # also if Lightning replaced the sampler
-        size = (draws.get("classes_per_batch") or 1) * (draws.get("samples_per_class") or 1)
-    if size > 1 and batch_size not in (1, size):
-        raise ArgumentError(
-            f"batch_size={batch_size} with classes_per_batch: a batch has {size} samples. Leave batch_size out."
-        )
-    return size if size > 1 else batch_size
-
-
 def checked_device(device: torch.device | str | int | None) -> torch.device:
     """Return the device for batches."""
     try:

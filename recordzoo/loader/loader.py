@@ -13,7 +13,6 @@ from torch.utils.data import DataLoader
 from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.arguments import (
-    batch_size_of,
     check_choice,
     check_dataset,
     check_drop_cache,
@@ -80,8 +79,7 @@ class RecordLoader(DataLoader[Any]):
         dataset: A dataset of this package, one of torchvision's that lists image files (`ImageFolder`), one of your own
             with `HasImageBytes`, or a `Subset` or `ConcatDataset` of them. Any other dataset works, but is slower.
         batch_size: Samples in a batch, of each rank. None gives single samples.
-        shuffle: True, False or "block", as in `RecordSampler`. Default: False; True for a `mix`, and with `weights` or
-            `classes_per_batch`.
+        shuffle: True, False or "block", as in `RecordSampler`. Default: False; True for a `mix` and with `weights`.
         sampler: Which samples, in which order, instead of `shuffle`; best a `RecordSampler`.
         batch_sampler: Gives lists of indices, instead of `batch_size`, `shuffle`, `sampler` and `drop_last`.
         num_workers: Number of threads or processes. 0: code of yours runs in the calling thread, one sample after the
@@ -118,8 +116,7 @@ class RecordLoader(DataLoader[Any]):
             v2's `MixUp` or `CutMix`.
         on_error: "skip": leave out samples that cannot be read or decoded. Batches get smaller, never fewer. The number
             of skipped samples is logged at the end of an epoch, and is in `state_dict`.
-        weights, weights_by, num_samples, replacement, classes_per_batch, samples_per_class: As in `RecordSampler`.
-            The product of the last two is the batch size.
+        weights, weights_by, num_samples, replacement: As in `RecordSampler`.
 
     Raises:
         ArgumentError: A value is invalid or contradicts another one.
@@ -170,17 +167,8 @@ class RecordLoader(DataLoader[Any]):
         weights_by: str | None = None,
         num_samples: int | None = None,
         replacement: bool | None = None,
-        classes_per_batch: int | None = None,
-        samples_per_class: int | None = None,
     ) -> None:
-        draws = Draws(
-            weights=weights,
-            weights_by=weights_by,
-            num_samples=num_samples,
-            replacement=replacement,
-            classes_per_batch=classes_per_batch,
-            samples_per_class=samples_per_class,
-        )
+        draws = Draws(weights=weights, weights_by=weights_by, num_samples=num_samples, replacement=replacement)
         check_choice("precision", precision, PRECISIONS)
         check_choice("memory_format", memory_format, (torch.contiguous_format, torch.channels_last))
         check_dataset(dataset)
@@ -207,8 +195,6 @@ class RecordLoader(DataLoader[Any]):
             own.share_seed(chosen)
             sampler = own
         check_drop_cache(drop_cache, sampler)
-        if batch_sampler is None:
-            batch_size = batch_size_of(batch_size, sampler, draws)
         super().__init__(
             dataset,
             batch_size,
@@ -406,8 +392,8 @@ class RecordLoader(DataLoader[Any]):
         """Return the user's position, after the last batch received.
 
         With a `RecordSampler` (the default), a few numbers, equal on all ranks. With another sampler also a checksum
-        and the state of its torch generator. With `on_error="skip"`, "skipped" is the number of samples that this rank
-        skipped in all epochs.
+        and the states of the random generators that it draws from. With `on_error="skip"`, "skipped" is the number of
+        samples that this rank skipped in all epochs.
         """
         skipped: dict[str, JSON] = {"skipped": self._num_skipped} if self.on_error == "skip" else {}
         return self._orders.state_dict() | skipped

@@ -19,8 +19,8 @@ CHUNK = 2048
 class Epoch:
     """One epoch of one rank: an immutable view, which any thread may use.
 
-    The epoch is one sequence of *places*, the same on all ranks: rank r of W takes places r, r + W, r + 2W, ..., or
-    units of the order likewise. A rank numbers its places from 0, the epoch's beginning, even if it resumes later.
+    The epoch is one sequence of *places*, the same on all ranks: rank r of W takes places r, r + W, r + 2W, ... A rank
+    numbers its places from 0, the epoch's beginning, even if it resumes later.
 
     Args:
         number: The number of the epoch.
@@ -62,26 +62,22 @@ class Epoch:
     @property
     def end(self) -> int:
         """The number after that of this rank's last place; equal on all ranks."""
-        left = max(0, self.length - self.consumed) // self.scheme.unit
-        rows = (left if self.drop_last else left + self.num_replicas - 1) // self.num_replicas
-        return self.first + rows * self.scheme.unit
+        left = max(0, self.length - self.consumed)
+        return self.first + (left if self.drop_last else left + self.num_replicas - 1) // self.num_replicas
 
     def consumed_at(self, end: int) -> int:
         """Return the number of places consumed by all ranks together, when each has reached the place of this number.
 
-        At the end with `drop_last`, all places count: the rest is left out on any number of ranks. Unfinished units do
-        not count.
+        At the end with `drop_last`, all places count: the rest is left out on any number of ranks.
         """
         if self.drop_last and end >= self.end:
             return self.length
-        taken = end - self.first
-        return min(self.length, self.consumed + (taken - taken % self.scheme.unit) * self.num_replicas)
+        return min(self.length, self.consumed + (end - self.first) * self.num_replicas)
 
     def places(self, start: int, end: int) -> Int64s:
         """Return this rank's places from number `start` up to `end`; those from `length` on repeat the first ones."""
-        unit = self.scheme.unit
-        rows, within = np.divmod(np.arange(start - self.first, end - self.first, dtype=np.int64), unit)
-        return self.consumed + (rows * self.num_replicas + self.rank) * unit + within
+        rows = np.arange(start - self.first, end - self.first, dtype=np.int64)
+        return self.consumed + rows * self.num_replicas + self.rank
 
     def indices(self, start: int, end: int) -> Int64s:
         """Return the indices of the samples at this rank's places from number `start` up to `end`."""

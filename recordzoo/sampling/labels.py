@@ -110,19 +110,6 @@ class Classes:
         numbers: Int64s = self._table[labels - self._labels_in_order[0]]
         return numbers
 
-    def members(self) -> NDArray[np.signedinteger]:
-        """Return the indices of all samples, grouped by class in ascending order, [n]."""
-        length = len(self._dataset)
-        found: NDArray[np.signedinteger] = np.empty(length, np.int32 if length < 1 << 31 else np.int64)
-        ends = np.cumsum(self.counts) - self.counts  # the start of each class
-        for start in range(0, length, _AT_ONCE):
-            numbers = self.numbers(start, min(start + _AT_ONCE, length))
-            counts = np.bincount(numbers, minlength=len(ends))
-            within = np.arange(len(numbers)) - np.repeat(np.cumsum(counts) - counts, counts)
-            found[np.repeat(ends, counts) + within] = start + np.argsort(numbers, kind="stable")
-            ends += counts
-        return found
-
     def _labels(self, start: int, end: int) -> NDArray[Any]:
         return labels_of(self._dataset, np.arange(start, end), self._field)
 

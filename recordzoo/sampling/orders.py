@@ -23,11 +23,9 @@ class Order(Protocol):
 
     Attributes:
         cycle: As above.
-        unit: Number of consecutive places that a rank takes together. The length of an epoch is a multiple of it.
     """
 
     cycle: int
-    unit: int
 
     def __call__(self, places: Int64s) -> Int64s:
         """Return the index of the sample at each place."""
@@ -44,14 +42,12 @@ class SampleOrder:
 
     Args:
         index_of: Function from places to indices; None: ascending indices.
-        unit: As in `Order`.
     """
 
     cycle = 1
 
-    def __init__(self, index_of: Callable[[Int64s], Int64s] | None, unit: int = 1) -> None:
+    def __init__(self, index_of: Callable[[Int64s], Int64s] | None) -> None:
         self._index_of = index_of
-        self.unit = unit
 
     def __call__(self, places: Int64s) -> Int64s:
         """Return the index of the sample at each place."""
@@ -71,11 +67,9 @@ class Scheme(ABC):
 
     Attributes:
         length: Number of places in an epoch.
-        unit: As in `Order`.
     """
 
     length: int
-    unit = 1
 
     @property
     def identity(self) -> dict[str, JSON]:
@@ -153,8 +147,6 @@ class BlockOrder:
 
     The cuts between blocks depend on the key: all samples are equally likely at each place.
     """
-
-    unit = 1
 
     def __init__(self, layout: BlockLayout, key: int) -> None:
         self._layout = layout

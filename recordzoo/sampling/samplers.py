@@ -45,13 +45,10 @@ class RecordSampler(DistributedSampler[int]):
         weights: Draw samples by weight: a number of 0 or more for each, or "balanced", for classes that are drawn
             equally often. Draw i of an epoch is a function of seed, epoch and i. An array is not copied: changes in it
             count from the next epoch.
-        weights_by: With "balanced" or `classes_per_batch`, the field of the record set whose values are the classes.
-            Default: the target. Samples of class -1 (no class) are not drawn.
+        weights_by: With "balanced", the field of the record set whose values are the classes. Default: the target.
+            Samples of class -1 (no class) are not drawn.
         num_samples: Draws in an epoch. Default: the number of samples of the dataset.
         replacement: With `weights`. False: no sample twice in an epoch. Default: True.
-        classes_per_batch, samples_per_class: Number of classes in each batch, and of samples per class; for a
-            `DataLoader` whose batch size is their product. A rank takes whole batches. A class with fewer samples
-            repeats some of them in a batch.
         block_bytes: "block": size of a block in bytes; smaller if there would be too few blocks.
         window: "block": number of blocks that each virtual rank mixes at a time.
         virtual_ranks: "block": a world size that divides it reads each block on one rank only, once an epoch. With any
@@ -82,22 +79,13 @@ class RecordSampler(DistributedSampler[int]):
         weights_by: str | None = None,
         num_samples: int | None = None,
         replacement: bool | None = None,
-        classes_per_batch: int | None = None,
-        samples_per_class: int | None = None,
         block_bytes: int = 2 << 20,
         window: int = 4,
         virtual_ranks: int = 64,
     ) -> None:
         # Not super().__init__(): it wants a process group, and fixes number of ranks and rank.
         self._ranks = Ranks(num_replicas, rank)
-        draws = Draws(
-            weights=weights,
-            weights_by=weights_by,
-            num_samples=num_samples,
-            replacement=replacement,
-            classes_per_batch=classes_per_batch,
-            samples_per_class=samples_per_class,
-        )
+        draws = Draws(weights=weights, weights_by=weights_by, num_samples=num_samples, replacement=replacement)
         shuffle = checked_shuffle(shuffle)
         blocks = checked_blocks(block_bytes=block_bytes, window=window, virtual_ranks=virtual_ranks)
         self._make_scheme = functools.partial(scheme_of, dataset, shuffle, draws, **blocks)
@@ -117,8 +105,8 @@ class RecordSampler(DistributedSampler[int]):
     def __len__(self) -> int:
         """Return the number of samples that this rank takes in a whole epoch; equal on all current ranks."""
         epoch = self._begun if self._begun and self.is_within_epoch else self.upcoming()
-        num_units, num_replicas = epoch.length // self.unit, self.num_replicas
-        return (num_units if self.drop_last else num_units + num_replicas - 1) // num_replicas * self.unit
+        num_replicas = self.num_replicas
+        return (epoch.length if self.drop_last else epoch.length + num_replicas - 1) // num_replicas
 
     def __iter__(self) -> "EpochIterator":
         """Iterate over this rank's indices; the epoch begins with the first of them that is drawn."""
@@ -154,11 +142,6 @@ class RecordSampler(DistributedSampler[int]):
     def window_bytes(self) -> int:
         """Average bytes that this rank mixes at a time, and that the page cache should hold; 0 unless "block"."""
         return self._scheme.window_bytes(self.num_replicas)
-
-    @property
-    def unit(self) -> int:
-        """Number of consecutive samples that a rank takes together: with `classes_per_batch` a batch, otherwise 1."""
-        return self._scheme.unit
 
     @property
     def epoch(self) -> int:  # type: ignore[override]

@@ -9,7 +9,7 @@ from recordzoo.sampling.mix import Mix, MixScheme
 from recordzoo.sampling.orders import BlockLayout, SampleScheme, Scheme
 from recordzoo.sampling.state import truth_value, whole_number
 from recordzoo.sampling.storage import storage_of
-from recordzoo.sampling.weighted import BalancedWeights, ClassBatches, GivenWeights, WithoutReplacement, WithReplacement
+from recordzoo.sampling.weighted import BalancedWeights, GivenWeights, WithoutReplacement, WithReplacement
 
 _MIN_WINDOWS = 4
 """Minimum number of windows per virtual rank: with few samples, blocks are small."""
@@ -22,8 +22,6 @@ class Draws(TypedDict, total=False):
     weights_by: str | None
     num_samples: int | None
     replacement: bool | None
-    classes_per_batch: int | None
-    samples_per_class: int | None
 
 
 def names_given(draws: Draws) -> list[str]:
@@ -78,20 +76,15 @@ def scheme_of(dataset: Sized, shuffle: bool | str, draws: Draws, **blocks: int) 
 
 
 def _drawn(dataset: Sized, shuffle: object, draws: Draws, given: list[str]) -> Scheme:
-    in_batches = [name for name in ("classes_per_batch", "samples_per_class") if name in given]
-    if "weights" not in given and not in_batches:
+    if "weights" not in given:
         raise ArgumentError(f"{', '.join(sorted(given))} without weights: pass weights, or leave them out.")
     if shuffle is not True:
         raise ArgumentError(
-            f"shuffle={shuffle!r} with {given[0]}: samples are drawn at random, one by one. Leave one out."
+            f"shuffle={shuffle!r} with weights: samples are drawn at random, one by one. Leave one out."
         )
     num_samples = draws.get("num_samples")
     if num_samples is not None:
         num_samples = whole_number("num_samples", num_samples, at_least=1)
-    return (_in_batches if in_batches else _by_weight)(dataset, draws, given, num_samples)
-
-
-def _by_weight(dataset: Sized, draws: Draws, given: list[str], num_samples: int | None) -> Scheme:
     weights, field = draws["weights"], draws.get("weights_by")
     is_balanced = isinstance(weights, str)
     if is_balanced and weights != "balanced":
@@ -103,16 +96,6 @@ def _by_weight(dataset: Sized, draws: Draws, given: list[str], num_samples: int 
     if replacement is None or truth_value("replacement", replacement):
         return WithReplacement(found, len(dataset) if num_samples is None else num_samples)
     return WithoutReplacement(found, num_samples)
-
-
-def _in_batches(dataset: Sized, draws: Draws, given: list[str], num_samples: int | None) -> Scheme:
-    sizes = {name: draws.get(name) for name in ("classes_per_batch", "samples_per_class")}
-    if missing := [name for name, value in sizes.items() if value is None]:
-        raise ArgumentError(f"{missing[0]} is missing: a batch has classes_per_batch times samples_per_class samples.")
-    if others := [name for name in ("weights", "replacement") if name in given]:
-        raise ArgumentError(f"{others[0]} with classes_per_batch: both say which samples are drawn. Leave one out.")
-    num_classes, num_each = (whole_number(name, value, at_least=1) for name, value in sizes.items())
-    return ClassBatches(dataset, draws.get("weights_by"), num_classes, num_each, num_samples)
 
 
 def _block_layout(dataset: Sized, *, block_bytes: int, window: int, virtual_ranks: int) -> BlockLayout:

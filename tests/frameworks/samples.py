@@ -37,8 +37,7 @@ def drawn(kind: str) -> tuple[Any, dict[str, Any]]:
     """A dataset and arguments with which samples are drawn, in some kind of way, each once an epoch."""
     if kind == "mix":
         return mix([Numbers()], weights=[1]), {}
-    options = {"weights": {"weights": [1] * COUNT, "replacement": False}}
-    return Numbers(), options.get(kind, {"classes_per_batch": BATCH, "samples_per_class": 1})
+    return Numbers(), {"weights": [1] * COUNT, "replacement": False}
 
 
-DRAWN = ("weights", "classes", "mix")
+DRAWN = ("weights", "mix")

@@ -118,7 +118,6 @@ def test_fit_with_drawn_samples(tmp_path: Path, kind: str) -> None:
         {"shuffle": True, "drop_last": True},
         {"shuffle": "block", "drop_cache": True, "seed": 3},
         {"weights": range(COUNT), "num_samples": COUNT},
-        {"classes_per_batch": BATCH, "samples_per_class": 1},
     ],
 )
 @pytest.mark.parametrize("in_hook", [False, True])
