@@ -39,7 +39,7 @@ _CONVERT = """
 import sys, time
 from pathlib import Path
 from recordzoo.preparing import ensure
-from recordzoo.preparing.pools import dask_executor
+from recordzoo.preparing.executor import dask_executor
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 import loky

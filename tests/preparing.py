@@ -32,7 +32,7 @@ def main(root: Path, options: dict[str, Any]) -> None:
     patch(locks=options.pop("locks", True), stop_at=options.pop("stop_at", ""))
     from recordzoo.errors import RecordZooError
     from recordzoo.preparing import ensure
-    from recordzoo.preparing.pools import dask_executor
+    from recordzoo.preparing.executor import dask_executor
     from recordzoo.records.reader import RecordReader
     from tests.fakes.simple import SimpleRecipe, values
 

@@ -5,7 +5,7 @@ import pickle
 import socket
 import tarfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -16,9 +16,8 @@ import pytest
 import recordzoo
 from recordzoo.base import durable
 from recordzoo.errors import ArgumentError, DiskSpaceError, PrepareError, SourceError
-from recordzoo.preparing import Options, assignment, ensure
+from recordzoo.preparing import Options, ensure
 from recordzoo.preparing.job import Division
-from recordzoo.preparing.pools import num_workers
 from recordzoo.raw.archive import NestedTarSource
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
@@ -57,7 +56,6 @@ class Hands(Executor):
 
     def __init__(self, workers: int = 2, change: Change = lambda call: call) -> None:
         self._pool = ThreadPoolExecutor(workers)
-        self._max_workers = workers
         self._change = change
         self.calls = 0
 
@@ -244,29 +242,6 @@ def test_what_finished_before_an_error_is_kept(raw: Path, wanted: dict[str, str]
     assert set(before.values()) <= after
 
 
-@fault(
-    "C20",
-    "the process that prepares ends while workers of a cluster still convert",
-    "they notice that the file that all units share is gone, and end; what they finish before is found by the next run",
-)
-def test_a_worker_ends_when_the_preparation_has(
-    raw: Path, wanted: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(assignment, "_WATCH_S", 0)
-    place = tmp_path / "x.records"
-
-    class Ended(SimpleRecipe):
-        def extract(self, member: Any) -> Iterator[Any]:
-            for path in (tmp_path / "x.records.build").glob("task.*"):
-                path.unlink()
-            yield from super().extract(member)
-
-    options = {"shard_bytes": SHARD_BYTES, "records_dir": place}
-    with Hands(1) as hands, pytest.raises(PrepareError, match="is gone: the preparation has ended"):
-        ensure(Ended("tree"), raw, executor=hands, **options)
-    assert contents(prepared(raw, place, workers=1)) == wanted
-
-
 def test_arguments(raw: Path, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"^Argument executor is 'int'; .* a concurrent\.futures\.Executor\.$"):
         prepared(raw, tmp_path / "x.records", executor=4)
@@ -288,12 +263,24 @@ def test_an_executor_that_was_shut_down(raw: Path, tmp_path: Path) -> None:
         prepared(raw, tmp_path / "x.records", executor=pool)
 
 
-def test_executors_that_do_not_say_how_many_they_are(raw: Path, wanted: dict[str, str], tmp_path: Path) -> None:
-    with Hands() as hands:
-        assert num_workers(hands) == 2
-        del hands._max_workers
-        assert num_workers(hands) is None
-        assert contents(prepared(raw, tmp_path / "x.records", executor=hands)) == wanted
+def test_an_executor_that_is_shut_down_half_way(raw: Path, wanted: dict[str, str], tmp_path: Path) -> None:
+    place = tmp_path / "x.records"
+
+    class ShutDown(Hands):
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            future = super().submit(fn, *args, **kwargs)
+            if self.calls == 4:
+                future.cancel() or future.result()
+                self.shutdown(cancel_futures=True)
+                lost: Future[Any] = Future()
+                lost.cancel()
+                lost.set_running_or_notify_cancel()
+                return lost
+            return future
+
+    with ShutDown(1) as hands, pytest.raises(PrepareError, match=r"lost its workers, or was shut down|no more units"):
+        prepared(raw, place, executor=hands)
+    assert contents(prepared(raw, place, workers=1)) == wanted
 
 
 @pytest.mark.slow

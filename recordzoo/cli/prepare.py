@@ -207,7 +207,7 @@ def _prepare_all(wanted: Sequence[Target], options: "Options", dask: str | None,
     """
     cluster: Any = contextlib.nullcontext()  # Any: of None, or of an executor
     if dask is not None:
-        from recordzoo.preparing.pools import dask_executor
+        from recordzoo.preparing.executor import dask_executor
 
         cluster = dask_executor(dask)
     with cluster as executor:  # connected before anything is downloaded

@@ -451,9 +451,7 @@ def _changed(before: str, now: str) -> SourceError:
     return SourceError(f"{text} What was made is thrown away; run the same command again.", worthless=True)
 
 
-def convert_unit(
-    task: Task, advance: Callable[[int, int], None] = lambda num_bytes, num_images: None
-) -> list[ShardFacts]:
-    """Convert a unit in a worker; `advance` as of `UnitConverter`."""
+def convert_unit(task: Task) -> list[ShardFacts]:
+    """Convert a unit in a worker."""
     Image.MAX_IMAGE_PIXELS = task.max_pixels
-    return UnitConverter(task, advance=advance).run()
+    return UnitConverter(task).run()

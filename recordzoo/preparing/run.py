@@ -16,7 +16,8 @@ from recordzoo.base.hashing import BackgroundHash
 from recordzoo.base.progress import Progress
 from recordzoo.preparing.assemble import Finished
 from recordzoo.preparing.convert import ShardFacts, Task, UnitConverter
-from recordzoo.preparing.pools import ExecutorPool, Pool, local_pool
+from recordzoo.preparing.executor import ExecutorPool
+from recordzoo.preparing.pools import Pool, local_pool
 
 AHEAD_BYTES = 2 << 30
 """Maximum lead of submitted units over the archive's hash, so that both read the same cached pages."""
@@ -152,7 +153,7 @@ def run_tasks(
         return
     pool: contextlib.AbstractContextManager[Pool]
     if executor is not None:
-        pool = contextlib.nullcontext(ExecutorPool(executor, tasks, progress))
+        pool = contextlib.nullcontext(ExecutorPool(executor, tasks))
     # A daemonic process (a DataLoader's worker, a multiprocessing.Pool's) may have no children.
     elif num_workers <= 1 or len(tasks) == 1 or multiprocessing.current_process().daemon:
         for task in tasks:
@@ -180,7 +181,7 @@ def _run_pool(
     starts = dict(zip((task.number for task in tasks), _starts(tasks), strict=True))
     try:
         while waiting or running:
-            while waiting and len(running) < pool.places():
+            while waiting and len(running) < pool.places:
                 if not _may_start(starts[waiting[-1].number], hashes, running):
                     break
                 task = waiting.pop()
