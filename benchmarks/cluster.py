@@ -48,7 +48,7 @@ options = dict(check_hash=False, prepare=True, shard_bytes=int(sys.argv[4]), rec
 options["variant"] = variant
 recipe = dataset_recipe("imagenet", "train")
 def warm(_):
-    import recordzoo.preparing.assignment, recordzoo.recipes.declared
+    import recordzoo.preparing.executor, recordzoo.recipes.declared
     time.sleep(0.5)
 class Quiet:
     def begin(self, *_): pass
