@@ -5,7 +5,7 @@ import pickle
 import socket
 import tarfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -240,6 +240,29 @@ def test_what_finished_before_an_error_is_kept(raw: Path, wanted: dict[str, str]
         assert contents(prepared(raw, place, executor=hands)) == wanted
     after = {path.stat().st_ino for path in place.glob("*.lmdb")}
     assert set(before.values()) <= after
+
+
+@fault(
+    "C20",
+    "the process that prepares ends while workers of a cluster still convert",
+    "they finish no shard after that, because the next command may have other options: their units are errors",
+)
+def test_a_worker_finishes_nothing_when_the_preparation_has_ended(
+    raw: Path, wanted: dict[str, str], tmp_path: Path
+) -> None:
+    place, build = tmp_path / "x.records", tmp_path / "x.records.build"
+
+    class Ended(SimpleRecipe):
+        def extract(self, member: Any) -> Iterator[Any]:
+            for path in build.glob("task.*"):
+                path.unlink()
+            yield from super().extract(member)
+
+    options = {"shard_bytes": SHARD_BYTES, "records_dir": place}
+    with Hands(1) as hands, pytest.raises(PrepareError, match="is gone: the preparation has ended"):
+        ensure(Ended("tree"), raw, executor=hands, **options)
+    assert list(build.glob("u*")) == []
+    assert contents(prepared(raw, place, workers=1)) == wanted
 
 
 def test_arguments(raw: Path, tmp_path: Path) -> None:

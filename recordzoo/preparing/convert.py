@@ -200,6 +200,7 @@ class UnitShards:
         on_shard: Called with each further shard as soon as it is finished, in order.
         main_field: The field whose values are counted as images.
         stamp: `Unit.stamp`.
+        shared: As of `Task`.
 
     Attributes:
         end: The unit's end, for the last shard; set it before the block ends.
@@ -215,9 +216,10 @@ class UnitShards:
         on_shard: Callable[[ShardFacts], None] = lambda facts: None,
         main_field: str = "",
         stamp: str = "",
+        shared: Path | None = None,
     ) -> None:
         self._folder, self._unit, self._shard_bytes, self._on_shard = folder, unit, shard_bytes, on_shard
-        self._main_field, self._stamp, self._next = main_field, stamp, num_done
+        self._main_field, self._stamp, self._shared, self._next = main_field, stamp, shared, num_done
         self.end = UnitEnd({}, {}, {})
         self.done: list[ShardFacts] = []
         self._open: _OpenShard | None = None
@@ -274,12 +276,14 @@ class UnitShards:
         """Sync the shard, read it back, rename it and write its file."""
         facts = ShardFacts(self._unit, number, 0, 0, 0, 0, "", 0, end is not None, self._stamp)
         if shard is None:
+            self._check_wanted()
             save_shard(self._folder, facts, ShardRows(), np.empty(0, np.uint64), end)
             return facts
         path, rows = shard.writer.path, shard.rows
         try:
             shard.stack.close()
             sealed = seal(path, rows.lengths, rows.crcs)
+            self._check_wanted()
         except BaseException:
             with contextlib.suppress(OSError):  # Windows: still mapped by the error's traceback; the build sweeps it
                 durable.remove(path)  # after a failed sync, pages that look written may be lost
@@ -298,6 +302,11 @@ class UnitShards:
         )
         save_shard(self._folder, facts, rows, sealed.offsets, end)
         return facts
+
+    def _check_wanted(self) -> None:
+        """Finish nothing for a preparation that has ended: the next one in this directory may have another plan."""
+        if self._shared is not None and not self._shared.exists():
+            raise PrepareError(f"{self._shared} is gone: the preparation has ended.")
 
     def _collect(self) -> None:
         """Wait for the shard that is being sealed, and report it."""
@@ -332,6 +341,7 @@ class Task:
         check_images: Decode each image instead of reading only its header.
         done: Shards of this unit that an earlier run finished.
         max_pixels: Pillow's limit against decompression bombs, which the user may have changed.
+        shared: A file that is there until the preparation ends, if a worker may run longer.
     """
 
     number: int
@@ -343,6 +353,7 @@ class Task:
     check_images: bool = False
     done: tuple[ShardFacts, ...] = ()
     max_pixels: int | None = field(default_factory=lambda: Image.MAX_IMAGE_PIXELS)
+    shared: Path | None = None
 
 
 class UnitConverter:
@@ -370,7 +381,14 @@ class UnitConverter:
         task, main = self._task, self._task.recipe.main_field
         expected = self._expected_values()
         with UnitShards(
-            task.folder, task.number, task.shard_bytes, len(task.done), self._on_shard, main, task.unit.stamp
+            task.folder,
+            task.number,
+            task.shard_bytes,
+            len(task.done),
+            self._on_shard,
+            main,
+            task.unit.stamp,
+            task.shared,
         ) as shards:
             for blob, mark in self._blobs():
                 wanted = next(expected, None)

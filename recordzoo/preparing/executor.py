@@ -74,12 +74,12 @@ def call_of(task: Task, shared: Mapping[str, str]) -> dict[str, Any]:
 def convert_assigned(call: Mapping[str, Any]) -> list[ShardFacts]:
     """Convert a unit, in a worker."""
     _check_versions(call["versions"])
-    here = socket.gethostname()
+    here, path = socket.gethostname(), Path(call["shared"]["path"])
     try:
         with _loading:
-            template = _loaded(Path(call["shared"]["path"]), call["shared"]["digest"])
+            template = _loaded(path, call["shared"]["digest"])
         number, unit, done = pickle.loads(call["unit"])  # noqa: S301 - from the executor, whose calls are code
-        return convert_unit(replace(template, number=number, unit=unit, done=done))
+        return convert_unit(replace(template, number=number, unit=unit, done=done, shared=path))
     except (SourceError, PrepareError) as err:
         if here == call["host"]:
             raise
