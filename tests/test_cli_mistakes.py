@@ -93,7 +93,7 @@ MISTAKES = [
     # URLs
     (f"bench {THERE}", 2, f"bench needs a record set on this machine. Run: recordzoo pull {THERE}"),
     (f"push {THERE} s3://b/c", 2, "push needs a record set on this machine."),
-    (f"pull {THERE} {THERE}", 2, f"{THERE} is a URL. A record set is pulled into a directory."),
+    (f"pull {THERE} {THERE}", 2, f"{THERE} is a URL; a record set is pulled into a directory of this machine."),
     ("pull photos", 2, "'photos' is no URL"),
     ("push photos there", 2, "'there' is no URL"),
     (f"prepare {THERE}", 2, f"{THERE} is a URL; raw data and the record sets made from it are on this machine."),

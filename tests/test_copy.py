@@ -7,7 +7,6 @@ import pytest
 
 import recordzoo
 from recordzoo.base import durable
-from recordzoo.copying.copy import CopyJob
 from recordzoo.errors import ArgumentError, CorruptRecordError, ManifestError, OtherSourceError, PrepareError
 from recordzoo.records.reader import RecordReader
 from tests.copying import copied_files, shard, write_set
@@ -63,9 +62,10 @@ class TestWhatAppears:
         assert copied_files(tmp_path / "disk/birds.records") == copied_files(tmp_path / "photos.records")
 
     def test_again_nothing_is_copied(self, there, here):
-        recordzoo.copy(there, here / "b.records")
-        done = CopyJob(str(there), here / "b.records").run()
-        assert (done.was_ready, done.fetched_bytes) == (True, 0)
+        words = "copy", there, here / "b.records", "--json"
+        first, again = (json.loads(run(*words, cwd=here).stdout) for _ in range(2))
+        assert (first["was_ready"], first["copied_bytes"]) == (False, first["size_bytes"])
+        assert (again["was_ready"], again["copied_bytes"]) == (True, 0)
 
     def test_from_and_to_a_url(self, there, here):
         assert recordzoo.copy(there, "memory://sets") == "memory://sets/a.records"
@@ -91,6 +91,11 @@ class TestSomethingIsHere:
         assert all_files(here / "a.records") == other
         recordzoo.copy(there, here, replace=True)
         assert all_files(here / "a.records") == all_files(there)
+
+    def test_files_that_recordzoo_did_not_write_are_never_deleted(self, there, here):
+        (write_set(here / "a.records", seed=1) / "notes.txt").write_bytes(b"mine")
+        recordzoo.copy(there, here, replace=True)
+        assert all_files(here / "a.records") == {**all_files(there), "notes.txt": b"mine"}
 
     def test_a_damaged_copy_of_the_right_size_is_found_by_verify(self, there, here):
         path = recordzoo.copy(there, here)
@@ -131,7 +136,7 @@ class TestFaults:
 
 def test_the_command_says_what_it_does(there, here):
     words = "copy", there, here
-    assert "would copy" in run(*words, "--dry-run", cwd=here).stdout
+    assert "would copy 8 files (" in run(*words, "--dry-run", cwd=here).stdout
     assert list(here.iterdir()) == []
-    assert run(*words, "--verify", cwd=here).stdout.startswith(f"copied to {here}/a.records: 10 files (")
-    assert "is there already: the record set of" in run(*words, cwd=here).stdout
+    assert run(*words, "--verify", cwd=here).stdout.startswith(f"copied to {here}/a.records: 8 files (")
+    assert f"{here}/a.records is complete already: 8 files (" in run(*words, cwd=here).stdout

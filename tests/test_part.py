@@ -1,4 +1,4 @@
-"""One contract for the parts of downloads, of the shard cache, and of copies: resumed, checked, never mixed."""
+"""One contract for the parts of downloads and of the shard cache: resumed, checked, never mixed."""
 
 import hashlib
 import os
@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recordzoo.base.progress import SilentProgress
-from recordzoo.copying.files import Fetch
-from recordzoo.errors import CorruptRecordError, HashMismatchError
+from recordzoo.errors import HashMismatchError
 from recordzoo.net.cache import Cache, WrongBytesError
-from recordzoo.net.crew import Crew
 from recordzoo.net.part import HashedFile, Part
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url
@@ -31,14 +28,6 @@ from tests.faults import fault
 FILE = HashedFile(NAME, len(DATA), f"sha256:{hashlib.sha256(DATA).hexdigest()}")
 
 
-def wrong(name: str) -> CorruptRecordError:
-    return CorruptRecordError(f"{name} is damaged")
-
-
-def no_bytes(num_bytes: int) -> None:
-    """Count nothing."""
-
-
 def download(server: FileServer, folder: Path) -> Path:
     return get(remote(server), folder)
 
@@ -48,16 +37,9 @@ def cached(server: FileServer, folder: Path) -> Path:
     return folder / "digest" / NAME
 
 
-def pulled(server: FileServer, folder: Path) -> Path:
-    crew = Crew(SilentProgress())
-    Fetch(Store(Url.parse(server.url)), folder, crew, lambda: None, no_bytes, wrong).file(FILE)
-    return folder / NAME
-
-
 USERS = {
     download: (HashMismatchError, lambda folder: folder / f"{NAME}.part"),
     cached: (WrongBytesError, lambda folder: folder / "digest" / f".{NAME}.{len(DATA)}.part"),
-    pulled: (CorruptRecordError, lambda folder: folder / f"{NAME}.part-0123abcd"),
 }
 
 User = Callable[[FileServer, Path], Path]

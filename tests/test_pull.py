@@ -6,11 +6,10 @@ import pytest
 
 import recordzoo
 from recordzoo.base import settings
-from recordzoo.copying.copy import PullJob
 from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, OtherSourceError, RemoteError
 from recordzoo.net import store
 from recordzoo.records.verify import verify
-from tests.copying import Log, assert_no_secret, copied_files, shard, write_set
+from tests.copying import Log, assert_no_secret, copied_files, killed, shard, write_set
 from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault
 from tests.fakes.server import FileServer
 from tests.faults import fault
@@ -55,7 +54,7 @@ class TestWhatAppears:
     def test_again_nothing_is_fetched(self, s3, there, here):
         recordzoo.pull(f"{s3.url}/data", here)
         s3.server.forget()
-        assert PullJob(f"{s3.url}/data", here).run().was_ready
+        assert recordzoo.pull(f"{s3.url}/data", here) == here / "a.records"
         assert gets(s3, "shard") == []
 
     def test_marks_that_are_damaged_or_absent_are_left_out(self, s3, there, here):
@@ -94,20 +93,31 @@ class TestInterrupted:
     )
     def test_the_part_of_a_file_is_kept(self, s3, there, here, monkeypatch):
         name, size = shard(2), len(there[shard(2)])
-        first = PullJob(f"{s3.url}/data/a.records", here, workers=1)
         monkeypatch.setattr(store, "PIECE_BYTES", 16 << 10)
         monkeypatch.setattr(store, "PARALLEL", 1)
-        first.files = [file for file in first.files if file.name == name]  # alone, so that it is met first
         s3.server.fail("GET", rf"{name}", Fault())
         s3.server.fail("GET", rf"{name}", EXPIRED, times=None)
         with pytest.raises(RemoteError):
-            first.run()
-        kept = next(here.glob("a.records.build.free-*/set/*")).stat().st_size
+            recordzoo.pull(f"{s3.url}/data/a.records", here, workers=1)
+        kept = (here / "a.records.build" / "set" / f"{name}.part").stat().st_size
         assert 0 < kept < size
         s3.server.forget()
         recordzoo.pull(f"{s3.url}/data/a.records", here)
         assert min(int(each.range.split("=")[1].split("-")[0]) for each in gets(s3, name)) == kept
+        assert gets(s3, shard(1)) == []
         assert copied_files(here / "a.records") == there
+
+    @fault("S7")
+    @pytest.mark.parametrize("damage", [lambda data: bytes(len(data)), lambda data: data + b"?" * 999999])
+    def test_what_was_kept_is_compared_again(self, s3, there, here, damage):
+        killed("pull.fetched:7", "pull", f"{s3.url}/data", here, "--workers", 1, cwd=here)
+        build = here / "a.records.build" / "set"
+        for kept in build.iterdir():
+            kept.write_bytes(damage(kept.read_bytes()))
+        (build / f"{shard(3)}.part").write_bytes(damage(there[shard(3)]))
+        assert run("pull", f"{s3.url}/data", here, cwd=here).returncode == 0
+        assert copied_files(here / "a.records") == there
+        assert [each.name for each in here.iterdir()] == ["a.records"]
 
 
 class TestFaults:

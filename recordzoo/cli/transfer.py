@@ -14,12 +14,10 @@ from recordzoo.cli import targets
 from recordzoo.cli.options import DryRun, Json, RecordSet, data_argument, flag, option, path_argument
 from recordzoo.cli.output import make_progress, put, put_json
 from recordzoo.cli.tables import wrapped, wrapping_width
-from recordzoo.copying.arrival import Arrived
-from recordzoo.copying.copy import CopyJob, PullJob, refuse_two_urls
-from recordzoo.copying.outgoing import Pushed
-from recordzoo.copying.push import push_job
+from recordzoo.copying.copy import Copy, copy_job, pull_job
+from recordzoo.copying.push import Push, push_job
 from recordzoo.errors import ArgumentError
-from recordzoo.net.url import Url, is_url
+from recordzoo.net.url import is_url
 from recordzoo.publish.space import free_bytes
 
 Replace = Annotated[bool, flag("--replace", "Replace another record set that is there. Default: that is an error.")]
@@ -48,17 +46,10 @@ def copy(
     What was copied before an interruption is kept, and the same command goes on from there. From a URL this is
     `pull`, to a URL `push`.
     """
-    refuse_two_urls(path, destination)
-    if is_url(destination):
-        push(path, destination, replace, check, workers=workers, dry_run=dry_run, as_json=as_json)
-        return
-    kind = PullJob if is_url(path) else CopyJob
-    source = path if is_url(path) else str(targets.find_local_set(path, "copy"))
-    job = kind(source, Path(destination), replace, workers, make_progress(), check)
-    done = job.plan() if dry_run else job.run()
-    text = _arrived(done, "copy", "copied", "copied", dry_run=dry_run)
-    facts = {"source": done.source, "copied_bytes": done.fetched_bytes, "was_ready": done.was_ready}
-    _print(done, done.path, text, facts, dry_run=dry_run, as_json=as_json)
+    here = path if is_url(path) else str(targets.find_local_set(path, "copy"))
+    job = copy_job(here, destination, replace=replace, verify=check, workers=workers, progress=make_progress())
+    words = ("push", "pushed") if isinstance(job, Push) else ("copy", "copied")
+    _end(job, *words, dry_run=dry_run, as_json=as_json)
 
 
 def push(
@@ -96,13 +87,9 @@ def push(
             f"{shown(destination)!r} is no URL, such as s3://bucket/datasets. On this machine: "
             f"{command('copy', path, destination)}"
         )
-    place = targets.find_local_set(path, "push")
-    job = push_job(
-        place, destination, replace=replace, verify=check, card=card, workers=workers, progress=make_progress()
-    )
-    done = job.plan() if dry_run else job.run()
-    facts = {"url": done.url, "sent_files": done.sent_files, "sent_bytes": done.sent_bytes}
-    _print(done, job.path, _pushed(done, dry_run=dry_run), facts, dry_run=dry_run, as_json=as_json)
+    here, progress = targets.find_local_set(path, "push"), make_progress()
+    job = push_job(here, destination, replace=replace, verify=check, card=card, workers=workers, progress=progress)
+    _end(job, "push", "pushed", dry_run=dry_run, as_json=as_json)
 
 
 def pull(
@@ -127,49 +114,33 @@ def pull(
     """
     if not is_url(url):
         raise ArgumentError(f"{shown(url)!r} is no URL, such as s3://bucket/datasets/photos.records.")
-    if is_url(destination):
-        raise ArgumentError(f"{Url.parse(destination)} is a URL. A record set is pulled into a directory.")
-    job = PullJob(url, Path(destination), replace=replace, workers=workers, progress=make_progress())
+    job = pull_job(url, destination, replace=replace, workers=workers, progress=make_progress())
+    _end(job, "pull", "pulled", dry_run=dry_run, as_json=as_json)
+
+
+def _end(job: Copy | Push, verb: str, participle: str, *, dry_run: bool, as_json: bool) -> None:
+    """Copy a record set, or with `dry_run` plan it; print the result, for people or as JSON."""
     done = job.plan() if dry_run else job.run()
-    text = _arrived(done, "fetch", "fetched", "pulled", f" from {done.source}", dry_run=dry_run)
-    facts = {"url": done.source, "fetched_bytes": done.fetched_bytes, "was_ready": done.was_ready}
-    _print(done, done.path, text, facts, dry_run=dry_run, as_json=as_json)
-
-
-def _print(
-    done: Pushed | Arrived, path: Path, text: str, facts: dict[str, JSON], *, dry_run: bool, as_json: bool
-) -> None:
-    """Print what was copied, for people or as JSON."""
+    size, now = sum(file.size_bytes for file in done.files), sum(done.copied.values())
+    whole, source, place = f"{_files(len(done.files), size)}", str(done.source.place), str(done.place)
     if as_json:
-        common = {"path": str(path), "digest": done.digest, "files": done.num_files, "size_bytes": done.num_bytes}
-        put_json({**common, "dry_run": dry_run, **facts})
-    else:
-        put(wrapped(clean(text), wrapping_width()))
-
-
-def _pushed(done: Pushed, *, dry_run: bool) -> str:
-    if not done.sent_files:
-        how = "" if done.is_compared else ", as far as sizes tell (--verify reads it back)"
-        return f"{done.url} is complete already{how}: {_files(done.num_files, done.num_bytes)}. Nothing is sent."
-    sent = _files(done.sent_files, done.sent_bytes)
-    there = done.num_files - done.sent_files
-    guess = "" if done.is_compared else ", as far as sizes tell"
-    rest = f"; {there:,} {'is' if there == 1 else 'are'} there already" if there else ""
-    if dry_run:
-        return f"would send {sent} to {done.url}{rest}{guess if rest else ''}."
-    return f"pushed to {done.url}: {sent} sent{rest}."
-
-
-def _arrived(done: Arrived, verb: str, participle: str, whole: str, origin: str = "", *, dry_run: bool) -> str:
-    files = _files(done.num_files, done.num_bytes)
+        facts: dict[str, JSON] = {"digest": done.source.digest, "files": len(done.files), "size_bytes": size}
+        if verb == "push":
+            facts |= {"path": source, "url": place, "sent_files": len(done.copied), "sent_bytes": now}
+        else:
+            of, how_much = ("source", "copied_bytes") if verb == "copy" else ("url", "fetched_bytes")
+            facts |= {"path": place, of: source, how_much: now, "was_ready": done.was_ready}
+        put_json({**facts, "dry_run": dry_run})
+        return
     if done.was_ready:
-        return f"{done.path} is there already: the record set of {done.source}. Nothing is {participle}."
-    size = format_bytes(done.fetched_bytes)
-    if dry_run:
-        free = format_bytes(free_bytes(done.path.parent))
-        return f"would {verb} {size} of {files}{origin} to {done.path}, where {free} are free."
-    now = "" if done.fetched_bytes == done.num_bytes else f", {size} of it {participle} now"
-    return f"{whole} to {done.path}: {files}{now}."
+        text = f"{place} is complete already: {whole}. Nothing is {participle}."
+    elif dry_run:
+        free = f", where {format_bytes(free_bytes(done.place.parent))} are free" if isinstance(done.place, Path) else ""
+        text = f"would {verb} {_files(len(done.copied), now)} of {len(done.files):,} to {place}{free}."
+    else:
+        rest = "" if now == size else f", {_files(len(done.copied), now)} of them now"
+        text = f"{participle} to {place}: {whole}{rest}."
+    put(wrapped(clean(text), wrapping_width()))
 
 
 def _files(count: int, num_bytes: int) -> str:

@@ -1,31 +1,30 @@
-"""Copy a record set to another place: on this machine, or with `push` and `pull` to and from a URL."""
+"""Copy a record set: to a directory with `Copy`, several files at a time and one rename; to a URL with `push`."""
 
+import json
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-from typing_extensions import override
+from typing import Any
 
 from recordzoo.base import durable
+from recordzoo.base.bars import default_progress
+from recordzoo.base.crash_points import crash_point
+from recordzoo.base.hashing import hash_of
 from recordzoo.base.program import command
 from recordzoo.base.progress import Progress
-from recordzoo.copying.arrival import Arrival, Origin
-from recordzoo.copying.files import PIECE_BYTES, local_extras, local_marks, named_files
-from recordzoo.copying.places import find_set, local_target, parsed
-from recordzoo.copying.push import push
-from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError, RemoteError
-from recordzoo.net.crew import WORKERS
-from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
-from recordzoo.net.store import Store
+from recordzoo.copying.places import Copied, Source, digest_at, named, named_files
+from recordzoo.copying.push import Push, push_job
+from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError
+from recordzoo.net.crew import WORKERS, Crew
+from recordzoo.net.part import HashedFile, Part
 from recordzoo.net.url import Url, is_url
-from recordzoo.records.files import Directory, pread
-from recordzoo.records.manifest import MANIFEST_NAME, manifest_digest
-from recordzoo.records.marks import marks_name, read_marks
-from recordzoo.records.reader import RecordReader
-
-_MARKS_EXTRA_BYTES = 4  # their checksum
-_NO_MARKS = (403, NOT_FOUND, RANGE_NOT_SATISFIABLE)  # S3 answers 403 for an absent file without the right to list
+from recordzoo.publish.build import Build
+from recordzoo.publish.output import Output
+from recordzoo.publish.publishing import publish
+from recordzoo.records.made_from import COPIED_FILE
+from recordzoo.records.manifest import MANIFEST_NAME
+from recordzoo.records.reader import is_record_set
+from recordzoo.system.files import DONT_NEED, advise
 
 
 def copy(
@@ -45,7 +44,7 @@ def copy(
     Args:
         path: The record set: its directory, or its URL.
         destination: A path or URL that ends in ``.records``, or a folder, in which the set keeps its name.
-        replace: Replace another record set at the destination.
+        replace: Replace another record set at the destination. Your own files in it move into the new one.
         verify: Read each file back and compare its hash again.
         workers: Number of files copied in parallel.
         progress: Receives the progress.
@@ -67,13 +66,8 @@ def copy(
         >>> recordzoo.copy("data/photos.records", "/mnt/fast")  # doctest: +SKIP
         PosixPath('/mnt/fast/photos.records')
     """
-    refuse_two_urls(path, destination)
-    if is_url(destination):
-        url = os.fspath(destination)
-        return push(path, url, replace=replace, verify=verify, workers=workers, progress=progress)
-    kind = PullJob if is_url(path) else CopyJob
-    job = kind(os.fspath(path), Path(destination), replace, workers, progress, verify)
-    return job.run().path
+    options = {"replace": replace, "verify": verify, "workers": workers, "progress": progress}
+    return copy_job(path, destination, **options).run().place
 
 
 def pull(
@@ -112,121 +106,148 @@ def pull(
         >>> recordzoo.pull("s3://bucket/datasets/photos.records", "data")  # doctest: +SKIP
         PosixPath('/home/me/data/photos.records')
     """
+    job = pull_job(url, path, replace=replace, workers=workers, progress=progress)
+    job.run()
+    return job.target
+
+
+# Any, here and below: the options of `Copy`.
+def copy_job(path: str | os.PathLike[str], destination: str | os.PathLike[str], **options: Any) -> "Copy | Push":
+    """Return a copy that has not begun; the arguments are those of `copy`."""
+    if not is_url(destination):
+        return Copy(Source.find(path), Path(destination), **options)
     if is_url(path):
-        raise ArgumentError(f"{Url.parse(path)} is a URL; a record set is pulled into a directory of this machine.")
-    return PullJob(url, Path(path), replace=replace, workers=workers, progress=progress).run().path
-
-
-def refuse_two_urls(path: object, destination: object) -> None:
-    """Refuse to copy from a server to a server."""
-    if is_url(path) and is_url(destination):
         there = Url.parse(path)
         raise ArgumentError(
             f"{there} and {Url.parse(destination)} are both URLs. Pull the record set first, then push it: "
             f"{command('pull', there)}"
         )
+    return push_job(path, os.fspath(destination), **options)
 
 
-@dataclass(frozen=True)
-class _Folder:
-    """The files of a directory, as a `Supply`."""
-
-    path: Path
-    directory: Directory
-
-    def pieces(self, name: str, size_bytes: int, start: int = 0) -> Iterator[bytes]:
-        """See `Supply`."""
-        fd = self.directory.open(name, size_bytes)
-        try:
-            while start < size_bytes:
-                data = pread(fd, min(PIECE_BYTES, size_bytes - start), start)
-                if not data:  # truncated while it is read
-                    return
-                yield data
-                start += len(data)
-        except OSError as err:
-            where = str(self.path / name)
-            raise RecordError(f"{where} cannot be read: {err.strerror}.", path=where) from err
-        finally:
-            os.close(fd)
+def pull_job(url: str, path: str | os.PathLike[str], **options: Any) -> "Copy":
+    """Return a pull that has not begun; the arguments are those of `pull`."""
+    if is_url(path):
+        raise ArgumentError(f"{Url.parse(path)} is a URL; a record set is pulled into a directory of this machine.")
+    return Copy(Source.find(Url.parse(url)), Path(path), **options)
 
 
-class CopyJob(Arrival):
-    """One copy within this machine; `plan` changes nothing. The arguments are those of `copy`."""
+@dataclass
+class Copy:
+    """A copy to this machine, into `folder` or one in it; `plan` changes nothing. The arguments are those of `copy`."""
 
-    verb = "copy"
+    source: Source
+    folder: Path
+    replace: bool = False
+    verify: bool = False
+    workers: int = WORKERS
+    progress: Progress | None = None
 
-    @override
-    def find(self) -> Origin:
-        self.reader = reader = RecordReader(self.text)
-        folder = reader.folder
-        manifest, supply = reader.manifest, _Folder(folder, Directory(folder))
-        files = [*named_files(manifest), *local_marks(folder, manifest), *local_extras(reader)]
-        data = reader.extra(MANIFEST_NAME)
-        if data is None or manifest_digest(data) != reader.digest:
-            raise RecordError(f"{folder} was replaced while it was opened. Run the same command again.")
-        return Origin(str(folder), folder.name, data, manifest, reader.digest, supply, files)
+    def __post_init__(self) -> None:
+        here = self.source.place
+        self.target = named(self.folder.expanduser().absolute(), here.name)
+        if isinstance(here, Path) and self.target.exists() and self.target.samefile(here):
+            raise ArgumentError(f"{self.target} is the record set itself. Name another directory.")
+        self.files = named_files(self.source.manifest)
+        self._copied: dict[str, int] = {}
 
-    @override
-    def find_target(self) -> Path:
-        """Return the copy's directory."""
-        target = local_target(self.place, self.origin.name)
-        if target.exists() and target.samefile(self.reader.folder):
-            raise ArgumentError(f"{target} is the record set itself. Name another directory.")
-        return target
+    def plan(self) -> Copied:
+        """Return the expected result; what an interrupted copy left counts as not yet copied."""
+        is_ready = self._is_ready()
+        missing = [] if is_ready else self.files
+        return Copied(self.target, self.source, self.files, {file.name: file.size_bytes for file in missing}, is_ready)
 
-    @override
-    def damaged(self, name: str) -> CorruptRecordError:
-        path = self.reader.folder / name
-        return CorruptRecordError(
-            f"{path} is damaged: its hash is not the one in the manifest. Nothing was published. "
-            f"Run: {command('verify', self.reader.folder, '--full')}",
-            path=str(path),
+    def run(self) -> Copied:
+        """Copy the record set."""
+        progress = self.progress or default_progress()
+        is_made = publish(
+            Output(self.target, elsewhere="name another directory"),
+            self._is_ready,
+            progress,
+            lambda build: self._write(build, progress),
+            may_replace=lambda path: self.replace and is_record_set(path),
         )
+        return Copied(self.target, self.source, self.files, self._copied, not is_made)
+
+    def _is_ready(self) -> bool:
+        """Whether the record set is complete at its destination; raise if something there may not be replaced."""
+        if not os.path.lexists(self.target):
+            return False
+        there = digest_at(self.target)
+        is_same = there == self.source.digest
+        if is_same and all(map(self._is_whole, self.files)):
+            return True
+        if there is not None and self.replace:
+            return False
+        if there is None:
+            what = "is there, and is no record set that can be read. Move it away, or name another directory"
+        else:
+            what = f"holds {'a damaged copy of this' if is_same else 'another'} record set. Pass --replace"
+            what += " (replace=True) to replace it, or name another directory"
+        raise OtherSourceError(f"{self.target} {what}.", path=str(self.target))
+
+    def _is_whole(self, file: HashedFile) -> bool:
+        """Whether a file exists, by its size; with `verify`, by its hash."""
+        path = self.target / file.name
+        return _has_size(path, file.size_bytes) and (not self.verify or hash_of(path) == file.hash)
+
+    def _write(self, build: Build, progress: Progress) -> None:
+        """Write the record set into a build, the manifest last."""
+        num_bytes = sum(file.size_bytes for file in self.files)
+        build.claim({"copy": self.source.digest}, num_bytes)
+        progress.begin(f"copying {self.source.place.name}", num_bytes)
+        crew = Crew(progress, self.workers)
+        crew.run(lambda file: self._fetch(file, build, crew), self.files)
+        progress.end()
+        for name, data in self.source.beside():
+            durable.write_file(build.set / name, data)
+        said = {"from": str(self.source.place), "digest": self.source.digest}
+        durable.write_file(build.set / COPIED_FILE, json.dumps(said).encode())
+        durable.write_file(build.set / MANIFEST_NAME, self.source.data)
+        durable.sync_directory(build.set)
+        crash_point("set.manifest_written")
+
+    def _fetch(self, file: HashedFile, build: Build, crew: Crew) -> None:
+        """Copy a file into the build, check it, and give it its name; go on where an interrupted copy ended."""
+        path = build.set / file.name
+        if path.is_file():
+            if _has_size(path, file.size_bytes) and hash_of(path) == file.hash:
+                crew.advance(file.size_bytes)
+                return
+            durable.remove(path)
+        with Part(path.with_name(f"{file.name}.part")) as part:
+
+            def write(data: bytes) -> None:
+                build.check()
+                part.write(data)
+                self._copied[file.name] = self._copied.get(file.name, 0) + len(data)
+                crash_point("pull.received")
+
+            is_right = part.complete(self.source.supply, file, write, crew.advance)
+            if is_right:
+                part.sync()
+        if not is_right:
+            durable.remove(part.path)
+            raise self.source.damaged(file.name)
+        durable.rename(part.path, path)
+        if self.verify:
+            _read_back(path, file.hash)
+        crash_point("pull.fetched")
 
 
-class PullJob(Arrival):
-    """One pull; `plan` changes nothing. The arguments are those of `pull`."""
+def _has_size(path: Path, size_bytes: int) -> bool:
+    try:
+        return path.stat().st_size == size_bytes
+    except OSError:
+        return False
 
-    verb = "pull"
 
-    @override
-    def find(self) -> Origin:
-        self.url, data = find_set(self.text)
-        manifest, digest = parsed(data, self.url)
-        return Origin(str(self.url), self.url.name, data, manifest, digest, Store(self.url), named_files(manifest))
-
-    @override
-    def find_target(self) -> Path:
-        return local_target(self.place, self.url.name)
-
-    @override
-    def damaged(self, name: str) -> CorruptRecordError:
-        url = str(self.url / name)
-        return CorruptRecordError(
-            f"{url} is not the file that the manifest names: its hash is another one, also when it is fetched again. "
-            "Push the record set again, with --verify.",
-            url=url,
+def _read_back(path: Path, expected: str) -> None:
+    """Drop a new file's page cache and hash the file again from the disk."""
+    with open(path, "rb") as file:
+        if advise is not None:
+            advise(file.fileno(), 0, 0, DONT_NEED)
+    if hash_of(path) != expected:
+        raise PrepareError(
+            f"{path} reads back otherwise than it was written. Check the disk, or choose another.", path=str(path)
         )
-
-    @override
-    def finish(self, folder: Path) -> set[str]:
-        self._fetch_marks(folder)
-        return {marks_name(name) for name in self.origin.manifest.blobs}
-
-    def _fetch_marks(self, folder: Path) -> None:
-        """Fetch existing marks that fit the set; readers determine missing ones again."""
-        for name in self.origin.manifest.blobs:
-            path, index = folder / marks_name(name), self.origin.manifest.arrays[f"{name}.index"]
-            try:
-                size_bytes = self.origin.manifest.num_records + _MARKS_EXTRA_BYTES
-                with open(path, "wb") as file:
-                    for data in self.origin.supply.pieces(path.name, size_bytes):
-                        file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-            except RemoteError as err:
-                if err.details.get("status") not in _NO_MARKS:
-                    raise
-            if read_marks(Directory(folder), name, index) is None:
-                durable.remove(path)

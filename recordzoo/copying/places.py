@@ -1,74 +1,39 @@
-"""Resolve copy destinations: set names, directories, and manifests at URLs; `Claim` reserves an address for a push."""
+"""The two ends of a copy: `Source`, the record set that is copied, and the directory or URL that it gets."""
 
 import contextlib
-import re
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from recordzoo.base.program import command
-from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, RecordError, RemoteError
-from recordzoo.net.failures import NOT_FOUND
+from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, RecordError, RemoteError
+from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
 from recordzoo.net.hub import HubDataset, is_bucket
+from recordzoo.net.part import HashedFile
 from recordzoo.net.store import Store
-from recordzoo.net.url import Url
-from recordzoo.records.manifest import (
-    ENDING,
-    MANIFEST_NAME,
-    MAX_MANIFEST_BYTES,
-    Manifest,
-    manifest_digest,
-)
+from recordzoo.net.url import Url, is_url
+from recordzoo.records.arrays import file_name
+from recordzoo.records.files import Directory, pread
+from recordzoo.records.made_from import BESIDE, COPIED_FILE, MAX_EXTRA_BYTES
+from recordzoo.records.manifest import ENDING, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, manifest_digest
+from recordzoo.records.marks import MARKS_EXTRA_BYTES, fits, marks_name
 from recordzoo.records.parse import parse_manifest
 from recordzoo.records.reader import RecordReader
 
 _WITHOUT_HOST = ("file", "local", "memory")
+_ABSENT = (NOT_FOUND, RANGE_NOT_SATISFIABLE, 403)  # S3 answers 403 for an absent file without the right to list
+_PIECE_BYTES = 4 << 20
 
-CLAIM_NAME = "push.claim"
-_DIGEST = re.compile(r"[0-9a-f]{16,128}")
-_MAX_BYTES = 200
-
-
-def destination(text: str, name: str) -> Url:
-    """Return a set's URL: the given one if it ends in ``.records``, else one below it.
-
-    Args:
-        name: The set's name.
-    """
-    url = _parsed(text)
-    if url.scheme in ("http", "https"):
-        raise ArgumentError(f"{url} cannot be written to: a record set is pushed to s3://, gs://, az://, hf://.")
-    if url.has_query:
-        raise ArgumentError(f"{url} is followed by a query (?...): a record set is pushed to an address without one.")
-    if url.scheme == "hf" and not (HubDataset.find(url.public) or is_bucket(url)):
-        raise ArgumentError(
-            f"{url} is no dataset and no bucket of the Hub: hf://datasets/USER/NAME or hf://buckets/USER/NAME."
-        )
-    return url if url.name.endswith(ENDING) else url / with_ending(name)
+_Place = TypeVar("_Place", Path, Url)
 
 
-def local_target(folder: Path, name: str) -> Path:
-    """Return a set's directory: the given one if it ends in ``.records``, else one inside it."""
-    folder = folder.expanduser().absolute()
-    return folder if folder.name.endswith(ENDING) else folder / with_ending(name)
-
-
-def with_ending(name: str) -> str:
-    """Return a name that ends in ``.records``."""
-    return name if name.endswith(ENDING) else f"{name}{ENDING}"
-
-
-def read_manifest(store: Store) -> bytes | None:
-    """Return the bytes of a manifest at a URL; None if there is none."""
-    try:
-        return store.read(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
-    except RemoteError as err:
-        if err.status == NOT_FOUND:
-            return None
-        raise
-
-
-def parsed(data: bytes, url: Url) -> tuple[Manifest, str]:
-    """Return a manifest and the set's digest."""
-    return parse_manifest(data, str(url / MANIFEST_NAME)), manifest_digest(data)
+def named_files(manifest: Manifest) -> list[HashedFile]:
+    """List the files that a manifest names: the small ones first, so that a mistake shows early."""
+    arrays = [HashedFile(file_name(name), spec.size_bytes, spec.hash) for name, spec in manifest.arrays.items()]
+    shards = [HashedFile(spec.name, spec.size_bytes, spec.hash) for spec in manifest.shards]
+    return [*sorted(arrays, key=lambda file: (file.size_bytes, file.name)), *shards]
 
 
 def digest_at(path: Path) -> str | None:
@@ -79,6 +44,103 @@ def digest_at(path: Path) -> str | None:
         return None
 
 
+@dataclass(frozen=True)
+class _Folder:
+    """The files of a record set on this machine, as a `Supply`."""
+
+    reader: RecordReader
+
+    def pieces(self, name: str, size_bytes: int, start: int = 0) -> Iterator[bytes]:
+        """See `Supply`."""
+        folder = self.reader.folder
+        with open(Directory(folder).open(name, size_bytes), "rb") as file:
+            try:
+                for begin in range(start, size_bytes, _PIECE_BYTES):
+                    yield pread(file.fileno(), min(_PIECE_BYTES, size_bytes - begin), begin)
+            except OSError as err:
+                where = str(folder / name)
+                raise RecordError(f"{where} cannot be read: {err.strerror}.", path=where) from err
+
+
+@dataclass(frozen=True)
+class Source:
+    """A record set to copy.
+
+    Attributes:
+        place: Its directory or URL.
+        data: The bytes of its manifest.
+        manifest: The manifest.
+        digest: The set's digest.
+        supply: Gives the files that the manifest names.
+    """
+
+    place: Path | Url
+    data: bytes
+    manifest: Manifest
+    digest: str
+    supply: Store | _Folder
+
+    @classmethod
+    def find(cls, text: str | os.PathLike[str]) -> "Source":
+        """Find the record set at a path or URL, or the only one below a URL."""
+        if is_url(text):
+            url, found = find_set(os.fspath(text))
+            return cls(url, found, parse_manifest(found, str(url / MANIFEST_NAME)), manifest_digest(found), Store(url))
+        reader = RecordReader(text)
+        data = reader.extra(MANIFEST_NAME)
+        if data is None or manifest_digest(data) != reader.digest:
+            raise RecordError(f"{reader.folder} was replaced while it was opened. Run the same command again.")
+        return cls(reader.folder, data, reader.manifest, reader.digest, _Folder(reader))
+
+    def marks(self) -> Iterator[tuple[str, bytes]]:
+        """Yield name and content of each undamaged file of marks; readers determine missing ones again."""
+        for field in self.manifest.blobs:
+            data = self._optional(marks_name(field), self.manifest.num_records + MARKS_EXTRA_BYTES)
+            if data is not None and fits(data, self.manifest.arrays[f"{field}.index"]):
+                yield marks_name(field), data
+
+    def beside(self) -> Iterator[tuple[str, bytes]]:
+        """Yield what `marks` does and, of a set on this machine, the files that tell where the raw data is."""
+        yield from self.marks()
+        for name in set(BESIDE) - {COPIED_FILE} if isinstance(self.place, Path) else ():
+            data = self._optional(name, MAX_EXTRA_BYTES)
+            if data is not None:
+                yield name, data
+
+    def _optional(self, name: str, max_bytes: int) -> bytes | None:
+        """Return a small file that the manifest does not name; None if there is none."""
+        if isinstance(self.supply, Store):
+            return read_if_there(self.supply, name, max_bytes, _ABSENT)
+        return self.supply.reader.extra(name, max_bytes)
+
+    def damaged(self, name: str) -> CorruptRecordError:
+        """Return the error for a file that differs from the manifest."""
+        where, cure = str(self.place / name), f"Run: {command('verify', self.place, '--full')}"
+        if isinstance(self.place, Url):
+            cure = "Push the record set again, with --verify."
+        text = f"{where} is missing or damaged: its hash is not the one in the manifest. Nothing was published. {cure}"
+        return CorruptRecordError(text, url=where) if is_url(self.place) else CorruptRecordError(text, path=where)
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """The result of a copy, or of its plan.
+
+    Attributes:
+        place: The new record set: its directory, or its URL without a login.
+        source: The record set that was copied.
+        files: Its files, without the manifest.
+        copied: Bytes copied now of each file, by name.
+        was_ready: Whether the new record set was complete already.
+    """
+
+    place: Path | str
+    source: Source
+    files: Sequence[HashedFile]
+    copied: Mapping[str, int]
+    was_ready: bool
+
+
 def find_set(text: str) -> tuple[Url, bytes]:
     """Find the record set at an address, or the only one below it; return its URL and manifest.
 
@@ -87,97 +149,61 @@ def find_set(text: str) -> tuple[Url, bytes]:
         NotPreparedError: There is no record set.
         RemoteError: The server cannot be reached.
     """
-    url = _parsed(text)
-    data = read_manifest(Store(url))
-    if data is not None:
-        return url, data
-    names = [] if url.name.endswith(ENDING) else _sets_below(url)
+    url, names = _address(text), list[str]()
+    data = read_if_there(Store(url))
+    if data is None and not url.name.endswith(ENDING):
+        with contextlib.suppress(RemoteError):  # the server cannot list
+            names = sorted(name for name in Store(url).folders() if name.endswith(ENDING))
     if len(names) > 1:
         shown = ", ".join(str(url / name) for name in names)
         raise ArgumentError(f"There are several record sets at {url}; name one: {shown}.")
-    data = read_manifest(Store(url / names[0])) if names else None
+    place = url / names[0] if names else url
+    data = read_if_there(Store(place)) if names else data
     if data is None:
         raise NotPreparedError(
             f"There is no record set at {url}: it has no {MANIFEST_NAME}. Check the address; if the set was being "
             f"pushed, run the same command again: {command('push', 'SET', url)}",
             url=str(url),
         )
-    return url / names[0], data
+    return place, data
 
 
-def _parsed(text: str) -> Url:
+def destination(text: str, name: str) -> Url:
+    """Return the URL to which a set named `name` is pushed: the given one, or one below it."""
+    url = _address(text)
+    if url.scheme in ("http", "https"):
+        raise ArgumentError(f"{url} cannot be written to: a record set is pushed to s3://, gs://, az://, hf://.")
+    if url.has_query:
+        raise ArgumentError(f"{url} is followed by a query (?...): a record set is pushed to an address without one.")
+    if url.scheme == "hf" and not (HubDataset.find(url.public) or is_bucket(url)):
+        raise ArgumentError(
+            f"{url} is no dataset and no bucket of the Hub: hf://datasets/USER/NAME or hf://buckets/USER/NAME."
+        )
+    return named(url, name)
+
+
+def named(place: _Place, name: str) -> _Place:
+    """Return the place of a set: the given one if it ends in ``.records``, else one in it, with the set's name."""
+    return place if place.name.endswith(ENDING) else place / f"{name.removesuffix(ENDING)}{ENDING}"
+
+
+def read_if_there(
+    store: Store,
+    name: str = MANIFEST_NAME,
+    max_bytes: int = MAX_MANIFEST_BYTES + 1,
+    absent: Sequence[int] = (NOT_FOUND,),
+) -> bytes | None:
+    """Return the content of a small file at a URL; None if the server answers with a status in `absent`."""
+    try:
+        return store.read(name, max_bytes)
+    except RemoteError as err:
+        if err.status in absent:
+            return None
+        raise
+
+
+def _address(text: str) -> Url:
     url = Url.parse(text)
     if not url.name and url.scheme not in _WITHOUT_HOST:
         raise ArgumentError(f"{url} names no bucket or host. An address looks like s3://bucket/datasets.")
     return url
-
-
-def _sets_below(url: Url) -> list[str]:
-    """List the folders named ``*.records`` below an address; empty if the server cannot list."""
-    try:
-        return sorted(name for name in Store(url).folders() if name.endswith(ENDING))
-    except RemoteError:
-        return []
-
-
-class Claim:
-    """The right to write to an address until its manifest exists. Pushes of the same record set share one claim.
-
-    A store with exclusive creation of files (S3, a disk) gives the claim to exactly one of several record sets.
-    Elsewhere the last writer has the claim, and `is_ours` is False for the others.
-
-    Args:
-        digest: Digest of the record set being pushed.
-
-    Attributes:
-        is_held: Whether `take` succeeded.
-    """
-
-    def __init__(self, store: Store, digest: str) -> None:
-        self._store, self._digest = store, digest
-        self.is_held = False
-
-    def take(self, *, replace: bool) -> None:
-        """Create the claim file.
-
-        Args:
-            replace: Take the claim from another record set.
-        """
-        holder = self._holder()
-        if replace and holder not in (None, self._digest):
-            self._store.remove(CLAIM_NAME)
-            holder = None
-        if holder is None:
-            self._store.create(CLAIM_NAME, self._digest.encode())
-        if not self.is_ours():
-            raise self.other()
-        self.is_held = True
-
-    def is_ours(self) -> bool:
-        """Whether this record set still has the claim."""
-        return self._holder() == self._digest
-
-    def other(self) -> OtherSourceError:
-        """Return the error for an address claimed by another record set."""
-        holder = self._holder() or ""
-        which = f" (digest {holder[:16]}...)" if _DIGEST.fullmatch(holder) else ""
-        return OtherSourceError(
-            f"Another record set{which} is being pushed to {self._store.url}, or its push was killed. Name another "
-            "address, or wait for it; if no such push is running, pass --replace (replace=True).",
-            url=str(self._store.url),
-        )
-
-    def release(self) -> None:
-        """Remove the claim file if this push holds it; ignore failures: beside a manifest, a claim has no effect."""
-        with contextlib.suppress(RemoteError):
-            if self.is_held and self.is_ours():
-                self._store.remove(CLAIM_NAME)
-
-    def _holder(self) -> str | None:
-        """Return the digest in the file; None if there is no claim."""
-        try:
-            return self._store.read(CLAIM_NAME, _MAX_BYTES).decode("ascii", "replace")
-        except RemoteError as err:
-            if err.status == NOT_FOUND:
-                return None
-            raise

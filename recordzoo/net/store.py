@@ -63,7 +63,7 @@ class StoredFile:
 
     Attributes:
         size_bytes: Its size.
-        etag: S3's ETag, without the quotation marks; "" if there is none.
+        etag: S3's ETag, without the quotation marks, or the SHA-256 of a large file on the Hub; "" if there is none.
     """
 
     size_bytes: int
@@ -233,10 +233,7 @@ class Store:
         """
 
         files = (entry for entry in self._listing() if entry.get("type") == "file")
-        return {
-            self._last_part(each): StoredFile(int(each["size"] or 0), str(each.get("ETag") or "").strip('"'))
-            for each in files
-        }
+        return {self._last_part(each): StoredFile(int(each["size"] or 0), _etag(each)) for each in files}
 
     def folders(self) -> Sequence[str]:
         """List the names of the folders in the folder.
@@ -388,6 +385,11 @@ class Store:
             url=str(url),
             status=RANGE_NOT_SATISFIABLE,
         )
+
+
+def _etag(entry: dict[str, Any]) -> str:
+    etag = entry.get("ETag") or (entry.get("lfs") or {}).get("sha256")
+    return str(etag or "").strip('"')
 
 
 def part_bytes(size_bytes: int) -> int:

@@ -13,7 +13,8 @@ from recordzoo.records.crc import crc32
 from recordzoo.records.files import AnyDirectory, pread
 from recordzoo.records.manifest import ArraySpec
 
-_CHECKSUM_BYTES = 4
+MARKS_EXTRA_BYTES = 4
+"""Bytes after the marks of a file: their checksum."""
 
 
 def marks_name(field: str) -> str:
@@ -24,12 +25,12 @@ def marks_name(field: str) -> str:
 def pack_marks(marks: NDArray[np.uint8], index: ArraySpec) -> bytes:
     """Return the file's content: the marks, and their CRC-32 continued from that of their index."""
     data = marks.astype(np.uint8).tobytes()
-    return data + crc32(data, index.crc32).to_bytes(_CHECKSUM_BYTES, "little")
+    return data + crc32(data, index.crc32).to_bytes(MARKS_EXTRA_BYTES, "little")
 
 
 def read_marks(directory: AnyDirectory, field: str, index: ArraySpec) -> bytearray | None:
     """Return a field's marks; None if the file is missing, damaged or of another index."""
-    size = index.shape[0] + _CHECKSUM_BYTES
+    size = index.shape[0] + MARKS_EXTRA_BYTES
     try:
         fd = directory.open(marks_name(field), size)
         try:
@@ -38,8 +39,10 @@ def read_marks(directory: AnyDirectory, field: str, index: ArraySpec) -> bytearr
             os.close(fd)
     except OSError:  # includes RecordError
         return None
-    if len(data) != size:
-        return None
-    marks = memoryview(data)[:-_CHECKSUM_BYTES]
-    is_right = crc32(marks, index.crc32).to_bytes(_CHECKSUM_BYTES, "little") == data[-_CHECKSUM_BYTES:]
-    return bytearray(marks) if is_right else None
+    return bytearray(memoryview(data)[:-MARKS_EXTRA_BYTES]) if fits(data, index) else None
+
+
+def fits(data: bytes, index: ArraySpec) -> bool:
+    """Whether a file's content is undamaged, and belongs to the index."""
+    marks = memoryview(data)[: index.shape[0]]
+    return data[len(marks) :] == crc32(marks, index.crc32).to_bytes(MARKS_EXTRA_BYTES, "little")
