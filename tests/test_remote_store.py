@@ -89,8 +89,6 @@ def test_a_file_comes_in_pieces_and_from_any_byte_on():
         assert store.size("a.bin") == len(DATA)
         assert store.size("b.bin") is None
         assert store.read("a.bin", 10) == DATA[:10]
-        spans = [("a.bin", begin, begin + 100) for begin in range(0, 10_000, 500)]
-        assert store.ranges(spans, [len(DATA)] * 20) == [DATA[begin:end] for _, begin, end in spans]
 
 
 @pytest.mark.parametrize(

@@ -41,31 +41,11 @@ class NotCachedError(Exception):
 
 
 class InTheWayError(NotCachedError):
-    """Something else has the file's name in the cache; other files are not affected."""
+    """The name or the part of a file belongs to somebody else; other files are not affected."""
 
 
 class WrongBytesError(Exception):
     """A file had a wrong hash twice."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A file in the cache.
-
-    Attributes:
-        path: Its path.
-        size_bytes: Its size; for a part, its final size.
-        used: Time of its last use.
-    """
-
-    path: Path
-    size_bytes: int
-    used: float
-
-    @property
-    def is_small(self) -> bool:
-        """Whether it is a manifest or an array: these are removed last."""
-        return self.path.name.endswith(_SMALL)
 
 
 @dataclass(frozen=True)
@@ -181,8 +161,10 @@ class Cache:
             except (FileNotFoundError, FileExistsError):  # the cache was deleted; mkdir may raise the second
                 continue
             except OSError as err:
-                raise NotCachedError(f"{path.parent} takes no more: {err}") from err
-        raise NotCachedError(f"{self.folder} is deleted again and again, or is no directory")
+                if err.errno not in NO_ROOM or not is_bounded:
+                    raise NotCachedError(f"{path.parent} takes no more: {err}") from err
+                self._evict(self._used() - file.size_bytes, spares_small=True)
+        raise NotCachedError(f"{self.folder} is deleted again and again, has no room, or is no directory")
 
     def _there(self, digest: str, file: HashedFile) -> int | None:
         """Open a file as `find` does; remove one of another size.
@@ -204,12 +186,12 @@ class Cache:
         """Complete a part, compare its hash, and give it its name."""
         part.parent.mkdir(parents=True, exist_ok=True)
         if part.is_symlink() or (part.exists() and not os.access(part, os.R_OK | os.W_OK)):
-            raise NotCachedError(f"{part} belongs to another user")
+            raise InTheWayError(f"{part} belongs to another user. Delete it, or set RECORDZOO_CACHE_DIR")
         try:
             with Part(part) as out:
                 if is_bounded:
                     self._make_room(file.size_bytes)
-                is_right = out.complete(store, file, lambda piece: self._write(out, piece, is_bounded=is_bounded))
+                is_right = out.complete(store, file, lambda piece: _write(out, piece))
                 if is_right and not LOCKS_ARE_MANDATORY:
                     with contextlib.suppress(FileNotFoundError):  # the cache was deleted; the fetched bytes are right
                         if os.path.samestat(part.stat(), os.fstat(out.fileno())):
@@ -226,18 +208,6 @@ class Cache:
         _remove(part)
         raise WrongBytesError(file.name)
 
-    def _write(self, part: Part, piece: bytes, *, is_bounded: bool) -> None:
-        """Append to a part; if the disk is full, remove the least recently used shard."""
-        end = part.size_bytes + len(piece)
-        while part.size_bytes < end:
-            try:
-                part.write(piece[part.size_bytes - end :])
-            except OSError as err:
-                if err.errno not in NO_ROOM or not is_bounded:
-                    raise
-                self._evict(self._used() - 1, spares_small=True)
-        crash_point("cache.received")
-
     def _make_room(self, size_bytes: int) -> None:
         """Remove files until all of them fit; the part of the new one is there, and counts with its final size."""
         limit = self.limit()
@@ -246,17 +216,17 @@ class Cache:
         self._evict(limit)
 
     def _evict(self, most_bytes: int, *, spares_small: bool = False) -> None:
-        """Remove the least recently used files until the others have at most so many bytes.
+        """Remove the least recently used files, shards first, until the others have at most so many bytes.
 
         Raises:
             NotCachedError: They have more, and are being written.
         """
         used = self._used()
-        for each in sorted(self.files(), key=lambda each: (each.is_small, each.used)):
-            if used <= most_bytes or (each.is_small and spares_small):
+        for is_small, _, size_bytes, path in sorted(self._files()):
+            if used <= most_bytes or (is_small and spares_small):
                 break
-            if not _is_written(each.path) and _remove(each.path):
-                used -= each.size_bytes
+            if not _is_written(path) and _remove(path):
+                used -= size_bytes
         self.evicted()
         if used > most_bytes:
             raise NotCachedError(f"{self.folder} is full, and what is in it is being written")
@@ -276,18 +246,17 @@ class Cache:
             folder.rmdir()
         return not folder.exists()
 
-    def files(self) -> list[Kept]:
-        """List the files in the cache; parts count with their final size."""
-        found = []
+    def _files(self) -> Iterator[tuple[bool, float, int, Path]]:
+        """Yield whether a file is small, the time of its last use, its size, for a part its final one, and its path."""
         for path in [path for folder in _entries(self.folder) for path in _entries(folder)]:
             if not path.name.endswith(".lock"):
                 with contextlib.suppress(OSError):
                     status, part = path.stat(), _PART.fullmatch(path.name)
-                    found.append(Kept(path, int(part["size"]) if part else status.st_size, status.st_mtime))
-        return found
+                    size_bytes = int(part["size"]) if part else status.st_size
+                    yield path.name.endswith(_SMALL), status.st_mtime, size_bytes, path
 
     def _used(self) -> int:
-        return sum(each.size_bytes for each in self.files())
+        return sum(size_bytes for _, _, size_bytes, _ in self._files())
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -314,6 +283,11 @@ def _remove(path: Path) -> bool:
     return True
 
 
+def _write(part: Part, piece: bytes) -> None:
+    part.write(piece)
+    crash_point("cache.received")
+
+
 def _is_written(path: Path) -> bool:
     """Whether a file is a part whose lock is held."""
     match = _PART.fullmatch(path.name)
@@ -328,7 +302,8 @@ def _locked(path: Path, target: Path, part: Path) -> Iterator[bool]:
         Whether the lock is held.
 
     Raises:
-        NotCachedError: Locks do not work here, or the part has not grown for `PATIENCE_S`.
+        NotCachedError: Locks do not work here.
+        InTheWayError: The part has not grown for `PATIENCE_S`.
         OSError: The folder cannot be written to.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -341,7 +316,7 @@ def _locked(path: Path, target: Path, part: Path) -> Iterator[bool]:
             if (now := _size(part)) != seen:
                 seen, since = now, time.monotonic()
             if time.monotonic() - since > PATIENCE_S:
-                raise NotCachedError(f"{who_holds(path)} holds {path} and fetches nothing")
+                raise InTheWayError(f"{who_holds(path) or 'a process'} holds {path} and fetches nothing")
             time.sleep(nap)
             nap = min(_POLL_S[1], nap * 1.5)
     except NoLocksError as err:

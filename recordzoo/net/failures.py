@@ -44,18 +44,6 @@ _PASSING_ERRNOS = (
     errno.EPIPE,
 )
 _FOR_EVER = (PermissionError, FileNotFoundError, IsADirectoryError, NotADirectoryError, FileExistsError)
-_NETWORK_PACKAGES = (
-    "aiohttp",
-    "botocore",
-    "aiobotocore",
-    "urllib3",
-    "requests",
-    "httpx",
-    "httpx2",
-    "google",
-    "azure",
-    "http",
-)
 _QUERY = re.compile(r"(\w+://[^\s'\"?<>]*)\?[^\s'\"<>)]*")
 _STATUS = re.compile(r"HTTP status client error \((\d{3}) ")  # hf_xet's errors have it only in their text
 _NO_BUCKET = re.compile(
@@ -119,9 +107,8 @@ def may_pass(err: BaseException) -> bool:
         return False
     if isinstance(err, OSError) and err.errno is not None:
         return err.errno in _PASSING_ERRNOS
-    if isinstance(err, OSError | EOFError):
-        return True
-    return type(err).__module__.partition(".")[0] in _NETWORK_PACKAGES
+    # Clients of stores raise errors of their own; ValueError and the like are no errors of a network.
+    return isinstance(err, OSError | EOFError) or type(err).__module__ != "builtins"
 
 
 def remote_error(err: BaseException, url: Url, doing: str) -> RemoteError:

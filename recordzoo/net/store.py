@@ -39,9 +39,6 @@ PIECE_BYTES = 4 << 20
 PARALLEL = 4
 """Pieces of a file requested at once: this hides their latency."""
 
-RANGES_AT_ONCE = 64
-"""Ranges requested at once."""
-
 S3_SCHEMES = ("s3", "s3a")
 _HERE = ("file", "local", "memory")
 _EXISTS = (409, 412)  # statuses of a request to create an existing file
@@ -50,7 +47,7 @@ _PART_BYTES, _MAX_PARTS = 8 << 20, 9_000  # S3 takes 10,000 parts
 
 _MIN_PIECE_BYTES = 64 << 10
 _OPTIONS: dict[str, dict[str, Any]] = {  # Any: options of any type
-    "s3": {"config_kwargs": {"max_pool_connections": RANGES_AT_ONCE}},  # with botocore's 10, requests would queue
+    "s3": {"config_kwargs": {"max_pool_connections": 64}},  # with botocore's 10, requests would queue
     # Instances are shared, and remember which repositories and files there were.
     "hf": {"skip_instance_cache": True},
 }
@@ -184,24 +181,6 @@ class Store:
             parts.append(data)
             begin += len(data)
         return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def ranges(self, spans: Sequence[tuple[str, int, int]], sizes: Sequence[int]) -> list[bytes]:
-        """Return many ranges, requested at once.
-
-        Args:
-            spans: The file, the first byte and the byte after the last, of each range.
-            sizes: The size of each range's file.
-
-        Raises:
-            RemoteError: A range cannot be read.
-        """
-        if len(spans) == 1:
-            return [self._range_of(spans[0], sizes[0])]
-        with ThreadPoolExecutor(min(RANGES_AT_ONCE, max(1, len(spans))), "recordzoo-ranges") as pool:
-            return list(pool.map(self._range_of, spans, sizes))
-
-    def _range_of(self, span: tuple[str, int, int], size_bytes: int) -> bytes:
-        return self.read_range(span[0], span[1], span[2], size_bytes)
 
     def size(self, name: str) -> int | None:
         """Return the size of a file in bytes; None if there is none.

@@ -1,6 +1,7 @@
 """`RemoteShards`: shards at a URL, whole through the cache, or one ranged read for each value."""
 
 import collections
+import contextlib
 import functools
 import logging
 import os
@@ -12,6 +13,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.base.arrays import AnyArray
@@ -148,6 +150,11 @@ class RemoteShards(Shards):
         """Do as `Shards.forget`, for shards in the cache."""
         here = [number for number in np.unique(rows["shard"]).tolist() if self._is_here(number)]
         super().forget(rows[np.isin(rows["shard"], here)])
+
+    @override
+    def _advise(self, number: int, begins: NDArray[np.uint64], ends: NDArray[np.uint64], advice: int) -> None:
+        with contextlib.suppress(NotCachedError):  # it was just evicted
+            super()._advise(number, begins, ends, advice)
 
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("A reader pickles, its shards do not.")
