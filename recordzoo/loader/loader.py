@@ -45,7 +45,7 @@ from recordzoo.sampling.samplers import RecordSampler
 from recordzoo.sampling.schemes import Draws, checked_shuffle, is_drawn
 from recordzoo.sampling.state import truth_value, whole_number
 from recordzoo.sampling.storage import leaves_of
-from recordzoo.system.processes import are_forked
+from recordzoo.system.processes import are_forked, can_fork
 
 # Any, in all of this module: datasets, samples and batches have the user's types.
 
@@ -374,7 +374,7 @@ class RecordLoader(DataLoader[Any]):
             objects[kind] = leaf
         why = f"worker processes cannot be used: {explained(err, objects)}"
         cures = ["Pass num_workers=0 to run it in this process"]
-        if "fork" in multiprocessing.get_all_start_methods() and not are_forked(self.multiprocessing_context):
+        if can_fork() and not are_forked(self.multiprocessing_context):
             cures.append('multiprocessing_context="fork" for processes that are copies of this one')
         if self._wants_processes:
             asked = "workers='processes'" if self.workers == "processes" else f"num_workers={self.num_workers}"

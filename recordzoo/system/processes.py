@@ -110,6 +110,11 @@ def are_forked(context: Any) -> bool:
     return bool(method == "fork")
 
 
+def can_fork() -> bool:
+    """Whether multiprocessing can start processes as copies of this one."""
+    return "fork" in multiprocessing.get_all_start_methods()
+
+
 def at_fork(
     *,
     before: Callable[[], object] | None = None,
