@@ -113,7 +113,7 @@ class TestDidYouMean:
             ("bench some.records --split tran", "it has test, train. Did you mean train?"),
             ("list --obtained byhand", "Did you mean by-hand?"),
             ("prepare x.lmdb --from caff", "Did you mean caffe?"),
-            ("cache rm som", "Did you mean some?"),
+            ("cache rm som", "Did you mean ./some.records?"),
         ],
     )
     def test_a_mistyped_word_is_answered(self, words, said, tmp_path, monkeypatch):
@@ -181,5 +181,5 @@ class TestCompletion:
         assert self.complete("fish", f"recordzoo prepare mnist {option} da", monkeypatch, capsys) == ["data/"]
 
     def test_commands_and_options(self, monkeypatch, capsys):
-        assert self.complete("bash", "recordzoo cache p", monkeypatch, capsys) == ["prune"]
+        assert self.complete("bash", "recordzoo cache r", monkeypatch, capsys) == ["rm"]
         assert self.complete("bash", "recordzoo doctor --js", monkeypatch, capsys) == ["--json"]

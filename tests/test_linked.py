@@ -11,8 +11,6 @@ import pytest
 import recordzoo
 from recordzoo import RecordReader
 from recordzoo.base.bars import default_progress
-from recordzoo.cli.cache import choose
-from recordzoo.cli.written import find_items, freed_by, size_of
 from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, RecordError
 from recordzoo.preparing.linking import LinkJob
 from recordzoo.recipes.from_sets.combined import CombinedRecipe, combined_again
@@ -260,31 +258,3 @@ def test_info_tells_shared_bytes_from_own_ones(sets, tmp_path):
     shutil.rmtree(a.path)
     shutil.rmtree(b.path)
     assert "hard links" not in run("info", "c.records", cwd=tmp_path).stdout
-
-
-def test_cache_counts_a_shared_shard_once(sets, tmp_path):
-    a, b = sets
-    alone = size_of(find_items([tmp_path]))
-    recordzoo.merge([a.path, b.path], tmp_path / "c.records")
-    size = sum(path.stat().st_size for each in sets for path in shards(each))
-    items = find_items([tmp_path])
-    own = {item.name: item.size_bytes - sum(file.size_bytes for file in item.shared) for item in items}
-    assert size_of(items) == alone + own["c"] == sum(own.values()) + size
-    shown = json.loads(run("cache", "ls", "--root", tmp_path, "--json", cwd=tmp_path).stdout)
-    assert shown["size_bytes"] == size_of(items)
-    assert freed_by(items) == size_of(items)
-    assert freed_by([item for item in items if item.name == "c"]) == own["c"]
-    done = json.loads(run("cache", "rm", "c.records", "--yes", "--json", cwd=tmp_path).stdout)
-    assert done["size_bytes"] == own["c"]
-    assert is_whole(RecordReader(a.path))
-
-
-def test_prune_counts_what_stays(sets, tmp_path):
-    recordzoo.merge([each.path for each in sets], tmp_path / "c.records")
-    items = [item for item in find_items([tmp_path]) if item.name in ("a", "c")]
-    free = [type(item)(*[getattr(item, n) if n != "kept" else "" for n in item.__slots__]) for item in items]
-    limit = size_of(free) - 1
-    chosen, _ = choose(free, 0.0, keep_bytes=limit)
-    assert len(chosen) == 1
-    assert size_of([item for item in free if item not in chosen]) <= limit
-    assert os.path.exists(items[0].path)

@@ -44,7 +44,7 @@ FEATURES = (
     ),
     Feature("contact sheet, notebook, show", 600, ("preview/*.py", "cli/show.py")),
     Feature("bench", 350, ("bench/*.py", "cli/bench.py")),
-    Feature("cache ls, cache rm", 250, ("cli/cache.py", "cli/written.py")),
+    Feature("cache ls, cache rm", 250, ("cli/cache.py",)),
     Feature(
         "record sets at URLs",
         1_300,

@@ -150,15 +150,7 @@ COMMANDS: Mapping[str, _Command | _Group] = {
             "Delete record sets, or other things that recordzoo wrote.",
             "recordzoo cache rm data/cub200.records",
             "recordzoo cache rm s3://bucket/cub200.records",
-            "recordzoo cache rm cub200 --root data --yes",
-        ),
-        prune=_Command(
-            "cache:prune",
-            "Delete what is old or no longer needed.",
-            "recordzoo cache prune --builds --older-than 7d --dry-run",
-            "recordzoo cache prune --keep-size 100GB",
-            "recordzoo cache prune --raw --root data --yes",
-            "recordzoo cache prune --remote --older-than 30d --yes",
+            "recordzoo cache rm data/cub200.records data/CUB_200_2011.tgz --yes",
         ),
     ),
     "doctor": _Command(

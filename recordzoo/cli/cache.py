@@ -1,376 +1,250 @@
-"""`recordzoo cache`: list what recordzoo wrote to the disk, and delete some of it."""
+"""`recordzoo cache`: list what recordzoo wrote to the disk, and delete some of it; nothing else is ever deleted."""
 
+import contextlib
 import os
 import re
 import shutil
 import sys
-import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-from recordzoo.base import durable, roots
-from recordzoo.base.meant import did_you_mean
+import typer
+
+from recordzoo.base import durable, roots, settings
+from recordzoo.base.lock import who_holds
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.text import clean, name_first
-from recordzoo.base.types import JSON
-from recordzoo.cli import output
+from recordzoo.cli import output, targets
 from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import DryRun, Json, data_argument, directory_option, flag, option, parse_bytes
+from recordzoo.cli.options import DryRun, Json, data_argument, directory_option, flag
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
-from recordzoo.cli.written import (
-    LEFTOVERS,
-    Item,
-    Kind,
-    cache_folders,
-    find_items,
-    freed_by,
-    item_at,
-    num_names,
-    size_of,
-)
-from recordzoo.custom.nearby import nothing_there
-from recordzoo.errors import ArgumentError, NotPreparedError, RecordZooError
+from recordzoo.errors import ArgumentError, NotPreparedError, RecordError, RecordZooError
 from recordzoo.net.cache import Cache
 from recordzoo.net.url import Url, is_url
-from recordzoo.preparing.downloads import remove_marked
+from recordzoo.preparing.downloads import is_marked, mark_path, remove_marked
 from recordzoo.publish.build import kept_from_others
-from recordzoo.publish.output import Output
-from recordzoo.records.manifest import MANIFEST_NAME
+from recordzoo.publish.output import LOCK, Output, build_path
+from recordzoo.records.made_from import BESIDE, strangers
+from recordzoo.records.manifest import ENDING, MANIFEST_NAME, manifest_digest
+from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.remote_directory import cached_addresses, remove_cached
 
-_AGE = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?) ?(?P<unit>[hdw])", re.IGNORECASE)
-_SECONDS = {"h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+_DEPTH = 2  # levels of directories below a root that are searched: torchvision keeps raw files in MNIST/raw
+SET, RAW, CACHED, BUILD = "record set", "raw file", "cached set", "interrupted build"
 
-Yes = Annotated[bool, flag("--yes", "Do not ask; needed where there is no terminal to ask on.", "-y")]
-
-Roots = Annotated[
-    list[Path] | None,
-    directory_option(
-        "Look in this directory and two levels below it; may be repeated. Default: where sets were prepared, and the "
-        "cache of sets at URLs.",
-        "--root",
-    ),
-]
+_IN_CACHE = re.compile(r"shard-[0-9]{5,7}\.lmdb|[a-z0-9_.-]+\.npy|.+\.(marks|absent)|\..+\.(lock|part)")
+_BUILD = re.compile(r"(?P<set>.+)\.build(-[0-9a-f]{8})?")
+_IN_BUILD = re.compile(r"plan\.json|lock|set|old|replacing|u[0-9]{5,}.*|.*\.(tmp|new)")  # docs/decisions/preparing.md
 
 
-def ls(root: Roots = None, as_json: Json = False) -> int:
-    """List what recordzoo wrote: record sets, raw files, cached sets of URLs, and what interrupted work left.
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A file or directory that recordzoo wrote.
+
+    Attributes:
+        name: A record set's name, the name of a raw file, or the address of a cached set.
+        last_used: About when it was read or written last, as in ISO 8601.
+        obstacle: Why it is not deleted. "": it may be deleted.
+    """
+
+    kind: str
+    path: Path
+    name: str
+    size_bytes: int
+    last_used: str
+    obstacle: str = ""
+
+
+def ls(
+    root: Annotated[
+        list[Path] | None,
+        directory_option(
+            "Look in this directory and two levels below it; may be repeated. Default: where sets were prepared, and "
+            "the cache of sets at URLs.",
+            "--root",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """List what recordzoo wrote: record sets, downloaded raw files, cached sets of URLs, and interrupted builds.
 
     "USED ABOUT" is the later of the times of the last reading and writing. Many systems note reading once a day, or
-    not at all. Raw files are those that recordzoo downloaded; those that came by other means are not listed.
+    not at all.
     """
-    places = _places(root)
-    items = find_items(places)
+    for folder in root or ():
+        if not folder.is_dir():
+            raise NotPreparedError(f"--root {folder} is not there.", path=str(folder))
+    places = [place.absolute() for place in root or [*(roots.known() or [Path()]), *_cache_folder()]]
+    items = _find_items(places)
     if as_json:
-        of_kinds = [(kind, [item for item in items if item.kind is kind]) for kind in Kind]
-        kinds = [{"kind": kind.value, "count": len(of), "size_bytes": size_of(of)} for kind, of in of_kinds]
-        texts = [str(place.absolute()) for place in places]
-        found = list(map(_document, items))
-        output.put_json({"roots": texts, "items": found, "kinds": kinds, "size_bytes": size_of(items)})
+        output.put_json({"items": [asdict(item) for item in items]})
     elif items:
         output.put(_table(items))
-        sums = [f"{_count(of)}, {format_bytes(size_of(of))}" for of in _groups(items)]
-        output.say("; ".join(sums if len(sums) == 1 else [*sums, f"{format_bytes(size_of(items))} in all"]))
+        output.say(_summary(items))
     else:
-        output.say(f"Nothing that recordzoo wrote was found in {_named(places)}.")
+        output.say(f"Nothing that recordzoo wrote was found in {name_first(list(map(str, places)), 3)}.")
     return Exit.OK
 
 
 def rm(
     names: Annotated[
         list[str],
-        data_argument(
-            "NAME|PATH|URL",
-            "Record sets, by their name in ROOT or their path; cached sets, by their address; or paths of other "
-            "things that `cache ls` lists.",
-        ),
+        data_argument("PATH|URL", "Record sets; cached sets, by their address; or other paths that `cache ls` lists."),
     ],
-    root: Roots = None,
     dry_run: DryRun = False,
-    yes: Yes = False,
-    as_json: Json = False,
+    yes: Annotated[bool, flag("--yes", "Do not ask; needed where there is no terminal to ask on.", "-y")] = False,
 ) -> int:
     """Delete record sets, or other things that recordzoo wrote.
 
-    What is being prepared, downloaded or fetched is not deleted, and no set that holds files of yours.
+    What is being prepared or fetched is not deleted, and no set that holds files of yours.
     """
-    items = list(dict.fromkeys(item for name in names for item in _named_items(name, root)))
-    blocked = [(item, item.obstacle) for item in items if item.obstacle]
-    wanted = [item for item in items if not item.obstacle]
-    code = _delete(wanted, blocked, dry_run=dry_run, yes=yes, as_json=as_json)
-    return Exit.FAILED if blocked else code
+    items = list(dict.fromkeys(map(_find_item, names)))
+    left = {item: item.obstacle for item in items if item.obstacle}
+    chosen = [item for item in items if not item.obstacle]
+    if chosen:
+        output.put(_table(chosen))
+    if chosen and not dry_run:
+        if not (yes or _confirm(f"Delete {_summary(chosen)}?")):
+            output.say("Nothing is deleted.")
+            return Exit.FAILED
+        left |= {item: reason for item in chosen if (reason := _remove(item))}
+    for item, reason in left.items():
+        output.say(f"error: {clean(str(item.path))} is not deleted: {clean(reason)}.")
+    if done := [item for item in chosen if item not in left]:
+        output.say(f"{'Would delete' if dry_run else 'Deleted'} {_summary(done)}.")
+    return Exit.FAILED if left else Exit.OK
 
 
-def prune(
-    sets: Annotated[bool, flag("--sets", "Choose among record sets.")] = False,
-    raw: Annotated[bool, flag("--raw", "Choose among raw files whose record sets are prepared.")] = False,
-    remote: Annotated[bool, flag("--remote", "Choose among the cached files of record sets at URLs.")] = False,
-    builds: Annotated[bool, flag("--builds", "Choose among what interrupted builds and downloads left.")] = False,
-    older_than: Annotated[str | None, option("AGE", "Only what was last used so long ago: 12h, 30d, 4w.")] = None,
-    keep_size: Annotated[
-        str | None, option("SIZE", "Keep what was used last, up to this size in all; delete the rest: 100GB.")
-    ] = None,
-    root: Roots = None,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    as_json: Json = False,
-) -> int:
-    """Delete old or unneeded items.
-
-    Without --sets, --raw, --remote and --builds, record sets and cached sets are chosen among. A cached set is fetched
-    again when it is read; a reader that has it open goes on.
-    Record sets that could not be made again are left: their raw data is gone, and cannot be downloaded by anybody.
-    `cache rm` deletes them.
-    """
-    chosen, left = choose(
-        find_items(_places(root)),
-        time.time(),
-        sets=sets,
-        raw=raw,
-        remote=remote,
-        builds=builds,
-        older_than_s=None if older_than is None else _parse_age("--older-than", older_than),
-        keep_bytes=None if keep_size is None else parse_bytes("--keep-size", keep_size),
-    )
-    return _delete(chosen, left, dry_run=dry_run, yes=yes, as_json=as_json)
+def _confirm(question: str) -> bool:
+    """Ask on the terminal; return whether the answer is yes."""
+    streams = (sys.stdin, sys.stderr)  # None where the shell closed one
+    if not all(stream is not None and stream.isatty() for stream in streams):
+        raise ArgumentError(f"{question} There is no terminal to ask on: pass --yes, or --dry-run to only look.")
+    return typer.confirm(question, err=True)
 
 
-def _parse_age(option: str, text: str) -> float:
-    """Read ``30d``, ``12h`` or ``4w`` as seconds."""
-    match = _AGE.fullmatch(text.strip())
-    if not match:
-        raise ArgumentError(f"{option} {text!r} is no time: give a number with h (hours), d (days) or w (weeks): 30d.")
-    return float(match["number"]) * _SECONDS[match["unit"].lower()]
+def _find_item(name: str) -> Item:
+    """Find the item at a path or a URL, or the record set that a tree or a dataset means."""
+    path = Path(name)
+    if is_url(name):
+        cache, address = Cache.default(), str(Url.parse(name))
+        known = cached_addresses(cache)
+        if address not in known:
+            raise NotPreparedError(f"{address} is not in the cache {cache.folder}. See: recordzoo cache ls")
+        path = cache.folder / known[address]
+    elif not path.is_symlink() and not path.is_file() and _describe(path.absolute()) is None:
+        path = Path(str(targets.find_record_set(name)))
+    if path.is_symlink():
+        raise ArgumentError(f"{path} is a link. Nothing is deleted through links; name {os.path.realpath(path)}.")
+    found = _describe(Path(os.path.realpath(path)))
+    if found is None:
+        raise ArgumentError(
+            f"{path} is not deleted: it is no record set with a readable manifest, and no other file or folder that "
+            "recordzoo is known to have written.",
+            path=str(path),
+        )
+    return found
 
 
-def choose(
-    items: Sequence[Item],
-    now: float,
-    *,
-    sets: bool = False,
-    raw: bool = False,
-    remote: bool = False,
-    builds: bool = False,
-    older_than_s: float | None = None,
-    keep_bytes: int | None = None,
-) -> tuple[list[Item], list[tuple[Item, str]]]:
-    """Choose the items that `prune` deletes.
-
-    Returns:
-        The items to delete, the least recently used first; and the items that are kept, with the reasons.
-
-    Raises:
-        ArgumentError: The options choose nothing, or all record sets.
-    """
-    is_limited = older_than_s is not None or keep_bytes is not None
-    if not (sets or raw or remote or builds or is_limited):
-        raise ArgumentError("Say what to delete: --builds, --raw, --remote, --older-than 30d or --keep-size 100GB.")
-    if sets and not is_limited:
-        raise ArgumentError("--sets alone would delete all record sets; add --older-than 30d or --keep-size 100GB.")
-    named = ((sets, [Kind.SET]), (raw, [Kind.RAW]), (remote, [Kind.CACHED]), (builds, LEFTOVERS))
-    kinds = {kind for is_named, of in named if is_named for kind in of} or {Kind.SET, Kind.CACHED}
-    wanted = sorted((item for item in items if item.kind in kinds), key=lambda item: item.last_used)
-    remaining_bytes, names = size_of(wanted), num_names(wanted)
-    chosen, left = [], []
-    for item in wanted:
-        if older_than_s is not None and now - item.last_used < older_than_s:
-            continue
-        if keep_bytes is not None and remaining_bytes <= keep_bytes:
-            break
-        if reason := item.obstacle or item.kept:
-            left.append((item, reason))
-        else:
-            chosen.append(item)
-            remaining_bytes -= item.size_bytes
-            for file in item.shared:
-                names[file] -= 1
-                remaining_bytes += file.size_bytes if names[file] else 0
-    return chosen, left
-
-
-def remove(item: Item) -> str:
-    """Delete an item unless it has changed; return the reason why it is left, "" if it is deleted.
-
-    A record set's manifest is deleted first: a kill in the middle leaves nothing that looks complete.
-    """
+def _remove(item: Item) -> str:
+    """Delete an item unless it has changed; return the reason why it is left, "" if it is deleted."""
+    path, now = item.path, _describe(item.path)  # the user may have answered the question minutes later
+    if now is None or now.kind != item.kind or now.obstacle:
+        return now.obstacle if now is not None and now.obstacle else "it is not what it was"
     try:
-        now = item_at(item.path)  # the user may have answered the question minutes later
-        if now.kind != item.kind:
-            return f"it is a {now.kind} now"
-        if now.obstacle:
-            return now.obstacle
-        if now.kind in (Kind.SET, Kind.REMAINS):
-            with kept_from_others(Output(now.path)) as is_free:
+        if item.kind == CACHED:
+            return "" if remove_cached(Cache(path.parent), path.name) else "some of its files are in use"
+        if item.kind == RAW:
+            remove_marked(path)
+        elif item.kind == BUILD:
+            shutil.rmtree(path)
+        else:
+            with kept_from_others(Output(path)) as is_free:
                 if not is_free:
                     return "another process works on it"
-                _remove_set(now.path)
-        elif now.kind is Kind.CACHED:
-            if not remove_cached(Cache(now.path.parent), now.path.name):
-                return "some of its files are in use"
-        elif now.kind is Kind.BUILD:
-            shutil.rmtree(now.path)
-        elif now.kind is Kind.RAW:
-            remove_marked(now.path)
-        else:
-            durable.remove(now.path)
-        durable.sync_directory(now.path.parent)
-    except ArgumentError:
-        return "" if not os.path.lexists(item.path) else "it is not what it was"
-    except OSError as err:
-        return err.strerror or str(err)
-    except RecordZooError as err:
+                removed = path.with_name(f"{path.name}.build-{uuid.uuid4().hex[:8]}")  # listed after a kill
+                removed.mkdir()
+                path.rename(removed / "old")
+                shutil.rmtree(removed)
+        durable.sync_directory(path.parent)
+    except (OSError, RecordZooError) as err:
         return str(err)
     return ""
 
 
-def _remove_set(path: Path) -> None:
-    """Delete a record set's files, its manifest first and its shards last, and then the directory."""
-    for name in sorted(os.listdir(path), key=lambda name: (name != MANIFEST_NAME, name.startswith("shard-"), name)):
-        (path / name).unlink()
-        if name == MANIFEST_NAME:
-            durable.sync_directory(path)
-    path.rmdir()
+def _find_items(places: Iterable[Path]) -> list[Item]:
+    """Find everything that recordzoo wrote in these directories and two levels below; links are not followed."""
+    found: dict[Path, Item] = {}
+    for top in map(os.path.realpath, places):
+        for folder, folders, files in os.walk(top):
+            here = [Path(folder, name) for name in (*folders, *files)]
+            found.update((path, item) for path in here if not path.is_symlink() and (item := _describe(path)))
+            is_deep = len(Path(folder).relative_to(top).parts) == _DEPTH
+            folders[:] = [n for n in folders if not is_deep and n[0] != "." and Path(folder, n) not in found]
+    return sorted(found.values(), key=lambda item: (str(item.path.parent), item.kind != SET, item.path.name))
 
 
-def _delete(
-    chosen: Sequence[Item], left: Sequence[tuple[Item, str]], *, dry_run: bool, yes: bool, as_json: bool
-) -> int:
-    """Show the items, ask, and delete them."""
-    done: list[Item] = []
-    failed: list[tuple[Item, str]] = []
-    if not as_json:
-        for item, reason in left:
-            output.say(f"left: {clean(str(item.path))}: {clean(reason)}.")
-        if chosen:
-            output.put(_table(chosen))
-        else:
-            output.say("Nothing is to be deleted.")
-    if dry_run:
-        done = list(chosen)
-    elif chosen:
-        for item in chosen:
-            if item.kept and item.kind is Kind.SET:
-                output.say(f"warning: {clean(str(item.path))} could not be made again: {clean(item.kept)}.")
-        if not confirm(f"Delete {_counts(chosen)} ({format_bytes(freed_by(chosen))})?", yes=yes):
-            output.say("Nothing is deleted.")
-            return Exit.FAILED
-        for item in chosen:
-            if reason := remove(item):
-                failed.append((item, reason))
-            else:
-                done.append(item)
-    if as_json:
-        texts = [{**_document(item), "reason": reason} for item, reason in (*left, *failed)]
-        deleted = list(map(_document, done))
-        output.put_json({"dry_run": dry_run, "deleted": deleted, "left": texts, "size_bytes": freed_by(done)})
-        return Exit.FAILED if failed else Exit.OK
-    for item, reason in failed:
-        output.say(f"error: {clean(str(item.path))} is not deleted: {clean(reason)}.")
-    if done:
-        output.say(f"{'Would delete' if dry_run else 'Deleted'} {_counts(done)}, {format_bytes(freed_by(done))}.")
-    return Exit.FAILED if failed else Exit.OK
+def _describe(path: Path) -> Item | None:
+    """Describe what recordzoo wrote at a path; None for anything else."""
+    with contextlib.suppress(OSError, RecordError):  # it is gone, or may not be read, or is damaged
+        if path.is_file():
+            return _item(RAW, path, path.name) if mark_path(path).is_file() and is_marked(path) else None
+        names = os.listdir(path)
+        build = _BUILD.fullmatch(path.name)
+        if build is not None and (not names or any(map(_IN_BUILD.fullmatch, names))):
+            foreign = [name for name in names if not _IN_BUILD.fullmatch(name)]
+            return _item(BUILD, path, build["set"].removesuffix(ENDING), foreign, who_holds(path / LOCK))
+        if re.fullmatch("[0-9a-f]{64}", path.name) and path.parent in _cache_folder():
+            if MANIFEST_NAME in names and manifest_digest((path / MANIFEST_NAME).read_bytes()) != path.name:
+                return None
+            cache = Cache(path.parent)
+            address = min((url for url, digest in cached_addresses(cache).items() if digest == path.name), default="")
+            foreign = [n for n in names if n not in (MANIFEST_NAME, *BESIDE) and not _IN_CACHE.fullmatch(n)]
+            who = "another process" if cache.is_coming(path.name) else ""
+            return _item(CACHED, path, address or path.name[:16], foreign, who)
+        if not is_record_set(path):
+            return None
+        RecordReader(path)
+        return _item(SET, path, path.name.removesuffix(ENDING), strangers(path), who_holds(build_path(path) / LOCK))
+    return None
 
 
-def confirm(question: str, *, yes: bool) -> bool:
-    """Ask on the terminal, unless ``--yes`` was given; return whether the answer is yes.
-
-    Raises:
-        ArgumentError: There is no terminal to ask on.
-    """
-    if yes:
-        return True
-    streams = (sys.stdin, sys.stderr)  # None where the shell closed one
-    if not all(stream is not None and stream.isatty() for stream in streams):
-        raise ArgumentError(f"{question} There is no terminal to ask on: pass --yes, or --dry-run to only look.")
-    output.ask(f"{question} [y/N] ")
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _named_items(name: str, folders: Sequence[Path] | None) -> list[Item]:
-    """Find the item at a path or an address, or the record set with a name in the roots."""
-    if is_url(name):
-        return [_cached_at(str(Url.parse(name)))]
-    path = Path(name)
-    beside = path.with_name(f"{path.name}.records")
-    if path.exists() or path.is_symlink():
-        return [item_at(beside if path.is_dir() and not name.endswith(".records") and beside.is_dir() else path)]
-    if beside.is_dir():
-        return [item_at(beside)]
-    if len(path.parts) > 1:
-        raise nothing_there(name)
-    places = _places(folders)
-    sets = [item for item in find_items(places) if item.kind is Kind.SET]
-    found = [item for item in sets if item.name == name]
-    if not found:
-        hint = did_you_mean(name, [item.name for item in sets])
-        raise NotPreparedError(f"There is no record set {name!r} in {_named(places)}.{hint} See: recordzoo cache ls")
-    if len(found) > 1:
-        raise ArgumentError(f"{name!r} are several record sets; name one: {', '.join(str(i.path) for i in found)}.")
-    return found
+def _item(kind: str, path: Path, name: str, foreign: Sequence[str] = (), used_by: str = "") -> Item:
+    size, last = 0, 0.0
+    for file in path.rglob("*") if path.is_dir() else [path]:
+        with contextlib.suppress(OSError):  # it is gone
+            facts = file.lstat()
+            size += facts.st_size
+            last = max(last, facts.st_mtime, 0.0 if file.name == MANIFEST_NAME else facts.st_atime)  # read just now
+    obstacle = f"{used_by} works on it" if used_by else ""
+    if foreign and not used_by:
+        obstacle = f"it holds files that recordzoo did not write ({name_first(foreign, 3)}); move them away"
+    used = datetime.fromtimestamp(last, UTC).isoformat(timespec="seconds")
+    return Item(kind, path, name, size, used, obstacle)
 
 
-def _cached_at(address: str) -> Item:
-    cache = Cache.default()
-    known = cached_addresses(cache)
-    if address not in known:
-        hint = did_you_mean(address, known)
-        raise NotPreparedError(f"{address} is not in the cache {cache.folder}.{hint} See: recordzoo cache ls")
-    return item_at(cache.folder / known[address])
-
-
-def _places(folders: Sequence[Path] | None) -> list[Path]:
-    """Return the directories to search: the given ones; by default those of earlier preparations and the cache."""
-    for folder in folders or ():
-        if not folder.is_dir():
-            raise NotPreparedError(f"--root {folder} is not there.", path=str(folder))
-    return list(folders or ()) or [*(roots.known() or [Path()]), *cache_folders()]
-
-
-def _named(places: Sequence[Path]) -> str:
-    more = " directories" if len(places) > 3 else ""
-    return name_first([str(place.absolute()) for place in places], 3) + more
+def _cache_folder() -> list[Path]:
+    """Return the folder of the node's cache; none where there is no home directory."""
+    with contextlib.suppress(RuntimeError):
+        return [Path(os.path.realpath(settings.cache_folder()))]
+    return []
 
 
 def _table(items: Sequence[Item]) -> str:
-    rows = [
-        (
-            clean(item.name),
-            item.kind.value.replace(" ", FIXED_SPACE),
-            format_bytes(item.size_bytes).replace(" ", FIXED_SPACE),
-            datetime.fromtimestamp(item.last_used, UTC).strftime("%Y-%m-%d"),
-            clean(str(item.path)) + (f" ({item.used_by} works on it)" if item.used_by else ""),
-        )
-        for item in items
-    ]
+    rows = []
+    for item in items:
+        place = clean(str(item.path)) + (f" ({clean(item.obstacle)})" if item.obstacle else "")
+        words = [text.replace(" ", FIXED_SPACE) for text in (item.kind, format_bytes(item.size_bytes))]
+        rows.append((clean(item.name), *words, item.last_used[:10], place))
     return table(("NAME", "WHAT", "SIZE", "USED ABOUT", "PATH"), rows, wrapping_width())
 
 
-def _groups(items: Sequence[Item]) -> list[list[Item]]:
-    """Group items into record sets, raw files, cached sets and leftovers."""
-    groups = [[kind] for kind in Kind if kind not in LEFTOVERS]
-    found = [[item for item in items if item.kind in kinds] for kinds in (*groups, LEFTOVERS)]
-    return [group for group in found if group]
-
-
-def _count(group: Sequence[Item]) -> str:
-    name = "leftover" if group[0].kind in LEFTOVERS else group[0].kind.value
-    return f"{len(group):,} {name}{'' if len(group) == 1 else 's'}"
-
-
-def _counts(items: Sequence[Item]) -> str:
-    return ", ".join(map(_count, _groups(items)))
-
-
-def _document(item: Item) -> dict[str, JSON]:
-    return {
-        "kind": item.kind.value,
-        "name": item.name,
-        "path": str(item.path),
-        "size_bytes": item.size_bytes,
-        "last_used": datetime.fromtimestamp(item.last_used, UTC).isoformat(timespec="seconds"),
-        "used_by": item.used_by or None,
-        "kept": item.kept or None,
-        "foreign": list(item.foreign),
-    }
+def _summary(items: Sequence[Item]) -> str:
+    """Count items and their bytes: "2 record sets, 1 raw file, 3 GB"."""
+    kinds = [item.kind for item in items]
+    counts = [f"{kinds.count(kind):,} {kind}{'' if kinds.count(kind) == 1 else 's'}" for kind in dict.fromkeys(kinds)]
+    return f"{', '.join(counts)}, {format_bytes(sum(item.size_bytes for item in items))}"

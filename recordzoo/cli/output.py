@@ -35,11 +35,6 @@ def say(text: str) -> None:
         _forget(sys.stderr)
 
 
-def ask(text: str) -> None:
-    """Print a question on stderr; the answer comes in the same line."""
-    print(clean_lines(text), end="", file=sys.stderr, flush=True)  # noqa: T201 - as above
-
-
 def put(text: str) -> None:
     """Print data, line by line."""
     print(clean_lines(text))  # noqa: T201 - as above

@@ -27,12 +27,6 @@ _SIZE_FORMAT = struct.Struct("<II")
 _TYPICAL_BYTES = 110_000  # of a photograph in ImageNet or CUB-200-2011
 
 
-def original_path(path: Path, variant: str) -> Path:
-    """Return where the original of a variant's record set would be: beside it, without the variant in its name."""
-    stem = path.name.removesuffix(".records").removesuffix(f"-{variant}")
-    return path.with_name(f"{stem}.records")
-
-
 class StoredRecipe(SetsRecipe):
     """The records of a record set, in place of raw data."""
 
