@@ -301,7 +301,7 @@ class TestYolo:
     def test_without_pyyaml(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write_yolo(tmp_path / "ours")
         monkeypatch.setattr("recordzoo.base.packages.is_installed", lambda package: package != "yaml")
-        with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[yolo\]'"):
+        with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[formats\]'"):
             read(tmp_path / "ours")
 
 

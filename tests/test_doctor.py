@@ -157,7 +157,7 @@ class TestPackages:
         monkeypatch.setattr(doctor, "how_to_install", lambda name: f"pip install --upgrade {name}")
         found = optional_packages(tmp_path)
         assert found.facts["numba"].startswith("missing: pip install --upgrade numba (RecordLoader: ")
-        assert found.facts["h5py"] == "missing: pip install 'recordzoo[hdf5]' (HDF5 files)"
+        assert found.facts["pyarrow"].startswith("missing: pip install 'recordzoo[formats]' (")
         assert (found.facts["libjpeg-turbo"], found.problems) == ("3 (speed)", [])
         assert found.advice == ["For faster reading add numba, isal: pip install --upgrade numba isal"]
 

@@ -256,6 +256,6 @@ def test_a_set_without_images(tmp_path: Path) -> None:
 
 def test_without_the_package(there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[datasets\]'"):
+    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[formats\]'"):
         recordzoo.export(there, tmp_path / "out", to="parquet")
     assert list(tmp_path.iterdir()) == []

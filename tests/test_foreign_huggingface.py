@@ -393,7 +393,7 @@ def test_splits_from_names() -> None:
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parquet.write_table(pa.table({"image": [b""]}), tmp_path / "birds.parquet")
     monkeypatch.setattr(packages, "is_installed", lambda package: False)
-    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[parquet\]'"):
+    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[formats\]'"):
         prepared(tmp_path / "birds.parquet", tmp_path / "one.records")
     with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[hf\]'"):
         prepared("hf://datasets/user/birds", tmp_path / "one.records")

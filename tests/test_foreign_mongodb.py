@@ -199,5 +199,5 @@ def test_nothing_there(server: Mongo, tmp_path: Path) -> None:
 @fault("F7")
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "is_installed", lambda package: False)
-    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[mongodb\]'"):
+    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[formats\]'"):
         prepared("mongodb://host/db/photos", tmp_path / "one.records")

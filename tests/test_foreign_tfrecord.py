@@ -172,7 +172,7 @@ def test_an_unknown_key(files: Path, tmp_path: Path) -> None:
 )
 def test_without_the_package(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "is_installed", lambda package: False)
-    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[tfrecord\]'"):
+    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[formats\]'"):
         prepared(files / "train-00000-of-00002", tmp_path / "one.records", from_="tfrecord")
 
 

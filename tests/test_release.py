@@ -71,7 +71,7 @@ class TestPages:
         assert shown() in FORMS
 
     def test_no_other_page_tells_how_to_install_recordzoo_itself(self) -> None:
-        """Extras, such as `recordzoo[hdf5]`, are named as they are after the release."""
+        """Extras, such as `recordzoo[formats]`, are named as they are after the release."""
         for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
             outside = release.BLOCK.sub("", page.read_text(encoding="utf-8"))
             assert not re.search(r"pip install '?(\.|recordzoo\[fast\]'?$)|not\son\sPyPI", outside, re.MULTILINE), page

@@ -158,5 +158,5 @@ def test_labels_without_names(tmp_path: Path) -> None:
 
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "is_installed", lambda package: False)
-    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[datasets\]'"):
+    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[formats\]'"):
         recordzoo.to_hf(tmp_path / "x.records")

@@ -52,5 +52,5 @@ class _Images:
 
 
 FORMAT = Format(
-    "hdf5", "HDF5", write, read, "h5py, a dataset of variable length", ("h5py",), "pip install 'recordzoo[hdf5]'"
+    "hdf5", "HDF5", write, read, "h5py, a dataset of variable length", ("h5py",), "pip install h5py"
 )

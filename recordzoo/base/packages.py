@@ -13,13 +13,13 @@ def is_installed(package: str) -> bool:
         return False
 
 
-def need(package: str, extra: str, use: str) -> None:
+def need(package: str, use: str, extra: str = "formats") -> None:
     """Raise before any work if a package is not installed.
 
     Args:
         package: The package.
-        extra: The extra of recordzoo that installs it.
         use: The purpose, for the message: "TFRecord is read".
+        extra: The extra of recordzoo that installs it.
 
     Raises:
         PrepareError: It is not installed.

@@ -89,10 +89,9 @@ OPTIONAL = (
     Package("numba", "numba", "RecordLoader: decodes and resizes in compiled code"),
     Package("isal", "isal.isal_zlib", "checksums of values, 13 times as fast as zlib"),
     Package("simplejpeg", "simplejpeg", "whole JPEGs, where there is no libjpeg-turbo 3"),
-    Package("h5py", "h5py", "HDF5 files", "pip install 'recordzoo[hdf5]'"),
-    Package("pycocotools", "pycocotools.coco", "annotations of COCO", "pip install 'recordzoo[coco]'"),
+    Package("pycocotools", "pycocotools.coco", "annotations of COCO", "pip install 'recordzoo[formats]'"),
     Package("distributed", "distributed", "conversion on a Dask cluster", "pip install 'recordzoo[dask]'"),
-    Package("pyarrow", "pyarrow.parquet", "Hugging Face's datasets, Parquet", "pip install 'recordzoo[parquet]'"),
+    Package("pyarrow", "pyarrow.parquet", "Hugging Face's datasets, Parquet", "pip install 'recordzoo[formats]'"),
 )
 _SPEED = ("libjpeg-turbo", "numba", "isal")
 

@@ -36,7 +36,7 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
     * A tree: the folders ``train/<wnid>/``, ``val/<wnid>/`` that torchvision extracts.
     * Kaggle's ``imagenet-object-localization-challenge.zip``, or what is in it: ``ILSVRC/``, ``LOC_val_solution.csv``.
     * The shards of Hugging Face's ILSVRC/imagenet-1k, ``data/train-00000-of-00294.parquet``, ...; they need pyarrow
-      (``recordzoo[parquet]``).
+      (``recordzoo[formats]``).
 
     All give the same samples in the same order. Labels are places in the sorted WNIDs that are there. Of an incomplete
     form, preparing warns, and says what is missing.

@@ -61,7 +61,7 @@ def to_hf(
         >>> rows = recordzoo.to_hf("my.records", split="train")
         >>> rows[0]["image"], rows.features["label"].names
     """
-    need("datasets", "datasets", "A Hugging Face dataset is written")
+    need("datasets", "A Hugging Face dataset is written")
     import datasets
 
     if isinstance(dataset, str | os.PathLike | Url):
@@ -81,7 +81,7 @@ def to_hf(
 
 def write_parquet(folder: Path, export: Export) -> None:
     """Write ``data/train-00000-of-00005.parquet``, as at the Hub."""
-    need("datasets", "datasets", "Parquet is written")
+    need("datasets", "Parquet is written")
     (folder / "data").mkdir()
     for name, positions in export.splits.items():
         rows, start = _written(_Rows.of_set(export.content, positions), name, folder / "cache"), 0

@@ -33,7 +33,7 @@ class Hub:
             raise ArgumentError(
                 f"{shown(location)} is no dataset of the Hub: hf://datasets/USER/NAME, and a path behind it."
             )
-        need("huggingface_hub", "hf", "The Hugging Face Hub is read")
+        need("huggingface_hub", "The Hugging Face Hub is read", "hf")
         self.url = Url.parse(location)
         self.repository, self.folder = found.repository, found.folder
         self.revision = "refs/convert/parquet" if found.revision == "~parquet" else found.revision or "main"

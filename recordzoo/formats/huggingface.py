@@ -57,7 +57,7 @@ class HuggingFace(Foreign):
 
     def __init__(self, location: str, fields: Mapping[str, str], files: Sequence[TableFile], place: Path | Hub) -> None:
         super().__init__(location, fields)
-        need("pyarrow", "parquet", "A Hugging Face dataset is read")
+        need("pyarrow", "A Hugging Face dataset is read")
         if not files:
             raise fault(location, " has no files *.parquet or *.arrow.")
         self._files, self._place = files, place

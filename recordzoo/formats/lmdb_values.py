@@ -37,8 +37,8 @@ from recordzoo.formats.protobuf import parsed
 from recordzoo.recipes.images import sniffed_ending
 from recordzoo.recipes.unpickle import PickledArray, PickledObject, unpickle
 
-PROTOBUF = ("google.protobuf", "lmdb", "A database of Caffe or TorchRecord is read")
-"""The arguments of `need`: the package, the extra that installs it, and what needs it."""
+PROTOBUF = ("google.protobuf", "A database of Caffe or TorchRecord is read")
+"""The arguments of `need`: the package, and what needs it."""
 
 INSTRUCTIONS = 1000
 """How many instructions the pickle of a pair may have."""
@@ -211,7 +211,7 @@ def loaded(value: bytes, most: int = INSTRUCTIONS, *, objects: bool = False) -> 
     tool = "pyarrow" if value[:4] == b"\0\0\0\0" else "msgpack"
     try:
         if tool == "pyarrow":
-            need("pyarrow", "parquet", "What pyarrow.serialize wrote is read")
+            need("pyarrow", "What pyarrow.serialize wrote is read")
             return deserialize(value)
         # Pickles begin with protocol 2's mark, or with a letter or sign; msgpack's pairs, lists and lengths otherwise.
         if len(value) > 1 and value[0] <= 0x80:
@@ -227,7 +227,7 @@ def _unpacked(value: bytes) -> Any:
     """Unpack a list or an integer with msgpack. The old format has one type for text and bytes."""
     if len(value) > 1 and not _LISTS.match(value):
         raise ValueError(f"it begins with {value[:8].hex(' ')}")
-    need("msgpack", "lmdb", "What msgpack wrote is read")
+    need("msgpack", "What msgpack wrote is read")
     import msgpack
 
     try:

@@ -58,7 +58,7 @@ class MongoCollection(Foreign):
 
     def __init__(self, location: str, fields: Mapping[str, str]) -> None:
         super().__init__(shown(location), fields)
-        need("pymongo", "mongodb", "MongoDB is read")
+        need("pymongo", "MongoDB is read")
         self._place = _Address.parse(location)
         with self._connected() as client:
             self._is_gridfs = self._has_files(client)

@@ -53,8 +53,8 @@ class TFRecords(Foreign):
 
     def __init__(self, location: str, fields: Mapping[str, str], files: list[Path]) -> None:
         super().__init__(location, fields)
-        need("google_crc32c", "tfrecord", "TFRecord is read")
-        need("google.protobuf", "tfrecord", "TFRecord is read")
+        need("google_crc32c", "TFRecord is read")
+        need("google.protobuf", "TFRecord is read")
         refuse_missing([path.name for path in files], location)
         splits = split_names([re.sub(r"\.tfrecords?(?=$|-|\.)|\.gz$", "", path.name) for path in files], is_any=True)
         self.pieces = [

@@ -80,7 +80,7 @@ class Objects:
         if self.masks:
             masks = self._value(self.masks, position)
             return np.zeros((0, height, width), np.uint8) if not np.size(masks) else np.array(masks, np.uint8)
-        need("pycocotools", "coco", "Polygons become masks")
+        need("pycocotools", "Polygons become masks")
         shapes = [each.get("segmentation", []) for each in self.outlines_of(position, size)]
         masks = [_rasterized(shape, height, width) for shape in shapes]
         return np.stack(masks) if masks else np.zeros((0, height, width), np.uint8)

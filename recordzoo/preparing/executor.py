@@ -166,7 +166,7 @@ def dask_executor(address: str) -> Iterator[Executor]:
         ArgumentError: The address is invalid.
         PrepareError: `distributed` is not installed, or no scheduler answers.
     """
-    need("distributed", "dask", "A Dask cluster converts")
+    need("distributed", "A Dask cluster converts", "dask")
     from distributed import Client
 
     try:

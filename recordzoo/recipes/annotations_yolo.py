@@ -104,7 +104,7 @@ class _Facts:
             self.names = tuple(line.strip() for line in lines if line.strip())
 
     def _read(self) -> dict[str, Any]:  # Any: YAML values, every scalar a text
-        need("yaml", "yolo", f"{self._yaml} is read")
+        need("yaml", f"{self._yaml} is read")
         import yaml
 
         self.files.append(self._yaml)

@@ -107,7 +107,7 @@ def parquet_table(path: Path, faults: Faults) -> Table:
         PrepareError: pyarrow is not installed.
         SourceError: The file is cut or damaged.
     """
-    need("pyarrow", "parquet", "A Parquet table is read")
+    need("pyarrow", "A Parquet table is read")
     import pyarrow
     from pyarrow import parquet
 
