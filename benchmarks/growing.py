@@ -1,8 +1,8 @@
-"""Seconds and bytes that `append` takes to add 1 % to a record set of ImageNet's length: target, under 3 s.
+"""Processor time and bytes that `merge` takes to add 1 % to a record set of ImageNet's length: target, under 3 s.
 
     python -m benchmarks.growing [--records 1281167] [--repeats 5]
 
-Values are 1 KiB of random bytes: `append` links shards, so the size of the images does not matter. Imports are not
+Values are 1 KiB of random bytes: `merge` links shards, so the size of the images does not matter. Imports are not
 counted. Prints one line.
 """
 
@@ -16,11 +16,11 @@ from benchmarks.open_cost import NUM_CLASSES, NUM_RECORDS
 from recordzoo import RecordWriter
 
 VALUE_BYTES = 1024
-_APPEND = """
+_MERGE = """
 import sys, time, recordzoo
-start = time.perf_counter()
-recordzoo.append(sys.argv[1], sys.argv[2], output=sys.argv[3])
-print(time.perf_counter() - start)
+start = time.process_time()
+recordzoo.merge(sys.argv[1:3], sys.argv[3])
+print(time.process_time() - start)
 """
 
 
@@ -52,10 +52,10 @@ def main() -> None:
     took, written = [], 0
     for number in range(options.repeats):
         grown = folder / f"grown-{number}.records"
-        took.append(float(in_fresh_process(_APPEND, folder / "first.records", folder / "more.records", grown)))
+        took.append(float(in_fresh_process(_MERGE, folder / "first.records", folder / "more.records", grown)))
         written = own_bytes(grown)
     print(
-        f"append {more:,} to {options.records:,} records: {median(took):.2f} s ({min(took):.2f} to {max(took):.2f}), "
+        f"merge {options.records:,} and {more:,} records: {median(took):.2f} s ({min(took):.2f} to {max(took):.2f}), "
         f"{written / 1e6:.1f} MB written, all shards shared. {machine()}"
     )
 

@@ -31,12 +31,10 @@ OWN = {
     "RecordDataset": "recordzoo.families.record_set",
     "RecordReader": "recordzoo.records.reader",
     "RecordWriter": "recordzoo.custom.writer",
-    "add_field": "recordzoo.combining.changing",
-    "append": "recordzoo.combining.merge",
     "convert": "recordzoo.custom.convert",
     "export": "recordzoo.exporting.job",
     "merge": "recordzoo.combining.merge",
-    "split": "recordzoo.combining.changing",
+    "split": "recordzoo.combining.split",
     "subset": "recordzoo.combining.subset",
     "to_hf": "recordzoo.exporting.to_hf",
 }

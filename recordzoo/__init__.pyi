@@ -2,10 +2,8 @@
 from recordzoo import datasets as datasets
 from recordzoo import errors as errors
 from recordzoo.base.progress import Progress as Progress
-from recordzoo.combining.changing import add_field as add_field
-from recordzoo.combining.changing import split as split
-from recordzoo.combining.merge import append as append
 from recordzoo.combining.merge import merge as merge
+from recordzoo.combining.split import split as split
 from recordzoo.combining.subset import subset as subset
 from recordzoo.copying.copy import copy as copy
 from recordzoo.copying.copy import pull as pull
@@ -214,8 +212,6 @@ __all__ = [
     "VOCSegmentationRecord",
     "WIDERFaceRecord",
     "__version__",
-    "add_field",
-    "append",
     "convert",
     "copy",
     "datasets",

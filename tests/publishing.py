@@ -86,22 +86,14 @@ def _imported(data: Path, out: Path, refresh: bool, **options: Any) -> None:
 def _merge(data: Path, out: Path, refresh: bool, **options: Any) -> None:
     import recordzoo
 
-    sets = [data / name / "simple.records" for name in ("one", "two")]
-    recordzoo.merge(sets, out, refresh=refresh, workers=1, shard_bytes=SHARD_BYTES, **options)
-
-
-def _append(data: Path, out: Path, refresh: bool, **options: Any) -> None:
-    import recordzoo
-
-    one, two = (data / name / "simple.records" for name in ("one", "two"))
-    recordzoo.append(one, two, output=out, refresh=refresh, **options)
+    recordzoo.merge([data / name / "simple.records" for name in ("one", "two")], out, **options)
 
 
 def _subset(data: Path, out: Path, refresh: bool, **options: Any) -> None:
     import recordzoo
 
     chosen = {"indices": range(3, 14), "workers": 1, "shard_bytes": SHARD_BYTES}
-    recordzoo.subset(data / "one" / "simple.records", output=out, refresh=refresh, **chosen, **options)
+    recordzoo.subset(data / "one" / "simple.records", output=out, **chosen, **options)
 
 
 def _copy(data: Path, out: Path, refresh: bool, **options: Any) -> None:
@@ -122,11 +114,12 @@ USERS: dict[str, Callable[..., None]] = {
     "convert": _convert,
     "import": _imported,
     "merge": _merge,
-    "append": _append,
     "subset": _subset,
     "copy": _copy,
     "pull": _pull,
 }
+REPLACING = [user for user in USERS if user not in ("merge", "subset")]
+"""The users that can replace their output; the others ignore `refresh`."""
 
 
 class Failing:

@@ -7,7 +7,6 @@ import jsonschema
 import pytest
 from referencing import Registry, Resource
 
-from recordzoo import RecordReader
 from recordzoo.bench.compare import Result
 from recordzoo.bench.task import STOCK, Task
 from recordzoo.cli.bench import document
@@ -56,8 +55,6 @@ def here(tmp_path_factory):
     assert run("prepare", "photos", "--short-side", 8, cwd=here).returncode == 0
     assert run("push", "photos", "memory://there", cwd=here).returncode == 0
     (here / "cub200.records").symlink_to("photos.records")  # prepared, as far as `list` looks
-    count = len(RecordReader(here / "photos.records"))
-    (here / "scores.csv").write_text("\n".join(["score", *map(str, range(count))]))
     images = legacy.pixels(2)
     legacy.caffe(here / "old", {f"{i:08d}": legacy.datum(*each) for i, each in enumerate(images)})
     return here
@@ -75,8 +72,6 @@ CASES = {
     "show": ("show photos --number 2 --output sheet.png", 0),
     "copy": ("copy photos copied", 0),
     "merge": ("merge photos photos.records --output merged.records", 0),
-    "append": ("append photos photos.records --output grown.records", 0),
-    "add-field": ("add-field photos scores.csv --as score --output scored.records", 0),
     "split": ("split photos --val 50%", 0),
     "subset": ("subset photos --indices 0,2 --output some.records", 0),
     "push": ("push photos memory://here", 0),

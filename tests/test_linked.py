@@ -1,7 +1,6 @@
 """Sets that share shards: what is linked, what a link means, and where there are none."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -10,17 +9,12 @@ import pytest
 
 import recordzoo
 from recordzoo import RecordReader
-from recordzoo.base.bars import default_progress
-from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, RecordError
-from recordzoo.preparing.linking import LinkJob
-from recordzoo.recipes.from_sets.combined import CombinedRecipe, combined_again
-from recordzoo.recipes.from_sets.part import SetPart
+from recordzoo.errors import CorruptRecordError
 from recordzoo.records.verify import verify
 from tests.combining import assert_holds, every, write_set
 from tests.disks import mounted
-from tests.fakes.folder import bad_image, write_tree
+from tests.fakes.folder import bad_image
 from tests.fakes.records import edit_manifest, flip_byte, place_of
-from tests.fakes.server import FileServer
 from tests.faults import fault
 from tests.preparing import prepared
 from tests.running import run
@@ -59,15 +53,10 @@ class TestMerge:
         written = sum(path.stat().st_size for path in new.folder.iterdir() if path.stat().st_nlink == 1)
         assert written < 20_000 < sum(path.stat().st_size for path in shards(new))
 
-    def test_the_same_values_as_when_they_are_copied(self, sets, tmp_path):
-        paths = [reader.path for reader in sets]
-        linked = RecordReader(recordzoo.merge(paths, tmp_path / "c.records"))
-        copied = RecordReader(recordzoo.merge(paths, tmp_path / "d.records", num_shards=3, workers=1))
-        assert {path.stat().st_nlink for path in shards(copied)} == {1}
-        for name in {*linked.manifest.arrays} - {"image.index", "words.index", "mask.index", "note.index"}:
-            assert linked.array(name).tolist() == copied.array(name).tolist()
-        assert linked.manifest.fields == copied.manifest.fields
-        assert linked.manifest.bad == copied.manifest.bad
+    def test_the_sets_stay_as_they_are(self, sets, tmp_path):
+        before = [{file.name: file.read_bytes() for file in each.folder.iterdir()} for each in sets]
+        recordzoo.merge([each.path for each in sets], tmp_path / "c.records")
+        assert [{file.name: file.read_bytes() for file in each.folder.iterdir()} for each in sets] == before
 
     def test_any_of_them_is_deleted(self, sets, tmp_path):
         a, b = sets
@@ -110,103 +99,12 @@ class TestMerge:
         same = RecordReader(recordzoo.merge([a.path, a.path], tmp_path / "d.records"))
         assert same.manifest.blobs["mask"].shape == (20, 20)
 
-    def test_a_set_that_is_gone_or_another_one(self, sets, tmp_path):
-        a, b = sets
-        recipe = combined_again(RecordReader(recordzoo.merge([a.path, b.path], tmp_path / "c.records")))
-        shutil.rmtree(a.path)
-        with pytest.raises(NotPreparedError, match=r"not all of a.records, b.records are there"):
-            LinkJob(recipe, default_progress(), replace=True).run()
-        shutil.copytree(b.path, a.path)
-        with pytest.raises(RecordError, match="was replaced by another record set"):
-            LinkJob(recipe, default_progress(), replace=True).run()
-        assert is_whole(RecordReader(tmp_path / "c.records"))
-
     def test_an_index_that_leads_nowhere(self, sets, tmp_path):
         a, b = sets
         edit_manifest(a.folder, lambda document: document.update(shards=document["shards"][:1]))
         with pytest.raises(CorruptRecordError, match="names a shard that does not exist"):
             recordzoo.merge([a.path, b.path], tmp_path / "c.records")
         assert not (tmp_path / "c.records").exists()
-
-
-class TestAppend:
-    def test_the_set_has_more_records_and_is_exchanged(self, sets, tmp_path):
-        a, b = sets
-        kept = shutil.copytree(a.path, tmp_path / "kept" / "a.records")
-        old = inodes(a, b)
-        assert recordzoo.append(a.path, b.path) == a.path
-        new = RecordReader(a.path)
-        assert inodes(new) == old
-        assert_holds(new, every(RecordReader(kept), b))
-        assert list(new.names)[:12] == list(RecordReader(kept).names)
-        assert list(new.names)[12:] == [f"b/{name}" for name in b.names]
-        assert new.manifest.splits == {"train": 14, "val": 7, "small": 10}
-        shutil.rmtree(b.path)
-        assert is_whole(new)
-        assert sorted(os.listdir(tmp_path)) == ["a.records", "kept"]
-
-    def test_a_second_time_nothing_is_added(self, sets):
-        a, b = sets
-        recordzoo.append(a.path, b.path)
-        once = RecordReader(a.path).digest
-        recordzoo.append(a.path, b.path)
-        assert RecordReader(a.path).digest == once
-        recordzoo.append(a.path, write_set(a.path.with_name("c.records"), 2, seed=3).path)
-        assert len(RecordReader(a.path)) == 12 + 9 + 2
-
-    def test_new_classes_come_behind(self, sets, tmp_path):
-        a = sets[0]
-        more = write_set(tmp_path / "more.records", 4, seed=5, classes=("owl", "ant"))
-        new = RecordReader(recordzoo.append(a.path, more.path, output=tmp_path / "new.records", split="train"))
-        assert new.manifest.classes == ("cat", "dog", "owl", "ant")
-        assert new.array("target").tolist() == [*a.array("target").tolist(), 2, 3, 2, 3]
-        assert new.split("train").tolist() == [*a.split("train").tolist(), 12, 13, 14, 15]
-        assert_holds(new, every(a, more))
-        assert len(RecordReader(a.path)) == 12
-
-    def test_a_directory_of_images_is_prepared_first(self, tmp_path):
-        first, second = write_tree(tmp_path / "photos"), write_tree(tmp_path / "more")
-        a = RecordReader(prepared(first))
-        recordzoo.append(a.path, second)
-        new = RecordReader(a.path)
-        assert len(new) == 2 * len(a)
-        assert [new.read("image", p) for p in range(len(new))] == 2 * [new.read("image", p) for p in range(len(a))]
-        assert is_whole(RecordReader(tmp_path / "more.records"))
-
-    def test_what_cannot_be(self, sets, tmp_path):
-        a, _ = sets
-        with pytest.raises(ArgumentError, match="'No Split' is no name of a split"):
-            recordzoo.append(a.path, a.path, split="No Split")
-        other = write_set(tmp_path / "other.records", 3, without=["note"])
-        with pytest.raises(ArgumentError, match="the field 'note' is bytes in the first, absent"):
-            recordzoo.append(a.path, other.path)
-        with pytest.raises(ArgumentError, match="has no class names"):
-            recordzoo.append(a.path, write_set(tmp_path / "d.records", 3, classes=None).path)
-        files = {f"b.records/{file.name}": file.read_bytes() for file in sets[1].folder.iterdir()}
-        with FileServer(files) as server, pytest.raises(ArgumentError, match="only sets of one machine share shards"):
-            recordzoo.append(a.path, f"{server.url}/b.records")
-        assert RecordReader(a.path).digest == a.digest
-
-    def test_another_process_was_faster(self, sets, tmp_path):
-        a, b = sets
-        more = write_set(tmp_path / "more.records", 2, seed=7)
-        recipe = CombinedRecipe([SetPart(a), SetPart(b)], a.folder, is_linked=True, keeps_names=True)
-        recordzoo.append(a.path, more.path)
-        with pytest.raises(RecordError, match="was replaced by another record set"):
-            LinkJob(recipe, default_progress(), replace=True).run()
-        assert len(RecordReader(a.path)) == 14
-        assert sorted(os.listdir(tmp_path)) == ["a.records", "b.records", "more.records"]
-
-    def test_the_command(self, sets, tmp_path):
-        words = ["append", "a.records", "b.records", "--json"]
-        first = run(*words, cwd=tmp_path)
-        assert first.returncode == 0, first.stderr
-        said = json.loads(first.stdout)
-        assert (said["records"], said["was_ready"]) == (21, False)
-        assert said["digest"] == RecordReader(tmp_path / "a.records").digest
-        assert json.loads(run(*words, cwd=tmp_path).stdout)["was_ready"]
-        shown = run("info", "a.records", cwd=tmp_path).stdout
-        assert f"made of:  b.records, 9 records, digest {sets[1].digest}\n" in shown
 
 
 @fault(

@@ -1,6 +1,8 @@
 """`merge`: the records of several sets as one, compared record by record; what does not fit; what faults do."""
 
 import json
+import os
+import re
 import shutil
 from pathlib import Path
 
@@ -9,13 +11,13 @@ import pytest
 
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordReader
+from recordzoo.base.progress import LogProgress
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordError
 from recordzoo.records.verify import verify
-from tests.combining import PER_SHARD, assert_holds, every, write_set
+from tests.combining import assert_holds, every, write_set
 from tests.fakes.folder import bad_image
-from tests.fakes.records import edit_manifest, flip_byte, place_of
+from tests.fakes.records import edit_manifest, flip_byte
 from tests.fakes.server import FileServer
-from tests.faults import fault
 from tests.preparing import prepared
 from tests.running import run
 from tests.urls import with_own_cache
@@ -31,7 +33,6 @@ def sets(tmp_path_factory):
 
 
 def merged(paths, output, **options):
-    options = {"workers": 1, "shard_bytes": PER_SHARD, **options}
     return RecordReader(recordzoo.merge([str(path) for path in paths], output, **options))
 
 
@@ -54,7 +55,7 @@ class TestWhatIsMade:
         _, a, b = sets
         new = merged([a.path, b.path], tmp_path / "c.records")
         of = [{"name": r.path.name, "digest": r.digest, "records": len(r)} for r in (a, b)]
-        assert new.manifest.metadata["made_of"] == {"sets": of, "classes": "equal"}
+        assert new.manifest.metadata["made_of"] == {"sets": of, "classes": "equal", "shards": "linked"}
         shown = run("info", "c.records", cwd=tmp_path).stdout
         assert f"made of:  a.records, 12 records, digest {a.digest}\n" in shown
         assert f"made of:  b.records, 9 records, digest {b.digest}\n" in shown
@@ -68,9 +69,9 @@ class TestWhatIsMade:
         assert dataset[14][0].tobytes() == recordzoo.open(b.path)[2][0].tobytes()
         assert len(ImageFolderRecord(new.path)) == 21
 
-    def test_the_same_bytes_with_two_processes(self, sets, tmp_path):
+    def test_the_same_bytes_again(self, sets, tmp_path):
         paths = [reader.path for reader in sets[1:]]
-        assert merged(paths, tmp_path / "c.records").digest == merged(paths, tmp_path / "d.records", workers=2).digest
+        assert merged(paths, tmp_path / "c.records").digest == merged(paths, tmp_path / "d.records").digest
 
     def test_a_file_that_several_records_share_is_stored_once(self, tmp_path):
         (tmp_path / "0.jpg").write_bytes(bad_image())
@@ -88,7 +89,7 @@ class TestWhatIsMade:
         assert merged(paths, tmp_path / "c.records").folder.stat().st_ino == before
         with pytest.raises(OtherSourceError, match=r"was not made of these records of b.records, a.records"):
             merged(paths[::-1], tmp_path / "c.records")
-        assert_holds(merged(paths[::-1], tmp_path / "c.records", refresh="if-changed"), every(b, a))
+        assert merged(paths, tmp_path / "c.records").folder.stat().st_ino == before
 
 
 class TestClasses:
@@ -173,55 +174,31 @@ class TestWhatDoesNotFit:
             recordzoo.merge([a.path], "s3://bucket/c.records")
         with pytest.raises(ArgumentError, match="Unknown value 'both' for argument classes"):
             recordzoo.merge([a.path], tmp_path / "c.records", classes="both")
-        with pytest.raises(TypeError, match="unexpected keyword argument 'shuffle'"):
-            recordzoo.merge([a.path], tmp_path / "c.records", shuffle=True)
+        with pytest.raises(TypeError, match="unexpected keyword argument 'refresh'"):
+            recordzoo.merge([a.path], tmp_path / "c.records", refresh=True)
         with pytest.raises(RecordError):
             recordzoo.merge([folder], tmp_path / "c.records")
 
 
 class TestFaults:
-    @fault("C24", "a value of a set that is merged is damaged", "an error that names the value; nothing is published")
-    def test_a_damaged_value_is_never_copied(self, sets, tmp_path):
+    def test_a_damaged_array_is_never_merged(self, sets, tmp_path):
         path = shutil.copytree(sets[1].path, tmp_path / "a.records")
-        flip_byte(*place_of(path, 5))
-        with pytest.raises(CorruptRecordError, match=r"image 5 \(0005.jpg\) is damaged.*verify"):
+        flip_byte(path / "target.npy", -1)
+        with pytest.raises(CorruptRecordError, match=r"target.npy is damaged"):
             merged([path, sets[2].path], tmp_path / "c.records")
-        assert not (tmp_path / "c.records").exists()
+        assert os.listdir(tmp_path) == ["a.records"]
 
-    def test_a_set_that_is_replaced_meanwhile(self, sets, tmp_path, monkeypatch):
+    def test_a_set_that_is_replaced_meanwhile(self, sets, tmp_path):
         path = shutil.copytree(sets[1].path, tmp_path / "a.records")
-        from recordzoo.preparing import run as running
 
-        convert = running.run_tasks
+        class Replacing(LogProgress):
+            def begin(self, *_: object) -> None:
+                shutil.rmtree(path)
+                shutil.copytree(sets[2].path, path)
 
-        def replacing(*arguments, **options):
-            convert(*arguments, **options)
-            shutil.rmtree(path)
-            shutil.copytree(sets[2].path, path)
-
-        monkeypatch.setattr("recordzoo.preparing.job.run_tasks", replacing)
-        with pytest.raises(RecordError, match=r"a.records was replaced by another record set"):
-            merged([path], tmp_path / "c.records")
-        assert not (tmp_path / "c.records").exists()
-
-    def test_a_strangers_file_beside_a_set_is_not_believed(self, sets, tmp_path):
-        new = merged([sets[1].path], tmp_path / "c.records")
-        from recordzoo.recipes.from_sets.combined import combined_again
-        from recordzoo.records.made_from import COMBINED_FILE
-
-        assert combined_again(new) is not None
-        for text in (
-            "",
-            "[]",
-            '{"sets": 3}',
-            '{"sets": [{"path": 7, "indices": "x"}]}',
-            '{"sets": [{"indices": [[1]]}]}',
-        ):
-            (new.folder / COMBINED_FILE).write_text(text)
-            assert combined_again(RecordReader(new.path)) is None
-        edit_manifest(new.folder, lambda document: document["metadata"].update(made_of={"sets": [{"name": "/etc"}]}))
-        assert combined_again(RecordReader(new.path)) is None
-        assert "made of:  /etc, None records" in run("info", new.path, cwd=tmp_path).stdout
+        with pytest.raises(RecordError):
+            merged([path], tmp_path / "c.records", progress=Replacing())
+        assert os.listdir(tmp_path) == ["a.records"]
 
 
 def test_sets_at_urls(sets, tmp_path, monkeypatch):
@@ -230,8 +207,10 @@ def test_sets_at_urls(sets, tmp_path, monkeypatch):
     files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     with FileServer(files) as server:
         new = merged([f"{server.url}/a.records", b.path], tmp_path / "c.records")
-        other = merged([f"{server.url}/a.records", f"{server.url}/b.records"], tmp_path / "d.records", workers=2)
+        other = merged([f"{server.url}/a.records", f"{server.url}/b.records"], tmp_path / "d.records")
+        same = merged([f"{server.url}/a.records"], tmp_path / "same.records", splits={f"{server.url}/a.records": "x"})
     assert_holds(new, every(a, b))
+    assert verify(new.path, full=True).problems == verify(same.path, full=True).problems == []
     assert new.digest == other.digest == merged([a.path, b.path], tmp_path / "e.records").digest
     assert server.url not in json.dumps(new.manifest.metadata)
 
@@ -242,8 +221,12 @@ def test_the_command(sets, tmp_path):
     result = run(*words, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["digest"] == RecordReader(tmp_path / "c.records").digest
-    assert "ready, 21 records in" in result.stderr
+    assert re.search(r"ready, 21 records in .*c\.records, made in", result.stderr)
     assert RecordReader(tmp_path / "c.records").manifest.splits == {"train": 18, "val": 3, "small": 5}
-    assert json.loads(run(*words, cwd=tmp_path).stdout)["was_ready"]
+    again = run(*words, cwd=tmp_path)
+    assert json.loads(again.stdout)["was_ready"]
+    assert again.stderr.endswith("c.records, unchanged\n")
+    other = run("merge", b.path, a.path, "--output", "c.records", cwd=tmp_path)
+    assert (other.returncode, "Name another output, or delete it first." in other.stderr) == (1, True)
     refused = run("merge", "a", "b", "--output", "c.records", "--split-of", "x=train", cwd=folder)
     assert (refused.returncode, "it must be SET=SPLIT" in refused.stderr) == (2, True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from recordzoo.errors import ArgumentError
-from recordzoo.preparing import Options, OwnOptions, PrepareOptions
+from recordzoo.preparing import NewOptions, Options, OwnOptions, PrepareOptions
 
 
 def test_users_names_are_the_fields() -> None:
@@ -19,11 +19,10 @@ def test_users_names_are_the_fields() -> None:
 
 
 def test_each_name_is_described_once() -> None:
-    own, others = (
-        re.findall(r"^    (\w+): ", inspect.getdoc(kind) or "", re.MULTILINE) for kind in (OwnOptions, PrepareOptions)
-    )
-    assert own == list(OwnOptions.__annotations__)
-    assert own + others == list(PrepareOptions.__annotations__)
+    described: list[str] = []
+    for kind in (NewOptions, OwnOptions, PrepareOptions):
+        described += re.findall(r"^    (\w+): ", inspect.getdoc(kind) or "", re.MULTILINE)
+        assert described == list(kind.__annotations__)
 
 
 def test_defaults_and_what_was_given() -> None:
@@ -38,13 +37,14 @@ def test_defaults_and_what_was_given() -> None:
 @pytest.mark.parametrize(
     ("given", "kind", "message"),
     [
-        ({"worker": 1}, PrepareOptions, "merge() got an unexpected keyword argument 'worker'"),
-        ({"variant": "256"}, OwnOptions, "merge() got an unexpected keyword argument 'variant'"),
+        ({"worker": 1}, PrepareOptions, "convert() got an unexpected keyword argument 'worker'"),
+        ({"variant": "256"}, OwnOptions, "convert() got an unexpected keyword argument 'variant'"),
+        ({"refresh": True}, NewOptions, "convert() got an unexpected keyword argument 'refresh'"),
     ],
 )
-def test_a_name_that_does_not_exist(given: dict[str, Any], kind: type[OwnOptions], message: str) -> None:
+def test_a_name_that_does_not_exist(given: dict[str, Any], kind: type[NewOptions], message: str) -> None:
     with pytest.raises(TypeError) as caught:
-        Options.of(given, "merge()", kind)
+        Options.of(given, "convert()", kind)
     assert str(caught.value) == message
 
 

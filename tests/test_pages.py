@@ -199,7 +199,6 @@ def record_sets(folder: Path) -> None:
     with RecordWriter(folder / "scans.records", classes=["ill", "well"]) as writer:
         for number in range(40):
             writer.write({"image": legacy.files(1)[0][0], "target": number % 2, "patient": number // 4})
-    (folder / "ages.csv").write_text("\n".join(["name,age", *(f"{n:09d}.jpg,{20 + n}" for n in range(40))]))
     (folder / "places.txt").write_text("3\n1\n")
     for disk in ("scratch", "backup"):
         (folder / disk).mkdir()

@@ -15,15 +15,15 @@ import pytest
 from tests.disks import Volume, mounted, overlaid
 from tests.faults import fault
 from tests.preparing import Ended, builds, contents
-from tests.publishing import STEPS_LOG, USERS, started, write_data
+from tests.publishing import REPLACING, STEPS_LOG, USERS, started, write_data
 
 RECIPE = ("build.claimed", "shard.done", "set.manifest_written")
 COPY = ("build.claimed", "build.planned", "pull.received", "pull.fetched", "set.manifest_written")
 STEPS = {
     "prepare": RECIPE,  # all of its steps are in test_kill.py
     "writer": (*RECIPE, "build.planned", "shard.opened", "shard.written", "shard.done"),
-    **dict.fromkeys(("convert", "import", "merge", "subset"), RECIPE),
-    "append": ("build.claimed", "build.planned", "shard.linked", "set.arrays_written", "set.manifest_written"),
+    **dict.fromkeys(("convert", "import", "subset"), RECIPE),
+    "merge": ("build.claimed", "build.planned", "shard.linked", "set.arrays_written", "set.manifest_written"),
     **dict.fromkeys(("copy", "pull"), COPY),
 }
 FINISHED = ("shard.done", "pull.fetched")
@@ -127,7 +127,7 @@ def _written(folder: Path) -> dict[int, int]:
 @fault("C1")
 @pytest.mark.parametrize(
     ("user", "step"),
-    [(user, step) for user in USERS for step in ("set.manifest_written", "set.moved_away", *AFTER)],
+    [(user, step) for user in REPLACING for step in ("set.manifest_written", "set.moved_away", *AFTER)],
 )
 def test_killed_while_it_replaces_without_an_exchange(user: str, step: str, made: Made, tmp_path: Path) -> None:
     out = laid(made, tmp_path, user, is_replaced=True)
@@ -138,7 +138,7 @@ def test_killed_while_it_replaces_without_an_exchange(user: str, step: str, made
     finish(made, user, out, is_replaced=True, exchange=False)
 
 
-@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("user", REPLACING)
 def test_a_set_that_was_moved_away_is_not_replaced_unasked(user: str, made: Made, tmp_path: Path) -> None:
     """It is only in a build: whoever comes next puts it back before anything else."""
     out = laid(made, tmp_path, user, is_replaced=True)
@@ -154,15 +154,16 @@ def test_a_set_that_was_moved_away_is_not_replaced_unasked(user: str, made: Made
 @pytest.mark.parametrize("user", USERS)
 def test_the_users_own_exception(user: str, made: Made, tmp_path: Path) -> None:
     """It comes as it is, though it is an OSError, or as the error of the user's function; then all goes on."""
-    out = laid(made, tmp_path, user, is_replaced=True)
+    is_replaced = user in REPLACING
+    out = laid(made, tmp_path, user, is_replaced=is_replaced)
     ended = run(user, made.data["new"], out, refresh=True, fail_after=0)
     assert ended.code in (1, 2), ended
     assert "the user's own file" in ended.out
-    assert not assert_whole(made, user, out, is_replaced=True)
+    assert not assert_whole(made, user, out, is_replaced=is_replaced)
     if user == "writer":
         assert "FileNotFoundError" in ended.out
         assert not list(builds(out.parent))
-    finish(made, user, out, is_replaced=True)
+    finish(made, user, out, is_replaced=is_replaced)
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +230,7 @@ def test_something_else_appears_meanwhile(user: str, is_replaced: bool, made: Ma
 
 
 @fault("K14")
-@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("user", REPLACING)
 def test_in_a_layer_of_a_container(user: str, made: Made, tmp_path: Path) -> None:
     """The old output is in a lower layer of an overlay, whose directories cannot be renamed."""
     lower = tmp_path / "image"
@@ -251,7 +252,7 @@ def test_every_step_of_each_user_is_tried(made: Made, tmp_path: Path) -> None:
         run(user, made.data["new"], tmp_path / user / "out.records", env={STEPS_LOG: str(log)})
         met = set(log.read_text().split())
         assert {*STEPS[user], *AFTER} <= met
-        if user not in ("prepare", "convert", "import", "merge", "subset", "writer"):
+        if user not in ("prepare", "convert", "import", "subset", "writer"):
             assert met == {*STEPS[user], *AFTER}
 
 
@@ -260,7 +261,7 @@ class TestStrangers:
 
     @pytest.mark.parametrize("step", ["", "set.replacing", "set.published", "set.synced"])
     @pytest.mark.parametrize("exchange", [True, False])
-    @pytest.mark.parametrize("user", ["prepare", "merge", "pull"])
+    @pytest.mark.parametrize("user", ["prepare", "convert", "pull"])
     def test_they_move_into_the_new_set(self, user: str, exchange: bool, step: str, made: Made, tmp_path: Path) -> None:
         out = laid(made, tmp_path, user, is_replaced=True)
         (out / "notes.txt").write_text("mine")

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,6 @@ import pytest
 import recordzoo
 from recordzoo import RecordReader, RecordWriter
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.recipes.from_sets.splitting import _draws, _grouped, _stratified
 from recordzoo.records.verify import verify
 from tests.combining import assert_holds, every
 from tests.running import run
@@ -36,33 +36,50 @@ def divided(reader: RecordReader, *arguments: object, **options: object) -> Reco
     return RecordReader(recordzoo.split(reader.path, *arguments, **options))
 
 
-def test_each_class_has_its_share():
-    labels = np.repeat([0, 1, 2, -1], [1000, 100, 14, 6])
-    for seed in range(20):
-        chosen = _stratified(labels, _draws(len(labels), seed), 0.1)
-        counts = [int(chosen[labels == label].sum()) for label in (0, 1, 2, -1)]
-        assert sum(counts) == 112
-        assert counts[:2] == [100, 10]
-        assert counts[2:] in ([1, 1], [2, 0])
+def labelled(path: Path, labels: Sequence[int], groups: Sequence[int] | None = None) -> RecordReader:
+    """A set of these labels, each with a group."""
+    with RecordWriter(path) as writer:
+        for number, label in enumerate(labels):
+            group = number if groups is None else groups[number]
+            writer.write({"data": b"", "target": int(label), "group": int(group)})
+    return RecordReader(path)
 
 
-def test_chance_is_fair_and_seeded():
-    labels = np.zeros(1000, np.int64)
-    times = sum(_stratified(labels, _draws(1000, seed), 0.3).astype(int) for seed in range(200))
-    assert abs(times - 60).max() < 35  # 5 standard deviations of a binomial (200, 0.3)
-    assert _draws(3, 0).tolist() == [11749869230777074271, 4976686463289251617, 755828109848996024]  # PCG64
+def chosen(reader: RecordReader, share: float, seed: int, **options: object) -> np.ndarray:
+    """Which records are in val."""
+    output = reader.folder.with_name(f"{seed}.records")
+    found = np.zeros(len(reader), bool)
+    found[divided(reader, share, seed=seed, output=output, **options).split("val")] = True
+    return found
 
 
-def test_groups_stay_together_and_classes_keep_their_share():
-    rng = np.random.default_rng(0)
-    groups = np.sort(rng.integers(0, 300, 3000))
-    groups = np.unique(groups, return_inverse=True)[1]
-    labels = rng.integers(0, 3, 3000)
-    for seed in range(5):
-        chosen = _grouped(labels, groups, _draws(3000, seed), 0.2)
-        for group in np.unique(groups):
-            assert len(set(chosen[groups == group])) == 1
-        assert all(abs(chosen[labels == label].mean() - 0.2) < 0.02 for label in range(3))
+@pytest.mark.slow
+class TestChance:
+    def test_each_class_has_its_share(self, tmp_path):
+        labels = np.repeat([0, 1, 2, -1], [1000, 100, 14, 6])
+        old = labelled(tmp_path / "a.records", labels)
+        for seed in range(3):
+            counts = [int(chosen(old, 0.1, seed)[labels == label].sum()) for label in (0, 1, 2, -1)]
+            assert sum(counts) == 112
+            assert counts[:2] == [100, 10]
+            assert counts[2:] in ([1, 1], [2, 0])
+
+    def test_it_is_fair_and_seeded(self, tmp_path):
+        old = labelled(tmp_path / "a.records", [0] * 100)
+        times = sum(chosen(old, 0.3, seed).astype(int) for seed in range(40))
+        assert abs(times - 12).max() < 15  # 5 standard deviations of a binomial (40, 0.3)
+        found = np.flatnonzero(chosen(old, 0.05, 7000)).tolist()
+        assert found == [20, 24, 65, 94, 95]  # the smallest draws of PCG64, which are the same in every NumPy
+
+    def test_groups_stay_together_and_classes_keep_their_share(self, tmp_path):
+        rng = np.random.default_rng(0)
+        groups, labels = np.sort(rng.integers(0, 300, 3000)), rng.integers(0, 3, 3000)
+        old = labelled(tmp_path / "a.records", labels, groups)
+        for seed in range(2):
+            found = chosen(old, 0.2, seed, by="group")
+            for group in np.unique(groups):
+                assert len(set(found[groups == group])) == 1
+            assert all(abs(found[labels == label].mean() - 0.2) < 0.02 for label in range(3))
 
 
 @pytest.mark.slow

@@ -117,22 +117,27 @@ class TestStored:
         assert_holds(new, [(old, position) for position in old.split("val").tolist()])
 
     def test_the_command(self, old, tmp_path):
-        words = ["subset", old.path, "--output", "b.records"]
-        for more, expected in (
-            (["--indices", "1,5-7"], [1, 5, 6, 7]),
-            (["--indices", "places.txt"], [3, 2]),
-            (["--indices", "places.npy"], [3, 2]),
-            (["--split", "val", "--classes", "cat"], [0, 3, 6, 9, 12]),
+        words = ["subset", old.path, "--output"]
+        for number, (more, expected) in enumerate(
+            (
+                (["--indices", "1,5-7"], [1, 5, 6, 7]),
+                (["--indices", "places.txt"], [3, 2]),
+                (["--indices", "places.npy"], [3, 2]),
+                (["--split", "val", "--classes", "cat"], [0, 3, 6, 9, 12]),
+            )
         ):
             (tmp_path / "places.txt").write_text("3\n2\n")
             np.save(tmp_path / "places.npy", np.array([3, 2], np.uint8))
-            result = run(*words, *more, "--refresh", "--json", cwd=tmp_path)
+            result = run(*words, f"{number}.records", *more, "--json", cwd=tmp_path)
             assert json.loads(result.stdout)["records"] == len(expected), result.stderr
-            assert_holds(RecordReader(tmp_path / "b.records"), [(old, position) for position in expected])
+            assert_holds(RecordReader(tmp_path / f"{number}.records"), [(old, position) for position in expected])
         for text in ("nowhere", "1,,2", "0-99999999999999", "9" * 30):
-            assert run(*words, "--indices", text, cwd=tmp_path).returncode == 2
+            assert run(*words, "b.records", "--indices", text, cwd=tmp_path).returncode == 2
         (tmp_path / "places.npy").write_bytes(pickle.dumps([1]))
-        assert "something else than whole numbers" in run(*words, "--indices", "places.npy", cwd=tmp_path).stderr
+        assert (
+            "something else than whole numbers"
+            in run(*words, "b.records", "--indices", "places.npy", cwd=tmp_path).stderr
+        )
 
 
 def assert_shows(view, dataset, indices):

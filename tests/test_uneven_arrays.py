@@ -163,12 +163,6 @@ THROUGH: dict[str, tuple[Callable[[Path, Path], Path], Sequence[int]]] = {
         lambda path, folder: recordzoo.merge([path, written(folder / "b.records", first=9)], folder / "m.records"),
         (*range(COUNT), *range(COUNT)),
     ),
-    "append": (
-        lambda path, folder: recordzoo.append(
-            path, written(folder / "b.records", first=9), output=folder / "m.records"
-        ),
-        (*range(COUNT), *range(COUNT)),
-    ),
 }
 
 

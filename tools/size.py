@@ -33,14 +33,7 @@ FEATURES = (
     Feature(
         "merge, split, subset",
         950,
-        (
-            "combining/*.py",
-            "preparing/linking.py",
-            "recipes/from_sets/combined.py",
-            "recipes/from_sets/splitting.py",
-            "recipes/from_sets/alike.py",
-            "cli/combining.py",
-        ),
+        ("combining/*.py", "cli/combining.py"),
     ),
     Feature("contact sheet, notebook, show", 600, ("preview/*.py", "cli/show.py")),
     Feature("bench", 350, ("bench/*.py", "cli/bench.py")),

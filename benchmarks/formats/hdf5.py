@@ -51,6 +51,4 @@ class _Images:
         return h5py.File(self.path, "r")
 
 
-FORMAT = Format(
-    "hdf5", "HDF5", write, read, "h5py, a dataset of variable length", ("h5py",), "pip install h5py"
-)
+FORMAT = Format("hdf5", "HDF5", write, read, "h5py, a dataset of variable length", ("h5py",), "pip install h5py")

@@ -53,24 +53,25 @@ def write_text_here(path: Path, text: str) -> None:
         file.write(text)
 
 
-def link_or_copy(old: Path, new: Path, opened: int | None = None) -> bool:
+def link_or_copy(opened: int, old: Path | None, new: Path) -> bool:
     """Give a file a second name; where the file system cannot, clone its blocks or copy it.
 
     Args:
-        old: The file; it is synced.
+        opened: A descriptor of the file, which is synced.
+        old: Its name, which may be another file's by now. None: it is copied.
         new: The second name; a file of that name is removed. The caller syncs the directory.
-        opened: A descriptor of the file, in case `old` is another file's name by now.
 
     Returns:
         Whether both are names of one file.
     """
     remove(new)
-    with open(old, "rb") if opened is None else open(opened, "rb", closefd=False) as source:
-        with contextlib.suppress(OSError):  # another file system, no hard links, or another user's file
-            os.link(old, new)
-            if os.path.samestat(new.stat(), os.fstat(source.fileno())):
-                return True
-            remove(new)
+    with open(opened, "rb", closefd=False) as source:
+        if old is not None:
+            with contextlib.suppress(OSError):  # another file system, no hard links, or another user's file
+                os.link(old, new)
+                if os.path.samestat(new.stat(), os.fstat(source.fileno())):
+                    return True
+                remove(new)
         with open(new, "wb") as target:
             copy_data(source, target)
             target.flush()

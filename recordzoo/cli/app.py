@@ -95,18 +95,6 @@ COMMANDS: Mapping[str, _Command | _Group] = {
         "recordzoo merge 2025.records 2026.records --output all.records",
         "recordzoo merge cats dogs --output pets.records --classes union",
     ),
-    "append": _Command(
-        "combining:append",
-        "Add records to a record set.",
-        "recordzoo append photos.records new-photos",
-        "recordzoo append 2025.records 2026.records --output all.records",
-    ),
-    "add-field": _Command(
-        "combining:add_field",
-        "Give each record of a set a value of a new field.",
-        "recordzoo add-field photos.records ages.csv --as age",
-        "recordzoo add-field photos.records scores.npy --as score --output b.records",
-    ),
     "split": _Command(
         "combining:split",
         "Divide a record set into train and val.",

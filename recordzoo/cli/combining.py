@@ -1,4 +1,4 @@
-"""Commands that make a new record set from others: `merge`, `append`, `add-field`, `split` and `subset`."""
+"""Commands that make a new record set from others: `merge`, `split` and `subset`."""
 
 import re
 import time
@@ -19,19 +19,15 @@ from recordzoo.cli.options import (
     Converters,
     Json,
     RecordSet,
-    Refresh,
     data_argument,
     directory_option,
     option,
-    path_argument,
     path_option,
 )
 from recordzoo.cli.output import make_progress, put_json, say
-from recordzoo.combining.changing import split_place
-from recordzoo.copying.places import digest_at
+from recordzoo.combining.split import split_place
 from recordzoo.errors import ArgumentError
-from recordzoo.net.url import Url
-from recordzoo.records.reader import RecordReader
+from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.system.npy import map_file
 
 _NUMBERS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
@@ -61,82 +57,23 @@ def merge(
         list[str] | None,
         path_option("SET=SPLIT", "All records of a set are this split of the new one; may be repeated."),
     ] = None,
-    workers: Converters = None,
-    refresh: Refresh = False,
     as_json: Json = False,
 ) -> None:
     """Store the records of several sets, one after another, as one record set.
 
     The sets must have the same fields, stored alike. Splits of one name are put together. The new set shares the
-    shards of the sets by hard links; from URLs and other file systems they are copied. Run the same command again to
-    go on after any failure or interruption.
+    shards of the sets by hard links; from URLs and other file systems they are copied. To grow a set, merge it with
+    the new records: recordzoo merge photos.records new.records --output bigger.records
     """
     paths = {name: str(targets.find_record_set(name)) for name in sets}
     splits = _read_splits(split_of or [], paths)
     how: Any = classes  # Any: checked by `merge`
-    make = partial(recordzoo.merge, [paths[name] for name in sets], output, classes=how, splits=splits, workers=workers)
-    _make(make, output, " + ".join(map(shown, sets)), refresh=refresh, as_json=as_json)
-
-
-Grown = Annotated[
-    Path | None, directory_option("The new record set's directory. Default: SET is replaced in one step.", "--output")
-]
-
-LocalSet = Annotated[str, data_argument("SET", "The record set, on this machine.")]
-
-
-def append(
-    path: LocalSet,
-    more: Annotated[
-        str,
-        data_argument(
-            "MORE", "The new records: a record set, or anything that `prepare` takes, such as a directory of images."
-        ),
-    ],
-    output: Grown = None,
-    split: Annotated[str | None, option("NAME", "The new records are this split. Default: they keep theirs.")] = None,
-    refresh: Refresh = False,
-    as_json: Json = False,
-) -> None:
-    """Add records to a record set.
-
-    MORE must have the same fields, stored alike. New classes come behind the old ones. Shards are shared by hard
-    links: only arrays, and new records that were no record set yet, are written. The same command a second time adds
-    nothing.
-    """
-    found = targets.find_record_set(path)
-    make = partial(recordzoo.append, str(found), more, output=output, split=split)
-    _make(make, output or found, f"{shown(path)} + {shown(more)}", refresh=refresh, as_json=as_json)
-
-
-def add_field(
-    path: LocalSet,
-    values: Annotated[
-        Path,
-        path_argument(
-            "FILE",
-            "The values: a .csv or .tsv with a header, joined by its column `name`, or by position; or a .npy.",
-            dir_okay=False,
-        ),
-    ],
-    name: Annotated[str, option("NAME", "The new field's name.", "--as")],
-    output: Grown = None,
-    refresh: Refresh = False,
-    as_json: Json = False,
-) -> None:
-    """Give each record of a set a value of a new field.
-
-    Whole numbers become an int field, numbers with a fraction a float field, texts a class field. Records without a
-    value are an error that lists them; names that no record has are listed. Only arrays are written: shards are shared
-    by hard links.
-    """
-    found = targets.find_record_set(path)
-    make = partial(recordzoo.add_field, str(found), values, name, output=output)
-    _make(make, output or found, f"{shown(path)} with {name}", refresh=refresh, as_json=as_json)
+    make = partial(recordzoo.merge, [paths[name] for name in sets], output, classes=how, splits=splits)
+    _make(make, output, " + ".join(map(shown, sets)), as_json=as_json)
 
 
 def split(
-    path: LocalSet,
+    path: RecordSet,
     val: Annotated[str, option("SHARE", "The share of val: 10%, or 0.1.")],
     by: Annotated[str | None, option("FIELD", "Records with the same value of this field stay together.")] = None,
     seed: Annotated[int, option("N", "Another number gives another division.")] = 0,
@@ -144,7 +81,6 @@ def split(
         Path | None,
         directory_option("The new record set's directory. Default: SET-split.records beside the set.", "--output"),
     ] = None,
-    refresh: Refresh = False,
     as_json: Json = False,
 ) -> None:
     """Divide a record set into the splits train and val, in a new set that shares its shards.
@@ -154,7 +90,7 @@ def split(
     """
     found = str(targets.find_record_set(path))
     make = partial(recordzoo.split, found, val, by=by, seed=seed, output=output)
-    _make(make, output or split_place(found), shown(path), refresh=refresh, as_json=as_json)
+    _make(make, output or split_place(found), shown(path), as_json=as_json)
 
 
 def subset(
@@ -171,7 +107,6 @@ def subset(
     ] = None,
     split: Annotated[str | None, option("NAME", "Only records of this split.")] = None,
     workers: Converters = None,
-    refresh: Refresh = False,
     as_json: Json = False,
 ) -> None:
     """Store some records of a set as a new record set.
@@ -184,22 +119,18 @@ def subset(
     names = None if classes is None else classes.split(",")
     places = None if indices is None else _read_indices(indices)
     make = partial(recordzoo.subset, found, classes=names, indices=places, split=split, output=output, workers=workers)
-    _make(make, output, shown(path), refresh=refresh, as_json=as_json)
+    _make(make, output, shown(path), as_json=as_json)
 
 
-def _make(make: Callable[..., Path], place: Path | Url, title: str, *, refresh: bool, as_json: bool) -> None:
+def _make(make: Callable[..., Path], place: Path, title: str, *, as_json: bool) -> None:
     """Make a record set and print the result."""
-    before = None
-    if isinstance(place, Path):  # a set at a URL is refused by the library
-        targets.refuse_urls("--output", place)
-        before = digest_at(place)
-    began = time.monotonic()
-    made = make(refresh=refresh, progress=make_progress())
+    targets.refuse_urls("--output", place)
+    was_ready, began = is_record_set(place), time.monotonic()  # another set is never replaced
+    made = make(progress=make_progress())
     elapsed_s = time.monotonic() - began
     reader = RecordReader(made)
-    was_ready = reader.digest == before and not refresh
-    how = "" if was_ready else f", made in {format_seconds(max(1, elapsed_s))}"
-    say(f"{clean(title)}: ready, {len(reader):,} records in {clean(str(made))}{how}")
+    how = "unchanged" if was_ready else f"made in {format_seconds(max(1, elapsed_s))}"
+    say(f"{clean(title)}: ready, {len(reader):,} records in {clean(str(made))}, {how}")
     if as_json:
         put_json(
             {

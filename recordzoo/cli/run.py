@@ -27,7 +27,7 @@ _NO_COMMAND = re.compile(r"No such command '(.*?)'")
 _KEPT = "what is finished is kept, and the same command goes on from there."
 _NOT_KEPT = "nothing of this run is kept, and the same command begins again."
 _CACHE = "what is not deleted yet stays."
-_KEEPING = ("prepare", "copy", "merge", "append", "add-field", "split", "subset", "push", "pull")
+_KEEPING = ("prepare", "copy", "merge", "split", "subset", "push", "pull")
 
 
 def run(app: Callable[..., Any], args: Sequence[str]) -> int:

@@ -1,18 +1,28 @@
 """`subset`: select records of a set into a new set, or samples of an open dataset without copying."""
 
+import dataclasses
+import hashlib
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
-from recordzoo.combining.making import make_combined
+from recordzoo.base.program import command
+from recordzoo.base.types import JSON
+from recordzoo.combining.choice import checked_indices, chosen, new_numbers, refuse_repeated
+from recordzoo.combining.new_set import is_made, new_metadata, new_place, said_of
 from recordzoo.errors import ArgumentError
-from recordzoo.preparing import Options, OwnOptions
+from recordzoo.preparing import NewOptions, Options, ensure
 from recordzoo.preview.labels import class_numbers
-from recordzoo.recipes.from_sets.part import Choice, SetPart, checked_indices
+from recordzoo.raw.member import Source
+from recordzoo.recipes.base import BlobField, Stored, Table
+from recordzoo.recipes.from_sets.source import SetRecipe, SetSource
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader
 
 
@@ -33,7 +43,7 @@ def subset(
     indices: Sequence[int] | NDArray[np.integer[Any]] | None = None,
     split: str | None = None,
     output: str | os.PathLike[str],
-    **options: Unpack[OwnOptions],
+    **options: Unpack[NewOptions],
 ) -> Path: ...
 def subset(
     records: Any,
@@ -42,7 +52,7 @@ def subset(
     indices: Sequence[int] | NDArray[np.integer[Any]] | None = None,
     split: str | None = None,
     output: str | os.PathLike[str] | None = None,
-    **options: Unpack[OwnOptions],
+    **options: Unpack[NewOptions],
 ) -> Any:
     """Select the records that match `split`, `indices` and `classes`; at least one of them is required.
 
@@ -59,7 +69,7 @@ def subset(
         indices: Only records at these places of the split (of a dataset: of its samples), in this order.
         split: Only records of this split, in its order.
         output: The new set's directory: ``some.records``. Default: no new set.
-        **options: See `OwnOptions`; only with `output`.
+        **options: See `NewOptions`; only with `output`.
 
     Returns:
         With `output`, its path. Without: a dataset of the same class; for datasets other than class folders, which do
@@ -80,7 +90,7 @@ def subset(
         >>> recordzoo.subset("photos.records", split="train", output="train.records")  # doctest: +SKIP
         PosixPath('/home/me/train.records')
     """
-    wanted = Options.of(options, "subset()", OwnOptions)
+    wanted = Options.of(options, "subset()", NewOptions)
     if classes is None and indices is None and split is None:
         raise ArgumentError("Nothing is chosen: pass classes, indices or split.")
     if isinstance(classes, str):
@@ -98,7 +108,97 @@ def subset(
         )
     reader = RecordReader(records)
     labels = None if classes is None else class_numbers(reader, classes)
-    part = SetPart(reader, Choice(split, None if indices is None else checked_indices(indices), labels))
-    if not len(part.positions):
-        raise ArgumentError(f"No record of {reader.path} is left by what is chosen. Nothing was made.")
-    return make_combined([part], output, wanted)
+    taken = None if indices is None else checked_indices(indices)
+    recipe = SubsetRecipe(reader, split, taken, labels, new_place(output, [reader]), wanted.layout)
+    is_made(recipe.output, [reader], recipe.made_of)  # raises if another set is there
+    ensure(recipe, recipe.output.parent, dataclasses.replace(wanted, prepare=True, records_dir=recipe.output))
+    is_made(recipe.output, [reader], recipe.made_of)  # another process may have published something else first
+    return recipe.output
+
+
+class SubsetRecipe(SetRecipe):
+    """Some records of a record set. A pickled copy has no positions: units have the values' own.
+
+    Args:
+        reader: The set.
+        split: Only records of this split, in its order.
+        indices: Only records at these places of the split.
+        labels: Only records of these classes, which are numbered anew in this order.
+        output: The new set's directory.
+        layout: The requested number or size of shards; the manifest keeps it.
+
+    Raises:
+        ArgumentError: No record is chosen, or there is no such split, index or class.
+    """
+
+    kind = dataset = SetKind.COMBINED
+    part = ""
+    origin = "records"
+
+    def __init__(
+        self,
+        reader: RecordReader,
+        split: str | None,
+        indices: NDArray[np.int64] | None,
+        labels: tuple[int, ...] | None,
+        output: Path,
+        layout: Mapping[str, JSON],
+    ) -> None:
+        manifest = reader.manifest
+        self.reader, self.output, self.variant = reader, output, manifest.variant
+        self.made_from = manifest.raw_files
+        self.fields = {name: BlobField(blob.encoding, None, blob.dtype) for name, blob in manifest.blobs.items()}
+        self.positions = chosen(reader, split, indices, labels)
+        self.labels, self.classes = labels, manifest.classes
+        said: dict[str, JSON] = {"records": len(self.positions)}
+        if split is not None:
+            said["split"] = split
+        if indices is not None:
+            refuse_repeated("index", indices)
+            digest = hashlib.sha256(indices.astype("<i8").tobytes()).hexdigest()
+            said["indices"] = {"count": len(indices), "digest": digest}
+        if labels is not None:
+            refuse_repeated("class", labels)
+            said["labels"] = list(labels)
+            self.classes = self.classes and tuple(self.classes[label] for label in labels)
+        self.made_of: dict[str, JSON] = {"sets": [said_of(reader, chosen=said)], "classes": "equal"}
+        self.metadata = new_metadata([reader], self.classes, self.made_of, **layout)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "positions": None}
+
+    @property
+    @override
+    def options(self) -> Mapping[str, JSON]:
+        return {"made_of": self.made_of}
+
+    @override
+    def target(self, root: Path) -> Path:
+        return self.output
+
+    @override
+    def title(self, root: Path) -> str:
+        return self.output.name
+
+    @override
+    def command(self, root: Path) -> str:
+        return command("subset", self.reader.path, "--output", self.output)
+
+    def find(self, root: Path) -> Source:
+        """See `Recipe`: the record set, which must be the same."""
+        digest = hashlib.sha256(json.dumps(self.made_of, sort_keys=True).encode()).hexdigest()
+        again = RecordReader(self.reader.path, digest=self.reader.digest)
+        self.source = SetSource(again, digest, self.positions)
+        return self.source
+
+    @override
+    def looked_for(self, root: Path) -> list[str]:
+        return [self.reader.path.name]
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        table = super().build_table(stored, sidecars)
+        arrays, label = dict(table.arrays), self.reader.manifest.label_field
+        if self.labels is not None and label is not None:
+            arrays[label] = new_numbers(self.labels)[arrays[label]]
+        return dataclasses.replace(table, arrays=arrays, classes=self.classes, metadata=self.metadata)

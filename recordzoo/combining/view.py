@@ -12,12 +12,12 @@ from torch.utils.data import Subset
 from recordzoo import zoo
 from recordzoo.base.meant import no_split
 from recordzoo.base.text import name_first
+from recordzoo.combining.choice import checked_indices, new_numbers, refuse_repeated, taken
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import ZooDataset
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.selection import Selection
 from recordzoo.preview.labels import class_numbers
-from recordzoo.recipes.from_sets.part import Choice, checked_indices, taken
 
 
 def view(
@@ -49,6 +49,7 @@ def view(
         chosen = taken(chosen, checked_indices(indices), f"there are {len(chosen):,} samples")
     labels = None if classes is None else _numbers(dataset, classes)
     if labels is not None:
+        refuse_repeated("class", labels)
         chosen = chosen[np.isin(selection.targets(chosen), labels)]
     if not len(chosen):
         raise ArgumentError(f"No sample of {selection.reader.path} is left by what is chosen.")
@@ -62,7 +63,7 @@ def _numbers(dataset: Any, classes: Sequence[str | int]) -> tuple[int, ...]:
     """Return the numbers of classes as the dataset shows them: a view or another target may renumber them."""
     selection = dataset._selection
     if "classes" not in vars(dataset) and selection.column == selection.reader.manifest.label_field:
-        return Choice(labels=class_numbers(dataset._selection.reader, classes)).labels or ()
+        return class_numbers(selection.reader, classes)
     names = dataset.classes
     found = []
     for given in classes:
@@ -70,7 +71,7 @@ def _numbers(dataset: Any, classes: Sequence[str | int]) -> tuple[int, ...]:
         if not isinstance(number, int) or not 0 <= number < len(names):
             raise ArgumentError(f"There is no class {given!r} in the subset; it has {name_first(names, 5)}.")
         found.append(number)
-    return Choice(labels=tuple(found)).labels or ()
+    return tuple(found)
 
 
 def _in_split(selection: Selection, split: str | None) -> NDArray[np.int64]:
@@ -98,9 +99,7 @@ def _shown(dataset: Any, chosen: NDArray[np.int64], labels: tuple[int, ...] | No
         kind = type(selection)
         twin._show(kind(selection.reader, positions=positions, targets=targets, column=selection.column))
         return twin
-    new = np.full(max(labels) + 1, -1, np.int64)
-    new[list(labels)] = np.arange(len(labels))
-    targets = new[selection.targets(chosen)]
+    targets = new_numbers(labels)[selection.targets(chosen)]
     twin._show(Selection(selection.reader, positions=positions, targets=targets, column=selection.column))
     names = dataset.classes
     twin.classes = [names[label] if label < len(names) else str(label) for label in labels]

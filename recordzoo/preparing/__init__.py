@@ -6,12 +6,13 @@ states, and what a crash leaves.
 
 from recordzoo.preparing.job import ensure, ensure_located
 from recordzoo.preparing.located import Located, locate
-from recordzoo.preparing.options import Options, OwnOptions, PrepareOptions
+from recordzoo.preparing.options import NewOptions, Options, OwnOptions, PrepareOptions
 from recordzoo.preparing.outlook import describe
 from recordzoo.records.reader import is_record_set
 
 __all__ = [
     "Located",
+    "NewOptions",
     "Options",
     "OwnOptions",
     "PrepareOptions",

@@ -13,8 +13,8 @@ _ON_ERROR = ("keep", "skip", "raise")
 _REFRESH = (False, True, "if-changed")
 
 
-class OwnOptions(TypedDict, total=False):
-    """Options for record sets of a user's own data; all optional and keyword-only.
+class NewOptions(TypedDict, total=False):
+    """Options to store a new record set; all optional and keyword-only.
 
     Attributes:
         workers: Number of processes. Default: the cores available to this process, at most 8; one for less than 16 MiB
@@ -29,9 +29,6 @@ class OwnOptions(TypedDict, total=False):
             reading it raises, as in torchvision), "skip" it, or "raise". A file of more than 1 GiB can only be skipped.
         check_images: Decode each image while converting, and treat one that cannot be decoded as `on_error` says.
             Default: only headers are read, which is faster; other damage raises when the image is read.
-        refresh: True: rebuild the record set and replace the existing one atomically. "if-changed": only if its content
-            differs from the request, or if raw files of a tree or a list have changed; all are compared. Default: use
-            the existing set, or raise.
         progress: Receives the progress. Default: bars on a terminal or in a notebook; elsewhere a line on stderr at
             the start and end of each stage and every half minute, or through `logging` (logger "recordzoo") if that is
             configured. ``RECORDZOO_QUIET=1`` silences it.
@@ -43,8 +40,19 @@ class OwnOptions(TypedDict, total=False):
     num_shards: int | None
     on_error: Literal["keep", "skip", "raise"]
     check_images: bool
-    refresh: bool | Literal["if-changed"]
     progress: Progress | None
+
+
+class OwnOptions(NewOptions, total=False):
+    """Options for record sets of a user's own data, in addition to `NewOptions`; all optional and keyword-only.
+
+    Attributes:
+        refresh: True: rebuild the record set and replace the existing one atomically. "if-changed": only if its content
+            differs from the request, or if raw files of a tree or a list have changed; all are compared. Default: use
+            the existing set, or raise.
+    """
+
+    refresh: bool | Literal["if-changed"]
 
 
 class PrepareOptions(OwnOptions, total=False):
@@ -133,7 +141,7 @@ class Options:
             )
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], function: str, kind: type[OwnOptions] = PrepareOptions) -> Self:
+    def of(cls, given: Mapping[str, Any], function: str, kind: type[NewOptions] = PrepareOptions) -> Self:
         """Return a caller's options; reject unknown ones as Python rejects unknown arguments.
 
         Args:

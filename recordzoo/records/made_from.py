@@ -35,7 +35,7 @@ LIST_FILE = "list.json"
 """The places of a list of files."""
 
 COMBINED_FILE = "combined.json"
-"""The places of the record sets that a set was combined from, and the chosen indices."""
+"""The places of the record sets that a set was combined from. Earlier versions wrote it; nothing reads it."""
 
 LAYOUT_FILE = "layout.json"
 """``shard_bytes`` or ``num_shards`` of the preparation, if one was given."""

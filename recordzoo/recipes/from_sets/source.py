@@ -1,11 +1,7 @@
-"""The stored values of record sets as a source, each once, in storage order."""
+"""The stored values of a record set as a source, each once, in storage order."""
 
 import functools
-import hashlib
-import itertools
-import json
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,19 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from recordzoo.base.arrays import AnyArray
 from recordzoo.net.download import RemoteFile
 from recordzoo.raw.member import Member, Unit
 from recordzoo.raw.sized import SizedSource
-from recordzoo.recipes.base import ABSENT, Blob, Recipe
-from recordzoo.recipes.from_sets.part import SetPart
+from recordzoo.recipes.base import ABSENT, Blob, Recipe, Stored, Table
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
 
 _HINTED = 64
 """Number of values hinted at once: from a URL they are fetched together."""
 
-Entry = tuple[int, str, str, int, int]
-"""A stored value: part, field, name, position in that part's set, size in bytes."""
+Entry = tuple[str, str, int, int]
+"""A stored value: field, name, position in the set, size in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +50,12 @@ class FieldValues:
     of_position: NDArray[np.int64]
 
 
-def field_values(part: SetPart, field: str, names: Sequence[str]) -> FieldValues:
-    """List the stored values of a blob field; a file that a list names several times is one.
-
-    Args:
-        part: The record set, and which of its records.
-        field: The blob field.
-        names: The names of these records in the new set.
-    """
-    index = part.array(f"{field}.index")
-    present = np.flatnonzero(index["shard"] != NO_SHARD)
-    rows = index[present]
-    every = rows["shard"].astype(np.uint64) << np.uint64(32) | rows["slot"]
-    places, first, value = np.unique(every, return_index=True, return_inverse=True)
-    of_position = np.full(len(index), ABSENT, np.int64)
-    of_position[present] = value
-    records = present[first]
-    keys = _unique([names[record] for record in records.tolist()])
-    positions = records if part.choice.is_all else part.positions[records]
-    return FieldValues(keys, positions, rows["length"][first], places, of_position)
+def shapes_of(reader: RecordReader, field: str) -> NDArray[np.uint32]:
+    """Return the shapes of a raw field's values, uint32 [n, dimensions]."""
+    shape = reader.manifest.blobs[field].shape
+    if shape is None:
+        return reader.array(f"{field}.shape")
+    return np.broadcast_to(np.array(shape, np.uint32), (len(reader), len(shape)))
 
 
 def _unique(names: list[str]) -> list[str]:
@@ -87,64 +70,31 @@ def _unique(names: list[str]) -> list[str]:
     return names
 
 
-def distinct_names(parts: Sequence[SetPart], *, first_stay: bool = False) -> list[list[str]]:
-    """Return the names of each part's records; duplicates across parts get the part's name as prefix.
-
-    Args:
-        first_stay: The names of the first part stay.
-    """
-    names = [part.names() for part in parts]
-    if len(parts) == 1:
-        return names
-    times = set().union(*names)
-    if len(times) == sum(map(len, names)):
-        return names
-    counts = Counter(itertools.chain.from_iterable(map(set, names)))
-    shared = {name for name, count in counts.items() if count > 1}
-    folders: dict[str, int] = {}
-    for place, part in enumerate(parts):
-        folders[part.stem] = folders.get(part.stem, 0) + 1
-        number = folders[part.stem]
-        if first_stay and place == 0:
-            continue
-        prefix = part.stem if number == 1 else f"{part.stem}-{number}"
-        new_names = {}
-        for name in sorted(shared.intersection(names[place])):
-            new = f"{prefix}/{name.lstrip('/')}"
-            while new in times:
-                new = f"{prefix}/{new}"
-            times.add(new)
-            new_names[name] = new
-        names[place] = [new_names.get(name, name) for name in names[place]]
-    return names
-
-
 @dataclass(frozen=True)
-class SetsSource(SizedSource):
-    """All stored values of the chosen records of some record sets.
+class SetSource(SizedSource):
+    """All stored values of a record set, or of some of its records.
 
     Attributes:
-        parts: The sets, and which of their records.
-        keeps_names: Whether names of the first part's records stay, even if other parts have them.
-        digest: The fingerprint. Default: of the digests of all sets and of the choice.
+        reader: The set.
+        digest: The fingerprint.
+        positions: The records, int64 [N]. Default: all.
     """
 
-    parts: Sequence[SetPart]
-    keeps_names: bool = False
-    digest: str = ""
+    reader: RecordReader
+    digest: str
+    positions: NDArray[np.int64] | None = None
 
     @property
     @override
     def description(self) -> str:
-        return ", ".join(str(part.reader.path) for part in self.parts)
+        return str(self.reader.path)
 
     def fingerprint(self) -> str:
         """See `Source`."""
-        said = [part.to_json() for part in self.parts]
-        return self.digest or hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        return self.digest
 
     def files(self) -> None:
-        """See `Source`: the record sets stand for their files."""
+        """See `Source`: the record set stands for its files."""
 
     @override
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
@@ -155,40 +105,65 @@ class SetsSource(SizedSource):
         return self._sizes
 
     @functools.cached_property
-    def names(self) -> list[list[str]]:
-        """The names of each part's records in the new set."""
-        return distinct_names(self.parts, first_stay=self.keeps_names)
+    def names(self) -> list[str]:
+        """The records' names."""
+        names: Sequence[str] = self.reader.names
+        if self.positions is None:
+            return list(names)
+        if 2 * len(self.positions) > len(names):  # iterating is faster than indexing
+            names = list(names)
+        return [names[position] for position in self.positions.tolist()]
+
+    def chosen(self, values: AnyArray) -> AnyArray:
+        """Return the records' elements of an array over the whole set."""
+        return values if self.positions is None else values[self.positions]
+
+    def splits(self) -> dict[str, NDArray[np.int64]]:
+        """Return the splits, as places in the order of the records; of some records those that have any left."""
+        found = {name: np.asarray(self.reader.split(name), np.int64) for name in self.reader.manifest.splits}
+        if self.positions is None:
+            return found
+        place = np.full(len(self.reader), -1, np.int64)
+        place[self.positions] = np.arange(len(self.positions))
+        kept = {name: place[positions][place[positions] >= 0] for name, positions in found.items()}
+        return {name: places for name, places in kept.items() if len(places)}
 
     @functools.cached_property
-    def _values(self) -> list[dict[str, FieldValues]]:
-        return [
-            {name: field_values(part, name, names) for name in part.reader.manifest.blobs}
-            for part, names in zip(self.parts, self.names, strict=True)
-        ]
+    def _values(self) -> dict[str, FieldValues]:
+        return {name: self._field_values(name) for name in self.reader.manifest.blobs}
+
+    def _field_values(self, field: str) -> FieldValues:
+        """List the stored values of a blob field; a file that a list names several times is one."""
+        index = self.chosen(self.reader.array(f"{field}.index"))
+        present = np.flatnonzero(index["shard"] != NO_SHARD)
+        rows = index[present]
+        every = rows["shard"].astype(np.uint64) << np.uint64(32) | rows["slot"]
+        places, first, value = np.unique(every, return_index=True, return_inverse=True)
+        of_position = np.full(len(index), ABSENT, np.int64)
+        of_position[present] = value
+        records = present[first]
+        keys = _unique([self.names[record] for record in records.tolist()])
+        positions = records if self.positions is None else self.positions[records]
+        return FieldValues(keys, positions, rows["length"][first], places, of_position)
 
     def keys(self) -> dict[str, list[str | None]]:
         """Return the keys of each blob field for a `Table`."""
-        found: dict[str, list[str | None]] = {name: [] for name in self.parts[0].reader.manifest.blobs}
-        for fields in self._values:
-            for name, values in fields.items():
-                places = values.of_position.tolist()
-                found[name] += [None if place == ABSENT else values.keys[place] for place in places]
-        return found
+        return {
+            name: [None if place == ABSENT else values.keys[place] for place in values.of_position.tolist()]
+            for name, values in self._values.items()
+        }
 
     @functools.cached_property
     def _entries(self) -> list[Entry]:
-        """All values: part by part, in storage order."""
-        found: list[Entry] = []
-        for number, fields in enumerate(self._values):
-            entries = [
-                (number, field, *value)
-                for field, each in fields.items()
-                for value in zip(each.keys, each.positions.tolist(), each.lengths.tolist(), strict=True)
-            ]
-            places = [each.places for each in fields.values()]
-            order = np.argsort(np.concatenate(places), kind="stable").tolist() if places else []
-            found += [entries[i] for i in order]
-        return found
+        """All values, in storage order."""
+        entries = [
+            (field, *value)
+            for field, each in self._values.items()
+            for value in zip(each.keys, each.positions.tolist(), each.lengths.tolist(), strict=True)
+        ]
+        places = [each.places for each in self._values.values()]
+        order = np.argsort(np.concatenate(places), kind="stable").tolist() if places else []
+        return [entries[i] for i in order]
 
     @functools.cached_property
     def _sizes(self) -> list[int]:
@@ -196,20 +171,19 @@ class SetsSource(SizedSource):
 
     @override
     def unit(self, start: int, stop: int) -> Unit:
-        entries = self._entries[start:stop]
-        return SetsUnit({part: self.parts[part].reader for part, *_ in entries}, tuple(entries))
+        return SetUnit(self.reader, tuple(self._entries[start:stop]))
 
 
 @dataclass(frozen=True, slots=True)
-class SetsUnit:
+class SetUnit:
     """Some consecutive values; see `Unit`.
 
     Attributes:
-        readers: The record sets that they are in, by number of the part.
+        reader: The record set that they are in.
         entries: The values.
     """
 
-    readers: dict[int, RecordReader]
+    reader: RecordReader
     entries: tuple[Entry, ...]
 
     @property
@@ -219,30 +193,29 @@ class SetsUnit:
 
     @property
     def stamp(self) -> str:
-        """Return "": the source's fingerprint, of the sets' digests, detects any change."""
+        """Return "": the source's fingerprint, of the set's digest, detects any change."""
         return ""
 
     def members(self) -> Iterator[Member]:
         """Yield the values; `Member.read` raises `CorruptRecordError` if one is damaged."""
-        for place, (part, field, name, position, size) in enumerate(self.entries):
+        for place, (field, name, position, size) in enumerate(self.entries):
             if place % _HINTED == 0:
                 self._hint(self.entries[place : place + _HINTED])
-            read = functools.partial(self.readers[part].read, field, position)
-            yield StoredValue(name, size, read, field)
+            yield StoredValue(name, size, functools.partial(self.reader.read, field, position), field)
 
     def _hint(self, entries: Sequence[Entry]) -> None:
-        wanted: dict[tuple[int, str], list[int]] = {}
-        for part, field, _, position, _ in entries:
-            wanted.setdefault((part, field), []).append(position)
-        for (part, field), positions in wanted.items():
-            self.readers[part].hint(field, positions)
+        wanted: dict[str, list[int]] = {}
+        for field, _, position, _ in entries:
+            wanted.setdefault(field, []).append(position)
+        for field, positions in wanted.items():
+            self.reader.hint(field, positions)
 
 
-class SetsRecipe(Recipe):
-    """A recipe whose raw data is record sets: stored values stay unchanged."""
+class SetRecipe(Recipe):
+    """A recipe whose raw data is a record set: stored values stay unchanged."""
 
     raw_files: tuple[RemoteFile, ...] = ()
-    source: SetsSource | None = None
+    source: SetSource | None = None
     """What `find` found; a pickled copy has none: units have their own readers."""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -252,3 +225,18 @@ class SetsRecipe(Recipe):
     def extract(self, member: Member) -> Iterator[Blob]:
         assert isinstance(member, StoredValue)
         yield Blob(member.field, member.name, member.read())
+
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        """See `Recipe`: the records of the set, without what the set says of all of them."""
+        assert self.source is not None
+        source, manifest = self.source, self.source.reader.manifest
+        raw = [name for name, field in self.fields.items() if field.encoding == "raw" and field.shape is None]
+        return Table(
+            names=source.names,
+            keys=source.keys(),
+            arrays={name: source.chosen(source.reader.array(name)) for name in manifest.columns},
+            splits=source.splits(),
+            fields=manifest.fields,
+            default_target=manifest.default_target,
+            shapes={name: source.chosen(shapes_of(source.reader, name)) for name in raw},
+        )

@@ -13,8 +13,7 @@ from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Sidecar, Stored, Table
-from recordzoo.recipes.from_sets.part import SetPart
-from recordzoo.recipes.from_sets.source import SetsRecipe, SetsSource
+from recordzoo.recipes.from_sets.source import SetRecipe, SetSource
 from recordzoo.recipes.from_sets.variant import ENCODER, RESAMPLING, Variant, converted
 from recordzoo.recipes.images import problem_of
 from recordzoo.records.made_from import LIST_FILE, MADE_FROM_FILE, MAX_EXTRA_BYTES, TREE_FILE
@@ -27,7 +26,7 @@ _SIZE_FORMAT = struct.Struct("<II")
 _TYPICAL_BYTES = 110_000  # of a photograph in ImageNet or CUB-200-2011
 
 
-class StoredRecipe(SetsRecipe):
+class StoredRecipe(SetRecipe):
     """The records of a record set, in place of raw data."""
 
     def __init__(self, reader: RecordReader) -> None:
@@ -55,7 +54,7 @@ class StoredRecipe(SetsRecipe):
         if not is_record_set(self.reader.folder):
             return None
         reader = RecordReader(self.reader.path)
-        self.source = SetsSource((SetPart(reader),), digest=reader.digest)
+        self.source = SetSource(reader, reader.digest)
         return self.source
 
     @override
@@ -67,22 +66,11 @@ class StoredRecipe(SetsRecipe):
         found = {name: self.reader.extra(name, MAX_EXTRA_BYTES) for name in (TREE_FILE, LIST_FILE, MADE_FROM_FILE)}
         return {name: data for name, data in found.items() if data is not None}
 
+    @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
-        """See `Recipe`: the table of that record set."""
-        assert self.source is not None
-        reader = self.reader
-        own_shapes = [name for name in self.fields if f"{name}.shape" in reader.manifest.arrays]
-        return Table(
-            names=list(reader.names),
-            keys=self.source.keys(),
-            arrays={name: reader.array(name) for name in reader.columns},
-            splits={name: reader.split(name) for name in reader.manifest.splits},
-            fields=reader.manifest.fields,
-            default_target=reader.manifest.default_target,
-            metadata={name: value for name, value in reader.manifest.metadata.items() if name not in _COUNTED_ANEW},
-            shapes={name: reader.array(f"{name}.shape") for name in own_shapes},
-            skipped=reader.manifest.skipped,
-        )
+        manifest = self.reader.manifest
+        metadata = {name: value for name, value in manifest.metadata.items() if name not in _COUNTED_ANEW}
+        return dataclasses.replace(super().build_table(stored, sidecars), metadata=metadata, skipped=manifest.skipped)
 
 
 def variant_recipe(recipe: Recipe, root: Path, name: str | None) -> Recipe:
