@@ -27,7 +27,7 @@ PLACES = {
     "S": ("In object storage", 10),
     "F": ("In files of other formats", 10),
     "E": ("While exporting", 5),
-    "L": ("While loading plain files", 4),
+    "L": ("While loading plain files", 5),
 }
 """For each letter the heading, and how many faults there are at least, numbered from 1."""
 

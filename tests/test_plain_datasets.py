@@ -5,6 +5,8 @@ import io
 import itertools
 import os
 import re
+import resource
+import threading
 from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import torchvision
 from PIL import Image, UnidentifiedImageError
 from torch.utils.data import ConcatDataset, DataLoader, Subset, default_collate, random_split
@@ -420,6 +423,57 @@ def test_failures_of_ones_own(tmp_path: Path) -> None:
     assert found.value.__notes__[0] == "while reading sample 0 of OwnBytes"
 
 
+def of_size(path: Path, size: int) -> None:
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
+@fault(
+    "L5",
+    "a file of an `ImageFolder` is no regular file, or has no end: a link to `/dev/zero`, a pipe, 20 GB of zeros",
+    "the error that torchvision raises, or its image, in as little memory",
+)
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: path.symlink_to("/dev/zero"),
+        lambda path: path.symlink_to("/dev/null"),
+        lambda path: of_size(path, 20 << 30),
+        lambda path: path.symlink_to("/proc/self/status"),  # has no size
+    ],
+    ids=["zeros", "null", "sparse", "status"],
+)
+def test_files_without_an_end(make: Callable[[Path], None], workers: Any, tmp_path: Path) -> None:
+    write_tree(tmp_path / "t", {f"a/{number}.jpg": image_file(number) for number in range(4)})
+    dataset = datasets.ImageFolder(tmp_path / "t", UINT8)
+    path = tmp_path / "t" / "a" / "2.jpg"
+    path.unlink()
+    make(path)
+    with pytest.raises(UnidentifiedImageError, match="cannot identify image file"):
+        list(DataLoader(dataset, 2))
+    batches = iter(RecordLoader(dataset, 2, workers=workers, num_workers=1))
+    assert_same(next(batches), next(iter(DataLoader(dataset, 2))))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(UnidentifiedImageError, match=r"cannot identify image file '\S+/a/2\.jpg'"):
+        next(batches)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 50_000  # KB
+
+
+def test_a_pipe_and_a_large_image_are_read_by_pillow(tmp_path: Path) -> None:
+    root = write_tree(tmp_path / "t", {f"a/{number}.png": image_file(number) for number in range(2)})
+    dataset = datasets.ImageFolder(root, UINT8)
+    right = list(DataLoader(dataset, 2))
+    with (root / "a" / "0.png").open("ab") as file:
+        file.truncate(300_000_000)  # bytes behind the image do not matter
+    (root / "a" / "1.png").unlink()
+    os.mkfifo(root / "a" / "1.png")
+    writer = threading.Thread(target=lambda: (root / "a" / "1.png").write_bytes(image_file(1)))
+    writer.start()
+    assert_same(list(RecordLoader(dataset, 2, num_workers=1)), right)
+    writer.join()
+
+
 class Bad:
     """Twelve photos of which some cannot be read; their numbers are their labels."""
 
@@ -467,6 +521,47 @@ def test_samples_that_cannot_be_read_are_left_out(
             "RecordLoader left out 3 samples of this epoch that cannot be read or decoded; the first: "
             f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'"
         )
+
+
+class Changing(OwnBytes):
+    """Images that change while they are read: what the given functions of the number of the reading say is damaged."""
+
+    def __init__(self, damaged: dict[int, Callable[[int], bool]]) -> None:
+        super().__init__(UINT8, lambda target: target["number"])
+        self.damaged = damaged
+        self.times = dict.fromkeys(range(12), 0)
+
+    def image_bytes(self, index: int) -> bytes:
+        self.times[index] += 1
+        return NONSENSE if index in self.damaged and self.damaged[index](self.times[index]) else self.files[index]
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize(
+    ("damaged", "left_out"),
+    [
+        ({1: lambda times: times == 1}, []),  # it is there again
+        ({1: lambda times: times < 3}, [1]),
+        ({1: lambda times: True, 2: lambda times: times > 1}, [1, 2]),  # spoilt after it was looked at
+        ({1: lambda times: True, 2: lambda times: times > 1, 3: lambda times: times > 2}, [1, 2, 3]),
+    ],
+)
+def test_what_changes_in_mid_epoch_is_left_out(
+    damaged: dict[int, Callable[[int], bool]], left_out: list[int], num_workers: int
+) -> None:
+    loader = RecordLoader(Changing(damaged), 12, on_error="skip", num_workers=num_workers, workers="threads")
+    ((images, targets),) = loader
+    assert set(targets.tolist()) >= set(range(12)) - {*damaged}
+    assert set(targets.tolist()) & {*left_out} == set()
+    assert len(images) == len(targets) == 12 - loader.state_dict()["skipped"]  # type: ignore[operator]
+    right = [UINT8(Image.open(io.BytesIO(image_file(number))).convert("RGB")) for number in targets.tolist()]
+    assert torch.equal(images, torch.stack(right))
+
+
+def test_errors_of_ones_own_functions_are_raised_with_skip(root: Path) -> None:
+    dataset = datasets.ImageFolder(root, v1.Compose([v1.RandomCrop(500), v1.ToTensor()]))
+    with pytest.raises(ValueError, match="larger than input"):
+        list(RecordLoader(dataset, 4, on_error="skip"))
 
 
 @pytest.mark.parametrize("workers", ["threads", "processes"])

@@ -219,7 +219,7 @@ class Iteration(BatchIterator):
                 self._drawing.stop(err)
 
     def _begin(self, wanted: Wanted) -> Future[Any]:
-        size = -(-len(wanted.keys) // self._num_pieces)
+        size = -(-len(wanted.keys) // (1 if self._maker.makes_whole else self._num_pieces))
         maker, seed = self._maker, batch_seed(self._order, wanted)
         pieces = cut(wanted, maker.source, self._order.seed, self._order.epoch, size)
         memory = maker.memory(len(wanted.keys))

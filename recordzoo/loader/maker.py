@@ -112,6 +112,11 @@ class Maker(ABC):
     def __init__(self, options: BatchOptions, source: BatchSource, *, runs_own: bool) -> None:
         self.options, self.source, self.runs_own = options, source, runs_own
 
+    @property
+    def makes_whole(self) -> bool:
+        """Whether a batch must be one piece, because the dataset's ``__getitems__`` makes it."""
+        return False
+
     def memory(self, count: int) -> Memory:
         """Return the memory for a batch of this many samples."""
         return Memory(list)
@@ -121,13 +126,16 @@ class Maker(ABC):
         if not self.options.skips:
             return self._make(piece, memory)
         failures: list[str] = []
-        try:
-            made = self._make(piece, memory)
-        except Exception:
-            piece, failures = self._without_failures(piece)
-            if not failures:
-                raise
-            made = self._make(piece, memory) if len(piece) else None
+        made, is_made, are_good = None, False, False
+        while len(piece) and not is_made:
+            try:
+                made, is_made = self._make(piece, memory), True
+            except Exception as err:
+                piece, found = self._without_failures(piece)
+                # A file may be there again. The user's own code that failed is not run twice.
+                if not found and (are_good or not isinstance(err, OSError)):
+                    raise
+                failures, are_good = failures + found, not found
         return _BatchPart(made, slice(piece.start, piece.start + len(piece)), failures)
 
     def collated(self, memory: Memory, parts: list[Any]) -> Any:

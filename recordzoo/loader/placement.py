@@ -16,6 +16,7 @@ from recordzoo.errors import ArgumentError
 from recordzoo.loader.maker import BatchOptions
 from recordzoo.loader.source import BatchSource, JointLeaf
 from recordzoo.loader.stores import Own
+from recordzoo.transforms.originals import functions
 from recordzoo.transforms.read import customized
 
 # Any, in all of this module: datasets, transforms and functions are the user's.
@@ -119,11 +120,12 @@ def _code(written: Any, kind: str = "") -> Code:
 def is_torchvisions(written: Any) -> bool:
     """Whether a transform is torchvision's own, unpatched, and so are all that it holds: threads may share it."""
     if isinstance(written, FunctionType):
-        return _is_of_torchvision(written)
+        # Not `__module__`, which functools.wraps copies.
+        return str(written.__globals__.get("__name__")).startswith("torchvision.") and not functions.replaced()
     if type(written) in _LISTS:
         return all(map(is_torchvisions, written))
     is_plain = _is_class_of_torchvision(type(written)) and not customized(written)
-    return is_plain and all(map(is_torchvisions, _held(written)))
+    return is_plain and not functions.replaced() and all(map(is_torchvisions, _held(written)))
 
 
 def _held(transform: Any) -> Iterator[Any]:
@@ -136,20 +138,10 @@ def _held(transform: Any) -> Iterator[Any]:
 
 
 def _is_class_of_torchvision(kind: type) -> bool:
-    """Whether a class is one of torchvision's transforms, and all functions of it are torchvision's."""
+    """Whether a class is one of torchvision's transforms."""
     bases = [base for base in kind.__mro__ if base not in (nn.Module, object)]
     return all(
         base.__module__.startswith("torchvision.transforms.")
         and getattr(sys.modules.get(base.__module__), base.__name__, None) is base
-        and all(map(_is_of_torchvision, vars(base).values()))
         for base in bases
     )
-
-
-def _is_of_torchvision(member: Any) -> bool:
-    """Whether an attribute of a class is a function of torchvision's, or no function."""
-    function = getattr(member, "__func__", member)
-    if isinstance(function, FunctionType):
-        # Not `__module__`, which functools.wraps copies.
-        return str(function.__globals__.get("__name__")).startswith("torchvision.")
-    return not callable(function) or isinstance(function, type)

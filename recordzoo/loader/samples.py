@@ -63,15 +63,21 @@ class SampleMaker(Maker):
         self._allocate = functools.partial(allocate, memory_format=memory_format)
         self._writers: dict[tuple[int, Size], RowWriter] = {}
 
+    @property
+    @override
+    def makes_whole(self) -> bool:
+        options = self.options
+        is_asked = not self.source.leaves and not options.deterministic and not options.is_single
+        return is_asked and hasattr(options.dataset, "__getitems__")
+
     @override
     def _make(self, piece: BatchPiece, memory: Memory) -> Any:
-        """Return samples: a list of them, or a `Made`."""
+        """Return samples: a list of them, a `Made`, or what the dataset makes of a whole batch."""
         if self.source.leaves:
             return self._made(piece)
         keys = piece.keys if isinstance(piece.keys, list) else piece.keys.tolist()
-        dataset = self.options.dataset
-        if not self.options.deterministic and not self.options.is_single and hasattr(dataset, "__getitems__"):
-            return list(dataset.__getitems__(keys))
+        if self.makes_whole:
+            return self.options.dataset.__getitems__(keys)
         return [self._taken(piece, number, key) for number, key in enumerate(keys)]
 
     @override
@@ -88,9 +94,11 @@ class SampleMaker(Maker):
                 images = views if self.source.leaves[0].views.is_list else views[0]
                 return [images, collated_targets([part.targets for part in parts])]
             return self._with_collate_fn([sample for part in parts for sample in _samples(part)], parts)
-        return self._with_collate_fn([sample for part in parts for sample in part], [])
+        return self._with_collate_fn(
+            parts[0] if self.makes_whole else [sample for part in parts for sample in part], []
+        )
 
-    def _with_collate_fn(self, samples: list[Any], made: list[Made]) -> Any:
+    def _with_collate_fn(self, samples: Any, made: list[Made]) -> Any:
         try:
             return self.options.collate(samples[0] if self.options.is_single else samples)
         except RuntimeError as err:  # torch's message has no names

@@ -20,12 +20,13 @@ from recordzoo.families.base import ZooDataset
 from recordzoo.images.decode import is_pixels
 from recordzoo.images.frames import deferring
 from recordzoo.loader.order import Indices, indices_of
-from recordzoo.loader.stores import HasImageBytes, Own, Records, SampleStore, read_plain
+from recordzoo.loader.stores import Own, Records, SampleStore, has_image_bytes, read_plain
 from recordzoo.records.reader import RecordReader
 from recordzoo.sampling.labels import NewNumbers
 from recordzoo.sampling.mix import Mix
 from recordzoo.sampling.storage import by_part
 from recordzoo.transforms.joint import JointPlan, as_plain, is_wrapped, read_joint
+from recordzoo.transforms.originals import items_of, pictures
 from recordzoo.transforms.plan import Views
 from recordzoo.transforms.read import read_views
 
@@ -229,6 +230,8 @@ class BatchSource:
 
 def leaf_of(dataset: Any) -> Leaf | str:
     """Return the leaf of a dataset, or the reason why a loader cannot read it itself."""
+    if replaced := pictures.replaced() or items_of(type(dataset)).replaced():
+        return replaced
     problem = problem_of(dataset)
     if problem and (joint := joint_leaf(dataset)) is not None:
         return joint
@@ -236,10 +239,10 @@ def leaf_of(dataset: Any) -> Leaf | str:
         if problem:
             return problem
         return ImageLeaf(dataset, Records(dataset._selection), dataset.transform, dataset.target_transform)
-    if isinstance(dataset, HasImageBytes):
+    if (meant := has_image_bytes(dataset)) == "":
         transforms = (getattr(dataset, name, None) for name in ("transform", "target_transform"))
         return ImageLeaf(dataset, Own(dataset), *transforms)
-    found = read_plain(dataset)
+    found = meant if meant is not None else read_plain(dataset)
     return found if isinstance(found, str) else ImageLeaf(dataset, *found)
 
 
@@ -250,7 +253,7 @@ def joint_leaf(dataset: Any) -> JointLeaf | None:
         return None
     # A user's own __getitem__ may do something after the transforms.
     owner = next(kind for kind in type(inner).__mro__ if "__getitem__" in vars(kind))
-    if owner.__module__.partition(".")[0] not in ("recordzoo", "torchvision"):
+    if owner.__module__.partition(".")[0] not in ("recordzoo", "torchvision") or items_of(type(inner)).replaced():
         return None
     plan = None if dataset.transforms is None else read_joint(dataset.transforms)
     return None if plan is None else JointLeaf(dataset, inner, plan)

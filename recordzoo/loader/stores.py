@@ -3,7 +3,9 @@
 Files are those of torchvision's datasets that list paths and labels.
 """
 
+import io
 import os
+import stat
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
@@ -12,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
+from torch.utils.data import Dataset
 from torchvision import datasets, get_image_backend
 from torchvision.datasets.folder import default_loader
 from torchvision.datasets.vision import StandardTransform
@@ -20,11 +23,14 @@ from typing_extensions import override
 from recordzoo.errors import RecordError
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import RecordName, name_in
-from recordzoo.images.frames import Frame, open_encoded, open_raw
+from recordzoo.images.frames import ArrayFrame, Frame, open_encoded, open_raw
 from recordzoo.loader.order import Indices
 from recordzoo.recipes.jpeg import PLAIN, UNKNOWN, is_plain_jpeg, mark_of
+from recordzoo.transforms.originals import items_of
 
 _SMALL_BYTES = 2048
+_BLOCK_BYTES = 1 << 16
+_LARGE_BYTES = 256_000_000
 _LOOKED_AT = 1000
 
 _WITH_LOADER = (
@@ -52,6 +58,9 @@ _OPENING: dict[type, Callable[[Any, int], tuple[Any, Any]]] = {
     datasets.OxfordIIITPet: lambda dataset, index: (dataset._images[index], _pet(dataset, index)),
 }
 """Classes that do the same with ``PIL.Image.open(path).convert("RGB")``, with their functions for path and target."""
+
+for _kind in (*_WITH_LOADER, *_OPENING):
+    items_of(_kind)  # keeps the functions that are there now
 
 _WITH_TRANSFORMS = (datasets.Places365, datasets.OxfordIIITPet)
 """Those of both that call ``self.transforms``, and not ``self.transform`` and ``self.target_transform``."""
@@ -170,7 +179,11 @@ class Files(SampleStore):
     @override
     def frame(self, index: int) -> Frame:
         with open(self._look(index)[0], "rb", buffering=0) as file:
-            state, data = os.fstat(file.fileno()), file.read()
+            state = os.fstat(file.fileno())
+            data = _content(file, state)
+            if data is None:  # Pillow decides after its first bytes, as in torchvision's loader
+                with io.BufferedReader(file) as buffered, Image.open(buffered) as image:
+                    return ArrayFrame(np.asarray(image.convert("RGB")))
         # A file may be replaced, and the dataset's list changed, while the loader lives.
         version = hash((state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)) & ~1
         known = int(self._known[index])
@@ -185,6 +198,21 @@ class Files(SampleStore):
     @override
     def name(self, index: int) -> str:
         return repr(os.fspath(self._look(index)[0]))
+
+
+def _content(file: io.FileIO, state: os.stat_result) -> bytes | None:
+    """Read a regular file of at most `_LARGE_BYTES`; None, and nothing read, for any other: it may have no end."""
+    blocks: list[bytes] = []
+    size = state.st_size if stat.S_ISREG(state.st_mode) else _LARGE_BYTES + 1
+    while size <= _LARGE_BYTES:
+        block = file.read(max(size + 1 - sum(map(len, blocks)), _BLOCK_BYTES))  # one more, for the end
+        if not block:
+            return b"".join(blocks)
+        blocks.append(block)
+        size = max(size, sum(map(len, blocks)))
+    if blocks:
+        file.seek(0)
+    return None
 
 
 def read_plain(dataset: Any) -> tuple[Files, Any, Any] | str:
@@ -249,6 +277,9 @@ def _known_of(dataset: Any) -> NDArray[np.int64]:
 class HasImageBytes(Protocol):
     """A dataset that returns encoded images: `RecordLoader` decodes and transforms them like those of record sets.
 
+    A class with these methods need not be a subclass, unless it also has a ``__getitem__``: the loader would ask that
+    one for samples.
+
     Its attributes `transform` and `target_transform`, if it has them, are applied by the loader.
     """
 
@@ -260,6 +291,18 @@ class HasImageBytes(Protocol):
 
     def target(self, index: int) -> Any:
         """Return a sample's target, before `target_transform`."""
+
+
+def has_image_bytes(dataset: Any) -> str | None:
+    """Whether a dataset is surely meant as `HasImageBytes`: "" if it is, None if not, or the reason for doubt."""
+    kind = type(dataset)
+    if HasImageBytes in kind.__mro__:
+        return ""
+    if not all(callable(getattr(each, name, None)) for name in ("image_bytes", "target") for each in (kind, dataset)):
+        return None
+    if getattr(kind, "__getitem__", Dataset.__getitem__) is Dataset.__getitem__ and not hasattr(kind, "__getitems__"):
+        return ""
+    return f"{kind.__name__} has a __getitem__ of its own, and is no subclass of HasImageBytes"
 
 
 class Own(SampleStore):

@@ -18,8 +18,9 @@ from torchvision.transforms.v2 import functional
 
 from recordzoo.images.frames import ArrayFrame, Deferred, Frame
 from recordzoo.transforms.geometry import CenterCropStep, RandomCropStep
+from recordzoo.transforms.originals import functions
 from recordzoo.transforms.plan import Plan, UnknownTransformError, is_v2
-from recordzoo.transforms.read import customized, flattened, read_one, read_plan
+from recordzoo.transforms.read import customized, flattened, read_one, read_plan, why_unknown
 from recordzoo.transforms.steps import Action, Crop, Draws, Flip, Resize, Step, decide_each
 
 try:
@@ -105,13 +106,15 @@ def _read_all(parts: list[Any]) -> JointPlan:
     plan, of_target, rest = Plan(), [], ()
     for number, each in enumerate(parts):
         try:
+            if replaced := functions.replaced():
+                raise UnknownTransformError(replaced)
             if type(each) in _OF_TARGETS and not customized(each):
                 plan = replace(plan, fused=(*plan.fused, each))
                 of_target.append(each)
                 continue
             new = _read(plan, each)
-        except UnknownTransformError as err:
-            plan, rest = replace(plan, reason=str(err)), tuple(parts[number:])
+        except Exception as err:  # noqa: BLE001 - objects of any kind; what cannot be read is not known
+            plan, rest = replace(plan, reason=why_unknown(err)), tuple(parts[number:])
             break
         added = range(len(plan.steps), len(new.steps))
         of_target += [place for place in added if new.steps[place].moves]

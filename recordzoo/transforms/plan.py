@@ -56,12 +56,12 @@ class Pointwise:
 
     def _operand(self, number: int, values: Sequence[float], images: torch.Tensor, is_last: bool) -> torch.Tensor:
         if images.device.type != "cpu":
-            operand = torch.tensor(values, device=images.device)
+            operand = torch.tensor(values, dtype=torch.float32, device=images.device)
             return operand.repeat(images.shape[-1]) if is_last else operand[:, None, None]
         width = images.shape[-1] if is_last else 0
         found = self._rows.get((number, width))
         if found is None:
-            operand = torch.tensor(values)
+            operand = torch.tensor(values, dtype=torch.float32, device="cpu")
             found = operand.repeat(width) if is_last else operand[:, None, None]
             self._rows[number, width] = found
         return found

@@ -11,10 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import nn
+from torch.nn.modules import module
 from torchvision import transforms as v1
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
+from recordzoo.transforms.originals import called_of, functions
 from recordzoo.transforms.plan import Plan, Transform, UnknownTransformError, Views, is_v2, with_step
 from recordzoo.transforms.steps import Step
 from recordzoo.transforms.table import CONTAINERS, READERS
@@ -22,11 +25,17 @@ from recordzoo.transforms.views import views_of
 
 _COMPOSES = (v1.Compose, v2.Compose)
 
+for _kind in (*_COMPOSES, *READERS, *CONTAINERS):
+    called_of(_kind)  # keeps the functions that are there now
+
 
 def read_views(transform: Transform | None) -> Views:
     """Read a dataset's transform; None does nothing."""
     transforms = flattened(transform)
-    parts = views_of(transforms[0]) if len(transforms) == 1 else None
+    try:
+        parts = views_of(transforms[0]) if len(transforms) == 1 else None
+    except Exception:  # noqa: BLE001 - an object of any kind; it runs as written
+        parts = None
     if parts is None:
         return Views((read_plan(transform),))
     return Views(tuple(map(read_plan, parts)), is_list=True)
@@ -48,12 +57,19 @@ def read_plan(transform: Transform | None) -> Plan:
 
 def _begun(plan: Plan, transforms: Sequence[Transform]) -> Plan:
     """Read transforms up to the first unknown one; record why it is unknown."""
+    if replaced := functions.replaced():
+        return replace(plan, reason=replaced)
     for each in transforms:
         try:
             plan = replace(read_one(plan, each), fused=(*plan.fused, each))
-        except UnknownTransformError as err:
-            return replace(plan, reason=str(err))
+        except Exception as err:  # noqa: BLE001 - objects of any kind; what cannot be read is not known
+            return replace(plan, reason=why_unknown(err))
     return plan
+
+
+def why_unknown(err: Exception) -> str:
+    """Return the reason why a transform that could not be read runs as written."""
+    return str(err) if isinstance(err, UnknownTransformError) else f"it cannot be read: {type(err).__name__}: {err}"
 
 
 def flattened(transform: Transform | None) -> list[Transform]:
@@ -61,8 +77,9 @@ def flattened(transform: Transform | None) -> list[Transform]:
     if transform is None:
         return []
     if type(transform) in _COMPOSES and not customized(transform):
-        # Compose is untyped.
-        return [each for part in transform.transforms for each in flattened(part)]  # type: ignore[attr-defined]
+        parts = transform.transforms  # type: ignore[attr-defined]  # Compose is untyped
+        if isinstance(parts, Sequence | nn.ModuleList):
+            return [each for part in parts for each in flattened(part)]
     return [transform]
 
 
@@ -86,11 +103,12 @@ def read_one(plan: Plan, transform: Any) -> Plan:
 
 
 def customized(transform: Any) -> str:
-    """Say what a user changed on this object: a replaced method or a hook; "" if nothing."""
+    """Say what a user changed on this object or its class: a replaced function or a hook; "" if nothing."""
     if replaced := [name for name in vars(transform) if callable(getattr(type(transform), name, None))]:
         return f"its {replaced[0]} was replaced"
-    has_hooks = any(getattr(transform, name, None) for name in ("_forward_hooks", "_forward_pre_hooks"))
-    return "it has a hook" if has_hooks else ""
+    hooks = [getattr(transform, name, None) for name in ("_forward_hooks", "_forward_pre_hooks")]
+    hooks += [getattr(module, name, None) for name in ("_global_forward_hooks", "_global_forward_pre_hooks")]
+    return "it has a hook" if any(hooks) else called_of(type(transform)).replaced()
 
 
 def _inner_steps(plan: Plan, transform: Any) -> list[tuple[Step, ...]]:

@@ -149,6 +149,7 @@ def grayscale(transform: Any) -> Step:
 @of_pictures
 def blur(transform: Any) -> Step:
     """Read `GaussianBlur`."""
+    refuse_other_dtype()  # in which torchvision computes the window
     width, height = transform.kernel_size
     return BlurStep((int(width), int(height)), (float(transform.sigma[0]), float(transform.sigma[1])))
 
@@ -171,9 +172,14 @@ def erase(plan: Plan, transform: Any) -> Plan:
 
 def to_tensor(plan: Plan, transform: Any) -> Plan:
     """Read `ToTensor`."""
+    refuse_other_dtype()
+    return replace(pil_to_tensor(plan, transform), pointwise=plan.pointwise.then(("div", 255.0)))
+
+
+def refuse_other_dtype() -> None:
+    """Refuse a transform whose result depends on torch's default dtype, if that is another one than usual."""
     if torch.get_default_dtype() is not torch.float32:
         raise UnknownTransformError("torch's default dtype is not float32")
-    return replace(pil_to_tensor(plan, transform), pointwise=plan.pointwise.then(("div", 255.0)))
 
 
 def pil_to_tensor(plan: Plan, transform: Any) -> Plan:

@@ -1,0 +1,493 @@
+"""What is not known runs as written: functions that a program replaced, transforms that cannot be read, own methods."""
+
+import functools
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torchvision
+from PIL import Image, ImageEnhance, ImageOps
+from torch.utils.data import ConcatDataset, DataLoader, Subset
+from torchvision import transforms as v1
+from torchvision import tv_tensors
+from torchvision.datasets import DatasetFolder, ImageFolder, folder, wrap_dataset_for_transforms_v2
+from torchvision.transforms import functional, v2
+
+from recordzoo import HasImageBytes, ImageFolderRecord, MultiView, RecordLoader, VOCSegmentationRecord
+from tests import warm
+from tests.batching import MEAN, STD, assert_same, image_file
+from tests.fakes import voc
+from tests.fakes.folder import write_tree
+
+# Any, in all of this module: datasets, transforms, functions and batches of all kinds.
+
+pytestmark = pytest.mark.slow
+
+COUNT = 6
+V1 = v1.Compose([v1.Resize(30), v1.CenterCrop(24), v1.ToTensor(), v1.Normalize(MEAN, STD)])
+V2 = v2.Compose([v2.Resize(30), v2.CenterCrop(24), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tree, with its record set."""
+    names = {f"{number % 2}/{number}.{'png' if number == 3 else 'jpg'}": number for number in range(COUNT)}
+    root = write_tree(tmp_path_factory.mktemp("written") / "photos", {n: image_file(i) for n, i in names.items()})
+    ImageFolderRecord(root)
+    return root
+
+
+def assert_as_stock(dataset: Any, **options: Any) -> None:
+    """The batches are those of the stock loader."""
+    right = list(DataLoader(dataset, 3, **options))
+    for num_workers in (0, 2):
+        assert_same(list(RecordLoader(dataset, 3, num_workers=num_workers, **options)), right)
+
+
+# Functions that a program replaced
+
+
+def upside_down(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function so that the image that it returns is upside down; the wrapper has the function's names."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        found = function(*args, **kwargs)
+        return found.transpose(Image.Transpose.ROTATE_180) if isinstance(found, Image.Image) else found.flip(-1)
+
+    return wrapper
+
+
+def other_label(function: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapper(self: Any, index: int) -> Any:
+        image, label = function(self, index)
+        return image, label + 100
+
+    return wrapper
+
+
+def always_there(function: Callable[..., Any]) -> Any:
+    return staticmethod(lambda image, scale, ratio: (2, 3, 20, 10))
+
+
+def without_first(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(self: Any, image: Any) -> Any:
+        for transform in self.transforms[1:]:
+            image = transform(image)
+        return image
+
+    return call
+
+
+CROP = v1.Compose([v1.RandomResizedCrop(24), v1.ToTensor()])
+COLORS = v1.Compose([v1.CenterCrop(24), v1.RandomInvert(1), v1.RandomAdjustSharpness(3, 1), v1.ToTensor()])
+
+REPLACED: dict[str, tuple[Any, str, Callable[..., Any], Any]] = {
+    "DatasetFolder.__getitem__": (DatasetFolder, "__getitem__", other_label, V1),
+    "a method of the subclass": (ImageFolder, "__getitem__", other_label, V1),
+    "default_loader": (folder, "default_loader", upside_down, V1),
+    "pil_loader": (folder, "pil_loader", upside_down, V1),
+    "Image.open": (Image, "open", upside_down, V1),
+    "Image.convert": (Image.Image, "convert", upside_down, V1),
+    "Image.crop": (Image.Image, "crop", upside_down, V1),
+    "Image.resize": (Image.Image, "resize", upside_down, V2),
+    "ImageOps.invert": (ImageOps, "invert", upside_down, COLORS),
+    "ImageEnhance": (ImageEnhance.Sharpness, "enhance", upside_down, COLORS),
+    "Resize.forward": (v1.Resize, "forward", upside_down, V1),
+    "Resize.__call__": (v1.Resize, "__call__", upside_down, V1),
+    "nn.Module": (torch.nn.Module, "__call__", upside_down, v1.Compose([v1.CenterCrop(24), v1.PILToTensor()])),
+    "ToTensor.__call__": (v1.ToTensor, "__call__", upside_down, V1),
+    "RandomResizedCrop.get_params": (v1.RandomResizedCrop, "get_params", always_there, CROP),
+    "Compose.__call__": (v1.Compose, "__call__", without_first, V1),
+    "functional.resize": (functional, "resize", upside_down, V1),
+    "functional.center_crop": (functional, "center_crop", upside_down, V1),
+    "functional.normalize": (functional, "normalize", upside_down, V1),
+    "the functions of PIL images": (torchvision.transforms._functional_pil, "crop", upside_down, V1),
+    "v2.Resize.transform": (v2.Resize, "transform", upside_down, V2),
+    "v2.Transform.forward": (v2.Transform, "forward", upside_down, V2),
+    "v2.functional.to_image": (v2.functional, "to_image", upside_down, V2),
+    "Subset": (Subset, "__getitem__", other_label, V1),
+    "ConcatDataset": (ConcatDataset, "__getitem__", other_label, V1),
+}
+"""What is replaced, by what, and a transform that uses it."""
+
+
+@pytest.mark.parametrize("kind", [ImageFolder, ImageFolderRecord])
+@pytest.mark.parametrize("what", REPLACED)
+def test_a_function_that_was_replaced_is_called(
+    what: str, kind: Any, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, name, make, transform = REPLACED[what]
+    dataset = kind(photos, transform)
+    if what in ("Subset", "ConcatDataset"):
+        dataset = ConcatDataset([dataset]) if what == "ConcatDataset" else Subset(dataset, range(COUNT))
+        monkeypatch.delattr(Subset, "__getitems__", raising=False)
+    before = list(DataLoader(dataset, 3))
+    assert_same([labels for _, labels in RecordLoader(dataset, 3)], [labels for _, labels in before])
+    monkeypatch.setattr(owner, name, make(getattr(owner, name)))
+    if what == "default_loader":  # it is the default of an argument, too
+        vars(dataset)["loader"] = folder.default_loader
+    after = list(DataLoader(dataset, 3))
+    is_other = [not torch.equal(*pair) for a, b in zip(before, after, strict=True) for pair in zip(a, b, strict=True)]
+    assert any(is_other) or kind is ImageFolderRecord  # which has its own `__getitem__`, and loads no file
+    if any(is_other):
+        assert "was replaced" in str(RecordLoader(dataset, 3))
+    assert_as_stock(dataset)
+
+
+@pytest.mark.parametrize("what", ["Image.convert", "Resize.forward", "functional.resize", "pil_loader"])
+def test_a_function_that_was_replaced_before_the_import(what: str, photos: Path) -> None:
+    code = """
+import functools, sys
+from pathlib import Path
+from PIL import Image
+from torchvision import transforms
+from torchvision.transforms import functional
+from torchvision.datasets import folder
+from torch.utils.data import DataLoader
+
+owner, name = {
+    "Image.convert": (Image.Image, "convert"), "Resize.forward": (transforms.Resize, "forward"),
+    "functional.resize": (functional, "resize"), "pil_loader": (folder, "pil_loader"),
+}[sys.argv[1]]
+original = getattr(owner, name)
+
+@functools.wraps(original)
+def replaced(*args, **kwargs):
+    return original(*args, **kwargs).transpose(Image.Transpose.ROTATE_180)
+
+setattr(owner, name, replaced)
+
+from recordzoo import RecordLoader
+
+transform = transforms.Compose([transforms.Resize(30), transforms.CenterCrop(24), transforms.ToTensor()])
+dataset = folder.ImageFolder(sys.argv[2], transform)
+loader = RecordLoader(dataset, 6, num_workers=0)
+print(next(line for line in str(loader).splitlines() if "was replaced" in line))
+assert all((one == other).all() for one, other in zip(next(iter(loader)), next(iter(DataLoader(dataset, 6)))))
+"""
+    ended = warm.run(code, what, str(photos))
+    assert ended.returncode == 0, ended.stderr
+    assert f"{what.rpartition('.')[2]} was replaced" in ended.stdout
+
+
+def test_hooks_of_all_modules_are_called(photos: Path) -> None:
+    dataset = ImageFolder(photos, v1.Compose([v1.CenterCrop(24), v1.ToTensor()]))
+    hook = torch.nn.modules.module.register_module_forward_hook(lambda module, args, image: ImageOps.mirror(image))
+    try:
+        assert "it has a hook" in str(RecordLoader(dataset, 3))
+        assert_as_stock(dataset)
+    finally:
+        hook.remove()
+    assert "it has a hook" not in str(RecordLoader(dataset, 3))
+
+
+def test_joint_transforms_that_were_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = [v2.ToImage(), v2.Resize((24, 20)), v2.ToDtype({tv_tensors.Image: torch.float32, "others": None})]
+    root = voc.build().write_tree(tmp_path)
+    dataset = wrap_dataset_for_transforms_v2(VOCSegmentationRecord(root, transforms=v2.Compose(chain)))
+    assert "fused: Resize" in str(RecordLoader(dataset, 3))
+    monkeypatch.setattr(v2.Resize, "transform", upside_down(v2.Resize.transform))
+    assert "Resize.transform was replaced" in str(RecordLoader(dataset, 3))
+    right = list(DataLoader(dataset, 3, collate_fn=list))
+    for num_workers in (0, 2):
+        made = list(RecordLoader(dataset, 3, num_workers=num_workers, collate_fn=list))
+        for batch, expected in zip(made, right, strict=True):
+            for (image, target), (its_image, its_target) in zip(batch, expected, strict=True):
+                assert torch.equal(image, its_image)
+                assert torch.equal(target, its_target)
+
+
+def test_what_a_program_adds_to_classes_of_pillow_does_not_count(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """fastai, among others, adds methods and properties."""
+    monkeypatch.setattr(Image.Image, "to_thumb", lambda self: self, raising=False)
+    monkeypatch.setattr(Image.Image, "show", lambda self: None)
+    assert "was replaced" not in str(RecordLoader(ImageFolder(photos, V1), 3))
+
+
+# Transforms that cannot be read
+
+
+class Raises:
+    """Has no attributes but raises at the question."""
+
+    def __call__(self, image: Any) -> Any:
+        return v1.functional.to_tensor(v1.functional.center_crop(image, [24, 24]))
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"no {name} here")
+
+
+class Slots:
+    __slots__ = ()
+
+    def __call__(self, image: Any) -> Any:
+        return v1.functional.to_tensor(v1.functional.center_crop(image, [24, 24]))
+
+
+def normalized(mean: Any, std: Any, kind: Any = v1) -> Any:
+    transform = kind.Normalize([0.4], [0.2])
+    transform.mean, transform.std = mean, std  # v2's constructor lists them
+    return v1.Compose([v1.CenterCrop(24), v1.ToTensor(), transform])
+
+
+def changed(transform: Any, **attributes: Any) -> Any:
+    for name, value in attributes.items():
+        setattr(transform, name, value)
+    return v1.Compose([v1.CenterCrop(24), transform, v1.ToTensor()])
+
+
+class Half:
+    """Neither a number nor a sequence for us, but for torchvision a number."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.array([0.5, 0.25, 0.5], np.float32)
+
+
+CANNOT_BE_READ = {
+    "tensors of one number": normalized(torch.tensor(0.4), torch.tensor(0.2)),
+    "a mean for each pixel": normalized(torch.rand(3, 24, 24), torch.rand(3, 24, 24) + 1),
+    "a mean for each pixel, v2": normalized(torch.rand(3, 24, 24), torch.rand(3, 24, 24) + 1, v2),
+    "a std for each row": normalized(torch.zeros(1, 24, 1), torch.rand(1, 24, 1) + 1),
+    "an array": normalized(np.full((3, 1, 1), 0.5), np.full((3, 1, 1), 0.25)),
+    "attributes that raise": Raises(),
+    "attributes that raise, in a list": v1.Compose([Raises()]),
+    "no attributes": v1.Compose([Slots()]),
+    "a probability as a tensor": changed(v1.RandomHorizontalFlip(), p=torch.tensor([1.0])),
+    "a probability that is missing": v1.Compose([v1.CenterCrop(24), v1.ToTensor(), v1.RandomApply([Raises()], 0)]),
+    "views": MultiView([Raises(), V1]),
+}
+
+
+@pytest.mark.parametrize("name", CANNOT_BE_READ)
+def test_a_transform_that_cannot_be_read_runs_as_written(name: str, photos: Path) -> None:
+    for kind in (ImageFolder, ImageFolderRecord):
+        assert_as_stock(kind(photos, CANNOT_BE_READ[name]))
+
+
+def test_the_reason_is_shown(photos: Path) -> None:
+    text = str(RecordLoader(ImageFolder(photos, normalized(torch.tensor(0.4), torch.tensor(0.2))), 3))
+    assert "cannot be read: TypeError" in text
+
+
+class HasViewsByChance:
+    """Has the name of a method of `HasViews`, for something else."""
+
+    image_views = 3
+
+    def __call__(self, image: Any) -> Any:
+        return V1(image)
+
+
+class ViewsThatRaise(HasViewsByChance):
+    def image_views(self) -> Any:
+        raise RuntimeError("not yet")
+
+
+@pytest.mark.parametrize("kind", [HasViewsByChance, ViewsThatRaise])
+def test_a_transform_with_the_name_of_a_method_of_ours(kind: Any, photos: Path) -> None:
+    assert_as_stock(ImageFolder(photos, kind()))
+
+
+# What datasets give
+
+
+class Batches:
+    """A dataset that makes whole batches."""
+
+    def __init__(self, make: Callable[[list[int]], Any]) -> None:
+        self.make = make
+
+    def __len__(self) -> int:
+        return COUNT
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.tensor([index])
+
+    def __getitems__(self, indices: list[int]) -> Any:
+        return self.make(indices)
+
+
+def a_dict(indices: list[int]) -> Any:
+    return {"x": torch.tensor(indices), "n": len(indices)}
+
+
+def same(batch: Any) -> Any:
+    return batch
+
+
+def torch_rows(indices: list[int]) -> Any:
+    return torch.tensor(indices)[:, None] + torch.arange(4)
+
+
+def tuples(indices: list[int]) -> Any:
+    return tuple((index, -index) for index in indices)
+
+
+@pytest.mark.parametrize(
+    ("make", "collate"),
+    [(a_dict, same), (torch_rows, same), (tuples, same), (tuples, None), (list, None)],
+)
+@pytest.mark.parametrize("workers", ["auto", "threads", "processes"])
+def test_what_getitems_returns_is_collated_as_it_is(make: Any, collate: Any, workers: Any) -> None:
+    dataset = Batches(make)
+    right = list(DataLoader(dataset, 4, collate_fn=collate))
+    assert_same(list(DataLoader(dataset, 4, collate_fn=collate, num_workers=2)), right)
+    assert_same(list(RecordLoader(dataset, 4, collate_fn=collate, workers=workers, num_workers=2)), right)
+    if workers == "auto":
+        assert_same(list(RecordLoader(dataset, 4, collate_fn=collate, num_workers=0)), right)
+
+
+class Listed:
+    """Has lists of the names that `HasImageBytes` has for methods."""
+
+    def __init__(self) -> None:
+        self.image_bytes = [image_file(number) for number in range(COUNT)]
+        self.target = list(range(COUNT))
+
+    def __len__(self) -> int:
+        return COUNT
+
+    def __getitem__(self, index: int) -> Any:
+        return len(self.image_bytes[index]), self.target[index]
+
+
+class ListedLazily(Listed):
+    def __init__(self) -> None:
+        pass
+
+    @property
+    def image_bytes(self) -> Any:  # type: ignore[override]
+        return {number: image_file(number) for number in range(COUNT)}
+
+    @property
+    def target(self) -> Any:  # type: ignore[override]
+        raise RuntimeError("not for anybody")
+
+    def __getitem__(self, index: int) -> Any:
+        return len(self.image_bytes[index])
+
+
+class Plain:
+    """As `HasImageBytes` asks, without a `__getitem__`."""
+
+    transform = V1
+
+    def __len__(self) -> int:
+        return COUNT
+
+    def image_bytes(self, index: int) -> bytes:
+        return image_file(index)
+
+    def target(self, index: int) -> int:
+        return index
+
+
+class Cropped(Plain):
+    """Its own samples are others than the methods give."""
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.full((3,), index), self.target(index) + 100
+
+
+class Together:
+    def __len__(self) -> int:
+        return COUNT
+
+    def image_bytes(self, index: int) -> bytes:
+        raise AssertionError("not for the loader")
+
+    def target(self) -> str:
+        return "label"
+
+    def __getitem__(self, index: int) -> Any:
+        return index, self.target()
+
+
+class InBatches(Cropped):
+    def __getitems__(self, indices: list[int]) -> Any:
+        return [self[index] for index in indices]
+
+
+@pytest.mark.parametrize("kind", [Listed, ListedLazily, Cropped, Together, InBatches])
+def test_methods_that_may_mean_something_else_are_not_called(kind: Any) -> None:
+    dataset = kind()
+    assert_as_stock(dataset)
+    reason = "makes its samples itself" if issubclass(kind, Listed) else "is no subclass of HasImageBytes"
+    assert reason in str(RecordLoader(dataset, 3))
+
+
+class Declared(Cropped, HasImageBytes):
+    """Says what its methods are for."""
+
+
+class OfTorch(Plain, torch.utils.data.Dataset[Any]):
+    """Inherits a `__getitem__` that only raises."""
+
+
+@pytest.mark.parametrize("kind", [Plain, Declared, OfTorch])
+def test_methods_that_are_surely_meant_so_are_called(kind: Any) -> None:
+    made = list(RecordLoader(kind(), 3))
+    right = [torch.stack([V1(picture(number)) for number in some]) for some in ((0, 1, 2), (3, 4, 5))]
+    assert_same([images for images, _ in made], right)
+    assert [targets.tolist() for _, targets in made] == [[0, 1, 2], [3, 4, 5]]
+
+
+def picture(number: int) -> Image.Image:
+    return Image.open(io.BytesIO(image_file(number))).convert("RGB")
+
+
+# Switches of torch and Pillow
+
+EACH = {
+    "v1": V1,
+    "v2": V2,
+    "v1 normalized": v1.Compose(
+        [
+            v1.Resize(30),
+            v1.CenterCrop(24),
+            v1.PILToTensor(),
+            v1.ConvertImageDtype(torch.float32),
+            v1.Normalize(MEAN, STD),
+        ]
+    ),
+    "v2 normalized": v2.Compose([*V2.transforms, v2.Normalize(MEAN, STD)]),
+    "floats of bytes": v2.Compose(
+        [v2.CenterCrop(24), v2.ToImage(), v2.ToDtype(torch.float32), v2.Normalize(MEAN, STD)]
+    ),
+    "jpeg": v1.Compose([v1.CenterCrop(24), v1.PILToTensor()]),
+    "colors": COLORS,
+    "tensors resized": v2.Compose(
+        [v2.ToImage(), v2.Resize((20, 24), antialias=True), v2.ToDtype(torch.float32, scale=True)]
+    ),
+    "v1 tensors resized": v1.Compose(
+        [v1.PILToTensor(), v1.Resize((20, 24), antialias=True), v1.ConvertImageDtype(torch.float32)]
+    ),
+    "blur": v1.Compose([v1.CenterCrop(24), v1.GaussianBlur(5, (1.3, 1.3)), v1.ToTensor()]),
+    "erased": v1.Compose(
+        [
+            v1.CenterCrop(24),
+            v1.PILToTensor(),
+            v1.ConvertImageDtype(torch.float32),
+            v1.RandomErasing(1, (1e-9, 1e-9), value=(0.1, 0.2, 0.3)),
+        ]
+    ),
+}
+
+
+@pytest.fixture(params=[torch.bfloat16, torch.float16, torch.float64], ids=str)
+def default_dtype(request: pytest.FixtureRequest) -> Iterator[torch.dtype]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(request.param)
+    yield request.param
+    torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_another_default_dtype(name: str, photos: Path, default_dtype: torch.dtype) -> None:
+    assert_as_stock(ImageFolderRecord(photos, EACH[name]))
+    assert_as_stock(ImageFolder(photos, EACH[name], target_transform=float))
