@@ -1,11 +1,13 @@
-"""One rank of several that train with a `RecordLoader`, which is built before the process group is."""
+"""One rank of several that train with a `RecordLoader`, which is built before the process group is, without a seed."""
 
 import json
+import os
 import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch.utils.data import RandomSampler
 
 from recordzoo import RecordLoader
@@ -15,13 +17,15 @@ from tests.frameworks.samples import BATCH, DRAWN, Numbers, drawn
 
 def main(who: str, kind: str) -> None:
     warnings.simplefilter("ignore")
+    if kind != "other":  # whose RandomSampler draws on each rank
+        torch.manual_seed(int(os.environ["RANK"]))
     choices: dict[str, dict[str, Any]] = {
         "own": {"shuffle": True},
         "other": {"sampler": RandomSampler(Numbers())},
         "undealt": {"shuffle": True, "num_replicas": 1, "rank": 0},
     }
     dataset, options = drawn(kind) if kind in DRAWN else (Numbers(), choices[kind])
-    loader = RecordLoader(dataset, BATCH, seed=1, num_workers=1, **options)
+    loader = RecordLoader(dataset, BATCH, num_workers=1, **options)
     epochs, used = {"trainer": by_trainer, "fabric": by_fabric, "accelerate": by_accelerate}[who](loader)
     answer = {"epochs": epochs, "loader": type(used).__name__, "sampler": type(used.sampler).__name__}
     answer_file().write_text(json.dumps(answer))

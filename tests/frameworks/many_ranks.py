@@ -16,8 +16,7 @@ from accelerate.state import AcceleratorState, GradientState, PartialState
 from torch import distributed
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from recordzoo import RecordLoader, RecordSampler
-from recordzoo.frameworks.timm import create_dataset
+from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
 from tests.fakes.coloured import numbers_of
 from tests.frameworks.numbers import Numbers
 from tests.frameworks.ranks import answer_file, new_group
@@ -76,8 +75,8 @@ def by_trainer() -> dict[str, Any]:
 def by_timm(folder: Path) -> dict[str, Any]:
     """As timm's training script does: loaders that share an epoch because it says ``distributed``."""
     found: dict[str, Any] = {}
-    for split, is_training in (("train", True), ("validation", False)):
-        dataset = create_dataset("recordzoo/folder", root=str(folder), split=split, is_training=is_training)
+    for split, is_training in (("train", True), ("val", False)):
+        dataset = ImageFolderRecord(folder / split)
         loader = timm.data.create_loader(
             dataset,
             (3, 32, 32),

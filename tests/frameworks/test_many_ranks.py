@@ -42,11 +42,11 @@ def test_evaluation_of_trainer(ranks: list[Any]) -> None:
 
 def test_timm(ranks: list[Any]) -> None:
     """timm repeats samples of the validation, too, until all ranks have equally many."""
-    for split, count, repeated in (("train", TRAINED, 0), ("validation", VALIDATED, 2)):
+    for split, count, repeated in (("train", TRAINED, 0), ("val", VALIDATED, 2)):
         epochs = [list(chain(*(rank["timm"][split][epoch] for rank in ranks))) for epoch in range(2)]
         for epoch in epochs:
             assert (set(epoch), len(epoch)) == (set(range(count)), count + repeated)
-        assert (epochs[0] == epochs[1]) == (split == "validation")
+        assert (epochs[0] == epochs[1]) == (split == "val")
 
 
 @pytest.mark.parametrize("who", ["accelerate", "torchdata"])
