@@ -39,15 +39,14 @@ class KindFacts:
 
     Attributes:
         text: The content of such a set; "": the dataset's name describes it.
-        recorded: The former path of the raw data, from the files beside the manifest.
-        beside: The path of the raw data of a set in the default place of `prepare`.
+        places: Where the raw data may be: its former path, from the files beside the manifest; then the path that
+            belongs to a set in the default place of `prepare`.
         words: The arguments of ``recordzoo prepare`` that rebuild a set from the raw data in a directory.
         opens: Return module, name and further arguments of the class that opens a set.
     """
 
     text: str
-    recorded: Callable[[RecordReader], Iterable[Path]] = _nowhere
-    beside: Callable[[RecordReader], Iterable[Path]] = _nowhere
+    places: Callable[[RecordReader], Iterable[Path]] = _nowhere
     words: Callable[[RecordReader, str], list[str]] = _no_words
     opens: Callable[[Manifest], tuple[str, str, Mapping[str, Any]]] = _any_class
 
@@ -79,8 +78,7 @@ def refresh_command(reader: RecordReader, root: str, *more: str) -> str:
 
 def remake_command(reader: RecordReader) -> str:
     """Return the command line that prepares a damaged record set again, and replaces it; "" if its data is unknown."""
-    kind = kind_of(reader.manifest)
-    places = [*kind.recorded(reader), *kind.beside(reader)]
+    places = list(kind_of(reader.manifest).places(reader))
     if not places:
         return ""
     place = next((each for each in places if each.exists()), places[0])
@@ -135,42 +133,37 @@ def _list(reader: RecordReader) -> Iterable[Path]:
     return () if path is None else (Path(path),)
 
 
-def _tree_beside(reader: RecordReader) -> Iterable[Path]:
+def _tree_beside(reader: RecordReader) -> Path:
     path = reader.folder
-    yield path.with_name(path.name.removesuffix(ENDING).removesuffix(f"-{reader.manifest.variant}"))
+    return path.with_name(path.name.removesuffix(ENDING).removesuffix(f"-{reader.manifest.variant}"))
 
 
 KINDS = {
     SetKind.ZOO: KindFacts(
         "",
-        recorded=_tree,
-        beside=lambda reader: (reader.folder.parent,) if _is_known(reader.manifest) else (),
+        places=lambda reader: [*_tree(reader), *([reader.folder.parent] if _is_known(reader.manifest) else [])],
         words=lambda reader, root: [text_of(reader.manifest), "--root", root],
         opens=_zoo_class,
     ),
     SetKind.FOLDER: KindFacts(
         "images in classes",
-        recorded=_tree,
-        beside=_tree_beside,
+        places=lambda reader: [*_tree(reader), _tree_beside(reader)],
         words=lambda _, root: [root],
         opens=_folder_class,
     ),
     SetKind.FLAT: KindFacts(
         "images without classes",
-        recorded=_tree,
-        beside=_tree_beside,
+        places=lambda reader: [*_tree(reader), _tree_beside(reader)],
         words=lambda _, root: [root, "--from", "flat"],
     ),
     SetKind.LIST: KindFacts(
         "images of a list",
-        recorded=_list,
-        beside=lambda reader: (reader.folder.with_suffix(ending) for ending in LIST_ENDINGS),
+        places=lambda reader: [*_list(reader), *map(reader.folder.with_suffix, LIST_ENDINGS)],
         words=_list_words,
     ),
     SetKind.ANNOTATED: KindFacts(
         "images with annotations",
-        recorded=_tree,
-        beside=_tree_beside,
+        places=lambda reader: [*_tree(reader), _tree_beside(reader)],
         words=lambda reader, root: [root, "--from", _annotations(reader)],
     ),
     SetKind.IMPORTED: KindFacts(""),
