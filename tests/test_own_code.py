@@ -770,7 +770,7 @@ def test_a_script_without_a_guard_does_not_run_in_its_workers(tmp_path: Path) ->
     (tmp_path / "script.py").write_text(UNGUARDED)
     ended = subprocess.run(
         [sys.executable, str(tmp_path / "script.py")],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "LOCAL_WORLD_SIZE": "999"},  # one worker
         capture_output=True,
         text=True,
         check=False,

@@ -157,7 +157,7 @@ class Workplace:
         else:
             try:
                 self._options, self._init = pickle.loads(self._pickled)  # noqa: S301 - the user's own objects
-                self._maker = maker_of(self._options)
+                self._maker, self._pickled = maker_of(self._options), b""
             except Exception as err:  # noqa: BLE001 - raised with the first batch
                 self._failure = err
                 return
