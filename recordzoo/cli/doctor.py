@@ -21,7 +21,7 @@ from recordzoo.cli.exits import Exit
 from recordzoo.cli.options import Json, directory_option
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.errors import NotPreparedError
-from recordzoo.system.files import MOUNTS, list_mounts
+from recordzoo.system.files import MOUNTS, SHARED_MEMORY, list_mounts
 from recordzoo.system.names import PLATFORM
 from recordzoo.system.wheels import how_to_install, together
 
@@ -155,7 +155,6 @@ def _turbojpeg() -> Package:
 
 
 _LOW_FREE = 5 << 30
-_SHARED_MEMORY = Path("/dev/shm")  # in which processes share tensors; not on macOS and Windows
 _LOW_SHARED = 1 << 30
 _LMDB_ROOM = 16 << 20
 _LMDB_TIMEOUT_S = 20
@@ -212,8 +211,8 @@ def disk(root: Path) -> Found:
         found.advice.append(
             f"{path} has {format_bytes(room.free)} free; `recordzoo cache ls` shows what can be deleted."
         )
-    if _SHARED_MEMORY.exists():
-        shared = shutil.disk_usage(_SHARED_MEMORY).total
+    if SHARED_MEMORY.exists():
+        shared = shutil.disk_usage(SHARED_MEMORY).total
         found.facts["shared memory"] = format_bytes(shared)
         if shared < _LOW_SHARED:
             found.advice.append(

@@ -269,6 +269,9 @@ def inode(status: os.stat_result) -> int:
     return (status.st_ino ^ status.st_ino >> 64) & 0xFFFF_FFFF_FFFF_FFFF
 
 
+SHARED_MEMORY = Path("/dev/shm")
+"""The volume in which processes share tensors; not on macOS and Windows."""
+
 MOUNTS = Path("/proc/self/mountinfo")
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
