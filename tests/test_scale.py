@@ -11,7 +11,7 @@ from torch.utils.data import Subset
 import recordzoo
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import open_picture
-from recordzoo.preparing import resolve
+from recordzoo.preparing import assemble
 from recordzoo.preparing.assemble import Places, are_repeated
 from recordzoo.recipes.base import ABSENT
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
@@ -114,21 +114,21 @@ class TestPlaces:
     @pytest.mark.parametrize("collide", [False, True])
     def test_finds_each_key(self, collide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         if collide:  # all keys have one hash
-            monkeypatch.setattr(resolve, "hash", lambda key: 7, raising=False)
+            monkeypatch.setattr(assemble, "hash", lambda key: 7, raising=False)
         wanted = ["c", None, "nothing", *self.KEYS, "c"]
         assert Places(self.KEYS).find(wanted, len(wanted)).tolist() == [5, ABSENT, ABSENT, 0, 1, 2, 3, 4, 5, 5]
         assert Places(()).find(["a", None], 2).tolist() == [ABSENT, ABSENT]
         assert Places(self.KEYS).find([], 0).tolist() == []
 
     def test_in_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(resolve, "_AT_ONCE", 4)
+        monkeypatch.setattr(assemble, "_KEYS_AT_ONCE", 4)
         keys = [str(number) for number in range(11)]
         assert Places(keys).find(reversed(keys), 11).tolist() == list(range(11))[::-1]
 
     @pytest.mark.parametrize("collide", [False, True])
     def test_a_key_that_stands_twice(self, collide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         if collide:
-            monkeypatch.setattr(resolve, "hash", lambda key: 7, raising=False)
+            monkeypatch.setattr(assemble, "hash", lambda key: 7, raising=False)
         assert not are_repeated(self.KEYS)
         assert are_repeated((*self.KEYS, "a"))
         assert not are_repeated(())
