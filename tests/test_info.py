@@ -14,14 +14,13 @@ from PIL import Image
 
 from recordzoo.base.progress import LogProgress
 from recordzoo.base.text import display_width, shorten
+from recordzoo.cli.statistics import SAMPLE, count_bytes, count_classes, find_variants, read_headers
 from recordzoo.cli.tables import bar_chart
 from recordzoo.preparing import ensure
-from recordzoo.preview.headers import SAMPLE, read_headers
-from recordzoo.preview.labels import load_labels
-from recordzoo.preview.stats import count_bytes, count_classes, find_variants
 from recordzoo.recipes import folder as folder_recipe
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.kinds import SetKind
+from recordzoo.records.labels import load_labels
 from recordzoo.records.manifest import RawFile
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cifar as cifar10

@@ -20,12 +20,12 @@ from recordzoo.preview import captions
 from recordzoo.preview.broken import find_broken
 from recordzoo.preview.captions import cut, drawable, load_font, wrap
 from recordzoo.preview.choose import Choice, candidates, choose, picture_field
-from recordzoo.preview.labels import load_labels
 from recordzoo.preview.sheet import BOX, MAX_COLUMNS, Cell, columns_for, draw_sheet
 from recordzoo.preview.thumbnail import make_thumbnail
 from recordzoo.recipes import folder as folder_recipe
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.images import quiet
+from recordzoo.records.labels import load_labels
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cifar as cifar10
 from tests.fakes import cub200, folder

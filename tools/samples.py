@@ -16,9 +16,9 @@ from PIL import Image
 from docs.parts.real_samples import FOLDER, MOST
 from recordzoo.preparing import ensure
 from recordzoo.preview.choose import choose, picture_field
-from recordzoo.preview.labels import load_labels
 from recordzoo.preview.thumbnail import make_thumbnail
 from recordzoo.recipes.declared import dataset_recipe
+from recordzoo.records.labels import load_labels
 from recordzoo.records.reader import RecordReader
 
 CELL, GAP, COLUMNS = 56, 4, 10

@@ -15,6 +15,18 @@ from recordzoo.base.text import clean, display_width
 from recordzoo.base.types import JSON
 from recordzoo.cli import output, targets
 from recordzoo.cli.exits import Exit
+from recordzoo.cli.statistics import (
+    SAMPLE,
+    SAMPLE_AT_URL,
+    ClassCount,
+    Headers,
+    count_bytes,
+    count_classes,
+    count_values,
+    find_variants,
+    read_headers,
+    spread,
+)
 from recordzoo.cli.tables import bar_chart, encodable, has_blocks, shorten_end, table, wrapped, wrapping_width
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing.changes import recorded_changes
@@ -22,9 +34,7 @@ from recordzoo.preparing.directories import KnownDirectories
 from recordzoo.preparing.kinds import text_of
 from recordzoo.preparing.outlook import MOST_NAMED
 from recordzoo.preview.choose import picture_field
-from recordzoo.preview.headers import SAMPLE, SAMPLE_AT_URL, Headers, read_headers
-from recordzoo.preview.labels import load_labels
-from recordzoo.preview.stats import ClassCount, count_bytes, count_classes, count_values, find_variants, spread
+from recordzoo.records.labels import load_labels
 from recordzoo.records.reader import RecordReader
 
 _ALL_CLASSES = 20  # most classes that are charted in full

@@ -25,12 +25,12 @@ from recordzoo.errors import ArgumentError
 from recordzoo.preview.broken import AT_MOST, find_broken
 from recordzoo.preview.captions import is_drawable, load_font
 from recordzoo.preview.choose import ORDERS, Choice, candidates, choose, picture_field
-from recordzoo.preview.labels import Labels, load_labels
 from recordzoo.preview.page import BOX as PAGE_BOX
 from recordzoo.preview.page import GENERATOR, write_page
 from recordzoo.preview.sheet import BOX, Cell, draw_sheet
 from recordzoo.preview.thumbnail import Thumbnail, make_thumbnail
 from recordzoo.recipes.images import quiet
+from recordzoo.records.labels import Labels, load_labels
 from recordzoo.records.reader import RecordReader
 from recordzoo.system.names import PLATFORM
 

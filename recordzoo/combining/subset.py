@@ -18,11 +18,11 @@ from recordzoo.combining.choice import checked_indices, chosen, new_numbers, ref
 from recordzoo.combining.new_set import is_made, new_metadata, new_place, said_of
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing import NewOptions, Options, ensure
-from recordzoo.preview.labels import class_numbers
 from recordzoo.raw.member import Source
 from recordzoo.recipes.base import BlobField, Stored, Table
 from recordzoo.recipes.from_sets.source import SetRecipe, SetSource
 from recordzoo.records.kinds import SetKind
+from recordzoo.records.labels import class_numbers
 from recordzoo.records.reader import RecordReader
 
 

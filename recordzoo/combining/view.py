@@ -17,7 +17,7 @@ from recordzoo.errors import ArgumentError
 from recordzoo.families.base import ZooDataset
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.selection import Selection
-from recordzoo.preview.labels import class_numbers
+from recordzoo.records.labels import class_numbers
 
 
 def view(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from recordzoo.base.meant import no_split
 from recordzoo.errors import ArgumentError
 from recordzoo.images.decode import is_pixels
-from recordzoo.preview.labels import Labels
+from recordzoo.records.labels import Labels
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
 

@@ -15,9 +15,9 @@ from recordzoo.errors import ArgumentError
 from recordzoo.images.decode import reason
 from recordzoo.preview.captions import cut
 from recordzoo.preview.choose import evenly, picture_field, with_value
-from recordzoo.preview.labels import load_labels
 from recordzoo.preview.thumbnail import Thumbnail, make_thumbnail
 from recordzoo.recipes.images import quiet
+from recordzoo.records.labels import load_labels
 from recordzoo.records.manifest import ORIGINAL, ArraySpec
 from recordzoo.records.reader import RecordReader
 

@@ -9,7 +9,7 @@ from PIL import Image
 from recordzoo.errors import CorruptRecordError, ImageError
 from recordzoo.images.decode import open_picture, reason
 from recordzoo.preview.drawn import caption_of, draw_objects
-from recordzoo.preview.labels import Labels
+from recordzoo.records.labels import Labels
 from recordzoo.records.reader import RecordReader
 
 MAX_PIXELS = 89_478_485

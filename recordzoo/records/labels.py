@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from recordzoo.base.text import clean
 from recordzoo.errors import ArgumentError
-from recordzoo.recipes.base import NO_TARGET
 from recordzoo.records.reader import RecordReader
+
+_NO_LABEL = -1
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def load_labels(reader: RecordReader) -> Labels | None:
         return None
     classes = reader.manifest.classes or ()
     numbers = reader.array(column).astype(np.int64)
-    if not classes and bool((numbers == NO_TARGET).all()):
+    if not classes and bool((numbers == _NO_LABEL).all()):
         return None
     return Labels(column, numbers, classes, _synonyms(reader, len(classes)))
 
