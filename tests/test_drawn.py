@@ -1,4 +1,4 @@
-"""Boxes, masks and captions are drawn on the small pictures of any record set."""
+"""Boxes and masks are drawn on the thumbnails of any record set."""
 
 from pathlib import Path
 
@@ -23,7 +23,6 @@ def test_boxes_are_drawn_where_they_are(tmp_path: Path) -> None:
     blue = np.argwhere((np.array(found.image) == (0x43, 0x63, 0xD8)).all(-1))
     assert {(40, 20), (120, 80), (10, 90)} <= set(map(tuple, blue.tolist()))  # row, column: twice as large
     assert (80, 50) not in set(map(tuple, blue.tolist()))
-    assert found.caption == "3 x 2"
 
 
 def test_a_mask_covers_its_classes(tmp_path: Path) -> None:
@@ -33,10 +32,6 @@ def test_a_mask_covers_its_classes(tmp_path: Path) -> None:
     assert found.image is not None
     assert found.image.getpixel((90, 150)) == (0x80, 0x80, 0x80)
     assert found.image.getpixel((90, 30)) != (0x80, 0x80, 0x80)
-
-
-def test_a_text_is_the_caption(tmp_path: Path) -> None:
-    assert shown(tmp_path / "c.records", caption="a grey square").caption == "a grey square"
 
 
 @pytest.mark.parametrize("boxes", [np.zeros((0, 4), np.float32), np.zeros((2, 3), np.float32), np.full((1, 4), np.nan)])

@@ -99,7 +99,6 @@ def test_bench(tmp_path):
 @pytest.mark.parametrize(
     "words",
     [
-        "show photos --order broken --number 2",
         "info photos-8.records",
         "info cub200",
         "prepare cub200 --dry-run --root empty",

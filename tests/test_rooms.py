@@ -195,12 +195,11 @@ def test_preparing_imports_no_torch():
     assert not modules_after(code) & {"torch", "torchvision", "scipy", "pyarrow"}
 
 
-@pytest.mark.parametrize("command", [["show"], ["show", "--html"], ["info"]])
+@pytest.mark.parametrize("command", ["show", "info"])
 def test_looking_at_a_record_set_imports_no_torch(command, tmp_path):
     path = write_records(tmp_path / "some.records", [encoded(Image.new("L", (3, 2)), "PNG")], encoding="image")
-    name, *options = command
-    output = ["--output", str(tmp_path / f"out.{'html' if options else 'png'}")] if name == "show" else []
-    arguments = [name, str(path), *options, *output]
+    output = ["--output", str(tmp_path / "out.png")] if command == "show" else []
+    arguments = [command, str(path), *output]
     code = f"from recordzoo.cli.app import app; from recordzoo.cli.run import run; print(run(app, {arguments!r}))"
     loaded = modules_after(code)
     assert "PIL.Image" in loaded

@@ -15,10 +15,9 @@ from PIL import Image
 
 from docs.parts.real_samples import FOLDER, MOST
 from recordzoo.preparing import ensure
-from recordzoo.preview.choose import choose, picture_field
+from recordzoo.preview.choose import choose
 from recordzoo.preview.thumbnail import make_thumbnail
 from recordzoo.recipes.declared import dataset_recipe
-from recordzoo.records.labels import load_labels
 from recordzoo.records.reader import RecordReader
 
 CELL, GAP, COLUMNS = 56, 4, 10
@@ -27,13 +26,12 @@ CELL, GAP, COLUMNS = 56, 4, 10
 
 def draw(reader: RecordReader, split: str) -> tuple[Image.Image, list[int]]:
     """Draw samples of a split, as many of each class as possible; also return their places in the split."""
-    field, labels = picture_field(reader), load_labels(reader)
-    found = reader.split(split)
-    chosen = choose(reader, field, found, labels, order="class", number=MOST, seed=0).positions
+    choice = choose(reader, MOST, split=split)
+    found, chosen = reader.split(split), choice.positions
     step, rows = CELL + GAP, -(-len(chosen) // COLUMNS)
     sheet = Image.new("RGBA", (COLUMNS * step - GAP, rows * step - GAP))
     for number, position in enumerate(chosen):
-        image = make_thumbnail(reader, field, position, (CELL, CELL)).image
+        image = make_thumbnail(reader, choice.field, position, (CELL, CELL)).image
         if image is None:
             raise SystemExit(f"{reader.path}: the image of record {position} is broken.")
         sheet.paste(image, (number % COLUMNS * step, number // COLUMNS * step))

@@ -74,9 +74,9 @@ COMMANDS: Mapping[str, _Command | _Group] = {
     ),
     "show": _Command(
         "show:show",
-        "See a record set's images: a contact sheet, or a page.",
+        "See a record set's images on a contact sheet.",
         "recordzoo show data/cub200.records --number 24",
-        "recordzoo show photos --html --class cat",
+        "recordzoo show photos --class cat --order largest",
     ),
     "bench": _Command(
         "bench:bench",

@@ -29,11 +29,11 @@ from recordzoo.cli.statistics import (
 )
 from recordzoo.cli.tables import bar_chart, encodable, has_blocks, shorten_end, table, wrapped, wrapping_width
 from recordzoo.errors import ArgumentError
+from recordzoo.images.decode import picture_field
 from recordzoo.preparing.changes import recorded_changes
 from recordzoo.preparing.directories import KnownDirectories
 from recordzoo.preparing.kinds import text_of
 from recordzoo.preparing.outlook import MOST_NAMED
-from recordzoo.preview.choose import picture_field
 from recordzoo.records.labels import load_labels
 from recordzoo.records.reader import RecordReader
 

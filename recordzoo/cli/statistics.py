@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from recordzoo.base.progress import Progress
 from recordzoo.errors import CorruptRecordError, RecordError
-from recordzoo.images.decode import open_picture
-from recordzoo.preview.choose import with_value
+from recordzoo.images.decode import open_picture, with_value
 from recordzoo.recipes.images import quiet
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.labels import Labels

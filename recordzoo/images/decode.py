@@ -5,10 +5,12 @@ import threading
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from recordzoo.errors import ImageError, RecordError
+from recordzoo.errors import ArgumentError, ImageError, RecordError
 from recordzoo.recipes.images import open_image
+from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
 
 _CHANNELS = ((), (1,), (3,), (4,))
@@ -123,3 +125,27 @@ def from_pixels(pixels: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]") -> Im
     if not is_pixels(pixels.dtype.str, pixels.shape) or 0 in pixels.shape:
         raise OSError(f"an array {pixels.dtype}{list(pixels.shape)} is no image: uint8 [H, W] or [H, W, C] is one")
     return Image.fromarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels)
+
+
+def picture_field(reader: RecordReader) -> str:
+    """Return the blob field that holds images: "image", or else the first one.
+
+    Raises:
+        ArgumentError: There is none.
+    """
+    blobs = reader.manifest.blobs
+    fitting = [
+        name
+        for name, spec in blobs.items()
+        if spec.encoding == "image" or (spec.encoding == "raw" and is_pixels(spec.dtype, spec.shape))
+    ]
+    if not fitting:
+        fields = ", ".join(f"{name} ({spec.encoding})" for name, spec in blobs.items()) or "none"
+        raise ArgumentError(f"{reader.path} holds no images; its blob fields are: {fields}.", path=str(reader.path))
+    return "image" if "image" in fitting else fitting[0]
+
+
+def with_value(reader: RecordReader, field: str, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the positions that have a value in a blob field."""
+    found: NDArray[np.int64] = positions[reader.array(f"{field}.index")["shard"][positions] != NO_SHARD]
+    return found

@@ -6,47 +6,28 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.base.meant import no_split
+from recordzoo.base.meant import did_you_mean, no_split
 from recordzoo.errors import ArgumentError
-from recordzoo.images.decode import is_pixels
-from recordzoo.records.labels import Labels
-from recordzoo.records.manifest import NO_SHARD
+from recordzoo.images.decode import picture_field, with_value
+from recordzoo.records.labels import Labels, load_labels
 from recordzoo.records.reader import RecordReader
 
-ORDERS = ("class", "random", "largest", "smallest", "broken")
+ORDERS = ("class", "random", "largest", "smallest")
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The positions of the chosen images in display order, and the images and classes they were chosen from."""
+    """The positions of the chosen images in display order, and what they were chosen from.
 
+    Attributes:
+        field: The blob field that holds the images.
+        labels: The classes of the record set. None: it has none.
+    """
+
+    field: str
+    labels: Labels | None
     positions: Sequence[int]
     num_candidates: int
-    num_classes: int | None = None
-
-
-def picture_field(reader: RecordReader) -> str:
-    """Return the blob field that holds images: "image", or else the first one.
-
-    Raises:
-        ArgumentError: There is none.
-    """
-    blobs = reader.manifest.blobs
-    fitting = [
-        name
-        for name, spec in blobs.items()
-        if spec.encoding == "image" or (spec.encoding == "raw" and is_pixels(spec.dtype, spec.shape))
-    ]
-    if not fitting:
-        fields = ", ".join(f"{name} ({spec.encoding})" for name, spec in blobs.items()) or "none"
-        raise ArgumentError(f"{reader.path} holds no images; its blob fields are: {fields}.", path=str(reader.path))
-    return "image" if "image" in fitting else fitting[0]
-
-
-def with_value(reader: RecordReader, field: str, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the positions that have a value in a blob field."""
-    found: NDArray[np.int64] = positions[reader.array(f"{field}.index")["shard"][positions] != NO_SHARD]
-    return found
 
 
 def evenly(positions: NDArray[np.int64], number: int) -> NDArray[np.int64]:
@@ -55,62 +36,48 @@ def evenly(positions: NDArray[np.int64], number: int) -> NDArray[np.int64]:
     return positions[np.arange(count) * len(positions) // max(1, count)]
 
 
-def candidates(
-    reader: RecordReader, field: str, split: str | None, labels: Labels | None, classes: Sequence[str]
-) -> NDArray[np.int64]:
-    """Return the positions of a split and of these classes that have an image, in the split's order.
-
-    Raises:
-        ArgumentError: There is no such split or class.
-    """
-    splits = reader.manifest.splits
-    if split is not None and split not in splits:
-        raise no_split(reader.path, split, splits)
-    positions = with_value(reader, field, np.asarray(reader.split(split or ""), np.int64))
-    if not classes:
-        return positions
-    if labels is None:
-        raise ArgumentError(f"{reader.path} has no classes to choose from (--class {classes[0]}).")
-    wanted = [number for text in classes for number in labels.find(text)]
-    chosen: NDArray[np.int64] = positions[np.isin(labels.numbers[positions], wanted)]
-    return chosen
-
-
 def choose(
     reader: RecordReader,
-    field: str,
-    found: NDArray[np.int64],
-    labels: Labels | None,
-    *,
-    order: str,
     number: int,
-    seed: int,
+    *,
+    split: str | None = None,
+    classes: Sequence[str] = (),
+    order: str = "class",
+    seed: int = 0,
 ) -> Choice:
-    """Choose `number` of the positions `found`.
+    """Choose at most `number` of the images of a split and of these classes.
 
     Args:
         order: "class" (as many of each class as possible, of as many classes as possible; without classes evenly from
             the first to the last), "random", "largest" or "smallest" (by stored bytes, the first of equal ones first).
-        number: At most so many.
         seed: Another seed chooses others; of no effect on "largest" and "smallest".
 
     Raises:
-        ArgumentError: There is no such order.
+        ArgumentError: There is no such split, class or order, or the record set has no images.
     """
-    num_classes = None if labels is None else len(np.unique(labels.numbers[found]))
+    if order not in ORDERS:
+        hint = did_you_mean(order, ORDERS)
+        raise ArgumentError(f"Unknown value {order!r} for order. Valid values are {', '.join(ORDERS)}.{hint}")
+    if split is not None and split not in reader.manifest.splits:
+        raise no_split(reader.path, split, reader.manifest.splits)
+    field, labels = picture_field(reader), load_labels(reader)
+    found = with_value(reader, field, np.asarray(reader.split(split or ""), np.int64))
+    if classes and labels is None:
+        raise ArgumentError(f"{reader.path} has no classes to choose from (--class {classes[0]}).")
+    if classes and labels is not None:
+        wanted = [each for text in classes for each in labels.find(text)]
+        found = found[np.isin(labels.numbers[found], wanted)]
     rng = np.random.default_rng(seed)
     if order == "random":
         chosen = found[rng.permutation(len(found))[:number]]
     elif order in ("largest", "smallest"):
         lengths = reader.lengths(field)[found].astype(np.int64)
         chosen = found[np.argsort(-lengths if order == "largest" else lengths, kind="stable")[:number]]
-    elif order != "class":
-        raise ArgumentError(f"Unknown value {order!r} for order. Valid values are {', '.join(ORDERS)}.")
     elif labels is None:
         chosen = evenly(found, number)
     else:
         chosen = _of_classes(found, labels.numbers[found], number, rng)
-    return Choice(chosen.tolist(), len(found), num_classes)
+    return Choice(field, labels, chosen.tolist(), len(found))
 
 
 def _of_classes(

@@ -1,124 +1,101 @@
 """The contact sheet: images in rows under a heading, each with its captions."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+import textwrap
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 
-from recordzoo.preview.captions import Font, cut, drawable, load_font, wrap
+from recordzoo.base.progress import format_bytes
+from recordzoo.base.text import clean
+from recordzoo.preview.thumbnail import Thumbnail
 
 BOX = (180, 180)
 """Width and height of an image's box."""
 
-MAX_COLUMNS = 8
-_MARGIN, _GAP = 24, 16
+_MOST_COLUMNS = 8
+_MARGIN, _GAP, _LINE = 24, 16, 18
 _MIN_WIDTH = 400  # so that the heading of a single image can be read
-_TITLE, _SUBTITLE, _CAPTION, _DETAIL = 20, 13, 13, 11  # font sizes
 _INK, _PALE, _PAPER, _PLACE = "#18181b", "#6b7280", "#ffffff", "#f4f4f5"
-_LONGEST = 500
 _CROSS, _WRONG = "#e5b4b4", "#fdf3f3"
+_LONGEST = 200
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One image of a sheet, RGB and no larger than `BOX`, with a caption and smaller lines; None with the reason."""
-
-    image: Image.Image | None
-    caption: str = ""
-    details: Sequence[str] = ()
-    reason: str = ""
-
-
-def draw_sheet(
-    cells: Sequence[Cell], title: str, subtitle: str = "", *, columns: int | None = None, font: Path | None = None
-) -> Image.Image:
+def draw_sheet(thumbnails: Sequence[Thumbnail], title: str, subtitle: str = "") -> Image.Image:
     """Draw a contact sheet; the same arguments give the same pixels.
 
+    Below each image are its class, its name, and its dimensions with its bytes. One that cannot be shown is a crossed
+    box with the reason. Pillow's font has little more than ASCII: other characters are escaped.
+
     Args:
-        columns: By default as many as make the sheet somewhat wider than high, at most `MAX_COLUMNS`.
-        font: A font file for names that are not in Latin letters.
-
-    Raises:
-        ArgumentError: The font cannot be read.
+        thumbnails: At least one; no larger than `BOX`.
     """
-    sheet = _Sheet(cells, columns, font)
-    sheet.write_heading(title, subtitle)
-    for number, cell in enumerate(cells):
-        sheet.draw_cell(number, cell)
-    return sheet.image
+    large, small = ImageFont.load_default(20), ImageFont.load_default(12)
+    captions = [_captions(each) for each in thumbnails]
+    columns = min(_MOST_COLUMNS, math.ceil(math.sqrt(len(thumbnails) * 1.4)))  # somewhat wider than high
+    row = BOX[1] + max(map(len, captions)) * _LINE + _GAP
+    top = _MARGIN + 3 * _LINE
+    width = max(columns * (BOX[0] + _GAP) - _GAP, _MIN_WIDTH)
+    height = top + math.ceil(len(thumbnails) / columns) * row + _MARGIN - _GAP
+    sheet = Image.new("RGB", (width + 2 * _MARGIN, height), _PAPER)
+    draw = ImageDraw.Draw(sheet)
 
+    def write(left: int, down: int, text: str, font: Any, colour: str, room: int) -> None:  # Any: either font of Pillow
+        text = drawable(cut(text, _LONGEST, len))  # names of 60,000 characters exist
+        draw.text((left, down), cut(text, room, font.getlength), colour, font)
 
-def columns_for(count: int) -> int:
-    """Choose the number of columns that fills the last row best."""
-    if count <= 4:
-        return max(1, count)
-    ideal = min(MAX_COLUMNS, math.ceil(math.sqrt(count * 1.4)))
-    near = range(max(3, ideal - 2), min(MAX_COLUMNS, ideal + 1) + 1)
-    return min(near, key=lambda columns: (-count % columns, abs(columns - ideal)))
-
-
-class _Sheet:
-    """The canvas while it is drawn on."""
-
-    def __init__(self, cells: Sequence[Cell], columns: int | None, font: Path | None) -> None:
-        sizes = (_TITLE, _SUBTITLE, _CAPTION, _DETAIL)
-        self._title, self._subtitle, self._caption, self._detail = (load_font(size, font) for size in sizes)
-        self._columns = columns or columns_for(len(cells))
-        self._has_caption = any(cell.caption for cell in cells)
-        details = max((len(cell.details) for cell in cells), default=0)
-        text = (_line(self._caption) if self._has_caption else 0) + details * _line(self._detail)
-        self._row = BOX[1] + (4 + text if text else 0) + _GAP
-        self._top = _MARGIN + _line(self._title) + _line(self._subtitle) + _GAP
-        width = self._columns * (BOX[0] + _GAP) - _GAP
-        self._width = max(width, _MIN_WIDTH)
-        rows = math.ceil(len(cells) / self._columns)
-        height = self._top + rows * self._row - _GAP + _MARGIN
-        self.image = Image.new("RGB", (self._width + 2 * _MARGIN, height), _PAPER)
-        self._draw = ImageDraw.Draw(self.image)
-
-    def write_heading(self, title: str, subtitle: str) -> None:
-        self._write((_MARGIN, _MARGIN - 4), title, self._title, _INK, self._width)
-        self._write((_MARGIN, _MARGIN + _line(self._title)), subtitle, self._subtitle, _PALE, self._width)
-
-    def draw_cell(self, number: int, cell: Cell) -> None:
-        left = _MARGIN + number % self._columns * (BOX[0] + _GAP)
-        top = self._top + number // self._columns * self._row
-        if cell.image is None:
-            self._draw_crossed_box(left, top, cell.reason)
+    write(_MARGIN, _MARGIN - 4, title, large, _INK, width)
+    write(_MARGIN, _MARGIN + 24, subtitle, small, _PALE, width)
+    for number, (thumbnail, lines) in enumerate(zip(thumbnails, captions, strict=True)):
+        left, down = _MARGIN + number % columns * (BOX[0] + _GAP), top + number // columns * row
+        right, bottom = left + BOX[0] - 1, down + BOX[1] - 1
+        if thumbnail.image is None:
+            draw.rectangle((left, down, right, bottom), fill=_WRONG, outline=_CROSS)
+            draw.line((left, down, right, bottom), fill=_CROSS)
+            draw.line((left, bottom, right, down), fill=_CROSS)
+            for index, text in enumerate(textwrap.wrap(drawable(cut(thumbnail.reason, _LONGEST, len)), 22)[:5]):
+                at = left + BOX[0] // 2, down + 60 + index * _LINE
+                draw.text(at, text, _INK, small, anchor="mm", stroke_width=3, stroke_fill=_WRONG)
         else:
-            self._draw.rectangle((left, top, left + BOX[0] - 1, top + BOX[1] - 1), fill=_PLACE)
-            inset = ((BOX[0] - cell.image.width) // 2, (BOX[1] - cell.image.height) // 2)
-            self.image.paste(cell.image, (left + inset[0], top + inset[1]))
-        down = top + BOX[1] + 4
-        if self._has_caption:
-            self._write((left, down), cell.caption, self._caption, _INK, BOX[0])
-            down += _line(self._caption)
-        for detail in cell.details:
-            self._write((left, down), detail, self._detail, _PALE, BOX[0])
-            down += _line(self._detail)
-
-    def _draw_crossed_box(self, left: int, top: int, reason: str) -> None:
-        right, bottom = left + BOX[0] - 1, top + BOX[1] - 1
-        self._draw.rectangle((left, top, right, bottom), fill=_WRONG, outline=_CROSS)
-        self._draw.line((left, top, right, bottom), fill=_CROSS)
-        self._draw.line((left, bottom, right, top), fill=_CROSS)
-        lines = wrap(drawable(reason, self._detail), BOX[0] - 40, 5, self._detail.getlength)
-        height = _line(self._detail)
-        down = top + (BOX[1] - len(lines) * height) // 2
-        for line in lines:
-            width = math.ceil(self._detail.getlength(line))
-            start = left + (BOX[0] - width) // 2
-            self._draw.rectangle((start - 4, down - 2, start + width + 4, down + height - 2), fill=_WRONG)
-            self._draw.text((start, down), line, _INK, self._detail)
-            down += height
-
-    def _write(self, at: tuple[int, int], text: str, font: Font, colour: str, max_width: int) -> None:
-        text = drawable(cut(text, _LONGEST, len), font)  # names of 60,000 characters exist
-        self._draw.text(at, cut(text, max_width, font.getlength), colour, font)
+            draw.rectangle((left, down, right, bottom), fill=_PLACE)
+            inset = (BOX[0] - thumbnail.image.width) // 2, (BOX[1] - thumbnail.image.height) // 2
+            sheet.paste(thumbnail.image, (left + inset[0], down + inset[1]))
+        for index, text in enumerate(lines):
+            write(left, bottom + 4 + index * _LINE, text, small, _PALE if index else _INK, BOX[0])
+    return sheet
 
 
-def _line(font: Font) -> int:
-    """Return the height of a line of text."""
-    return math.ceil(font.getbbox("Ag")[3] * 1.3)
+def _captions(thumbnail: Thumbnail) -> list[str]:
+    size = "" if thumbnail.size is None else f"{thumbnail.size[0]:,} x {thumbnail.size[1]:,}, "
+    lines = [thumbnail.short_name, f"{size}{format_bytes(thumbnail.num_bytes)}"]
+    return lines if thumbnail.label is None else [thumbnail.class_name, *lines]
+
+
+def drawable(text: str) -> str:
+    """Return a text in ASCII: accents are dropped, other characters escaped.
+
+    >>> drawable("Bubo büho\n")
+    'Bubo buho\\n'
+    """
+    decomposed = unicodedata.normalize("NFKD", clean(text))
+    plain = "".join(character for character in decomposed if not unicodedata.combining(character))
+    return plain.encode("ascii", "backslashreplace").decode("ascii")
+
+
+def cut(text: str, max_width: float, width: Callable[[str], float]) -> str:
+    """Cut a text in the middle to a width; its end is as informative as its start.
+
+    >>> cut("Black_footed_Albatross_0046_18.jpg", 20, len)
+    'Black_foo...6_18.jpg'
+    """
+    kept = len(text)
+    while kept and width(_shortened(text, kept)) > max_width:
+        kept -= 1
+    return _shortened(text, kept)
+
+
+def _shortened(text: str, kept: int) -> str:
+    """Keep so many characters, from both ends."""
+    return text if kept == len(text) else text[: (kept + 1) // 2] + "..." + text[len(text) - kept // 2 :]

@@ -1,14 +1,16 @@
-"""Thumbnails of stored images of any kind; or why there is none."""
+"""Thumbnails of stored images of any kind, with boxes and masks; or why there is none."""
 
+import contextlib
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any
 
 import numpy as np
-from PIL import Image
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
 
 from recordzoo.errors import CorruptRecordError, ImageError
 from recordzoo.images.decode import open_picture, reason
-from recordzoo.preview.drawn import caption_of, draw_objects
+from recordzoo.images.objects import find_objects
 from recordzoo.records.labels import Labels
 from recordzoo.records.reader import RecordReader
 
@@ -18,8 +20,10 @@ MAX_PIXELS = 89_478_485
 _MOST_ENLARGED = 16
 _CHECK = 8  # pixels of a square of the checkerboard behind transparent images
 _DEEP = ("I", "F")  # modes of more than 8 bits, with "I;16" and its kin
-
-Problem = Literal["", "broken", "large", "damaged"]
+_COLOURS = ("#e6194b", "#3cb44b", "#ffe119", "#4363d8", "#f58231", "#42d4f4", "#f032e6", "#bfef45", "#fabed4")
+_COVER = 110  # opacity of a mask, out of 255
+_VOID = 255  # value of a mask where the class is not known
+_MOST_OBJECTS = 200
 
 
 @dataclass(frozen=True)
@@ -27,8 +31,6 @@ class Thumbnail:
     """A thumbnail of a stored image, and facts about the image.
 
     Attributes:
-        position: Its position.
-        name: Its name.
         num_bytes: Its stored size.
         short_name: Its name without the folder that is its class.
         label: The number of its class.
@@ -37,7 +39,6 @@ class Thumbnail:
         size: Width and height of the stored image.
         format: The encoding, as Pillow calls it; "raw" for pixels, "" if it is not known.
         mode: The mode of its pixels, as Pillow calls it.
-        caption: What its other fields say: the classes of its objects, or a text.
         problem: "broken" (no decoder takes it), "large" (too many pixels), "damaged" (not the bytes that were written).
         reason: The problem in words.
     """
@@ -45,21 +46,15 @@ class Thumbnail:
     position: int
     name: str
     num_bytes: int
-    short_name: str = ""
+    short_name: str
     label: int | None = None
     class_name: str = ""
     image: Image.Image | None = None
     size: tuple[int, int] | None = None
     format: str = ""
     mode: str = ""
-    caption: str = ""
-    problem: Problem = ""
+    problem: str = ""
     reason: str = ""
-
-    @property
-    def title(self) -> str:
-        """The line below the picture: its class, or else its caption."""
-        return self.caption if self.label is None else self.class_name
 
 
 def make_thumbnail(
@@ -69,17 +64,15 @@ def make_thumbnail(
     box: tuple[int, int],
     labels: Labels | None = None,
     *,
-    enlarge: bool = True,
     max_pixels: int = MAX_PIXELS,
 ) -> Thumbnail:
     """Decode an image as small as its format allows and fit it into `box`, as torchvision would show it: not turned.
 
-    Masks and boxes are drawn on it.
+    Masks and boxes are drawn on it. Small images are enlarged by a whole factor, so that each pixel stays sharp.
 
     Args:
         box: Maximum width and height; the aspect ratio is kept.
         labels: The classes of the record set, if they are shown.
-        enlarge: Whether small images are enlarged, by a whole factor, so that each pixel stays sharp.
         max_pixels: Larger images are not decoded.
     """
     name = reader.names[position]
@@ -94,11 +87,12 @@ def make_thumbnail(
         if image.width * image.height > max_pixels:
             too_large = f"{image.width:,} x {image.height:,} pixels: too large to be shown"
             return replace(thumbnail, problem="large", reason=too_large)
-        small = _fit(_small(image, box), box, enlarge)
-        if field != "image":
-            return replace(thumbnail, image=small)
-        small = draw_objects(small, reader, position, image.size)
-        return replace(thumbnail, image=small, caption=caption_of(reader, position))
+        small = _small(image, box)
+        factor = max(1, min(box[0] // small.width, box[1] // small.height, _MOST_ENLARGED))
+        small = small.resize((factor * small.width, factor * small.height), Image.Resampling.NEAREST)
+        if field == "image":
+            _draw_objects(small, reader, position, image.size)
+        return replace(thumbnail, image=small)
     except CorruptRecordError:
         return replace(thumbnail, problem="damaged", reason="its stored bytes are damaged")
     except Image.DecompressionBombError:
@@ -115,7 +109,9 @@ def _small(image: Image.Image, box: tuple[int, int]) -> Image.Image:
         return _stretched(image, box)
     if image.mode in ("LA", "PA", "La", "RGBA", "RGBa") or "transparency" in image.info:
         flat = _shrunk(image.convert("RGBA"), box)
-        return Image.alpha_composite(_checkerboard(flat.size), flat).convert("RGB")
+        rows, columns = np.indices((flat.height, flat.width)) // _CHECK
+        squares = np.where((rows + columns) % 2, 255, 218).astype(np.uint8)
+        return Image.alpha_composite(Image.fromarray(squares).convert("RGBA"), flat).convert("RGB")
     return _shrunk(image.convert("RGB"), box)
 
 
@@ -139,14 +135,28 @@ def _stretched(image: Image.Image, box: tuple[int, int]) -> Image.Image:
     return Image.fromarray(scaled.round().clip(0, 255).astype(np.uint8)).convert("RGB")
 
 
-def _checkerboard(size: tuple[int, int]) -> Image.Image:
-    rows, columns = np.indices((size[1], size[0])) // _CHECK
-    squares = np.where((rows + columns) % 2, 255, 218).astype(np.uint8)
-    return Image.fromarray(squares).convert("RGBA")
+def _draw_objects(image: Image.Image, reader: RecordReader, position: int, size: tuple[int, int]) -> None:
+    """Draw the boxes and masks of a record; `size` is that of the stored image. What cannot be read is left out."""
+    found = find_objects(reader)
+    with contextlib.suppress(Exception):  # untrusted annotations may be anything; the image is still shown
+        labels = found.labels_of(position).tolist() if found.labels else range(_MOST_OBJECTS)
+        if found.boxes:
+            scale = np.array([image.width / size[0], image.height / size[1]])
+            boxes = (found.boxes_of(position, size)[:_MOST_OBJECTS].reshape(-1, 2, 2) * scale).clip(-2, 10_000)
+            for label, ((left, top), (right, bottom)) in zip(labels, boxes.tolist(), strict=False):
+                if left <= right and top <= bottom:
+                    box, colour = (left, top, right, bottom), _COLOURS[label % len(_COLOURS)]
+                    ImageDraw.Draw(image).rectangle(box, outline=colour, width=2)
+        if found.mask:
+            mask = np.array(found.mask_of(position))
+            for label in np.unique(mask)[:_MOST_OBJECTS].tolist():
+                if label not in (0, _VOID):  # 0 is the background
+                    _cover(image, mask == label, label)
+        if found.masks or found.annotations:
+            for label, each in zip(labels, found.masks_of(position, size)[:_MOST_OBJECTS], strict=False):
+                _cover(image, each != 0, label)
 
 
-def _fit(image: Image.Image, box: tuple[int, int], enlarge: bool) -> Image.Image:
-    factor = min(box[0] // image.width, box[1] // image.height, _MOST_ENLARGED)
-    if not enlarge or factor < 2:
-        return image
-    return image.resize((image.width * factor, image.height * factor), Image.Resampling.NEAREST)
+def _cover(image: Image.Image, mask: NDArray[Any], label: int) -> None:
+    cover = Image.fromarray(mask.astype(np.uint8) * _COVER).resize(image.size, Image.Resampling.NEAREST)
+    image.paste(Image.new("RGB", image.size, _COLOURS[label % len(_COLOURS)]), (0, 0), cover)
