@@ -1,7 +1,9 @@
 """What is not known runs as written: functions that a program replaced, transforms that cannot be read, own methods."""
 
+import contextlib
 import functools
 import io
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,9 @@ import numpy as np
 import pytest
 import torch
 import torchvision
-from PIL import Image, ImageEnhance, ImageOps
+from PIL import Image, ImageEnhance, ImageFile, ImageOps
 from torch.utils.data import ConcatDataset, DataLoader, Subset
+from torch.utils.data._utils import collate
 from torchvision import transforms as v1
 from torchvision import tv_tensors
 from torchvision.datasets import DatasetFolder, ImageFolder, folder, wrap_dataset_for_transforms_v2
@@ -468,6 +471,7 @@ EACH = {
         [v1.PILToTensor(), v1.Resize((20, 24), antialias=True), v1.ConvertImageDtype(torch.float32)]
     ),
     "blur": v1.Compose([v1.CenterCrop(24), v1.GaussianBlur(5, (1.3, 1.3)), v1.ToTensor()]),
+    "an image": v2.Compose([v2.CenterCrop(24), v2.ToImage()]),
     "erased": v1.Compose(
         [
             v1.CenterCrop(24),
@@ -491,3 +495,111 @@ def default_dtype(request: pytest.FixtureRequest) -> Iterator[torch.dtype]:
 def test_another_default_dtype(name: str, photos: Path, default_dtype: torch.dtype) -> None:
     assert_as_stock(ImageFolderRecord(photos, EACH[name]))
     assert_as_stock(ImageFolder(photos, EACH[name], target_transform=float))
+
+
+@contextlib.contextmanager
+def default_device() -> Iterator[None]:
+    torch.set_default_device("meta")
+    try:
+        yield
+    finally:
+        torch.set_default_device(None)
+
+
+@contextlib.contextmanager
+def deterministic_algorithms() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+SWITCHES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
+    "deterministic algorithms": deterministic_algorithms,
+    "inference mode": torch.inference_mode,
+    "no grad": torch.no_grad,
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "TVTensor": lambda: tv_tensors.set_return_type("TVTensor"),
+}
+
+
+@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_switches_of_torch(switch: str, name: str, photos: Path) -> None:
+    dataset = ImageFolder(photos, EACH[name])
+    loaders = [RecordLoader(dataset, 3, num_workers=number, persistent_workers=number > 0) for number in (0, 2)]
+    for _ in range(2):  # with it, then without it: memory is used again
+        with SWITCHES[switch]():
+            assert_as_stock(dataset)
+            for loader in loaders:
+                assert_same(list(loader), list(DataLoader(dataset, 3)))
+        for loader in loaders:
+            assert_same(list(loader), list(DataLoader(dataset, 3)))
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_another_default_device(name: str, photos: Path) -> None:
+    dataset = ImageFolder(photos, EACH[name])
+    right = list(DataLoader(dataset, 3))
+    for number in (0, 2):
+        loader = RecordLoader(dataset, 3, num_workers=number, shuffle=False)
+        with default_device():
+            made = list(loader)
+        assert_same(made, right)
+
+
+@pytest.mark.parametrize("limit", [1000, 7000, 100_000])
+def test_the_largest_number_of_pixels(limit: int, photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
+    dataset = ImageFolder(photos, V1)
+    loader = RecordLoader(dataset, 1, workers="threads", num_workers=1)
+    with warnings.catch_warnings(record=True) as right:
+        warnings.simplefilter("always")
+        error = pixels_error(DataLoader(dataset, 1))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        assert pixels_error(loader) == error
+    assert {str(each.message) for each in found} == {str(each.message) for each in right}
+
+
+def pixels_error(loader: Any) -> str:
+    try:
+        list(loader)
+    except Image.DecompressionBombError as err:
+        return str(err).partition(": ")[0]
+    return ""
+
+
+def test_truncated_images_that_pillow_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {f"a/{number}.jpg": image_file(number) for number in range(COUNT)}
+    files["a/1.jpg"], files["a/2.jpg"] = files["a/1.jpg"][:1500], files["a/2.jpg"][:-2]
+    dataset = ImageFolder(write_tree(tmp_path / "t", files), EACH["jpeg"])
+    for loader in (DataLoader(dataset, 3), RecordLoader(dataset, 3)):
+        with pytest.raises(OSError, match="truncated"):
+            list(loader)
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    assert_as_stock(dataset)
+
+
+def test_means_that_are_learned_or_nearly_zero(photos: Path) -> None:
+    learned = torch.tensor([0.1, 0.2, 0.3], requires_grad=True)
+    for num_workers in (0, 2):
+        dataset = ImageFolder(photos, normalized(learned, [0.5] * 3))
+        (images, _), *_ = RecordLoader(dataset, 3, num_workers=0)
+        assert images.requires_grad
+        dataset.transform = normalized([0.5] * 3, [1e-60] * 3)
+        with pytest.raises(ValueError, match="division by zero"):
+            list(DataLoader(dataset, 3))
+        with pytest.raises(ValueError, match="division by zero"):
+            list(RecordLoader(dataset, 3, num_workers=num_workers))
+
+
+def test_another_function_of_collate(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(collate.default_collate_fn_map, int, lambda batch, *, collate_fn_map: tuple(batch))
+    assert_as_stock(ImageFolder(photos, V1))
+    monkeypatch.setitem(
+        collate.default_collate_fn_map, torch.Tensor, lambda batch, *, collate_fn_map: torch.stack(batch) + 1
+    )
+    assert_as_stock(ImageFolder(photos, V1))
+    assert_as_stock(ImageFolderRecord(photos, V1))

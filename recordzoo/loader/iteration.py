@@ -279,7 +279,8 @@ def _end_threads(pool: ThreadPoolExecutor, in_order: ThreadPoolExecutor | None, 
 def _threads(number: int) -> ThreadPoolExecutor:
     """Start threads in which torch uses one core each; otherwise there would be far more threads than cores."""
     for_others = torch.get_num_threads()
-    pool = ThreadPoolExecutor(number, "recordzoo", _work_alone)
+    autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+    pool = ThreadPoolExecutor(number, "recordzoo", _work_alone, autocast)
     all_there = threading.Barrier(number)  # otherwise an idle thread takes the work and the next one is not started
     try:
         for started in [pool.submit(all_there.wait) for _ in range(number)]:
@@ -292,6 +293,8 @@ def _threads(number: int) -> ThreadPoolExecutor:
     return pool
 
 
-def _work_alone() -> None:
+def _work_alone(is_autocast: bool, autocast_dtype: torch.dtype) -> None:
+    torch.set_autocast_enabled("cpu", is_autocast)
+    torch.set_autocast_dtype("cpu", autocast_dtype)
     torch.get_num_threads()  # the first call in a thread copies the process's number: call it before
     torch.set_num_threads(1)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch.utils.data import default_collate, default_convert
+from torch.utils.data._utils.collate import default_collate_fn_map as _collating
 
 from recordzoo.errors import CorruptRecordError, EmptyBatchError, ImageError, RecordZooError
 from recordzoo.families.selection import Uneven
@@ -22,6 +23,10 @@ from recordzoo.pixels.render import Precision
 
 _OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 """Errors of a process or machine without enough files or memory, not of a sample."""
+
+
+_STACKED = (torch.Tensor, np.ndarray, np.generic, int, float, str, bytes)
+"""Types of images and targets that are collated here as torch's functions do."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +56,11 @@ class BatchOptions:
 
     @property
     def collates_by_default(self) -> bool:
-        """Whether torch's own function collates batches."""
-        return self.collate is (default_convert if self.is_single else default_collate)
+        """Whether torch's own functions collate batches; a program may have given others for some types."""
+        if self.collate is not (default_convert if self.is_single else default_collate):
+            return False
+        functions = [self.collate, *(function for kinds, function in _collating.items() if _stacks_any(kinds))]
+        return all(str(getattr(each, "__module__", "")).startswith("torch.") for each in functions)
 
     @property
     def stacks(self) -> bool:
@@ -224,6 +232,11 @@ def collated_targets(parts: list[Any]) -> Any:
         return [torch.as_tensor(each) if isinstance(each, np.ndarray) else each for part in parts for each in part]
     targets = tuple(target for part in parts for target in part)  # a tuple: some collated batches keep it
     return default_collate(targets)  # type: ignore[arg-type]  # it takes any sequence
+
+
+def _stacks_any(kinds: Any) -> bool:
+    """Whether a class, or one of a tuple of classes, is one of those collated here."""
+    return any(issubclass(kind, _STACKED) for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
 
 
 def _is_of_sample(err: Exception) -> bool:

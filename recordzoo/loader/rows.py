@@ -81,11 +81,11 @@ def allocate(
         pinned: Use page-locked memory, except in a worker process.
     """
     if get_worker_info() is None:
-        return torch.empty(shape, dtype=dtype, memory_format=memory_format, pin_memory=pinned)
+        return torch.empty(shape, dtype=dtype, memory_format=memory_format, pin_memory=pinned, device="cpu")
     like = torch.empty(shape, dtype=dtype, memory_format=memory_format, device="meta")
     # As default_collate does; otherwise the batch would be copied again.
     storage = torch.UntypedStorage._new_shared(like.numel() * dtype.itemsize)  # type: ignore[no-untyped-call]
-    return torch.empty(0, dtype=dtype).set_(storage, 0, like.shape, like.stride())
+    return torch.empty(0, dtype=dtype, device="cpu").set_(storage, 0, like.shape, like.stride())
 
 
 class RowWriter:

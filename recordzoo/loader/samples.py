@@ -193,7 +193,9 @@ class SampleMaker(Maker):
         plan = opened[0].plan
         if plan.size is None or min(plan.size) < 1:
             return [to_picture(each.render(self.options.precision)) for each in opened]
-        memory = torch.empty((len(opened), 3, *plan.size), dtype=torch.uint8, memory_format=torch.channels_last)
+        memory = torch.empty(
+            (len(opened), 3, *plan.size), dtype=torch.uint8, memory_format=torch.channels_last, device="cpu"
+        )
         self._writer(plan, plan.size).fill(memory, opened)
         return [to_picture(each) for each in memory]
 
@@ -280,7 +282,7 @@ class Rows:
             self._tensor = self._allocate((self._count, 3, *size), dtype)
         if self._is_given_up or self._tensor.shape[2:] != size or self._tensor.dtype is not dtype:
             self.give_up()
-            return torch.empty((count, 3, *size), dtype=dtype)
+            return torch.empty((count, 3, *size), dtype=dtype, device="cpu")
         self._taken += count
         return self._tensor[self._taken - count : self._taken]
 

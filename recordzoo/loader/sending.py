@@ -96,7 +96,7 @@ class _Unpickler(pickle.Unpickler):
 
 def _view(storage: torch.UntypedStorage) -> torch.Tensor:
     """Return a storage's bytes, uint8 [n]."""
-    return torch.empty(0, dtype=torch.uint8).set_(storage)
+    return torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
 
 
 def _storage(data: bytes) -> torch.UntypedStorage:

@@ -107,7 +107,9 @@ class Seed:
         known = self.known(num_ranks)
         if known.value is not None:
             return known
-        return EpochSeed(int(torch.empty((), dtype=torch.int64).random_(generator=self._generator)), is_drawn=True)
+        device = "cpu" if self._generator is None else self._generator.device  # torch's default may be another one
+        drawn = torch.empty((), dtype=torch.int64, device=device).random_(generator=self._generator)
+        return EpochSeed(int(drawn), is_drawn=True)
 
     def load(self, state: dict[str, Any]) -> EpochSeed | None:  # Any: the values of a checked state
         """Return the seed that a state has for its epoch, if it was drawn; take another one as given."""

@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
+from torchvision import tv_tensors
 from typing_extensions import override
 
 from recordzoo.transforms.geometry import ATTEMPTS
@@ -150,6 +152,8 @@ def grayscale(transform: Any) -> Step:
 def blur(transform: Any) -> Step:
     """Read `GaussianBlur`."""
     refuse_other_dtype()  # in which torchvision computes the window
+    if torch.is_autocast_enabled("cpu"):
+        raise UnknownTransformError("torch.autocast computes it in another dtype")
     width, height = transform.kernel_size
     return BlurStep((int(width), int(height)), (float(transform.sigma[0]), float(transform.sigma[1])))
 
@@ -191,6 +195,8 @@ def pil_to_tensor(plan: Plan, transform: Any) -> Plan:
 
 def to_image(plan: Plan, transform: Any) -> Plan:
     """Read `ToImage`."""
+    if isinstance(tv_tensors.Image(torch.empty(1, 1, 1)) + 0, tv_tensors.Image):
+        raise UnknownTransformError('torchvision.tv_tensors.set_return_type is "TVTensor"')
     return replace(plan, is_tensor=True, is_image=True)
 
 
@@ -216,7 +222,7 @@ def normalize(plan: Plan, transform: Any) -> Plan:
         raise UnknownTransformError("the image is not float by then")
     _refuse_erased(plan)
     mean, std = _channels(transform.mean), _channels(transform.std)
-    if not all(std):
+    if not all(map(np.float32, std)):
         raise UnknownTransformError("its std has a zero")
     return replace(plan, pointwise=plan.pointwise.then(("sub", mean), ("div", std)))
 
@@ -238,6 +244,8 @@ def _refuse_erased(plan: Plan) -> None:
 
 
 def _channels(values: Any) -> tuple[float, ...]:
+    if isinstance(values, torch.Tensor) and values.requires_grad:
+        raise UnknownTransformError("a gradient is wanted")
     channels = tuple(float(value) for value in ([values] if isinstance(values, float | int) else values))
     if len(channels) not in (1, 3) or not all(map(math.isfinite, channels)):
         raise UnknownTransformError("it has not one number for each of three channels")
