@@ -12,7 +12,7 @@ Importing this package touches no disk, no network and no torch; a dataset class
 import importlib
 from typing import Any
 
-__version__ = "0.2.0"
+__version__ = "0.1.0"
 
 ZOO = {
     "copy": "recordzoo.copying.copy",
