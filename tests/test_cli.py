@@ -442,8 +442,7 @@ class TestErrors:
                 [*COMMAND, *arguments], stderr=subprocess.PIPE, text=True, env=environment_with()
             ) as process:
                 assert server.stalled.wait(60)
-                parts = lambda: (path for path in tmp_path.glob("*.tgz.part*") if path.suffix != ".json")  # noqa: E731
-                wait_until(lambda: any(part.stat().st_size for part in parts()))
+                wait_until(lambda: any(part.stat().st_size for part in tmp_path.glob("*.tgz.part")))
                 process.send_signal(signum)
                 stderr = process.stderr.read()
             assert process.returncode == code

@@ -65,14 +65,6 @@ class TestSeveral:
         assert alone.stderr.count("is in the way") == 1
 
 
-@pytest.mark.parametrize(("name", "is_said"), [("coco", True), ("eurosat", False)], ids=["its own", "raw data"])
-def test_a_directory_with_the_name_of_a_dataset_is_named(name: str, is_said: bool, tmp_path: Path) -> None:
-    """Not the directory where torchvision keeps the raw data of the dataset."""
-    (tmp_path / name).mkdir()
-    result = run("prepare", name, "--dry-run", cwd=tmp_path)
-    assert (f"For the directory {name} here, run: recordzoo prepare ./{name}" in result.stderr) == is_said
-
-
 def plan_of(result: Result) -> dict[str, object]:
     (plan,) = json.loads(result.stdout)["plans"]
     return plan  # type: ignore[no-any-return]  # JSON

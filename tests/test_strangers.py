@@ -15,7 +15,7 @@ import pytest
 from torchvision.datasets.folder import default_loader
 
 from recordzoo.datasets import ImageFolderRecord
-from recordzoo.errors import CorruptRecordError, ImageError, ManifestError
+from recordzoo.errors import CorruptRecordError, ImageError, ManifestError, PrepareError
 from recordzoo.preparing import ensure
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.verify import verify
@@ -188,24 +188,41 @@ def test_links_are_not_followed_where_something_is_written_or_removed(tmp_path: 
     (elsewhere / "folder" / "file").write_text("precious too")
     archive = simple.write(root, "stream")
     before = contents(elsewhere)
-    for name in (".simple.records.lock", f".{archive.name}.recordzoo"):
-        (root / name).symlink_to(elsewhere / "file")
-    (root / "simple.records.build.free-0000").symlink_to(elsewhere / "folder")
-    dead = root / "simple.records.build.free-0001"
-    dead.mkdir()
-    (dead / "set").symlink_to(elsewhere / "folder")
-    (dead / "plan.json").symlink_to(elsewhere / "file")
+    (root / f".{archive.name}.recordzoo").symlink_to(elsewhere / "file")
+    build = root / "simple.records.build"
+    build.mkdir()
+    (build / "set").symlink_to(elsewhere / "folder")
+    for name in ("plan.json", "u00000-00000.npz", "u00000-00000.lmdb", "replacing"):
+        (build / name).symlink_to(elsewhere / "file")
     archive.rename(elsewhere / "archive")
     archive.symlink_to(elsewhere / "archive")
     before = contents(elsewhere)
     recipe = SimpleRecipe("stream", (simple.remote(archive),))
-    for refresh in (False, True, True):
+    for number, refresh in enumerate((False, True, True)):
         path = ensure(recipe, root, workers=1, refresh=refresh, discard_raw=True)
-        (path / "deep").symlink_to(elsewhere / "folder")
-        (path / "shard-99999.lmdb").symlink_to(elsewhere / "file")
+        assert len([each for each in path.iterdir() if each.is_symlink()]) == 2 * number  # kept, as links
+        (path / f"deep{number}").symlink_to(elsewhere / "folder")
+        (path / f"shard-9999{number}.lmdb").symlink_to(elsewhere / "file")
     assert contents(elsewhere) == before
-    assert not dead.exists()
+    assert not build.exists()
     assert archive.is_symlink()
+
+
+@pytest.mark.parametrize("name", ["lock", ""])
+def test_a_link_in_place_of_a_build_or_its_lock_is_an_error(name: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("precious")
+    simple.write(tmp_path / "root", "stream")
+    build = tmp_path / "root" / "simple.records.build"
+    if name:
+        build.mkdir()
+        (build / name).symlink_to(tmp_path / "file")
+    else:
+        build.symlink_to(tmp_path / "folder")
+    with pytest.raises(PrepareError, match=r"simple\.records\.build|Too many levels of symbolic links"):
+        ensure(SimpleRecipe("stream"), tmp_path / "root", workers=1)
+    assert (tmp_path / "file").read_text() == "precious"
+    assert not list((tmp_path / "folder").iterdir())
 
 
 def test_a_download_is_marked_through_no_link(tmp_path: Path) -> None:

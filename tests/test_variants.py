@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import os
 import shutil
 import signal
 from pathlib import Path
@@ -545,11 +546,14 @@ def test_an_interrupted_variant_is_not_gone_on_with_by_another_pillow(
 ) -> None:
     simple.write(tmp_path, "tree")
     preparing.run(tmp_path, "tree", env={"RECORDZOO_KILL_AT": "shard.done:3"}, workers=1, **SMALL)
-    shards = {path.stat().st_ino for build in builds(tmp_path) for path in build.glob("*.lmdb")}
+    kept = [path.open("rb") for build in builds(tmp_path) for path in build.glob("*.lmdb")]  # their numbers stay used
+    shards = {os.fstat(file.fileno()).st_ino for file in kept}
     monkeypatch.setattr("recordzoo.recipes.from_sets.variants.ENCODER", "Pillow 0")
     path = ensure(simple.SimpleRecipe("tree"), tmp_path, workers=1, **SMALL)  # type: ignore[arg-type]
     assert RecordReader(path).manifest.metadata["variant"]["encoder"] == "Pillow 0"
     assert shards.isdisjoint({each.stat().st_ino for each in path.glob("*.lmdb")})
+    for file in kept:
+        file.close()
 
 
 def test_the_original_set_may_appear_meanwhile(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import errno
 import os
-import socket
+import platform
 import stat
 import weakref
 from pathlib import Path
@@ -123,4 +123,4 @@ def _is_at(fd: int, path: Path) -> bool:
 
 
 def _name() -> str:
-    return f"process {os.getpid()} on {socket.gethostname()}"
+    return f"process {os.getpid()} on {platform.node()}"

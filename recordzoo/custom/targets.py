@@ -254,7 +254,7 @@ def _of_dataset(name: str, root: Path, split: str | None) -> list[Target]:
         parts = list(dict.fromkeys(holders))
     is_named = part is not None or split is not None
     targets = [Target(entry.label(p), root, "dataset", entry, p, is_named) for p in parts]
-    if Path(name).is_dir() and os.path.samefile(root, os.curdir) and not any(map(_has_begun, targets)):
+    if Path(name).is_dir() and root.resolve() == Path.cwd() and not any(map(_has_begun, targets)):
         raise ArgumentError(
             f"{name} is a dataset, and there is a folder {name} here that holds none of its raw files. For the folder, "
             f"run: {command('prepare', os.path.join(os.curdir, name))}. For the dataset, run: "
