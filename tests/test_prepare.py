@@ -699,7 +699,13 @@ class TestRawData:
         remote = simple.remote(archive, size_bytes=1000)
         root = tmp_path / "root"
         root.mkdir()
-        for name, size in ((".bad-0123", 800), (".part.json", 700), (".part", 300), (".part.lock", 400), (".part-0123", 500)):
+        for name, size in (
+            (".bad-0123", 800),
+            (".part.json", 700),
+            (".part", 300),
+            (".part.lock", 400),
+            (".part-0123", 500),
+        ):
             (root / f"{remote.name}{name}").write_bytes(bytes(size))
         raw = RawData(locate(SimpleRecipe("stream", (remote,)), root, Options(progress=LogProgress())), True)
         raw._check_room()
