@@ -6,9 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from recordzoo.base.owner import Owner
 from recordzoo.errors import PrepareError
-from recordzoo.system.processes import cores
+from recordzoo.system.processes import cores, exists, start_time
 
 _POLL_S = 0.25
 
@@ -26,17 +25,23 @@ def killed() -> PrepareError:
     )
 
 
-def serve(builder: Owner, setup: Callable[[], None] | None) -> None:
-    """Prepare a worker: it ignores Ctrl-C and ends when the builder ends."""
+def serve(builder: int, started: int | None, setup: Callable[[], None] | None) -> None:
+    """Prepare a worker: it ignores Ctrl-C and ends when the builder ends.
+
+    Args:
+        builder: The builder's process number.
+        started: Its start time: a later process may get the number.
+        setup: Called in the worker before its first unit.
+    """
     # Ctrl-C reaches the whole process group; only the builder acts on it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(builder,), name="recordzoo-builder-lives", daemon=True).start()
+    threading.Thread(target=_end_with, args=(builder, started), name="recordzoo-builder-lives", daemon=True).start()
     if setup is not None:
         setup()
 
 
-def _end_with(builder: Owner) -> None:
+def _end_with(builder: int, started: int | None) -> None:
     """End this process, busy or not, when the builder was killed: loky's idle workers would never end."""
-    while not builder.is_gone():
+    while exists(builder) and start_time(builder) == started:
         time.sleep(_POLL_S)
     os._exit(1)

@@ -1,6 +1,7 @@
 """Convert units in processes of this machine, which end with this one."""
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
@@ -8,9 +9,9 @@ from concurrent.futures.process import BrokenProcessPool
 import loky
 from loky.process_executor import TerminatedWorkerError
 
-from recordzoo.base.owner import Owner
 from recordzoo.base.workers import killed, serve
 from recordzoo.preparing.convert import ShardFacts, Task, convert_unit
+from recordzoo.system.processes import start_time
 
 
 class Pool:
@@ -55,7 +56,7 @@ def local_pool(number: int, tasks: Sequence[Task]) -> Iterator[Pool]:
     """
     setup = tasks[0].recipe.worker_setup()
     executor = loky.ProcessPoolExecutor(
-        max_workers=min(number, len(tasks)), initializer=serve, initargs=(Owner.current(), setup)
+        max_workers=min(number, len(tasks)), initializer=serve, initargs=(os.getpid(), start_time(os.getpid()), setup)
     )
     try:
         yield Pool(executor, number + 1)

@@ -63,19 +63,6 @@ else:
         return -1 if fields[0] in "ZX" else int(fields[19])
 
 
-def scope() -> list[str]:
-    """Return the scope, within the host, in which process numbers are unique: the boot and the process namespace.
-
-    Empty on systems other than Linux: there the host name must suffice.
-    """
-    parts: list[str] = []
-    if not WINDOWS:
-        with contextlib.suppress(OSError):
-            parts.append(Path("/proc/sys/kernel/random/boot_id").read_bytes().decode().strip())
-            parts.append(str(os.stat("/proc/self/ns/pid").st_ino))
-    return parts
-
-
 def die() -> None:
     """Kill this process: no cleanup of any kind runs."""
     os.kill(os.getpid(), _KILL)
