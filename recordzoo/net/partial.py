@@ -148,9 +148,11 @@ def partial_file(
     assert lock is not None
     try:
         is_mine = _wait(lock, target, progress, sleep)
-    except (NoLocksError, PermissionError):
-        with contextlib.suppress(OSError):
+    except NoLocksError:
+        with contextlib.suppress(OSError):  # nobody can hold it
             lock.path.unlink()
+        lock, is_mine = None, True
+    except PermissionError:
         lock, is_mine = None, True
     if not is_mine or target.exists():
         if is_mine and lock is not None:

@@ -77,6 +77,9 @@ class Build:
         except FileNotFoundError:  # another process has just removed the directory
             return False
         except NoLocksError:
+            with contextlib.suppress(OSError):  # nobody can hold the lock
+                (self.path / LOCK).unlink(missing_ok=True)
+                self.path.rmdir()
             self._use_own_directory()
             return makes
         except OSError as err:
@@ -101,9 +104,6 @@ class Build:
                 ) from None
 
     def _use_own_directory(self) -> None:
-        with contextlib.suppress(OSError):
-            (self.path / LOCK).unlink(missing_ok=True)
-            self.path.rmdir()
         self.path = self.path.with_name(f"{self.path.name}-{secrets.token_hex(4)}")
 
     @property
