@@ -144,24 +144,20 @@ def partial_file(
         OSError: The disk is full, failed or read-only.
     """
     path = target.with_name(f"{target.name}.part")
-    lock: Lock | None = Lock(lock_path(target))
-    assert lock is not None
+    own = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
+    lock = Lock(lock_path(target))
     try:
-        is_mine = _wait(lock, target, progress, sleep)
+        _wait(lock, target, progress, sleep)
     except NoLocksError:
         with contextlib.suppress(OSError):  # nobody can hold it
             lock.path.unlink()
-        lock, is_mine = None, True
-    except PermissionError:
-        lock, is_mine = None, True
-    if not is_mine or target.exists():
-        if is_mine and lock is not None:
-            lock.delete()
-        yield None
-        return
-    own = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
+    except PermissionError:  # another user's
+        pass
     try:
-        part = PartialFile(target, path if lock is not None and _is_usable(path) else own, algorithm)
+        if target.exists():
+            yield None
+            return
+        part = PartialFile(target, path if lock.is_mine and _is_usable(path) else own, algorithm)
         try:
             yield part
         finally:
@@ -171,7 +167,7 @@ def partial_file(
                     durable.remove(part.path)
                     durable.remove(_side(part.path))
     finally:
-        if lock is not None:
+        if lock.is_mine:
             lock.delete()
 
 
@@ -185,17 +181,14 @@ def _is_usable(path: Path) -> bool:
     return stat.S_ISREG(status.st_mode) and os.access(path, os.R_OK | os.W_OK) and may_rename
 
 
-def _wait(lock: Lock, target: Path, progress: Progress, sleep: Callable[[float], None]) -> bool:
-    """Wait for the lock; False if the file is there before."""
+def _wait(lock: Lock, target: Path, progress: Progress, sleep: Callable[[float], None]) -> None:
+    """Wait until this process holds the lock, or the file is there."""
     has_said = False
-    while not target.exists():
-        if lock.try_acquire():
-            return True
+    while not target.exists() and not lock.try_acquire():
         if not has_said:
             progress.note(f"Waiting for {holder(lock.path)}, which downloads {target}.")
             has_said = True
         sleep(_POLL_S)
-    return False
 
 
 def tidy(target: Path) -> None:
