@@ -290,9 +290,9 @@ def test_what_only_moves_pixels() -> None:
 
 
 def test_an_operation_of_a_later_torchvision(monkeypatch: pytest.MonkeyPatch) -> None:
-    linspace = torch.linspace
-    monkeypatch.setattr(torch, "linspace", lambda *limits: linspace(*limits) / 2)  # of which its table is made
-    assert read_plan(v1.TrivialAugmentWide()).reason == "this torchvision has another table of its magnitudes"
+    blurred = {"Blur": (lambda num_bins, height, width: torch.linspace(0.0, 3.0, num_bins), False)}
+    monkeypatch.setattr(v2.TrivialAugmentWide, "_AUGMENTATION_SPACE", blurred)
+    assert read_plan(v2.TrivialAugmentWide()).reason == "this torchvision has another table of its magnitudes"
 
 
 UNKNOWN = {
