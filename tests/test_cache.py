@@ -25,6 +25,7 @@ from recordzoo.records.remote_directory import remove_cached
 from tests.fakes.records import some_values, write_records
 from tests.fakes.server import FileServer
 from tests.faults import fault
+from tests.preparing import wait_for
 from tests.running import run
 from tests.terminals import run_on_terminal
 from tests.urls import with_own_cache
@@ -305,7 +306,13 @@ class TestCachedSets:
         folder = tmp_path / "cache" / reader.digest
         (item,) = listed(tmp_path / "cache", cwd=tmp_path)
         assert (item["kind"], item["path"], item["name"]) == ("cached set", str(folder), str(reader.path))
-        assert item["size_bytes"] == sum(file.stat().st_size for file in folder.iterdir()) > sum(map(len, VALUES))
+        assert item["size_bytes"] > sum(map(len, VALUES))
+
+        def is_exact():
+            before = [file.stat().st_size for file in folder.iterdir()]  # a fetch may end meanwhile
+            return listed(tmp_path / "cache", cwd=tmp_path)[0]["size_bytes"] == sum(before)
+
+        wait_for(is_exact, "the size")
         roots.remember(tmp_path / "served")
         assert [each["name"] for each in listed(cwd=tmp_path)] == [item["name"], "birds"]
 

@@ -58,8 +58,9 @@ class Lock:
             return False
         _held.add(self)
         if not LOCKS_ARE_MANDATORY:  # others could not read it
-            os.truncate(self._fd, 0)
-            os.write(self._fd, _name().encode()[:_MOST_BYTES])
+            with contextlib.suppress(OSError):  # a full disk: the lock is held all the same
+                os.truncate(self._fd, 0)
+                os.write(self._fd, _name().encode()[:_MOST_BYTES])
         return True
 
     @property
@@ -74,7 +75,10 @@ class Lock:
             self._fd = None
 
     def delete(self) -> None:
-        """Delete the file and release the lock."""
+        """Delete the file and release the lock; without the lock, do nothing."""
+        if not self.is_mine:
+            self.release()
+            return
         if LOCKS_ARE_MANDATORY:  # an open file cannot be deleted
             self.release()
         with contextlib.suppress(OSError):

@@ -26,7 +26,8 @@ from recordzoo.errors import ArgumentError, NotPreparedError, RecordError, Recor
 from recordzoo.net.cache import Cache
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.downloads import is_marked, mark_path, remove_marked
-from recordzoo.publish.build import kept_from_others
+from recordzoo.publish.build import Build, kept_from_others
+from recordzoo.publish.exchange import remove_build
 from recordzoo.publish.output import LOCK, Output, build_path
 from recordzoo.records.made_from import BESIDE, strangers
 from recordzoo.records.manifest import ENDING, MANIFEST_NAME, manifest_digest
@@ -161,7 +162,7 @@ def _remove(item: Item) -> str:
         if item.kind == RAW:
             remove_marked(path)
         elif item.kind == BUILD:
-            shutil.rmtree(path)
+            return _remove_build(path)
         else:
             with kept_from_others(Output(path)) as is_free:
                 if not is_free:
@@ -173,6 +174,23 @@ def _remove(item: Item) -> str:
         durable.sync_directory(path.parent)
     except (OSError, RecordZooError) as err:
         return str(err)
+    return ""
+
+
+def _remove_build(path: Path) -> str:
+    """Delete an interrupted build, as `_remove`; a record set that is in it, and files of others, get their place."""
+    match = _BUILD.fullmatch(path.name)
+    assert match is not None
+    output = Output(path.with_name(match["set"]))
+    if path == build_path(output.path):
+        build = Build(output)
+        if not build.try_lock(makes=False):
+            return "another process works on it"
+        build.remove()
+    else:  # of a process without locks, or of a deleted set
+        remove_build(path, output)
+        path.rmdir()
+    durable.sync_directory(path.parent)
     return ""
 
 

@@ -153,11 +153,21 @@ class Iteration(BatchIterator):
         ahead: Batches finished before the user asks for them.
         hinted: Further batches to prefetch from the disk.
         timeout_s: Longest wait for a batch; 0: no limit.
+        turn: Held while the user's functions of a batch run: an epoch that was left early may still be at it.
     """
 
     def __init__(
-        self, maker: Maker, order: EpochBatches, num_threads: int, *, ahead: int, hinted: int, timeout_s: float
+        self,
+        maker: Maker,
+        order: EpochBatches,
+        num_threads: int,
+        *,
+        ahead: int,
+        hinted: int,
+        timeout_s: float,
+        turn: threading.Lock,
     ) -> None:
+        self._turn = turn
         self._maker, self._order, self._ahead, self._timeout_s = maker, order, ahead, timeout_s
         self._pending: collections.deque[tuple[Wanted, Future[Any]]] = collections.deque()
         self._num_pieces = _PIECES_PER_THREAD * num_threads
@@ -229,7 +239,15 @@ class Iteration(BatchIterator):
 
         if self._in_order is not None:
             parts = [self._pool.submit(maker.make, piece, memory) for piece in pieces]
-            return self._in_order.submit(lambda: finish([part.result() for part in parts]))
+
+            turn = self._turn
+
+            def finish_in_turn() -> Any:
+                made = [part.result() for part in parts]
+                with turn:
+                    return finish(made)
+
+            return self._in_order.submit(finish_in_turn)
         pending = _Pending(len(pieces), finish)
         for number, piece in enumerate(pieces):
             self._pool.submit(pending.make, number, functools.partial(maker.make, piece, memory))
@@ -279,8 +297,8 @@ def _end_threads(pool: ThreadPoolExecutor, in_order: ThreadPoolExecutor | None, 
 def _threads(number: int) -> ThreadPoolExecutor:
     """Start threads in which torch uses one core each; otherwise there would be far more threads than cores."""
     for_others = torch.get_num_threads()
-    autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
-    pool = ThreadPoolExecutor(number, "recordzoo", _work_alone, autocast)
+    switches = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+    pool = ThreadPoolExecutor(number, "recordzoo", _work_alone, switches)
     all_there = threading.Barrier(number)  # otherwise an idle thread takes the work and the next one is not started
     try:
         for started in [pool.submit(all_there.wait) for _ in range(number)]:
@@ -293,7 +311,8 @@ def _threads(number: int) -> ThreadPoolExecutor:
     return pool
 
 
-def _work_alone(is_autocast: bool, autocast_dtype: torch.dtype) -> None:
+def _work_alone(has_gradients: bool, is_autocast: bool, autocast_dtype: torch.dtype) -> None:
+    torch.set_grad_enabled(has_gradients)
     torch.set_autocast_enabled("cpu", is_autocast)
     torch.set_autocast_dtype("cpu", autocast_dtype)
     torch.get_num_threads()  # the first call in a thread copies the process's number: call it before

@@ -2,6 +2,8 @@
 
 import logging
 import multiprocessing
+import os
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -220,6 +222,7 @@ class RecordLoader(DataLoader[Any]):
         self.workers, self._worker_init_fn = workers, worker_init_fn
         self._kept: list[Buffers] | None = None
         self._wants_processes = bool(num_workers) or workers == "processes"
+        self._turn: tuple[int, threading.Lock] | None = None  # and the process that it is of
         self._no_processes = ""  # why the calling thread makes the batches, since that was found out
         self._processes: tuple[Workers, Tasks, list[Any]] | None = None
         self._orders = self._make_orders(chosen, batch_sampler)
@@ -326,7 +329,14 @@ class RecordLoader(DataLoader[Any]):
             ahead=prefetch_factor * (1 if self.batch_sampler is not None else num_threads),
             hinted=_HINTED,
             timeout_s=self.timeout,
+            turn=self._own_turn(),
         )
+
+    def _own_turn(self) -> threading.Lock:
+        """Return the lock of the user's functions of batches; in a forked process another one."""
+        if self._turn is None or self._turn[0] != os.getpid():
+            self._turn = os.getpid(), threading.Lock()
+        return self._turn[1]
 
     def _in_processes(self, maker: Maker, order: EpochBatches) -> BatchIterator:
         def instead(err: Exception, left: Iterator[Wanted]) -> BatchIterator:
@@ -354,6 +364,12 @@ class RecordLoader(DataLoader[Any]):
                 persistent_workers=self.persistent_workers,
             )
             kept = self._processes = loader, tasks, key
+        else:
+            try:
+                return ProcessIteration(kept[0], kept[1], order, instead)
+            except Exception:  # noqa: BLE001 - a worker was killed since the last epoch: others are started
+                self._processes = None
+                return self._in_processes(maker, order)
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Got pickle error")  # of torch, before it raises the error
@@ -439,7 +455,7 @@ class RecordLoader(DataLoader[Any]):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_kept": None, "_no_processes": "", "_processes": None}
+        return {**self.__dict__, "_kept": None, "_no_processes": "", "_processes": None, "_turn": None}
 
     def _size_text(self) -> str:
         return f" of {len(self.dataset):,} samples" if hasattr(self.dataset, "__len__") else ""
@@ -466,7 +482,8 @@ class RecordLoader(DataLoader[Any]):
 
     def _workers_seed(self, order: EpochBatches) -> int:
         """Return the seed of worker processes; it differs between ranks."""
-        return int(hash_key(order.seed, order.epoch, getattr(self.sampler, "rank", 0))) >> 1
+        rank = getattr(self.sampler, "rank", None)
+        return int(hash_key(order.seed, order.epoch, Ranks().now()[1] if rank is None else rank)) >> 1
 
 
 def _is_other(known: list[Any], now: list[Any]) -> bool:

@@ -31,18 +31,43 @@ class Placement:
 
     Attributes:
         where: "caller": in the thread that takes the batches, when it takes them.
-        why: The reason, for `print(loader)`.
+        reason: The reason; "{}" stands for the names of `code`.
+        code: What is the reason.
     """
 
     where: Literal["threads", "processes", "caller"]
-    why: str
+    reason: str
+    code: tuple["Code", ...] = ()
+
+    @property
+    def why(self) -> str:
+        """The reason, for `print(loader)`."""
+        names = ", ".join(each.name for each in self.code)
+        return self.reason.replace("{}", names) if names else self.reason
 
 
 class Code(NamedTuple):
-    """Something that runs as written: its name for messages, and whether threads may share what it keeps."""
+    """Something that runs as written.
 
-    name: str
+    Attributes:
+        written: The object; of a dataset, the name of its class.
+        is_safe: Whether threads may share what it keeps.
+        kind: What it is, if that is not clear from the object.
+    """
+
+    written: Any
     is_safe: bool
+    kind: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name for messages. Only they ask: an object's `repr` is the user's code."""
+        if isinstance(self.written, str):
+            return self.written
+        try:
+            return self.kind + " ".join(repr(self.written).split())
+        except Exception:  # noqa: BLE001 - whatever the user's repr raises
+            return self.kind + type(self.written).__name__
 
 
 def place(options: BatchOptions, source: BatchSource, workers: str, num_workers: int) -> Placement:
@@ -64,17 +89,17 @@ def place(options: BatchOptions, source: BatchSource, workers: str, num_workers:
                 f"deterministic=True: {seeded[0].name} is not compiled; workers='threads' would seed the generators "
                 "that your own code draws from. Pass workers='auto', or leave deterministic out."
             )
-        return Placement("processes", f"deterministic, and {seeded[0].name} is not compiled")
+        return Placement("processes", "deterministic, and {} is not compiled", (seeded[0],))
     if workers == "processes":
         return Placement("processes", "as asked")
     if not written:
         return Placement("threads", "all is fused")
     if workers == "threads":
         return Placement("threads", "as asked")
-    if own := [each.name for each in of_samples if not each.is_safe]:
-        return Placement("processes", f"{own[0]} is your own code: each process runs its copy, as in DataLoader")
-    if own := [each.name for each in of_batches if not each.is_safe]:
-        return Placement("threads", f"of your own code there is only {', '.join(own)}, which one more thread runs")
+    if own := [each for each in of_samples if not each.is_safe]:
+        return Placement("processes", "{} is your own code: each process runs its copy, as in DataLoader", (own[0],))
+    if own := [each for each in of_batches if not each.is_safe]:
+        return Placement("threads", "of your own code there is only {}, which one more thread runs", tuple(own))
     return Placement("threads", "what is not fused is torchvision's own code")
 
 
@@ -114,7 +139,7 @@ def _joint_transforms(source: BatchSource) -> list[Code]:
 
 
 def _code(written: Any, kind: str = "") -> Code:
-    return Code(kind + " ".join(repr(written).split()), is_torchvisions(written))
+    return Code(written, is_torchvisions(written), kind)
 
 
 def is_torchvisions(written: Any) -> bool:

@@ -68,7 +68,7 @@ class SampleMaker(Maker):
     def makes_whole(self) -> bool:
         options = self.options
         is_asked = not self.source.leaves and not options.deterministic and not options.is_single
-        return is_asked and hasattr(options.dataset, "__getitems__")
+        return is_asked and getattr(options.dataset, "__getitems__", None) is not None
 
     @override
     def _make(self, piece: BatchPiece, memory: Memory) -> Any:

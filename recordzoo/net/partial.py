@@ -112,7 +112,10 @@ class PartialFile(Part):
             "etag": stamp.etag,
             "last_modified": stamp.last_modified,
         }
-        _side(self.path).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+        try:
+            _side(self.path).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+        except OSError:  # a full disk, which the first byte reports: without the stamp, the next process starts over
+            self.stamp = None
 
     def _read_stamp(self) -> Stamp | None:
         try:
@@ -192,11 +195,14 @@ def _wait(lock: Lock, target: Path, progress: Progress, sleep: Callable[[float],
 
 
 def tidy(target: Path) -> None:
-    """Remove the lock that a process left which was killed after it had published the file."""
+    """Remove what a process left that was killed after it had published the file."""
     if lock_path(target).exists():
         lock = Lock(lock_path(target))
         with contextlib.suppress(OSError, NoLocksError):
             if lock.try_acquire():
+                part = target.with_name(f"{target.name}.part")
+                if not part.exists():
+                    durable.remove(_side(part))
                 lock.delete()
 
 

@@ -100,9 +100,19 @@ class Finished:
         self._sweep()
 
     def loaded(self) -> Iterator[FinishedShard]:
-        """Read the files of all shards, in the order of units, also of those without values."""
-        stems = [facts.stem for unit in sorted(self.units) for facts in self.units[unit]]
-        return in_threads(lambda stem: load_shard(self.folder / f"{stem}.npz"), stems)
+        """Read the files of all shards, in the order of units, also of those without values.
+
+        Raises:
+            PrepareError: A file is damaged, or of another shard than was finished.
+        """
+
+        def load(facts: ShardFacts) -> FinishedShard:
+            path = self.folder / f"{facts.stem}.npz"
+            if (found := load_shard(path)).facts != facts:
+                raise PrepareError(f"{path} was written by another preparation. Run the same command again.")
+            return found
+
+        return in_threads(load, [facts for unit in sorted(self.units) for facts in self.units[unit]])
 
     def move_shards(self) -> None:
         """Give all shards their final names, in the order of units."""

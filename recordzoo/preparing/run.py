@@ -192,8 +192,8 @@ def _run_pool(
                 shards, task = pool.result(future), running.pop(future)
                 finished.add(shards)
                 meter.finished(shards, task.unit.size_bytes)
-            meter.look([(task.number, task.unit.size_bytes) for task in running.values()])
             finished.check()
+            meter.look([(task.number, task.unit.size_bytes) for task in running.values()])
     except BaseException:
         for future in running:  # what the workers finish meanwhile is found by the next run
             future.cancel()

@@ -95,7 +95,8 @@ class Build:
         """Make the build directory, in which other users may see the lock, whatever the umask."""
         try:
             self.path.mkdir()
-            self.path.chmod(stat.S_IMODE(self.path.stat().st_mode) | 0o111)
+            with contextlib.suppress(OSError):
+                self.path.chmod(stat.S_IMODE(self.path.stat().st_mode) | 0o111)
         except FileExistsError:
             if is_link(self.path) or self.path.is_file():
                 raise PrepareError(
@@ -133,6 +134,11 @@ class Build:
         if not is_same:
             self.discarded = known is not None
             remove_build(self.path, self.output, keep=LOCK)
+            if left := sorted(self.path.glob("u*-*.npz")):
+                raise PrepareError(
+                    f"{left[0]}, of an interrupted preparation, cannot be deleted. Delete {self.path}.",
+                    path=str(self.path),
+                )
         self.path.mkdir(exist_ok=True)
         crash_point("build.claimed")
         self.set.mkdir(exist_ok=True)
@@ -170,32 +176,49 @@ class Build:
         return True
 
     def remove(self) -> None:
-        """Remove the build directory and release the lock."""
-        if self._lock is None or self._lock.is_mine:
+        """Remove the build directory and release the lock; nothing if this process has lost the build."""
+        if self._lock is not None and not self._lock.is_mine:
+            self._lock.release()
+            return
+        try:
             remove_build(self.path, self.output, keep=LOCK)
-        if self._lock is not None:
-            self._lock.delete()
-        with contextlib.suppress(OSError):  # another process locks it already, or a stranger's file stays
+        finally:
+            if self._lock is not None:
+                self._lock.delete()
+        with contextlib.suppress(OSError):  # another process locks it already
             self.path.rmdir()
         crash_point("build.cleaned")
 
     def release(self) -> None:
         """Leave the build for the next process with the same plan."""
-        for path in (*self.path.glob("*.tmp"), *self.path.glob("task.*")):  # of these nothing is continued
-            path.unlink(missing_ok=True)
-        is_kept = (self.path / PLAN_NAME).exists() and (self.output.is_resumable or not self.plan)
-        if self._lock is not None and is_kept:
-            self._lock.release()
-        else:
+        if self._lock is None or not (self.path / PLAN_NAME).exists() or (self.plan and not self.output.is_resumable):
             self.remove()
+            return
+        try:
+            if self._lock.is_mine:
+                self.settle()
+                for path in (*self.path.glob("*.tmp"), *self.path.glob("task.*")):  # of these nothing is continued
+                    with contextlib.suppress(OSError):
+                        path.unlink()
+        finally:
+            self._lock.release()
 
 
 def tidy(output: Output) -> None:
-    """Remove what a command that was killed after publishing has left, unless another process builds now."""
+    """Remove what a command that was killed after publishing has left; an interrupted build of a new set stays."""
     build = Build(output)
     with contextlib.suppress(OSError, PrepareError):
-        if build.try_lock(makes=False):
-            build.remove()
+        if not build.try_lock(makes=False):
+            return
+        is_over = True
+        try:
+            build.settle()
+            is_over = not (build.path / PLAN_NAME).exists() or not build.set.exists()
+        finally:
+            if is_over:
+                build.remove()
+            else:
+                build.release()
 
 
 @contextlib.contextmanager

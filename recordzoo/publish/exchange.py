@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import logging
 import os
+import secrets
 import shutil
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from recordzoo.records.reader import is_record_set
 from recordzoo.system.files import rename
 
 REPLACING = "replacing"
-"""In a build: the digest of the output that is about to replace the published one."""
+"""In a build: the identity of the output that is about to replace the published one."""
 
 OLD = "old"
 """In a build: the published output that was replaced."""
@@ -65,7 +66,7 @@ def settle(build: Path, output: Output) -> bool:
     """
     try:
         wanted = (build / REPLACING).read_bytes()
-    except FileNotFoundError:
+    except OSError:
         return False
     if not os.path.lexists(output.path) and (build / OLD).exists():
         rename(build / OLD, output.path)
@@ -84,7 +85,7 @@ def settle(build: Path, output: Output) -> bool:
 def keep_strangers(old: Path, new: Path) -> None:
     """Move the files that recordzoo did not write from a record set that was replaced into the new one.
 
-    Files that cannot be moved stay where they are: the old directory is then not removed.
+    If one of them cannot be moved, the whole old directory gets a name beside the new one.
     """
     for name in strangers(old):
         target, number = new / name, 0
@@ -94,7 +95,16 @@ def keep_strangers(old: Path, new: Path) -> None:
         try:
             durable.move(old / name, target, rename)
         except OSError as err:
-            logger.warning("%s, which recordzoo did not write, cannot be moved to %s: %s.", old / name, target, err)
+            aside = new.with_name(f"{new.name}.old-{secrets.token_hex(4)}")
+            rename(old, aside)
+            logger.warning(
+                "%s, which recordzoo did not write, cannot be moved to %s (%s). The old record set is kept as %s.",
+                aside / name,
+                target,
+                err,
+                aside,
+            )
+            return
 
 
 def generation(path: Path) -> tuple[int, int] | None:
@@ -126,17 +136,16 @@ def check_place(path: Path, elsewhere: str = RECORDS_DIR, *, is_set: bool | None
 
 
 def remove_build(build: Path, output: Output, *, keep: str = "") -> None:
-    """Remove all files of a build but one; files that recordzoo did not write stay.
+    """Remove all files of a build but one, after an interrupted exchange is settled.
 
     Args:
         keep: Name of the file to keep.
     """
     settle(build, output)
-    if strangers(build / OLD):
-        keep_strangers(build / OLD, output.path)
+    keep_strangers(build / OLD, output.path)
     with contextlib.suppress(FileNotFoundError), os.scandir(build) as entries:
         for entry in list(entries):
-            if entry.name == keep or (entry.name == OLD and strangers(build / OLD)):
+            if entry.name == keep:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path, ignore_errors=True)
@@ -146,9 +155,10 @@ def remove_build(build: Path, output: Output, *, keep: str = "") -> None:
 
 
 def _identity(folder: Path) -> bytes:
-    """Return the digest of a manifest; b"" if it cannot be read."""
+    """Identify an output by the digest of its manifest and its inode, which renames keep; b"" if it cannot be read."""
     with contextlib.suppress(OSError):
-        return hashlib.sha256((folder / MANIFEST_NAME).read_bytes()).hexdigest().encode()
+        digest = hashlib.sha256((folder / MANIFEST_NAME).read_bytes()).hexdigest()
+        return f"{digest} {folder.stat().st_ino}".encode()
     return b""
 
 

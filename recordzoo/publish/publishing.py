@@ -65,11 +65,15 @@ def publishing(
     try:
         output.path.parent.mkdir(parents=True, exist_ok=True)
         if is_mine := _wait(build, is_done, progress, is_waiting=is_waiting):
-            if build.settle():
-                before = generation(output.path)
-            if is_done():
+            try:
+                if build.settle():
+                    before = generation(output.path)
+                is_mine = not is_done()
+            except BaseException:
+                build.release()
+                raise
+            if not is_mine:
                 build.remove()
-                is_mine = False
     except OSError as err:
         if isinstance(err, RecordZooError):
             raise

@@ -96,7 +96,7 @@ class Directory:
         """Whether another directory is at the path by now; False where a directory cannot be held open."""
         try:
             return self._fd is not None and not os.path.samestat(os.stat(self.path), os.fstat(self._fd))
-        except FileNotFoundError:
+        except OSError:
             return False
 
     def drop(self, name: str) -> bool:

@@ -65,15 +65,17 @@ def own_files(manifest: Manifest) -> set[str]:
 def strangers(folder: Path) -> list[str]:
     """Return the names in a record set's directory that recordzoo did not write; without a manifest, none.
 
-    If the manifest is damaged, the names of shards, arrays and marks count as recordzoo's.
+    If the manifest is damaged or cannot be read, the names of shards, arrays and marks count as recordzoo's.
     """
     try:
-        data, names = (folder / MANIFEST_NAME).read_bytes(), sorted(os.listdir(folder))
-    except OSError:
+        names = sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    if MANIFEST_NAME not in names:
         return []
     try:
-        own = own_files(parse_manifest(data, str(folder)))
-    except RecordError:
+        own = own_files(parse_manifest((folder / MANIFEST_NAME).read_bytes(), str(folder)))
+    except OSError:  # includes RecordError
         own = {MANIFEST_NAME, *BESIDE, *filter(_LIKE_OURS.fullmatch, names)}
     return [name for name in names if name not in own]
 

@@ -315,7 +315,7 @@ def positions_of_open() -> dict[int, int]:
     if sys.platform == "linux":
         import fcntl
 
-        for name in os.listdir(_DESCRIPTORS):
+        for name in os.listdir(_DESCRIPTORS) if os.path.isdir(_DESCRIPTORS) else ():
             with contextlib.suppress(OSError):  # closed meanwhile
                 is_read = fcntl.fcntl(int(name), fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
                 if is_read and stat.S_ISREG(os.fstat(int(name)).st_mode):
@@ -327,10 +327,14 @@ def reopen_at(positions: dict[int, int]) -> None:
     """Open files of `positions_of_open` again, under their descriptors: a fork would share its parent's positions."""
     for fd, position in positions.items():
         with contextlib.suppress(OSError):  # may not be opened any more: it stays shared
+            if not stat.S_ISREG(os.fstat(fd).st_mode):  # closed since, and another one has its number
+                continue
             fresh = os.open(f"{_DESCRIPTORS}/{fd}", _READ)
-            os.lseek(fresh, position, os.SEEK_SET)
-            os.dup2(fresh, fd, inheritable=os.get_inheritable(fd))
-            os.close(fresh)
+            try:
+                os.lseek(fresh, position, os.SEEK_SET)
+                os.dup2(fresh, fd, inheritable=os.get_inheritable(fd))
+            finally:
+                os.close(fresh)
 
 
 def path_of_open(fd: int, path: Path) -> bytes:
