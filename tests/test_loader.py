@@ -616,6 +616,9 @@ def test_a_bad_record_is_named(broken: Path, transform: Any, num_workers: int) -
         with pytest.raises(ImageError, match=rf"sample {names.index('20.jpg')} \(0/20\.jpg\).*truncated") as raised:
             next(iterator)
         assert raised.value.details["path"].endswith(".records")
+        assert len(list(islice(iterator, 4))) == 4
+        with pytest.raises(ImageError, match=r"1/27\.jpg"):
+            next(iterator)
         assert list(iterator) == []
     order = [index for index in range(30) if names[index] not in ("20.jpg", "27.jpg")]
     assert len(list(RecordLoader(Subset(dataset, order), 4, collate_fn=list))) == 7

@@ -5,6 +5,7 @@ import gc
 import io
 import itertools
 import multiprocessing
+import operator
 import os
 import random
 import shutil
@@ -307,6 +308,70 @@ SHARED_POSITION = (OneHandle, "DataLoader, 2")  # its processes share a file's p
 def test_a_dataset_that_keeps_something(folder: Path, kind: Any, loader: str) -> None:
     found = torch.cat(list(LOADERS[loader](kind(folder), 4)))
     assert found.tolist() == [True] * COUNT
+
+
+class RaisesAtFive(Own):
+    def __getitem__(self, index: int) -> int:
+        if index == 5:
+            raise LookupError(f"no {index}")
+        return index
+
+
+def raise_for_five(samples: list[Any]) -> Any:
+    if any(label == 5 for _, label in samples):
+        raise LookupError("no 5")
+    return [label for _, label in samples]
+
+
+def taken(loader: Any) -> list[Any]:
+    """Return the batches of an epoch, as lists, and the names of the errors between them."""
+    batches, found = iter(loader), []
+    while True:
+        try:
+            found.append(list(map(int, next(batches))))
+        except StopIteration:
+            return found
+        except Exception as err:  # noqa: BLE001 - compared
+            found.append(type(err).__name__)
+
+
+def nine_images(folder: Path) -> ImageFolder:
+    for number in range(9):
+        (folder / str(number)).mkdir()
+        Image.new("RGB", (20, 20)).save(folder / str(number) / "a.jpg")
+    return ImageFolder(str(folder), T.ToTensor())
+
+
+@pytest.mark.parametrize("loader", [*LOADERS, "RecordLoader, threads"])
+def test_an_error_is_that_of_one_batch(folder: Path, loader: str) -> None:
+    make = {**LOADERS, "RecordLoader, threads": functools.partial(RecordLoader, workers="threads")}[loader]
+    expected = [[index, index + 1] for index in range(0, COUNT, 2)]
+    assert taken(make(RaisesAtFive(folder), 2)) == [*expected[:2], "LookupError", *expected[3:]]
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_an_error_of_a_collate_function_is_that_of_one_batch(tmp_path: Path, loader: str) -> None:
+    dataset = nine_images(tmp_path)
+    found = taken(LOADERS[loader](dataset, 2, collate_fn=raise_for_five))
+    assert found == [[0, 1], [2, 3], "LookupError", [6, 7], [8]]
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_an_error_of_a_damaged_image_is_that_of_one_batch(tmp_path: Path, loader: str) -> None:
+    dataset = nine_images(tmp_path)
+    (tmp_path / "5" / "a.jpg").write_bytes(b"no image")
+    found = [each if isinstance(each, list) else "error" for each in taken(WithLabels(LOADERS[loader](dataset, 2)))]
+    assert found == [[0, 1], [2, 3], "error", [6, 7], [8]]
+
+
+class WithLabels:
+    """Gives only the labels of a loader's batches."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(operator.itemgetter(1), self._loader)
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2])

@@ -50,7 +50,7 @@ class Counting(BatchIterator):
     def take(self) -> tuple[Any, Wanted]:
         try:
             batch, wanted = self._batches.take()
-        except BaseException:  # includes the end of the epoch
+        except StopIteration:
             self._log()
             raise
         if not isinstance(batch, Less):

@@ -75,6 +75,7 @@ class BatchIterator(Iterator[Any], ABC):
         """Return the next batch without marking it as received; the caller does that with `wanted.mark()`.
 
         Raises:
+            Exception: The error of this batch; the next call returns the next batch, as in `DataLoader`.
             StopIteration: The epoch is over.
             TimeoutError: The batch took longer than `timeout`.
             ForkError: This process was forked from the one that has the workers.
@@ -194,18 +195,17 @@ class Iteration(BatchIterator):
             if not self._pending:
                 raise self._drawing.failure or StopIteration
             wanted, pending = self._pending.popleft()
-            if self._timeout_s and wait([pending], self._timeout_s).not_done:
+            if wait([pending], self._timeout_s or None).not_done:
                 raise late(self._timeout_s)
-            batch = pending.result()
-            if len(wanted.finished):
-                self._pool.submit(forget, self._maker.options.dataset, wanted.finished)
-            return batch, wanted
         except TimeoutError:
             self._end(wait=False)
             raise
         except BaseException:
             self.close()
             raise
+        if len(wanted.finished):
+            self._pool.submit(forget, self._maker.options.dataset, wanted.finished)
+        return pending.result(), wanted  # an error is this batch's alone: the next `take` returns the next batch
 
     @override
     def is_ready(self) -> bool:
@@ -224,9 +224,11 @@ class Iteration(BatchIterator):
     def _work_ahead(self) -> None:
         while len(self._pending) <= self._ahead and (wanted := self._drawing.next()) is not None:
             try:
-                self._pending.append((wanted, self._begin(wanted)))
+                pending = self._begin(wanted)
             except Exception as err:  # noqa: BLE001 - raised when the user has come there
-                self._drawing.stop(err)
+                pending = Future()
+                pending.set_exception(err)
+            self._pending.append((wanted, pending))
 
     def _begin(self, wanted: Wanted) -> Future[Any]:
         size = -(-len(wanted.keys) // (1 if self._maker.makes_whole else self._num_pieces))

@@ -268,11 +268,11 @@ class ProcessIteration(BatchIterator):
         if not isinstance(batch, _Failed):
             return batch, self._tasks.taken()
         error = batch.error_with_notes()
-        if batch.is_of_processes:
-            self._is_kept = False
-        self.close()
         if not batch.is_of_processes:
+            self._tasks.taken()
             raise error
+        self._is_kept = False
+        self.close()
         self._loader.is_broken = True
         self._instead = self._make_instead(error, self._tasks.left())
         return self._instead.take()
