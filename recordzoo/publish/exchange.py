@@ -74,7 +74,7 @@ def settle(build: Path, output: Output) -> bool:
     else:
         is_back = False
         if _identity(output.path) == wanted:
-            with contextlib.suppress(FileNotFoundError):
+            if (build / SET).exists():
                 rename(build / SET, build / OLD)  # the old output, if one system call exchanged the two
             keep_strangers(build / OLD, output.path)
             durable.remove(build / PLAN_NAME)  # nothing of this build is to be continued
