@@ -238,10 +238,16 @@ class Cache:
     def remove_set(self, digest: str) -> bool:
         """Remove a record set's files, but for those that are being written; return whether all are gone."""
         folder = self.folder / digest
-        is_coming = self.is_coming(digest)
         for path in sorted(_entries(folder), key=lambda path: path.name.endswith(_SMALL)):
-            if not (is_coming and path.name.endswith((".part", ".lock"))):
+            if not path.name.endswith((".part", ".lock")):
                 _remove(path)
+        for path in _entries(folder):
+            if match := _PART.fullmatch(path.name):
+                _remove_under(path.with_name(f".{match['name']}.lock"), path)
+            elif path.name.endswith(".lock"):
+                _remove_under(path)
+            else:
+                _remove(path)  # a part without a lock, of a small file
         with contextlib.suppress(OSError):
             folder.rmdir()
         return not folder.exists()
@@ -281,6 +287,16 @@ def _remove(path: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def _remove_under(lock: Path, *paths: Path) -> None:
+    """Remove files and their lock file, unless a process holds it."""
+    held = Lock(lock)
+    with contextlib.suppress(OSError, NoLocksError):
+        if held.try_acquire():
+            for path in paths:
+                _remove(path)
+            held.delete()
 
 
 def _write(part: Part, piece: bytes) -> None:
