@@ -31,7 +31,6 @@ from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.errors import ImageError
 from recordzoo.images.decode import decode_rgb
 from recordzoo.images.frames import JpegFrame, open_encoded
-from recordzoo.loader.order import Wanted
 from recordzoo.loader.pieces import cut, uniforms
 from recordzoo.loader.samples import maker_of
 from recordzoo.loader.source import BatchSource
@@ -127,7 +126,7 @@ def _check_refused(
     def work(number: int) -> None:
         pair = np.array([large[number % len(large)], number], np.int64)
         right, memory = rights[number], maker.memory(2)
-        (piece,) = cut(Wanted(pair, pair, lambda: None, pair[:0], pair[:0]), source, 0, 0, 2)
+        (piece,) = cut(pair, pair, source, (0, 0), 2)
         try:
             maker.make(piece, memory)
         except ImageError as err:

@@ -364,6 +364,18 @@ def test_an_error_of_a_damaged_image_is_that_of_one_batch(tmp_path: Path, loader
     assert found == [[0, 1], [2, 3], "error", [6, 7], [8]]
 
 
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_transforms_with_a_hook_that_only_this_process_has(tmp_path: Path, method: str) -> None:
+    dataset = nine_images(tmp_path)
+    dataset.transform = T.Compose([T.RandomResizedCrop(8), T.ToTensor()])
+    hook = torch.nn.modules.module.register_module_forward_pre_hook(lambda module, arguments: None)
+    try:
+        found = [len(labels) for _, labels in RecordLoader(dataset, 4, num_workers=1, multiprocessing_context=method)]
+    finally:
+        hook.remove()
+    assert found == [4, 4, 1]
+
+
 class WithLabels:
     """Gives only the labels of a loader's batches."""
 

@@ -233,7 +233,7 @@ class Iteration(BatchIterator):
     def _begin(self, wanted: Wanted) -> Future[Any]:
         size = -(-len(wanted.keys) // (1 if self._maker.makes_whole else self._num_pieces))
         maker, seed = self._maker, batch_seed(self._order, wanted)
-        pieces = cut(wanted, maker.source, self._order.seed, self._order.epoch, size)
+        pieces = cut(wanted.keys, wanted.places, maker.source, (self._order.seed, self._order.epoch), size)
         memory = maker.memory(len(wanted.keys))
 
         def finish(parts: list[Any]) -> Any:
@@ -274,7 +274,7 @@ class CallerIteration(BatchIterator):
         if wanted is None:
             raise self._drawing.failure or StopIteration
         maker, order = self._maker, self._order
-        (piece,) = cut(wanted, maker.source, order.seed, order.epoch, len(wanted.keys))
+        (piece,) = cut(wanted.keys, wanted.places, maker.source, (order.seed, order.epoch), len(wanted.keys))
         memory = maker.memory(len(piece))
         batch = maker.batch(memory, [maker.make(piece, memory)], batch_seed(order, wanted))
         if len(wanted.finished):

@@ -348,7 +348,7 @@ class RecordLoader(DataLoader[Any]):
         key = [*self._key(maker.source), self.batch_transform]
         kept = self._processes if self.persistent_workers else None
         if kept is None or kept[0].is_broken or _is_other(kept[2], key):
-            tasks = Tasks(self.dataset, maker.source, _HINTED)
+            tasks = Tasks(self.dataset, _HINTED)
             workplace = Workplace(maker, self._worker_init_fn)
             loader = Workers(
                 workplace,  # type: ignore[arg-type]  # it has __getitems__, which is used

@@ -91,18 +91,25 @@ class BatchPiece:
         return BatchPiece(self.start, *(np.asarray(column)[numbers] for column in columns))
 
 
-def cut(wanted: Wanted, source: BatchSource, seed: int, epoch: int, size: int) -> list[BatchPiece]:
-    """Cut a batch into pieces of a size; an empty batch is one piece."""
+def cut(
+    keys: Keys, places: NDArray[np.int64], source: BatchSource, order: tuple[int, int], size: int
+) -> list[BatchPiece]:
+    """Cut a batch into pieces of a size; an empty batch is one piece.
+
+    Args:
+        keys, places: As of `Wanted`.
+        order: Seed and epoch.
+    """
     leaves = inner = np.empty(0, np.int64)
     if source.leaves:
-        leaves, inner = source.locate(indices_of(wanted.keys, source.kind))
+        leaves, inner = source.locate(indices_of(keys, source.kind))
     count = max((leaf.views.num_draws for leaf in source.leaves), default=0)
-    draws = uniforms(seed, epoch, wanted.places, count)
-    seeds = local_seeds(seed, epoch, wanted.places)
+    draws = uniforms(*order, places, count)
+    seeds = local_seeds(*order, places)
     pieces = []
-    for start in range(0, max(1, len(wanted.keys)), max(1, size)):
+    for start in range(0, max(1, len(keys)), max(1, size)):
         here = slice(start, start + size)
-        pieces.append(BatchPiece(start, wanted.keys[here], leaves[here], inner[here], draws[here], seeds[here]))
+        pieces.append(BatchPiece(start, keys[here], leaves[here], inner[here], draws[here], seeds[here]))
     return pieces
 
 

@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch.utils.data import DataLoader, get_worker_info
 
 from recordzoo.base.text import shorten
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.iteration import BatchIterator, Home, late
 from recordzoo.loader.maker import Maker
-from recordzoo.loader.order import Drawing, EpochBatches, Wanted
-from recordzoo.loader.pieces import BatchPiece, batch_seed, cut
+from recordzoo.loader.order import Drawing, EpochBatches, Keys, Wanted
+from recordzoo.loader.pieces import batch_seed, cut
 from recordzoo.loader.samples import maker_of
 from recordzoo.loader.sending import Sent
-from recordzoo.loader.source import BatchSource
 from recordzoo.net.background import Background
 from recordzoo.sampling.storage import forget, hint_remote, will_need
 from recordzoo.system.files import positions_of_open, reopen_at
@@ -41,12 +42,17 @@ _hints = Background(1, "recordzoo-hints")  # one thread for all epochs, as long 
 class _Task:
     """A batch for a worker process.
 
+    Random numbers for its samples are computed there: a worker that was not forked decides for itself what is compiled.
+
     Attributes:
-        piece: All samples of the batch.
+        keys, places: As of `Wanted`.
+        order: Seed and epoch.
         seed: Seed for `collate_fn` and `batch_transform`.
     """
 
-    piece: BatchPiece
+    keys: Keys
+    places: NDArray[np.int64]
+    order: tuple[int, int]
     seed: int
 
 
@@ -79,8 +85,8 @@ class Tasks:
     """
 
     # Any: the user's dataset.
-    def __init__(self, dataset: Any, source: BatchSource, num_hinted: int) -> None:
-        self._dataset, self._source, self._num_hinted = dataset, source, num_hinted
+    def __init__(self, dataset: Any, num_hinted: int) -> None:
+        self._dataset, self._num_hinted = dataset, num_hinted
         self._order: EpochBatches | None = None
         self.given: collections.deque[Wanted] = collections.deque()
         self._drawing: Drawing | None = None
@@ -99,13 +105,8 @@ class Tasks:
 
         drawing = self._drawing = Drawing(order.batches, self._num_hinted, announce)
         while (wanted := drawing.next()) is not None:
-            try:
-                (piece,) = cut(wanted, self._source, order.seed, order.epoch, len(wanted.keys))
-            except Exception as err:  # noqa: BLE001 - raised when the user has come there
-                drawing.stop(err)
-                break
             self.given.append(wanted)
-            yield _Task(piece, batch_seed(order, wanted))
+            yield _Task(wanted.keys, wanted.places, (order.seed, order.epoch), batch_seed(order, wanted))
 
     @property
     def failure(self) -> Exception | None:
@@ -172,9 +173,11 @@ class Workplace:
             if self._failure is not None:
                 raise self._failure
             assert self._maker is not None
-            hint_remote(self._options.dataset, task.piece.keys)
-            memory = self._maker.memory(len(task.piece))
-            return Sent(self._maker.batch(memory, [self._maker.make(task.piece, memory)], task.seed))
+            maker = self._maker
+            hint_remote(self._options.dataset, task.keys)
+            (piece,) = cut(task.keys, task.places, maker.source, task.order, len(task.keys))
+            memory = maker.memory(len(piece))
+            return Sent(maker.batch(memory, [maker.make(piece, memory)], task.seed))
         except Exception as err:
             err.add_note(f"In worker process {get_worker_info().id}:\n{traceback.format_exc()}")  # type: ignore[union-attr]
             if not _is_picklable(err):
