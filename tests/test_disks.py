@@ -99,7 +99,7 @@ class TestFullDisk:
     @pytest.mark.parametrize("workers", [1, 2])
     def test_full_in_the_middle(self, workers: int, volume: Volume, wanted: dict[str, str], tmp_path: Path) -> None:
         simple.write(tmp_path, "tree", MANY)
-        with self.prepare(tmp_path, volume, workers=workers, stop_at="shard.done:2") as process:
+        with self.prepare(tmp_path, volume, workers=workers, stop_at="unit.done:2") as process:
             process.wait_until_stopped()
             process.signal(signal.SIGSTOP, group=True)
             ballast = volume.fill(leave=100_000)
