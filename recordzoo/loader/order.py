@@ -147,10 +147,10 @@ class Drawing:
             self._drawn.append(wanted)
         return self._drawn.popleft() if self._drawn else None
 
-    def stop(self, failure: Exception | None = None) -> None:
+    def stop(self) -> None:
         """Draw no more batches."""
         self._drawn.clear()
-        self._batches, self.failure = iter(()), failure
+        self._batches, self.failure = iter(()), None
 
     def _draw(self) -> Wanted | None:
         try:
