@@ -1,12 +1,12 @@
 """Check the arguments of `RecordLoader`."""
 
 import numbers
-import os
 from typing import Any
 
 import torch
 from torch.utils.data import IterableDataset
 
+from recordzoo.base import settings
 from recordzoo.errors import ArgumentError
 from recordzoo.sampling.samplers import RecordSampler
 from recordzoo.sampling.schemes import Draws, names_given
@@ -18,7 +18,7 @@ from recordzoo.system.processes import cores
 
 def default_threads() -> int:
     """Return the default of `num_workers`: the cores of this process, divided by ``LOCAL_WORLD_SIZE``."""
-    return max(1, cores() // max(1, int(os.environ.get("LOCAL_WORLD_SIZE") or 1)))
+    return max(1, cores() // settings.ranks_here())
 
 
 # All functions below raise an ArgumentError that names the argument and its value.
