@@ -137,7 +137,7 @@ def save_shard(
     path = folder / f"{facts.stem}.npz"
     # Two workers may convert the same unit: the second must not overwrite a file that is being read.
     aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
-    durable.write_file(aside, buffer.getbuffer())
+    durable.write_file(aside, buffer.getvalue())  # shares its memory; a view would keep the buffer in an error
     durable.move(aside, path)
     durable.sync_directory(folder)
     crash_point("shard.done")
