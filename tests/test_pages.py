@@ -208,19 +208,12 @@ GIVEN: dict[str, tuple[Callable[[Path], None], ...]] = {
     "README.md": (photos, a_csv_and_a_database),
     "faults.md": (records_of_birds,),
     "format.md": (records_of_birds,),
-    "guides/changed-files.md": (photos,),
     "guides/cluster.md": (photos, shared_photos),
     "guides/combining.md": (record_sets,),
-    "guides/from-databases.md": (photos,),
-    "guides/export.md": (photos,),
-    "guides/from-hugging-face.md": (parquet,),
-    "guides/disk-space.md": (records_of_birds,),
-    "guides/from-lmdb.md": (databases,),
-    "guides/from-webdataset.md": (tar_shards,),
     "guides/many-ranks.md": (two_splits,),
     "guides/memory.md": (photos,),
     "guides/transforms.md": (photos,),
-    "importing.md": (arrays,),
+    "importing.md": (photos, databases, tar_shards, parquet, arrays),
     "index.md": (photos,),
     "imagenet.md": (photographs_of_imagenet, the_examples),
     "guides/windows.md": (photos,),
@@ -242,9 +235,6 @@ FRAMEWORKS = ("guides/many-ranks.md",)
 
 TRAINED = ("guides/boxes-and-masks.md",)
 """tests/test_guides.py runs them, and looks at what they train on."""
-
-STREAMING = "guides/from-mds-litdata-ffcv.md"
-"""Needs packages with an environment of their own: tests/test_foreign_datasets.py runs it."""
 
 
 @pytest.fixture(scope="module")
@@ -281,7 +271,7 @@ def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         }
 
 
-HERE = [page for page in PAGES if steps(page) and name_of(page) not in (*FRAMEWORKS, *TRAINED, STREAMING)]
+HERE = [page for page in PAGES if steps(page) and name_of(page) not in (*FRAMEWORKS, *TRAINED)]
 
 
 @pytest.mark.parametrize("page", HERE, ids=name_of)
@@ -302,4 +292,4 @@ def run_page(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
 
 
 def test_what_is_given_is_given_to_pages_that_are_there() -> None:
-    assert set(GIVEN) | {*FRAMEWORKS, *TRAINED, STREAMING} <= {name_of(page) for page in PAGES if steps(page)}
+    assert set(GIVEN) | {*FRAMEWORKS, *TRAINED} <= {name_of(page) for page in PAGES if steps(page)}

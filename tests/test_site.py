@@ -139,7 +139,7 @@ SEARCHED = {
     "imbalanced": "Rare classes",
     "weighted": "Rare classes",
     "validation split": "Lists and tables",
-    "disk space": "Free disk space",
+    "disk space": "Copy, merge",
     "license": "Datasets",
     "out of memory": "Memory, workers",
     "ENOSPC": "Errors|something goes wrong",

@@ -1,4 +1,4 @@
-"""Write the directory's files NUMBER-LABEL.jpg as MDS and with LitData, for docs/guides/from-mds-litdata-ffcv.md.
+"""Write the directory's files NUMBER-LABEL.jpg as MDS and with LitData, for docs/importing.md.
 
 Runs in an environment of `make formats`.
 """
