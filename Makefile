@@ -140,7 +140,7 @@ docs: install  ## Build the site into site/; a warning is an error.
 generate: install  ## Write the types for editors anew.
 	$(BIN)/python docs/generate.py
 
-bench: install  ## Measure (PHOTOS=a folder, SECTION=opening, storing, preparing, loading or zoo) and write the section. As root, for cold caches.
+bench: install  ## Measure (PHOTOS=a folder, SECTION=opening, storing, preparing, precision or zoo) and write the page. As root, for cold caches.
 	$(BIN)/python -m benchmarks $(if $(PHOTOS),--photos $(PHOTOS)) $(if $(SECTION),--section $(SECTION))
 
 # Each alone, so that one that cannot be installed costs only itself; the benchmark reports it as missing.
@@ -153,7 +153,7 @@ $(PEERS)/.stamp: benchmarks/peers.txt pyproject.toml
 	done
 	@touch $@
 
-bench-peers: $(PEERS)/.stamp  ## Measure against other loaders (PHOTOS=..., ROW=one) and write their sections.
+bench-peers: $(PEERS)/.stamp  ## Measure against other loaders (PHOTOS=..., ROW=one) and write their section.
 	$(PEERS)/bin/python -m benchmarks.peers $(if $(PHOTOS),--photos $(PHOTOS)) $(if $(ROW),--row $(ROW))
 
 $(STREAMERS)/.stamp: benchmarks/object-storage.txt pyproject.toml

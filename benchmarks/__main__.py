@@ -1,11 +1,17 @@
-"""Run benchmarks and write their sections: ``python -m benchmarks --photos FOLDER [--section opening ...]``."""
+"""Run benchmarks and write their section: ``python -m benchmarks --photos FOLDER [--section opening ...]``.
 
-from collections.abc import Sequence
+Lines that are not measured now stay as they were: they are stored in ``docs/benchmarks-lines.json``.
+"""
 
-from benchmarks import cold_reads, open_cost, pages, precision, prepare_imagenet, size, tiles, warm_loader, zoo
+import json
+from dataclasses import asdict
+
+from benchmarks import cold_reads, open_cost, pages, precision, prepare_imagenet, size, zoo
 from benchmarks.common import Line, arguments, can_drop_caches, machine, photographs
 
-_HEAD = ("what", "against", "measured", "target")
+NUMBERS = pages.DOCS / "benchmarks-lines.json"
+SECTION = "lines"
+_HEAD = ("what", "against", "measured")
 
 
 def measure(section: str, photos: list[bytes], repeats: int) -> list[Line]:
@@ -16,36 +22,50 @@ def measure(section: str, photos: list[bytes], repeats: int) -> list[Line]:
         return prepare_imagenet.measure(photos, repeats)
     if section == "storing":
         return size.measure(photos) + cold_reads.measure(photos, repeats)
-    return warm_loader.measure(photos, repeats) + precision.measure(photos) + tiles.measure(photos, repeats)
+    return precision.measure(photos)
 
 
-SECTIONS = ("opening", "storing", "preparing", "loading")
+MEASURED = ("opening", "storing", "preparing", "precision")
 NEEDING_ROOT = ("storing", "preparing")
 
 
-def text(lines: Sequence[Line], repeats: int, source: str) -> str:
-    """Make a section."""
-    made = pages.table(_HEAD, [(line.what, line.against, line.measured, line.wanted) for line in lines])
-    return f"{made}\n\nMedians of {repeats}{source}. {machine()}"
+def render() -> str:
+    """Make the section of the stored lines."""
+    rows = json.loads(NUMBERS.read_text(encoding="utf-8"))["rows"]
+    lines = [
+        (f"{name}: {line['what']}", line["against"], line["measured"])
+        for name in MEASURED
+        for line in rows[name]["lines"]
+    ]
+    places: dict[str, list[str]] = {}
+    for name in MEASURED:
+        places.setdefault(pages.in_short(rows[name]["machine"]), []).append(name)
+    about = "; ".join(f"{', '.join(names)}: {place}" for place, names in places.items())
+    repeats = sorted({rows[name]["repeats"] for name in MEASURED})
+    return f"{pages.table(_HEAD, lines)}\n\nMedians of {' or '.join(map(str, repeats))}. {about}"
 
 
 def main() -> None:
     parser = arguments(__doc__ or "")
-    choices = [*SECTIONS, zoo.SECTION]
+    choices = [*MEASURED, zoo.SECTION]
     parser.add_argument("--section", choices=choices, action="append", help="default: all but the zoo's")
     options = parser.parse_args()
     photos = photographs(options.photos)
-    mean = sum(map(len, photos)) // len(photos) // 1000
-    source = f"; {len(photos)} {'real' if options.photos else 'generated'} photographs (mean {mean} KB), repeated"
-    for section in options.section or SECTIONS:
+    for section in options.section or MEASURED:
         if section == zoo.SECTION:
             zoo.write_page(options.repeats)
         elif section in NEEDING_ROOT and not can_drop_caches():
             print(f"{section}: needs root, to drop the caches; left out")
         else:
             lines = measure(section, photos, options.repeats)
-            pages.write_section(section, text(lines, options.repeats, "" if section == "opening" else source))
-            print(pages.read_section(section))
+            row = {
+                "machine": machine(),
+                "photos": "real" if options.photos else "generated",
+                "repeats": options.repeats,
+            }
+            pages.keep(NUMBERS, {section: row | {"lines": [asdict(line) for line in lines]}}, {})
+            pages.write_section(SECTION, render())
+            print(pages.read_section(SECTION))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""Converting on Dask workers of this machine, beside as many processes that recordzoo starts by itself.
+"""Converting on Dask workers of this machine, beside as many processes of a pool.
 
     python -m benchmarks.cluster [--photos FOLDER] [--repeats N]
 
-Scheduler and workers run before the clock starts, as on a cluster. The local pool starts its processes within it, as it
-does for everybody; so it is also measured with processes that run already. They take turns. Two kinds of work:
+Scheduler, workers and processes run before the clock starts, as on a cluster. They take turns. Two kinds of work:
 images stored as they are (mostly copying) and images made smaller (mostly decoding).
 """
 
@@ -20,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.common import arguments, fresh_folder, interleaved, machine, many, median, photographs
-from benchmarks.pages import table, write_section
+from benchmarks.pages import in_short, table, write_section
 
 WORKERS = (1, 2, 4)
 NUM_CLASSES = 64
@@ -60,9 +59,7 @@ def timed(**more):
     begin = time.perf_counter()
     path = ensure(recipe, root, **options, **more)
     return time.perf_counter() - begin, RecordReader(path).digest
-if how == "local":
-    print(*timed(workers=number))
-elif how == "started":
+if how == "started":
     executor = loky.get_reusable_executor(number, timeout=600)
     list(executor.map(warm, range(number)))
     print(*timed(executor=executor))
@@ -72,15 +69,12 @@ else:
         print(*timed(executor=executor))
 """
 
-_HEAD = ("images", "workers", "local pool", "the same, started before", "Dask", "Dask against the started pool")
+HEAD = ("Dask, s (against processes started before)", *(f"{number} workers" for number in WORKERS))
 _TEXT = """\
 {table}
 
-{classes} tars of {size_mb:.0f} MB in all, shards of {shard_mb} MB; medians of {repeats}. {machine}
-
-```
-python -m benchmarks.cluster --total-bytes {total_bytes} --repeats {repeats}
-```
+{classes} tars of {size_mb:.0f} MB in all, shards of {shard_mb} MB; medians of {repeats}.
+`python -m benchmarks.cluster --total-bytes {total_bytes} --repeats {repeats}`; {machine}
 """
 
 
@@ -151,8 +145,8 @@ def convert(folder: Path, how: str, number: int, variant: str, digests: set[str]
     return float(seconds)
 
 
-def line(folder: Path, number: int, variant: str, what: str, repeats: int) -> tuple[str, ...]:
-    """Measure one row of the table."""
+def cell(folder: Path, number: int, variant: str, repeats: int) -> str:
+    """Measure one cell of the table."""
     digests: set[str] = set()
     with cluster(folder, number) as file:
 
@@ -160,10 +154,10 @@ def line(folder: Path, number: int, variant: str, what: str, repeats: int) -> tu
             return lambda: convert(folder, how, number, variant, digests)
 
         on(str(file))()  # the workers import what they need, and the archive is in the page cache
-        times = interleaved({"local": on("local"), "started": on("started"), "dask": on(str(file))}, repeats)
+        times = interleaved({"started": on("started"), "dask": on(str(file))}, repeats)
     assert len(digests) == 1, digests
-    local, started, dask = (median(times[name]) for name in ("local", "started", "dask"))
-    return what, str(number), f"{local:.2f} s", f"{started:.2f} s", f"{dask:.2f} s", f"{dask / started - 1:+.1%}"
+    started, dask = (median(times[name]) for name in ("started", "dask"))
+    return f"{dask:.2f} ({dask / started - 1:+.1%})"
 
 
 def measure(photos: list[bytes], repeats: int, total_bytes: int) -> str:
@@ -172,9 +166,8 @@ def measure(photos: list[bytes], repeats: int, total_bytes: int) -> str:
     build(folder, photos, total_bytes)
     size = (folder / TRAIN).stat().st_size
     rows = [
-        line(folder, number, variant, what, repeats)
-        for variant, what in (("", "as they are"), ("256", "short side of 256 pixels"))
-        for number in WORKERS
+        (what, *(cell(folder, number, variant, repeats) for number in WORKERS))
+        for variant, what in (("", "images as they are"), ("256", "short side of 256 pixels"))
     ]
     shutil.rmtree(folder)
     return _TEXT.format(
@@ -183,8 +176,8 @@ def measure(photos: list[bytes], repeats: int, total_bytes: int) -> str:
         total_bytes=total_bytes,
         shard_mb=SHARD_BYTES >> 20,
         repeats=repeats,
-        machine=machine(),
-        table=table(_HEAD, rows, numbers=True),
+        machine=in_short(machine()),
+        table=table(HEAD, rows, numbers=True),
     )
 
 

@@ -121,7 +121,7 @@ def measure(photos: list[bytes], repeats: int, total_bytes: int = 1_000_000_000)
     def speed(name: str) -> str:
         return f"{1000 / median(times[name]):.0f} MB/s"
 
-    what = f"cold random reads of {count:,} photographs, batches of {BATCH} (the disk in order: {speed('sequential')})"
+    what = f"cold random reads (disk in order: {speed('sequential')})"
     return [
         Line(
             what,
@@ -130,7 +130,7 @@ def measure(photos: list[bytes], repeats: int, total_bytes: int = 1_000_000_000)
             f"{speed('recordzoo')}: {ratio(times[name], times['recordzoo']):.1f}x",
         )
         for name, label, wanted in (
-            ("lmdb", "LMDB, readahead=False, one by one", "6x"),
+            ("lmdb", "LMDB, one by one", "6x"),
             ("files", "single files", "1.6x"),
         )
     ]

@@ -35,7 +35,7 @@ from recordzoo.preparing import ensure
 from recordzoo.recipes.folder import recipe
 
 NUMBERS = pages.DOCS / "benchmarks-files.json"
-SECTION = "files or records"
+SECTION = "files"
 READERS = ("files, DataLoader", "files, RecordLoader", "records, RecordLoader")
 WORKERS = 2
 SMALL_BYTES, FEW_BYTES, WARM_BYTES, COLD_BYTES = 10_000_000, 50_000_000, 110_000_000, 1_000_000_000
@@ -45,7 +45,7 @@ OPENS_MS = (1, 5, 20)
 _TEXT = """\
 {table}
 
-Repetitions: {repeats}; {photos}. {machine}
+Repetitions: {repeats}; {photos}; {machine}
 """
 
 _CODE = f"""
@@ -188,7 +188,7 @@ def section(stored: Row) -> str:
     repeats = sorted({row["repeats"] for row in stored["rows"].values()})
     return _TEXT.format(
         photos=stored["photos"],
-        machine=stored["machine"],
+        machine=pages.in_short(stored["machine"]),
         table=table(stored["rows"]),
         repeats=" or ".join(map(str, repeats)),
     )

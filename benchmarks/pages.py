@@ -1,6 +1,6 @@
-"""The sections of the benchmark pages. Each is between two comments and written by a script; the rest is by hand.
+"""The sections of the page of benchmarks. Each is between two comments and written by a script; the rest is by hand.
 
-A section has what was measured: tables, charts, machine, versions and date. It may be moved from one page to the other.
+A section has what was measured: a table, machine, versions and date.
 """
 
 import json
@@ -10,8 +10,13 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGES = (DOCS / "benchmarks.md", DOCS / "benchmarks-storing.md")
-_SECTION = r"(?<=^<!-- section: {0} -->\n).*?(?=^<!-- /section: {0} -->$)"
+PAGE = DOCS / "benchmarks.md"
+_SECTION = r"(?<=^<!--{0}-->\n).*?(?=^<!--/{0}-->$)"
+
+USUAL = ("Python 3.11.7", "torch 2.15.0", "torchvision 0.29.2", "pillow 13.0.0", "lmdb 3.0.0")
+"""Versions that the page names once."""
+
+_NAMED = ("Python ", "torch ", "torchvision ", "pillow ", "lmdb ")
 
 # Any: rows of the file.
 
@@ -27,21 +32,21 @@ def read_section(name: str) -> str:
     """Return the text of a section.
 
     Raises:
-        KeyError: No page has a section of this name.
+        KeyError: The page has no section of this name.
     """
-    return _find(name)[1][0].strip("\n")
+    return _find(name)[0].strip("\n")
 
 
 def write_section(name: str, text: str) -> None:
-    """Replace the text of a section in the page that has it.
+    """Replace the text of a section of the page.
 
     Raises:
-        KeyError: No page has a section of this name.
+        KeyError: The page has no section of this name.
     """
-    path, found = _find(name)
+    found = _find(name)
     page, body = found.string, text.strip("\n")
     page = page[: found.start()] + (f"\n{body}\n\n" if body else "") + page[found.end() :]
-    path.write_text(page, encoding="utf-8")
+    PAGE.write_text(page, encoding="utf-8")
 
 
 def write(rendered: Mapping[str, str]) -> None:
@@ -53,12 +58,11 @@ def write(rendered: Mapping[str, str]) -> None:
             write_section(name, text)
 
 
-def _find(name: str) -> tuple[Path, re.Match[str]]:
+def _find(name: str) -> re.Match[str]:
     pattern = re.compile(_SECTION.format(re.escape(name)), re.MULTILINE | re.DOTALL)
-    for path in PAGES:
-        if found := pattern.search(path.read_text(encoding="utf-8")):
-            return path, found
-    raise KeyError(f"no page of {', '.join(path.name for path in PAGES)} has <!-- section: {name} -->")
+    if found := pattern.search(PAGE.read_text(encoding="utf-8")):
+        return found
+    raise KeyError(f"{PAGE.name} has no <!--{name}-->")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = False) -> str:
@@ -67,23 +71,20 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool =
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *rows))
 
 
-def folded(summary: str, text: str) -> str:
-    """Make a part of which a reader first sees one line."""
-    return f"<details markdown>\n<summary>{summary}</summary>\n\n{text}\n\n</details>"
-
-
 def missed(targets: Sequence[tuple[str, str, str, bool]]) -> str:
     """Say how many targets were reached, and list the others.
 
     Args:
         targets: Of each: what is measured, the target, the measured value, and whether it was reached.
     """
-    num_reached = sum(is_reached for *_, is_reached in targets)
-    lines = [f"- {what}: {found} (target: {wanted})" for what, wanted, found, is_reached in targets if not is_reached]
-    said = f"Targets reached: {num_reached} of {len(targets)}."
-    return "\n".join([f"{said} Missed:\n", *lines]) if lines else said
+    lines = [f"{what} {found} ({wanted})" for what, wanted, found, is_reached in targets if not is_reached]
+    said = f"Targets reached: {len(targets) - len(lines)} of {len(targets)}."
+    return f"{said} Missed: {'; '.join(lines)}." if lines else said
 
 
 def in_short(machine: str) -> str:
-    """Shorten what `common.machine` returned to processor and date."""
-    return f"{machine.partition(',')[0]}, {machine.rpartition('; ')[2]}"
+    """Shorten what `common.machine` returned to the processor, versions that are not the usual ones, and the date."""
+    facts, _, date = machine.partition("; ")
+    cpu, *others = facts.replace("(R)", "").replace(" Processor", "").split(", ")
+    unusual = [each for each in others if each.startswith(_NAMED) and each not in USUAL]
+    return ", ".join([cpu, *unusual, date])

@@ -75,10 +75,10 @@ def measure(photos: list[bytes]) -> list[Line]:
         others = [each for each in found if each < _SAME]
         lines.append(
             Line(
-                f"fast precision, RandomResizedCrop {crop} of {len(photos)} photographs",
+                f"fast precision, crop of {crop}",
                 "exact precision",
                 "",
-                f"the same pixels in {found.count(_SAME)}; PSNR of the others: "
+                f"same pixels in {found.count(_SAME)} of {len(photos)}; PSNR of the others: "
                 f"median {statistics.median(others):.1f} dB, 5% below {others[len(others) // 20]:.1f} dB",
             )
         )
@@ -90,9 +90,7 @@ def measure(photos: list[bytes]) -> list[Line]:
             path.write_bytes(photo)
     reached = {precision: [accuracy(folder, precision, seed) for seed in range(RUNS)] for precision in PRECISIONS}
     texts = {name: f"{statistics.mean(runs):.1%} ± {statistics.stdev(runs):.1%}" for name, runs in reached.items()}
-    what = (
-        f"a small network trained on crops of {CLASSES} photographs to tell them apart, {RUNS} runs, tested on others"
-    )
+    what = f"accuracy of a small network, {CLASSES} classes, {RUNS} runs"
     lines.append(Line(what, f"exact precision: {texts['exact']}", "", texts["fast"]))
     return lines
 

@@ -13,7 +13,6 @@ from benchmarks.common import arguments, machine, photographs
 from benchmarks.peers.rows import Contestant, Row
 from benchmarks.peers.run import run_row
 from benchmarks.peers.work import Work
-from benchmarks.svg import Group, draw
 
 NUMBERS = pages.DOCS / "benchmarks-scaling.json"
 SECTION = "cores"
@@ -71,28 +70,10 @@ def measure(name: str, photos: list[bytes], repeats: int, counts: list[int]) -> 
     return {"repeats": repeats, "rates": rates, "problems": problems}
 
 
-def charts(stored: Numbers) -> dict[str, str]:
-    """Draw the charts, by the names of their files."""
-    return {
-        _chart(name): draw(
-            [
-                Group(f"{label}: {count}", [rate], f"{rate / rates['1']:.2f}x", label.startswith("RecordLoader"))
-                for label, rates in found["rates"].items()
-                for count, rate in rates.items()
-            ],
-            "Images per second, by workers",
-        )
-        for name, found in stored["rows"].items()
-    }
-
-
 def section(stored: Numbers) -> str:
     """Make the section, with its heading: nothing is on the page before it is measured."""
     rows = stored["rows"]
-    parts = [
-        f"### {TITLES[name]}\n\n![{TITLES[name]}: images per second]({_chart(name)})\n\n{table(found)}"
-        for name, found in rows.items()
-    ]
+    parts = [f"### {TITLES[name]}\n\n{table(found)}" for name, found in rows.items()]
     counts = [int(count) for found in rows.values() for rates in found["rates"].values() for count in rates]
     return _TEXT.format(
         **{key: stored[key] for key in ("machine", "photos", "cores")},
@@ -100,10 +81,6 @@ def section(stored: Numbers) -> str:
         most=max(counts),
         repeats=" or ".join(map(str, sorted({found["repeats"] for found in rows.values()}))),
     )
-
-
-def _chart(name: str) -> str:
-    return f"benchmarks-scaling-{name}.svg"
 
 
 def table(found: Numbers) -> str:
@@ -133,7 +110,7 @@ def main() -> None:
         about = {"machine": machine(), "cores": cores, "photos": f"{len(photos)} {kind} photographs, repeated"}
         pages.keep(NUMBERS, rows, about)
         stored = json.loads(NUMBERS.read_text(encoding="utf-8"))
-        pages.write(charts(stored) | {SECTION: section(stored)})
+        pages.write_section(SECTION, section(stored))
 
 
 if __name__ == "__main__":

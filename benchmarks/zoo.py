@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ decoding the same file in it up to a quarter faster or slower."""
 MOST = 250  # times as many samples as in the tests; the other splits grow too
 _BY_HAND = {"ImageFolder": "folder", "DatasetFolder": "folder", "CUB200": "cub200", "ImageNet": "imagenet"}
 _BY_HAND |= {"VOCDetection": "voc", "VOCSegmentation": "voc"}
-_HEAD = ("class", "construct, ms (times theirs)", "samples/s (times theirs)", "size / tree's")
+_HEAD = ("times torchvision's", "classes", "which")
 
 
 def rows() -> dict[str, Any]:
@@ -124,24 +123,22 @@ def numbers(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def render() -> str:
-    """Make the section of the stored numbers: the table, and in which run each class was measured."""
+    """Make the section of the stored numbers: how many classes are how fast, and which are slowest."""
     stored = json.loads(NUMBERS.read_text(encoding="utf-8"))["rows"]
-    names = sorted(stored, key=str.lower)
-    lines = [
-        (
-            f"`{name}Record`",
-            f"{row['construct_ms']:.1f} ({row['construct_times']:.2f}x)",
-            f"{row['samples_per_s']:,} ({row['speed_times']:.2f}x)",
-            f"{row['size_times']:.2f}x",
-        )
-        for name, row in ((name, stored[name]) for name in names)
-    ]
-    (most, _), *others = Counter(row["run"] for row in stored.values()).most_common()
-    runs = [f"- {', '.join(name for name in names if stored[name]['run'] == run)}: {run}" for run, _ in others] + [
-        f"- all others: {most}"
-    ]
-    made = pages.folded(f"All {len(lines)} classes", pages.table(_HEAD, lines, numbers=True))
-    return f"{made}\n\n{chr(10).join(runs)}"
+    speeds = sorted((row["speed_times"], name) for name, row in stored.items())
+    bounds = ((0.0, 0.7, "below 0.70x"), (0.7, 0.9, "to 0.90x"), (0.9, 1.1, "to 1.10x"), (1.1, math.inf, "more"))
+    lines = []
+    for low, high, what in bounds:
+        found = [(times, name) for times, name in speeds if low <= times < high]
+        ends = found if high == bounds[0][1] else [found[0], found[-1]]
+        lines.append((what, str(len(found)), ", ".join(f"{name} {times:.2f}x" for times, name in ends)))
+    construct, size = (sorted(row[key] for row in stored.values()) for key in ("construct_ms", "size_times"))
+    return (
+        f"{pages.table(_HEAD, lines)}\n\n"
+        f"Medians: {median(construct):.1f} ms to construct (at most {construct[-1]:.0f} ms), "
+        f"{median(size):.2f} times the tree's bytes. Each class, with machine and date: "
+        f"[benchmarks-zoo.json](benchmarks-zoo.json)."
+    )
 
 
 def write_page(repeats: int, names: Sequence[str] = ()) -> None:

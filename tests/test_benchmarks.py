@@ -16,7 +16,6 @@ from benchmarks import common, prepare_imagenet
 from benchmarks.measuring import Measurement, measure, medians
 from benchmarks.object_storage import link
 from benchmarks.usage import cpu_seconds, memory_bytes
-from benchmarks.verdicts import compare_speeds
 from tests.fakes.pictures import jpeg, picture
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
@@ -100,26 +99,6 @@ def test_medians_are_of_each_number() -> None:
     runs = [a_measurement(10.0, cpu_ms=9.0), a_measurement(30.0, cpu_ms=1.0), a_measurement(20.0, cpu_ms=2.0)]
     assert medians(runs) == a_measurement(20.0, cpu_ms=2.0)
     assert medians([*runs, a_measurement(40.0)]).cpu_ms is None
-
-
-def test_rounds_are_compared_with_each_other() -> None:
-    # The machine slows down by half: each round tells the same.
-    found = compare_speeds([200.0, 150.0, 100.0], [100.0, 75.0, 50.0])
-    assert (found.ratio, found.low, found.high, found.verdict) == (2.0, 2.0, 2.0, "faster")
-
-
-@pytest.mark.parametrize(
-    ("speeds", "verdict"),
-    [
-        ([130.0, 110.0, 101.0, 190.0, 120.0], "faster"),
-        ([99.0, 70.0, 80.0, 98.0, 90.0], "slower"),
-        ([103.0, 99.0, 98.0, 101.0, 100.0], "the same"),
-        ([65.0, 120.0, 90.0, 70.0, 110.0], "too noisy"),
-        ([300.0, 310.0], "too few rounds"),
-    ],
-)
-def test_the_verdict(speeds: list[float], verdict: str) -> None:
-    assert compare_speeds(speeds, [100.0] * 5).verdict == verdict
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")

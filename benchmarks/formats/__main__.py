@@ -1,4 +1,4 @@
-"""Compare formats on a tree of photographs, and write the section "formats" and its charts.
+"""Compare formats on a tree of photographs, and write the section "formats".
 
 python -m benchmarks.formats --photos PHOTOS
 """

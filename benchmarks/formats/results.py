@@ -1,11 +1,10 @@
-"""What was measured of each format, and how it compares with files; no torch."""
+"""What was measured of each format; no torch."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.formats.base import Format, Task
-from benchmarks.verdicts import Comparison, compare_speeds
 
 
 @dataclass(frozen=True)
@@ -89,24 +88,3 @@ class Comparing:
     def is_disturbed(self) -> bool:
         """Whether other work ran on the machine before the first measurement."""
         return self.load > 0.25 * self.cores
-
-    def comparison(self, result: Result, case: Case, number: str) -> Comparison | None:
-        """Compare a format's speed with that of the first format, round by round; None if one was not measured."""
-        first = self.results[0]
-        mine, base = ([getattr(run, number) for run in each.runs.get(case, ())] for each in (result, first))
-        if result is first or not mine or not base or None in mine or None in base:
-            return None
-        return compare_speeds(mine, base)
-
-
-def ratio_text(compared: Comparison | None) -> str:
-    """Return a ratio for a table; "?" is behind it where the rounds do not agree whether it is faster."""
-    if compared is None:
-        return ""
-    return f"{compared.ratio:.2f}x{' ?' if compared.verdict == 'too noisy' else ''}"
-
-
-def median_text(result: Result, case: Case, number: str, form: Callable[[float], str] = "{:,.0f}".format) -> str:
-    """Return a median for a table; "-" if it was not measured."""
-    value = result.median(case, number)
-    return "-" if value is None else form(value)

@@ -1,4 +1,4 @@
-"""The section of the benchmark from object storage and its charts, made of the numbers in a file beside the page."""
+"""The section of the benchmark from object storage, made of the numbers in a file beside the page."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,34 +9,17 @@ from typing import Any
 from benchmarks import pages
 from benchmarks.common import machine, median
 from benchmarks.object_storage.contestants import CONTESTANTS
-from benchmarks.svg import Group, draw
 
 NUMBERS = pages.DOCS / "benchmarks-object-storage.json"
-SECTION = "object storage"
+SECTION = "object-storage"
 REQUIREMENTS = Path(__file__).parent.parent / "object-storage.txt"
 
-TITLES = {"read": "Reading alone", "decode": "Batches for training"}
-WHAT = {
-    "read": "The bytes of each photograph are read, and not decoded: decoding on two cores would hide the link.",
-    "decode": "Decoded, cropped at random to 224 x 224, flipped at random, normalised: batches of 64 in float32.",
-}
-OURS, LOCAL = "records", "local"
-COLD_OF_LINK, CACHED_OF_LOCAL = 0.9, 0.98
-
+TITLES = {"read": "bytes", "decode": "batches"}
 _TEXT = """\
-{answer}
+{table}
 
-Requests are delayed by {latency_ms:.0f} ms, and all connections share {link_mb:.0f} MB/s; four connections that throw
-the bytes away get {measured_mb:.0f} MB/s of it. The data: {photos}, repeated up to {num_photos:,} files, {mb:,.0f} MB,
-written by each library itself into files of about {shard_mb:.0f} MiB.
-
-Tables: photographs a second, 1,000 of which have {per_1000:.0f} MB.
-
-{works}
-
-{targets}
-
-Medians of {repeats}. {machine}; {versions}
+Requests wait {latency_ms:.0f} ms; connections share {link_mb:.0f} MB/s (four get {measured_mb:.0f}). {photos},
+repeated up to {num_photos:,} files, {mb:,.0f} MB; shards of {shard_mb:.0f} MiB. Medians of {repeats}; {machine}
 """
 
 
@@ -67,7 +50,7 @@ class Numbers:
         return len(runs) >= repeats or any(_problem(run) for run in runs)
 
     def add(self, line: str, run: Any) -> None:
-        """Keep a measurement, and write section and charts."""
+        """Keep a measurement, and write the section."""
         self.runs(line).append(run)
         self._found |= {"machine": machine(), "versions": _versions()}
         NUMBERS.write_text(json.dumps(self._found, indent=1) + "\n", encoding="utf-8")
@@ -75,32 +58,24 @@ class Numbers:
 
 
 def render() -> dict[str, str]:
-    """Make the section and the charts of the stored numbers, by their names."""
+    """Make the section of the stored numbers, by its name."""
     found = _stored()
     if not found:
         return {SECTION: "Not measured yet: run `make bench-object-storage` as root."}
-    files: dict[str, str] = {}
     settings, link = found["settings"], found["lines"].get("link", [])
     medians = {work: _medians(found["lines"], work) for work in TITLES}
-    files[SECTION] = _TEXT.format(
-        answer=_answer(medians, settings, link),
+    text = _TEXT.format(
+        table=_table(medians, settings, link),
         latency_ms=settings["latency_s"] * 1000,
         link_mb=settings["link_bytes_per_s"] / 1e6,
         measured_mb=median(link) / 1e6 if link else 0,
         mb=settings["num_bytes"] / 1e6,
-        per_1000=settings["num_bytes"] / settings["num_photos"] / 1000,
         shard_mb=settings["shard_bytes"] / (1 << 20),
         repeats=max((len(runs) for runs in found["lines"].values()), default=0),
-        works="\n\n".join(
-            _section(work, medians[work], settings, link, _chart(work, medians[work], settings, files))
-            for work in TITLES
-        ),
-        targets=_targets(medians, settings, link),
         **{name: settings[name] for name in ("photos", "num_photos")},
-        machine=found["machine"],
-        versions=", ".join(each for each in found["versions"].split(", ") if each not in found["machine"]),
+        machine=pages.in_short(found["machine"]),
     )
-    return files
+    return {SECTION: text}
 
 
 def _stored() -> dict[str, Any]:
@@ -125,75 +100,29 @@ def _medians(lines: Mapping[str, Any], work: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _chart(
-    work: str, table: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Any], files: dict[str, str]
-) -> str:
-    """Draw a work's chart, whose numbers are those of its table; returns what shows it on the page."""
-    mb = settings["num_bytes"] / 1e6
-    groups = [
-        Group(CONTESTANTS[name].label, [mb / each["cold_s"], mb / each["cached_s"]], is_ours=name == OURS)
-        for name, each in table.items()
-        if "problem" not in each
-    ]
-    file, title = f"benchmarks-object-storage-{work}.svg", f"{TITLES[work]}: MB/s"
-    files[file] = draw(groups, title, ("cold", "from the cache"))
-    return f"![{title}]({file})"
-
-
-def _section(
-    work: str, table: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Any], link: Sequence[float], chart: str
+def _table(
+    medians: Mapping[str, Mapping[str, Mapping[str, Any]]], settings: Mapping[str, Any], link: Sequence[float]
 ) -> str:
     lines = []
-    for name, each in table.items():
-        label = CONTESTANTS[name].label
-        if "problem" in each:
-            lines.append((label, "did not run", each["problem"], "", ""))
-            continue
-        cold, cached = (f"{settings['num_photos'] / each[key]:,.0f}" for key in ("cold_s", "cached_s"))
-        if link and not CONTESTANTS[name].is_local:
-            cold += f" ({_times(_bytes_per_s(each, 'cold_s', settings) / median(link))})"
-        cpu_ms = each["cold_cpu_s"] * 1000 / settings["num_photos"]
-        lines.append((label, cold, f"{each['first_batch_s']:.2f}", f"{cpu_ms:.2f}", cached))
-    head = ("loader", "cold (of the link)", "first batch, s", "CPU a photograph, ms", "from the cache")
-    return f"### {TITLES[work]}\n\n{WHAT[work]}\n\n{chart}\n\n{pages.table(head, lines, numbers=True)}"
+    for name, contestant in CONTESTANTS.items():
+        cells = [
+            _cells(found[name], settings, [] if contestant.is_local else link)
+            for found in medians.values()
+            if name in found
+        ]
+        if cells:
+            lines.append((contestant.label, *(cell for pair in cells for cell in pair)))
+    head = [f"{title}, {how}" for title in TITLES.values() for how in ("cold (of the link)", "cached")]
+    return pages.table(("photographs a second", *head), lines, numbers=True)
 
 
-def _targets(medians: Mapping[str, Any], settings: Mapping[str, Any], link: Sequence[float]) -> str:
-    found = []
-
-    def add(what: str, wanted: float, times: float) -> None:
-        found.append((what, f"{wanted:g}x", _times(times), times >= wanted))
-
-    for work, each in medians.items():
-        ours, local = each.get(OURS, {}), each.get(LOCAL, {})
-        if "cold_s" not in ours:
-            continue
-        cold, cached = f"{TITLES[work]}, cold, against", f"{TITLES[work]}, from the cache, against"
-        if link:
-            of_link = _bytes_per_s(ours, "cold_s", settings) / median(link)
-            add(f"{cold} what the link gives", COLD_OF_LINK, of_link)
-        if "cached_s" in local:
-            add(f"{cached} local records", CACHED_OF_LOCAL, local["cached_s"] / ours["cached_s"])
-        for name, theirs in each.items():
-            if CONTESTANTS[name].module != CONTESTANTS[OURS].module and "cold_s" in theirs:
-                add(f"{cold} {CONTESTANTS[name].label}", 1, theirs["cold_s"] / ours["cold_s"])
-                add(f"{cached} {CONTESTANTS[name].label}", 1, theirs["cached_s"] / ours["cached_s"])
-    return pages.missed(found)
-
-
-def _answer(table: Mapping[str, Any], settings: Mapping[str, Any], link: Sequence[float]) -> str:
-    """Say the two ratios that most readers ask for, of both works."""
-    parts = []
-    for work, found in table.items():
-        ours, local = found.get(OURS, {}), found.get(LOCAL, {})
-        if "cold_s" in ours and "cached_s" in local and link:
-            of_link = _bytes_per_s(ours, "cold_s", settings) / median(link)
-            of_local = local["cached_s"] / ours["cached_s"]
-            parts.append(
-                f"{TITLES[work]}: when cold, records reach {_times(of_link)} of the link's speed; from the cache, "
-                f"{_times(of_local)} of the speed of local records."
-            )
-    return "\n".join(parts)
+def _cells(each: Mapping[str, Any], settings: Mapping[str, Any], link: Sequence[float]) -> tuple[str, str]:
+    """Return the cells of a loader's work: photographs a second from the store and from the cache."""
+    if "problem" in each:
+        return "did not run", str(each["problem"])
+    cold, cached = (f"{settings['num_photos'] / each[key]:,.0f}" for key in ("cold_s", "cached_s"))
+    of_link = f" ({_times(_bytes_per_s(each, 'cold_s', settings) / median(link))})" if link else ""
+    return cold + of_link, cached
 
 
 def _bytes_per_s(run: Mapping[str, Any], key: str, settings: Mapping[str, Any]) -> float:

@@ -1,4 +1,4 @@
-"""The sections of the benchmark against other loaders, and its charts, made of the stored numbers of its rows."""
+"""The sections of the benchmark against other loaders, and its chart, made of the stored numbers of its rows."""
 
 import contextlib
 import json
@@ -9,11 +9,12 @@ from typing import Any
 
 from benchmarks import pages
 from benchmarks.common import machine, median
-from benchmarks.pages import folded, in_short, table
+from benchmarks.pages import table
 from benchmarks.peers.rows import ROWS
 from benchmarks.svg import Group, draw
 
 NUMBERS = pages.DOCS / "benchmarks-peers.json"
+CHART = "benchmarks-fast.svg"
 PEERS = Path(__file__).parent.parent / "peers.txt"
 
 _FIRST = "fast"
@@ -31,16 +32,10 @@ def keep(name: str, document: Mapping[str, Any]) -> None:
 
 
 def render() -> dict[str, str]:
-    """Make the sections and the charts of all rows that there are, by their names."""
-    rows, files = _rows(), dict[str, str]()
-    chart = _chart(_FIRST, rows[_FIRST], files) if _FIRST in rows else ""
-    files["answer"] = f"{chart}\n\n{_answer(rows)}"
-    files["loaders"] = "\n\n".join(_row_section(name, rows[name], files) for name in ROWS if name in rows)
-    files["loaders, targets"] = _targets(rows)
-    files["loaders, versions"] = folded("All versions, by row", "\n".join(_origins(rows)))
-    files["cold epoch"] = _cold_section(rows["cold"]) if "cold" in rows else ""
-    files["stores"] = _storage_section(rows["storage"], files) if "storage" in rows else ""
-    return files
+    """Make the sections of all rows that there are and the chart of one, by their names."""
+    rows = _rows()
+    made = {"answer": f"![{_title(_FIRST)}: images a second]({CHART})\n\n{_answer(rows)}", "loaders": _loaders(rows)}
+    return made | ({CHART: _chart(rows[_FIRST])} if _FIRST in rows else {})
 
 
 def ratios(row: Mapping[str, Any]) -> dict[str, float | None]:
@@ -81,17 +76,17 @@ def _answer(rows: Mapping[str, Any]) -> str:
 
 def _targets(rows: Mapping[str, Any]) -> str:
     found = []
-    for row in (rows[name] for name in ROWS if name in rows):
-        times = ratios(row)
+    for name in (name for name in ROWS if name in rows):
+        row, times = rows[name], ratios(rows[name])
         for each in row["contestants"]:
             if wanted := each["wanted"]:
                 reached = times[each["label"]] or 0
-                what = f"{_title(row)}, against {each['label']}"
+                what = f"`{name}`/{_brief(each['label'])}"
                 found.append((what, f"{wanted:g}x", _times(times[each["label"]]), reached >= wanted))
         if wanted := row["wanted_per_s"]:
             ours = row["contestants"][0]
             is_reached = "median" in ours and ours["median"]["images_per_s"] >= wanted
-            found.append((_title(row), f"{wanted:,.0f}/s", f"{_speed(ours)}/s", is_reached))
+            found.append((f"`{name}`", f"{wanted:,.0f}/s", f"{_speed(ours)}/s", is_reached))
     return pages.missed(found)
 
 
@@ -109,97 +104,94 @@ def relative(row: Mapping[str, Any]) -> tuple[str, dict[str, float | None]]:
     return base, {label: speed / speeds[base] if speed and speeds[base] else None for label, speed in speeds.items()}
 
 
-def _chart(name: str, row: Mapping[str, Any], files: dict[str, str]) -> str:
-    """Draw a row's chart, whose numbers are those of its table; returns what shows it on the page."""
+def _chart(row: Mapping[str, Any]) -> str:
+    """Draw the chart of a row."""
     _, found = relative(row)
-    groups = [
-        Group(
-            each["label"],
-            [each["median"]["images_per_s"]],
-            _times(found[each["label"]]),
-            each["label"] == row["ours"],
-        )
-        for each in row["contestants"]
-        if "median" in each
-    ]
-    file = f"benchmarks-{name}.svg"
-    files[file] = draw(groups, "Images a second")
-    return f"![{_title(row)}: images a second]({file})"
+    return draw(
+        [
+            Group(
+                each["label"],
+                [each["median"]["images_per_s"]],
+                _times(found[each["label"]]),
+                each["label"] == row["ours"],
+            )
+            for each in row["contestants"]
+            if "median" in each
+        ],
+        "Images a second",
+    )
 
 
-def _title(row: Mapping[str, Any]) -> str:
-    title: str = row["title"]
+def _title(name: str) -> str:
+    title = ROWS[name].title
     return title[0].upper() + title[1:]
 
 
-def _row_section(name: str, row: Mapping[str, Any], files: dict[str, str]) -> str:
+def _loaders(rows: Mapping[str, Any]) -> str:
+    """Make the table of all rows, and say where they were measured."""
+    names = [name for name in ROWS if name in rows]
+    lines = [(f"`{name}`", _title(name), "; ".join(_line(rows[name]))) for name in names]
+    parts = [table(("`ROW`", "work", "images a second (times the one without a ratio)"), lines)]
+    parts += [_costs(rows[_FIRST])] if _FIRST in rows else []
+    parts += [_cold(rows["cold"])] if "cold" in rows else []
+    notes = [ROWS[name].note for name in names if ROWS[name].note]
+    return "\n\n".join([*parts, " ".join([*notes, _targets(rows), _origins(rows)])])
+
+
+def _line(row: Mapping[str, Any]) -> list[str]:
     base, found = relative(row)
+    lines = []
+    for each in row["contestants"]:
+        name = "" if each["label"] == row["ours"] else f"{_brief(each['label'])} "
+        times = "" if each["label"] == base or "median" not in each else f" ({_times(found[each['label']])})"
+        lines.append(f"{name}{_speed(each)}{times}")
+    return [f"**{lines[0]}**", *lines[1:]]
+
+
+def _brief(label: str) -> str:
+    """Shorten a loader's label by what the row says already."""
+    for said in ("RecordLoader, fast, ", "channels last, ", " + DataLoader", ", tiny"):
+        label = label.replace(said, "")
+    return label
+
+
+def _costs(row: Mapping[str, Any]) -> str:
+    """Make the table of what a row's loaders take."""
     lines = [
         (
-            each["label"],
-            f"{_speed(each)} ({_times(found[each['label']])})",
+            each["label"].partition(",")[0].removesuffix(" + DataLoader"),
             f"{each['median']['cpu_ms']:.2f}",
             f"{each['median']['first_batch_s']:.2f}",
             f"{each['median']['memory_bytes'] / 1e6:,.0f}",
-            each["batch"].partition(", ")[2].removesuffix(" in memory"),
         )
-        if "median" in each
-        else (each["label"], "did not run", each["problem"], "", "", "")
         for each in row["contestants"]
+        if "median" in each
     ]
-    head = ("loader", f"images/s (times {base})", "CPU an image, ms", "first batch, s", "memory, MB", "layout")
-    shown = table(head, lines, numbers=True)
-    if name != _FIRST:  # whose chart opens the page
-        shown = f"{_chart(name, row, files)}\n\n{folded('CPU, first batch, memory', shown)}"
-    note = f"\n\n{ROWS[name].note}" if ROWS[name].note else ""
-    return f"### {_title(row)}\n\n{shown}{note}\n\n{_measured(name, row, row['repeats'])}"
+    return table((f"`{_FIRST}`", "CPU an image, ms", "first batch, s", "memory, MB"), lines, numbers=True)
 
 
-def _measured(name: str, row: Mapping[str, Any], repeats: int) -> str:
-    return f"`ROW={name}`; medians of {repeats}; {in_short(row['machine'])}."
-
-
-def _cold_section(cold: Mapping[str, Any]) -> str:
+def _cold(cold: Mapping[str, Any]) -> str:
     if "problem" in cold:
         return f"Did not run: {cold['problem']}"
     slower = min(median(cold["sequential"]), median(cold["warm"]))
-    lines = [(name, f"{median(cold[name]):,.0f}") for name in ("sequential", "warm", "cold")]
     of_slower = median(cold["cold"]) / slower
+    speeds = {name: f"{median(cold[name]):,.0f}" for name in ("cold", "warm", "sequential")}
     return (
-        f"{cold['num_images']:,} photographs, {cold['num_bytes'] / 1e9:.2f} GB. Cold: {of_slower:.2f} of the slower of "
-        "the other two (target: 0.8).\n\n"
-        f"{table(('', 'images/s'), lines, numbers=True)}\n\n{_measured('cold', cold, len(cold['cold']))}"
+        f"`cold`: {cold['num_images']:,} photographs ({cold['num_bytes'] / 1e9:.2f} GB) in random order: "
+        f"{speeds['cold']} a second from a cold disk, {speeds['warm']} warm; the disk in order gives "
+        f"{speeds['sequential']}. Cold is {of_slower:.2f} of the slower of the other two."
     )
 
 
-def _storage_section(stores: Mapping[str, Any], files: dict[str, str]) -> str:
-    lines, groups = [], []
-    for name, store in stores.items():
-        label = name.replace("_", " ")
-        if not isinstance(store, dict):
-            continue
-        if "problem" in store:
-            lines.append((label, "did not run", store["problem"], "", "", "", ""))
-            continue
-        speeds = [store[key] for key in ("in_order", "random", "cold", "workers")]
-        size = f"{store['size_bytes'] / 1e6:,.0f}"
-        lines.append((label, size, f"{store['write_s']:.2f}", *(f"{speed:,.0f}" for speed in speeds)))
-        groups.append(Group(label, [store["cold"], store["workers"]], f"{size} MB", name == "records"))
-    series = ("in random order from a cold disk", "warm, by two workers of a DataLoader")
-    files["benchmarks-storage.svg"] = draw(groups, "Values a second", series)
-    head = ("store", "size, MB", "written in, s", "in order", "random", "random, cold", "DataLoader, 2 workers")
-    return (
-        "![The bytes alone: values a second](benchmarks-storage.svg)\n\n"
-        f"{table(head, lines, numbers=True)}\n\n{_measured('storage', stores, stores['repeats'])}"
-    )
-
-
-def _origins(rows: Mapping[str, Any]) -> list[str]:
-    """Say of each machine and set of versions which rows were measured there."""
+def _origins(rows: Mapping[str, Any]) -> str:
+    """Say of each machine which rows were measured there, and how often."""
     where: dict[str, list[str]] = {}
     for name, row in rows.items():
-        where.setdefault(f"{row['machine']}; {row['versions']}", []).append(f"`{name}`")
-    return [f"- {', '.join(names)}: {place}" for place, names in where.items()]
+        where.setdefault(pages.in_short(row["machine"]), []).append(f"`{name}`")
+    (most, _), *others = sorted(where.items(), key=lambda each: -len(each[1]))
+    repeats = sorted({row["repeats"] for row in rows.values() if "repeats" in row})
+    places = [most, *(f"{', '.join(names)}: {place}" for place, names in others)]
+    return f"Medians of {repeats[0]} to {repeats[-1]}. {'; '.join(places)}."
 
 
 def _versions() -> str:

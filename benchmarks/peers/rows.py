@@ -78,20 +78,18 @@ def _stored(label: str, store: str, tree: str = "photos") -> Contestant:
 
 
 ROWS = {
-    "fast": Row("originals, uint8, fast precision", UINT8, FAST_NHWC, ((FILES, 2.3), (FFCV, 1.7), (DALI, 1.4))),
-    "exact": Row("originals, uint8, exact precision", UINT8, EXACT, ((FILES, 1.5),)),
-    "stock": Row("originals, uint8, torch's DataLoader", UINT8, STOCK, ((FILES, 0.97),)),
+    "fast": Row("originals, fast precision", UINT8, FAST_NHWC, ((FILES, 2.3), (FFCV, 1.7), (DALI, 1.4))),
+    "exact": Row("originals, exact precision", UINT8, EXACT, ((FILES, 1.5),)),
+    "stock": Row("originals, torch's DataLoader", UINT8, STOCK, ((FILES, 0.97),)),
     "full": Row(
-        "all re-encoded at their full size, JPEG 90, as FFCV does, uint8",
+        "re-encoded at full size, JPEG 90, as FFCV does",
         UINT8,
         _ours(", channels last, full", layout="NHWC", variant="full"),
         ((FFCV, None), (FILES, None)),
     ),
-    "float": Row(
-        "originals, float32 normalised, fast precision", FLOAT32, FAST, ((FILES, 1.9), (FFCV, 1.4), (DALI, 1.05))
-    ),
+    "float": Row("originals, normalised float32", FLOAT32, FAST, ((FILES, 1.9), (FFCV, 1.4), (DALI, 1.05))),
     "256": Row(
-        "256 pixels on the shorter side, JPEG 90, uint8",
+        "short side of 256, JPEG 90",
         UINT8,
         _ours(", channels last, 256", layout="NHWC", variant="256"),
         (
@@ -102,20 +100,20 @@ ROWS = {
         ),
     ),
     "raw256": Row(
-        "256 pixels on the shorter side, raw pixels, uint8",
+        "short side of 256, raw pixels",
         UINT8,
         _ours(", channels last, 256-raw", layout="NHWC", variant="256-raw"),
         ((Contestant("FFCV raw, the same pixels", "ffcv", "short256", {"write_mode": "raw"}), 1.1),),
     ),
     "tiny": Row(
-        "JPEGs of 16 x 16 pixels, uint8: the loader itself",
+        "JPEGs of 16 x 16 pixels",
         TINY,
         _ours(", tiny", "tiny"),
         ((Contestant("ImageFolder + DataLoader, tiny", "imagefolder", "tiny"), None),),
         wanted_per_s=25_000,
     ),
     "birds": Row(
-        "a set like CUB-200-2011, uint8",
+        "a set like CUB-200-2011, raw pixels",
         UINT8,
         _ours(", full-raw", "birds", variant="full-raw"),  # pixels are what TorchRecord stores
         (
@@ -125,7 +123,7 @@ ROWS = {
         ),
     ),
     "formats": Row(
-        "originals, uint8, other formats",
+        "other formats",
         UINT8,
         FAST,
         (
@@ -138,7 +136,7 @@ ROWS = {
         ),
     ),
     "loaders": Row(
-        "originals, uint8, other loaders",
+        "other loaders",
         UINT8,
         FAST,
         (
@@ -150,22 +148,18 @@ ROWS = {
             (Contestant("datago, its own crop: centred, no flip", "datago", loader={"crop": "own"}), None),
             (FILES, None),
         ),
-        note="SPDL decodes, crops, resizes and flips in FFmpeg. datago decodes in Rust threads; it has no random crop "
-        "and no flip, so torchvision does them in the thread that reads the batches. Its own crop is other work: the "
-        "largest centred square, resized with Lanczos.",
+        note="datago has no random crop; its own is other work.",
     ),
     "python313": Row(
-        "originals, uint8, from Python 3.13",
+        "Python 3.13",
         UINT8,
         FAST,
         ((Contestant("dataloader-rs", "dataloader_rs"), None), (FILES, None)),
-        note="The threads of dataloader-rs call `ImageFolder` with torchvision's transforms, which release the GIL "
-        "while they decode and resize. Python has its GIL here: there was no free-threaded one to measure with. "
-        "Version 0.3.0, which decodes in Rust, too, could not be installed here; it has no random crop.",
+        note="dataloader-rs ran with Python's GIL.",
         python=(3, 13),
     ),
     "recipes": Row(
-        "originals, uint8, what people build themselves",
+        "what people build",
         UINT8,
         FAST,
         (

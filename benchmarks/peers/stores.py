@@ -9,14 +9,13 @@ import pickle
 import sqlite3
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import lmdb
 import numpy as np
 from PIL import Image
-from torchvision.datasets import ImageFolder
 
 Value = tuple[bytes, int]
 
@@ -37,38 +36,9 @@ class Store(ABC):
     @abstractmethod
     def __getitem__(self, position: int) -> Value: ...
 
-    def in_order(self) -> Iterator[Value]:
-        """Read all values in the order in which they are stored."""
-        return (self[position] for position in range(len(self)))
-
-    def in_turn(self, positions: Sequence[int]) -> Iterator[Value]:
-        """Read values at these positions."""
-        return (self[position] for position in positions)
-
     def open_image(self, data: bytes) -> Image.Image:
         """Make an image of a value's bytes."""
         return Image.open(io.BytesIO(data)).convert("RGB")
-
-
-class Files(Store):
-    """The files themselves."""
-
-    def write(self, photos: Iterable[tuple[str, int]]) -> None:
-        for number, (path, _) in enumerate(photos):
-            target = self.folder / Path(path).parent.name / f"{number:06d}.jpg"
-            target.parent.mkdir(exist_ok=True)
-            target.write_bytes(Path(path).read_bytes())
-
-    @functools.cached_property
-    def _samples(self) -> list[tuple[str, int]]:
-        return ImageFolder(self.folder).samples
-
-    def __len__(self) -> int:
-        return len(self._samples)
-
-    def __getitem__(self, position: int) -> Value:
-        path, label = self._samples[position]
-        return Path(path).read_bytes(), label
 
 
 class PickledLmdb(Store):
@@ -97,9 +67,6 @@ class PickledLmdb(Store):
     def __getitem__(self, position: int) -> Value:
         value: Value = pickle.loads(self._txn.get(str(position).encode()))
         return value
-
-    def in_order(self) -> Iterator[Value]:
-        return (pickle.loads(value) for key, value in self._txn.cursor() if key != b"__len__")
 
 
 class RawLmdb(PickledLmdb):
@@ -136,9 +103,6 @@ class Sqlite(Store):
         found: Value = self._database.execute("SELECT image, label FROM photos WHERE id = ?", (position,)).fetchone()
         return found
 
-    def in_order(self) -> Iterator[Value]:
-        return iter(self._database.execute("SELECT image, label FROM photos ORDER BY id"))
-
 
 class OneFile(Store):
     """All bytes in one file, and an index of (offset, length, label)."""
@@ -169,93 +133,9 @@ class OneFile(Store):
         return self._file.read(length), label
 
 
-class TfRecord(Store):
-    """TFRecord with the index that its tools write: where each record begins."""
-
-    @property
-    def _paths(self) -> tuple[str, str]:
-        return str(self.folder / "photos.tfrecord"), str(self.folder / "photos.index")
-
-    def write(self, photos: Iterable[tuple[str, int]]) -> None:
-        from tfrecord.tools.tfrecord2idx import create_index
-        from tfrecord.writer import TFRecordWriter
-
-        data, index = self._paths
-        writer = TFRecordWriter(data)
-        for path, label in photos:
-            writer.write({"image": (Path(path).read_bytes(), "byte"), "label": (label, "int")})
-        writer.close()
-        create_index(data, index)
-
-    @functools.cached_property
-    def _index(self) -> Any:
-        return np.loadtxt(self._paths[1], np.int64, ndmin=2)
-
-    @functools.cached_property
-    def _file(self) -> Any:
-        return Path(self._paths[0]).open("rb", buffering=0)
-
-    def __len__(self) -> int:
-        return len(self._index)
-
-    def __getitem__(self, position: int) -> Value:
-        from tfrecord.example_pb2 import Example
-
-        offset, length = self._index[position].tolist()
-        self._file.seek(offset)
-        features = Example.FromString(self._file.read(length)[12:-4]).features.feature  # between two lengths and CRCs
-        return features["image"].bytes_list.value[0], features["label"].int64_list.value[0]
-
-    def in_order(self) -> Iterator[Value]:
-        from tfrecord.reader import tfrecord_loader
-
-        records = tfrecord_loader(*self._paths, {"image": "byte", "label": "int"})
-        return ((bytes(record["image"]), int(record["label"][0])) for record in records)
-
-
-class Records(Store):
-    """Our record set, through its reader: every value's checksum compared."""
-
-    def write(self, photos: Iterable[tuple[str, int]]) -> None:
-        from recordzoo.preparing import ensure
-        from recordzoo.recipes.folder import recipe
-
-        tree = Path(next(iter(photos))[0]).parent.parent
-        ensure(recipe(), tree, records_dir=self.folder / "photos.records", prepare=True)
-
-    @functools.cached_property
-    def _reader(self) -> Any:
-        from recordzoo import RecordReader
-
-        return RecordReader(self.folder / "photos.records")
-
-    @functools.cached_property
-    def _labels(self) -> Any:
-        return self._reader.array("target")
-
-    def __len__(self) -> int:
-        return len(self._reader)
-
-    def __getitem__(self, position: int) -> Value:
-        return self._reader.read("image", position), int(self._labels[position])
-
-    def in_turn(self, positions: Sequence[int]) -> Iterator[Value]:
-        """Read values in batches, each announced to the kernel, as our datasets do."""
-        for first in range(0, len(positions), 64):
-            batch = positions[first : first + 64]
-            self._reader.hint("image", batch)
-            yield from map(self.__getitem__, batch)
-
-    def __getitems__(self, positions: Sequence[int]) -> list[Value]:
-        return list(self.in_turn(positions))
-
-
 STORES: dict[str, type[Store]] = {
-    "records": Records,
-    "files": Files,
     "pickled_lmdb": PickledLmdb,
     "raw_lmdb": RawLmdb,
     "sqlite": Sqlite,
     "one_file": OneFile,
-    "tfrecord": TfRecord,
 }

@@ -13,7 +13,6 @@ from PIL import Image
 from benchmarks.common import WORK, many
 
 PHOTOS_BYTES = 112_000_000  # 1,000 and some photographs
-FEW_BYTES = 50_000_000
 COLD_BYTES = 1_000_000_000
 NUM_TINY = 20_000
 NUM_BIRDS = 2_000
@@ -46,10 +45,6 @@ Files = Iterator[tuple[bytes, str]]
 
 def _photos(photos: Sequence[bytes]) -> Files:
     return ((data, "jpg") for data in many(list(photos), PHOTOS_BYTES))
-
-
-def _few(photos: Sequence[bytes]) -> Files:
-    return ((data, "jpg") for data in many(list(photos), FEW_BYTES))
 
 
 def _gigabyte(photos: Sequence[bytes]) -> Files:
@@ -100,7 +95,6 @@ def _encoded(image: Image.Image, kind: str, **options: int) -> bytes:
 
 _MAKERS = {
     "photos": _photos,
-    "few": _few,
     "gigabyte": _gigabyte,
     "short256": _short_256,
     "jpeg256": _jpeg_256,

@@ -1,4 +1,4 @@
-"""The section of the benchmark: tables with a column for each number of samples, made of the stored numbers."""
+"""The section of the benchmark: a table with a column for each number of samples, made of the stored numbers."""
 
 import json
 from typing import Any
@@ -8,55 +8,20 @@ from benchmarks import pages
 NUMBERS = pages.DOCS / "benchmarks-scale.json"
 SECTION = "scale"
 
-# Of each table: the title and its lines: what, measure, number, unit.
-_Line = tuple[str, str, str, str]
-_TABLES: dict[str, list[_Line]] = {
-    "On disk": [
-        ("index", "files", "image.index.npy", "file"),
-        ("names and their offsets", "files", "names.npy+names_offsets.npy", "file"),
-        ("labels", "files", "target.npy", "file"),
-        ("manifest", "files", "manifest.json", "file"),
-    ],
-    "Opening and reading": [
-        ("`recordzoo.open` and `len`", "opened", "open", "both"),
-        ("first sample: the index and the labels are compared with their CRC-32", "opened", "first_sample", "both"),
-        ("1,000 more samples, spread evenly", "opened", "1000_samples", "both"),
-        ("first name: names and offsets are compared with their CRC-32", "opened", "first_name", "both"),
-        ("1,000 more names, spread evenly", "opened", "1000_names", "both"),
-        ("1,000 samples found by their names", "named", "1000_lookups", "both"),
-        ("pickle of the dataset, for spawned workers", "opened", "pickle_bytes", "bytes"),
-        ("CRC-32 of the index alone", "checksums", "index", "both"),
-    ],
-    "Samplers": [
-        ("`RecordSampler`: made", "sampler", "made", "both"),
-        ("its first 1,000 indices", "sampler", "first_1000", "both"),
-        ("resumed in the middle of an epoch, 1,000 indices", "sampler", "resumed_1000", "both"),
-        ("its state, as JSON", "sampler", "state_bytes", "bytes"),
-        ('`RecordSampler`, `shuffle="block"`: made', "block sampler", "made", "both"),
-        ("its first 1,000 indices", "block sampler", "first_1000", "both"),
-        ("resumed in the middle of an epoch, 1,000 indices", "block sampler", "resumed_1000", "both"),
-        ("torch's `RandomSampler`: first 1,000 indices", "torch random", "first_1000", "both"),
-        ("torch's `DistributedSampler`: first 1,000 indices", "torch distributed", "first_1000", "both"),
-    ],
-    "Loaders (256 images a batch)": [
-        ("`RecordLoader(shuffle=True)`: first batch", "loader", "first_batch", "both"),
-        ("its next 20 batches", "loader", "20_batches", "both"),
-        ("resumed in the middle of an epoch: first batch", "loader", "resumed_batch", "both"),
-        ('`RecordLoader(shuffle="block")`: made', "block loader", "made", "both"),
-        ("its first batch", "block loader", "first_batch", "both"),
-        ("its next 20 batches", "block loader", "20_batches", "both"),
-        ("resumed in the middle of an epoch: first batch", "block loader", "resumed_batch", "both"),
-        ("`DataLoader`, 2 forked workers: private memory of each", "forked", "worker0_mb", "mb"),
-        ("its share of mapped files (PSS)", "forked", "worker0_mapped_mb", "mb"),
-        ("`DataLoader`, 2 spawned workers: private memory of each", "spawned", "worker0_mb", "mb"),
-        ("its share of mapped files (PSS)", "spawned", "worker0_mapped_mb", "mb"),
-    ],
-    "Lists of all samples, and preparing": [
-        ("`dataset.targets`, a list of ints", "lists", "targets", "both"),
-        ("`dataset.samples`, a list of (path, label)", "lists", "samples", "both"),
-        ("putting a record set together from its rows, peak memory", "preparation", "assemble", "peak"),
-    ],
-}
+_LITTLE_MB = 10
+"""Less memory than this is left out where there is a time."""
+
+_LINES: list[tuple[str, str, str, str]] = [  # what, measure, number, unit
+    ("index on disk", "files", "image.index.npy", "file"),
+    ("names and their offsets on disk", "files", "names.npy+names_offsets.npy", "file"),
+    ("`recordzoo.open` and `len`", "opened", "open", "both"),
+    ("first sample, with the index's CRC-32", "opened", "first_sample", "both"),
+    ("1,000 samples found by their names", "named", "1000_lookups", "both"),
+    ("`RecordSampler`: first 1,000 indices", "sampler", "first_1000", "both"),
+    ("torch's `RandomSampler`: first 1,000 indices", "torch random", "first_1000", "both"),
+    ("`RecordLoader(shuffle=True)`: first batch", "loader", "first_batch", "both"),
+    ('`RecordLoader(shuffle="block")`: made', "block loader", "made", "both"),
+]
 
 
 def render() -> str:
@@ -64,22 +29,16 @@ def render() -> str:
     known: dict[str, Any] = json.loads(NUMBERS.read_text(encoding="utf-8"))
     names = sorted(known, key=int)
     columns = [known[name] for name in names]
-    parts = []
-    for title, lines in _TABLES.items():
-        rows = [[what, *(_cell(column, *where) for column in columns)] for what, *where in lines]
-        made = pages.table(("", *(f"{int(name):,}" for name in names)), rows, numbers=True)
-        parts.append(f"### {title}\n\n{made}")
-    return "\n\n".join([*parts, _prepared(known), columns[-1]["machine"]])
+    rows = [[what, *(_cell(column, *where) for column in columns)] for what, *where in _LINES]
+    made = pages.table(("samples", *(f"{int(name):,}" for name in names)), rows, numbers=True)
+    return f"{made}\n\n{_prepared(known)} {pages.in_short(columns[-1]['machine'])}"
 
 
 def _prepared(known: dict[str, Any]) -> str:
     """Say what putting together takes, by the most samples with which that was measured."""
     most = max(int(name) for name, column in known.items() if "preparation" in column)
     per_sample = known[str(most)]["preparation"]["assemble_peak_mb"] * 1e6 / most
-    return (
-        f"Putting a record set together takes {per_sample:.0f} bytes a sample, so about {per_sample / 10:.0f} GB for "
-        "100 million: it holds all names as Python strings."
-    )
+    return f"Putting a record set together takes {per_sample:.0f} bytes of memory a sample."
 
 
 def _cell(column: dict[str, Any], measure: str, name: str, unit: str) -> str:
@@ -91,8 +50,8 @@ def _cell(column: dict[str, Any], measure: str, name: str, unit: str) -> str:
     if unit == "mb":
         return _megabytes(found[name]) if name in found else ""
     time = _seconds(found[f"{name}_cpu_s"]) if f"{name}_cpu_s" in found else ""
-    extra = found.get(f"{name}_peak_mb" if unit == "peak" else f"{name}_mb")
-    parts = [time, "" if extra is None else _megabytes(extra)]
+    extra = found.get(f"{name}_mb")
+    parts = [time, "" if extra is None or (time and extra < _LITTLE_MB) else _megabytes(extra)]
     return ", ".join(part for part in parts if part)
 
 
