@@ -1,4 +1,4 @@
-"""What the page on importing says about MDS and LitData runs with their packages; `make formats` makes their environment."""
+"""The sections about MDS and LitData run with their packages; `make formats` makes their environment."""
 
 import json
 import os

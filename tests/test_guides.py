@@ -1,6 +1,5 @@
 """The guides state what the code does and what was measured: their tables are compared with both."""
 
-import inspect
 import json
 import re
 import shlex
@@ -15,16 +14,14 @@ from torchvision import transforms as v1
 from torchvision.transforms import v2
 
 from recordzoo.cli.app import app
-from recordzoo.pixels.rows import shape_of
 from recordzoo.transforms.plan import Plan
 from recordzoo.transforms.read import read_plan
-from recordzoo.transforms.steps import decide
 from recordzoo.transforms.table import CONTAINERS, READERS
 from tests.fakes import annotated, lists
 from tests.loaders import take_batches
 from tests.test_docs import ROOT
 
-TRANSFORMS = ROOT / "docs" / "guides" / "transforms.md"
+TRAINING = ROOT / "docs" / "training.md"
 MEASURED = json.loads((ROOT / "docs" / "benchmarks-peers.json").read_text(encoding="utf-8"))
 
 TARGETS = "A table with targets"  # a section of docs/guides/tables.md
@@ -41,15 +38,10 @@ VARIANTS = {
 """For each row of variants.md where its speeds were measured."""
 
 
-def tables(page: Path) -> list[list[list[str]]]:
-    """Read a page's tables: rows of cells, without the line below the header."""
-    found: list[list[list[str]]] = [[]]
-    for line in page.read_text(encoding="utf-8").splitlines():
-        if line.startswith("|"):
-            found[-1].append([cell.strip() for cell in line.strip("|").split("|")])
-        elif found[-1]:
-            found.append([])
-    return [[rows[0], *rows[2:]] for rows in found if rows]
+def rows(page: Path, header: str) -> list[list[str]]:
+    """Read the rows of a page's table that begins with this header: their cells."""
+    table = page.read_text(encoding="utf-8").partition(f"\n| {header} |")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
 
 
 def plans(cell: str) -> list[Plan]:
@@ -58,50 +50,37 @@ def plans(cell: str) -> list[Plan]:
     return [read_plan(v1.Compose(eval(f"[{code}]", names))) for code in re.findall(r"`([^`]*\)[^`]*)`", cell)]
 
 
-@pytest.mark.parametrize("row", tables(TRANSFORMS)[0][1:], ids=lambda row: row[0])
+COMPILED = rows(TRAINING, "transforms")
+
+
+def named(row: list[str]) -> list[tuple[str, str]]:
+    """Read the classes in a row of the table of transforms, each with the only module whose class is meant, if any."""
+    return re.findall(r"`(\w+)`(?: \(`(T|v2)`\))?", row[0])
+
+
+@pytest.mark.parametrize("row", COMPILED, ids=lambda row: row[0])
 def test_the_table_of_transforms_is_that_of_the_code(row: list[str]) -> None:
-    name = row[0].strip("`")
-    for module, cell in ((v1, row[1]), (v2, row[2])):
-        assert cell == ("yes" if getattr(module, name, None) in KNOWN else "no")
-    assert plans(row[3])
-    assert [plan.reason for plan in plans(row[3])] == [""] * len(plans(row[3]))
-    assert all(plan.reason for plan in plans(row[4]))
+    for name, only in named(row):
+        for label, module in (("T", v1), ("v2", v2)):
+            assert (getattr(module, name, None) in KNOWN) == (only in ("", label)), name
+    assert plans(row[1])
+    assert [plan.reason for plan in plans(row[1])] == [""] * len(plans(row[1]))
+    assert all(plan.reason for plan in plans(row[2]))
 
 
 def test_no_transform_is_missing_from_the_table() -> None:
-    assert {row[0].strip("`") for row in tables(TRANSFORMS)[0][1:]} == {kind.__name__ for kind in KNOWN}
-
-
-def test_every_class_of_torchvision_is_on_the_page() -> None:
-    """Those that newer or older versions have may be there, too."""
-    others = {name for row in tables(TRANSFORMS)[2][1:] for name in re.findall(r"`(\w+)`", row[0])}
-    known = {kind.__name__ for kind in KNOWN}
-    assert not others & known
-    for module in (v1, v2):
-        classes = {name for name, kind in vars(module).items() if inspect.isclass(kind)}
-        assert classes - {"AutoAugmentPolicy", "InterpolationMode", "Transform"} <= others | known
+    assert {name for row in COMPILED for name, _ in named(row)} == {kind.__name__ for kind in KNOWN}
 
 
 def test_the_better_order_is_better() -> None:
-    for before, after, counts in tables(TRANSFORMS)[1][1:]:
+    for before, after, counts in rows(TRAINING, "instead of"):
         assert counts == f"{len(plans(before)[0].fused)}, then {len(plans(after)[0].fused)}"
 
 
-def test_what_is_made_in_one_call_is_as_the_page_says() -> None:
-    text = TRANSFORMS.read_text(encoding="utf-8").partition("up to sixteen images")[2]
-    together, singly = (plan.steps for plan in plans(text))
-    for steps, expected in ((together, True), (singly, False)):
-        shape = shape_of(decide(steps, (300, 400), [0.0] * 9), (300, 400), lambda _: True)
-        assert (shape is not None) is expected
-
-
 def test_speeds_of_variants_are_the_measured_ones() -> None:
-    choice, _, costs = tables(ROOT / "docs" / "variants.md")
-    shares = {row[0]: row[2] for row in costs[1:]}
-    for name, _, size, *speeds in choice[1:]:
+    for name, _, _, *speeds in rows(ROOT / "docs" / "variants.md", "variant"):
         places = VARIANTS.get(name, ())
         assert [speed for speed in speeds if speed] == [f"{median(*place):,.0f}" for place in places]
-        assert size in ("", shares.get(name, "100%"))
 
 
 def test_memory_is_the_measured_one() -> None:
@@ -195,10 +174,11 @@ def test_several_labels_are_trained_on(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.slow
 def test_rare_classes_are_found_when_balanced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "guides" / "rare-classes.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "sampling.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Rare classes")[2].partition("\n## ")[0]
     names: dict[str, dict[str, list[float]]] = {}
     taken: list[Any] = []
-    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+    for code in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
         exec(code, names)
         take_batches(names, taken)
     (without, balanced) = names["found"].values()
