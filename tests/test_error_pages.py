@@ -25,35 +25,20 @@ def sections(text):
 
 
 def test_every_error_has_its_section_and_nothing_else_has():
-    assert list(sections(OURS)) == [*KINDS, "Attributes"]
+    assert list(sections(OURS)) == [*KINDS]
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_section_says_what_it_means_and_how_it_is_cured(name):
-    by_hand = sections(OURS)[name].partition("<!-- generated:")[0]
-    assert len(by_hand.partition("| cause | cure |")[0].strip()) > 50
-    if name != "RecordZooError":  # catches all; nobody sees it
-        rows = by_hand.partition("| --- | --- |\n")[2].strip().splitlines()
-        assert rows
-        assert all(len([cell for cell in row.split(" | ") if cell.strip("| ")]) == 2 for row in rows)
+    meaning, *cures = re.split(r"^- ", sections(OURS)[name], flags=re.MULTILINE)
+    assert meaning.strip()
+    assert all(": " in cure for cure in cures)
+    assert cures or name == "RecordZooError"  # catches all; nobody sees it
 
 
 def test_attributes_are_explained_and_none_is_that_is_gone():
     given = set().union(*error_facts.attributes().values())
     assert given == set(error_facts.MEANINGS)
-
-
-def test_how_an_error_is_caught():
-    caught = {name: set(error_facts.caught_as(kind)) for name, kind in KINDS.items()}
-    assert caught["TermsError"] >= {
-        "NotPreparedError",
-        "RecordZooError",
-        "RuntimeError",
-        "FileNotFoundError",
-        "OSError",
-    }
-    assert caught["ImageError"] >= {"RecordError", "UnidentifiedImageError", "OSError"}
-    assert all("Exception" not in names for names in caught.values())
 
 
 class Headings(HTMLParser):
@@ -133,8 +118,3 @@ def test_symptoms_quote_what_messages_say():
     for quote in quoted:
         pattern = re.compile(".*".join(re.escape(part.strip()) for part in quote.split("...")), re.DOTALL)
         assert quote in foreign or any(map(pattern.search, texts)), quote
-
-
-def test_the_page_of_symptoms_is_short():
-    assert len(FAULTS.splitlines()) < 120
-    assert "test_" not in FAULTS

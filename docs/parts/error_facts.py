@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from docs.parts.markdown import table
 from recordzoo import errors
 from recordzoo.cli.exits import exit_code
 from recordzoo.errors import RecordZooError
@@ -52,18 +53,23 @@ _CALL = re.compile(rf"\b({'|'.join(kind.__name__ for kind in KINDS)})\(")
 
 
 def tree(kind: type[RecordZooError] = RecordZooError, depth: int = 0) -> str:
-    """The tree as a list in a list: each error with its section, the builtins that catch it, and what it means."""
+    """The tree as a list in a list: each error with its section, the builtins that catch it, exit code and meaning."""
     builtins = ", ".join(f"`{base.__name__}`" for base in kind.__bases__ if base not in (*KINDS, Exception))
     caught = f" ({builtins})" if builtins else ""
     said = (kind.__doc__ or "").partition("\n")[0]
-    line = f"{' ' * 4 * depth}- [{kind.__name__}](#{kind.__name__.lower()}){caught}: {said[0].lower()}{said[1:-1]}"
+    names = ", ".join(f"`{name}`" for name in sorted(attributes().get(kind.__name__, ())))
+    given = f"; {names}" if names else ""
+    line = (
+        f"{' ' * 4 * depth}- [{kind.__name__}](#{kind.__name__.lower()}){caught}: {said[0].lower()}{said[1:-1]} "
+        f"(exit code {int(exit_code(kind()))}{given})"
+    )
     return "\n".join([line, *(tree(child, depth + 1) for child in KINDS if child.__bases__[0] is kind)])
 
 
-def caught_as(kind: type[RecordZooError]) -> list[str]:
-    """Every class that catches an error of this kind, itself first; not those that catch everything."""
-    general = (Exception, BaseException, object)
-    return [base.__name__ for base in kind.__mro__ if base not in general]
+def meanings() -> str:
+    """A table of what the attributes of errors say."""
+    given = sorted(set().union(*attributes().values()))
+    return table(("attribute", "meaning"), [(f"`{name}`", MEANINGS[name]) for name in given])
 
 
 @functools.cache
@@ -87,9 +93,3 @@ def _calls(source: str) -> Iterator[tuple[str, ast.Call]]:
             assert isinstance(made, ast.Call)
             yield match[1], made
             break
-
-
-def facts(kind: type[RecordZooError], given: dict[str, set[str]]) -> list[str]:
-    """How an error is caught, its exit code and its attributes: cells of a table."""
-    names = ", ".join(f"`{name}`" for name in sorted(given.get(kind.__name__, ())))
-    return [", ".join(f"`{name}`" for name in caught_as(kind)), str(int(exit_code(kind()))), names or "none"]

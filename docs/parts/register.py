@@ -1,13 +1,12 @@
 """The generated parts by name, and pages with their parts put in."""
 
-import functools
 import re
 from collections.abc import Callable
 
-from docs.parts import api, error_facts, errors, example, faults, home, overview, program, sources
+from docs.parts import api, error_facts, example, faults, home, overview, program, sources
 
 PARTS: dict[str, Callable[[], str]] = {
-    "attributes": errors.attributes,
+    "attributes": error_facts.meanings,
     "classes": api.classes,
     "commands": program.commands,
     "datasets": overview.page_table,
@@ -23,7 +22,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "training example": example.training,
     "tree": error_facts.tree,
     "zoo": api.zoo,
-    **{kind.__name__: functools.partial(errors.section, kind) for kind in error_facts.KINDS},
 }
 _MARK = re.compile(r"^<!-- generated: ([\w ]+) -->$", re.MULTILINE)
 
