@@ -15,13 +15,11 @@ import typer.main
 import recordzoo
 from docs import generate
 from docs.parts import dataset_page, program, register
-from docs.parts import faults as fault_tables
 from docs.parts.markdown import cell
 from recordzoo import catalogue, errors
 from recordzoo.cli import info as cli_info
 from recordzoo.cli.app import app
 from recordzoo.cli.exits import Exit
-from tests import faults
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -192,20 +190,6 @@ def test_what_torchvision_has_is_in_the_catalogue_or_not_here():
 def test_every_page_is_in_the_navigation():
     navigation = text_of("mkdocs.yml")
     assert [name_of(page) for page in PAGES[1:] if f": {name_of(page)}\n" not in navigation] == []
-
-
-def test_every_fault_of_the_catalogue_is_tried_or_it_says_why_not():
-    tried = fault_tables.tried()
-    missing = [
-        f"{letter}{number}"
-        for letter, (_, count) in faults.PLACES.items()
-        for number in range(1, count + 1)
-        if f"{letter}{number}" not in tried and f"{letter}{number}" not in faults.NOT_TRIED
-    ]
-    assert missing == []
-    described = {number: [test for test, what, _ in marks if what] for number, marks in tried.items()}
-    assert {number: tests for number, tests in described.items() if len(tests) != 1} == {}, "each by one test"
-    assert set(tried).isdisjoint(faults.NOT_TRIED)
 
 
 def test_links_between_pages_lead_somewhere():

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from docs.parts import api, error_facts, example, faults, home, overview, program, sources
+from docs.parts import api, error_facts, example, home, overview, program, sources
 
 PARTS: dict[str, Callable[[], str]] = {
     "attributes": error_facts.meanings,
@@ -12,7 +12,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "datasets": overview.page_table,
     "environment": program.environment,
     "exit codes": program.exit_codes,
-    "faults": faults.tables,
     "most used": api.most_used,
     "own data": api.own,
     "sheets": home.pictures,
