@@ -37,8 +37,8 @@ SECTION = "cluster"
 _CONVERT = """
 import sys, time
 from pathlib import Path
-from recordzoo.preparing import ensure
-from recordzoo.preparing.executor import dask_executor
+from recordzoo.preparing.job import ensure
+from recordzoo.preparing.workers import dask_executor
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 import loky
@@ -47,7 +47,7 @@ options = dict(check_hash=False, prepare=True, shard_bytes=int(sys.argv[4]), rec
 options["variant"] = variant
 recipe = dataset_recipe("imagenet", "train")
 def warm(_):
-    import recordzoo.preparing.executor, recordzoo.recipes.declared
+    import recordzoo.preparing.workers, recordzoo.recipes.declared
     time.sleep(0.5)
 class Quiet:
     def begin(self, *_): pass

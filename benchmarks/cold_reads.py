@@ -21,8 +21,8 @@ from benchmarks.common import (
     photographs,
     ratio,
 )
-from recordzoo.preparing import ensure
-from recordzoo.recipes.folder import recipe
+from recordzoo.preparing.job import ensure
+from recordzoo.recipes.folders import recipe
 
 BATCH = 64
 

@@ -31,8 +31,8 @@ from benchmarks.common import (
     photographs,
 )
 from benchmarks.recipes_data import write_classes
-from recordzoo.preparing import ensure
-from recordzoo.recipes.folder import recipe
+from recordzoo.preparing.job import ensure
+from recordzoo.recipes.folders import recipe
 
 NUMBERS = pages.DOCS / "benchmarks-files.json"
 SECTION = "files"

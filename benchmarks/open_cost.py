@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.common import WORK, Line, arguments, fresh_folder, in_fresh_process, interleaved, median
-from recordzoo.preparing import ensure
+from recordzoo.preparing.job import ensure
 from recordzoo.raw.member import Member, Unit
-from recordzoo.recipes.base import BlobField
-from recordzoo.recipes.folder import TREE_FILE, FolderRecipe
+from recordzoo.recipes.folders import TREE_FILE, FolderRecipe
+from recordzoo.recipes.recipe import BlobField
 from recordzoo.records.reader import is_record_set
 
 NUM_RECORDS = 1_281_167

@@ -11,11 +11,11 @@ from torchvision import transforms as T
 
 from benchmarks.common import Line, arguments, fresh_folder, photographs
 from recordzoo import ImageFolderRecord, RecordLoader
-from recordzoo.images.frames import open_encoded
-from recordzoo.loader.pieces import uniforms
-from recordzoo.pixels.render import PRECISIONS, render
-from recordzoo.transforms.read import read_plan
-from recordzoo.transforms.steps import decide
+from recordzoo.images.decode import open_encoded
+from recordzoo.loader.making import uniforms
+from recordzoo.loader.plan import decide
+from recordzoo.loader.render import PRECISIONS, render
+from recordzoo.loader.table import read_plan
 
 _SAME = math.inf
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from PIL import Image
 
 from recordzoo import VOCDetectionRecord
-from recordzoo.preparing import ensure
-from recordzoo.recipes.folder import recipe
+from recordzoo.preparing.job import ensure
+from recordzoo.recipes.folders import recipe
 
 _OBJECT = (
     "<object><name>{name}</name><pose>Unspecified</pose><truncated>0</truncated><difficult>0</difficult>"

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from benchmarks.common import Line, arguments, fresh_folder, many, photographs
-from recordzoo.preparing import ensure
-from recordzoo.recipes.folder import recipe
+from recordzoo.preparing.job import ensure
+from recordzoo.recipes.folders import recipe
 
 
 def measure(photos: list[bytes], total_bytes: int = 300_000_000) -> list[Line]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from recordzoo.system.files import DONT_NEED, advise
+from recordzoo.base.files import DONT_NEED, advise
 
 _PROC = Path("/proc")
 

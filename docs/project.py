@@ -5,7 +5,7 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from recordzoo import project
+from recordzoo import errors as project
 
 ROOT = Path(__file__).parent.parent
 

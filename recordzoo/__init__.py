@@ -15,13 +15,13 @@ from typing import Any
 __version__ = "0.1.0"
 
 ZOO = {
-    "copy": "recordzoo.copying.copy",
+    "copy": "recordzoo.sets.copy",
     "list_datasets": "recordzoo.zoo",
     "info": "recordzoo.zoo",
     "open": "recordzoo.zoo",
     "prepare": "recordzoo.zoo",
-    "pull": "recordzoo.copying.copy",
-    "push": "recordzoo.copying.push",
+    "pull": "recordzoo.sets.copy",
+    "push": "recordzoo.sets.push",
     "verify": "recordzoo.records.verify",
 }
 """Modules of the functions that work without a dataset object."""
@@ -30,22 +30,22 @@ OWN = {
     "Progress": "recordzoo.base.progress",
     "RecordDataset": "recordzoo.families.record_set",
     "RecordReader": "recordzoo.records.reader",
-    "RecordWriter": "recordzoo.custom.writer",
-    "convert": "recordzoo.custom.convert",
-    "export": "recordzoo.exporting.job",
-    "merge": "recordzoo.combining.merge",
-    "split": "recordzoo.combining.split",
-    "subset": "recordzoo.combining.subset",
-    "to_hf": "recordzoo.exporting.to_hf",
+    "RecordWriter": "recordzoo.own.writer",
+    "convert": "recordzoo.own.writer",
+    "export": "recordzoo.formats.export",
+    "merge": "recordzoo.sets.merge",
+    "split": "recordzoo.sets.split",
+    "subset": "recordzoo.sets.split",
+    "to_hf": "recordzoo.formats.to_hf",
 }
 """Modules of the names that work on a user's own data. The catalogue knows those of dataset classes."""
 
 TRAINING = {
     "HasImageBytes": "recordzoo.loader.stores",
-    "MultiView": "recordzoo.transforms.views",
+    "MultiView": "recordzoo.loader.plan",
     "RecordLoader": "recordzoo.loader.loader",
-    "RecordSampler": "recordzoo.sampling.samplers",
-    "mix": "recordzoo.sampling.mix",
+    "RecordSampler": "recordzoo.loader.samplers",
+    "mix": "recordzoo.loader.mix",
 }
 """Modules of the names that bring samples to a training loop; they import torch."""
 

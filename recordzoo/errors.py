@@ -30,11 +30,30 @@ A traceback ends with the address of the documentation's section on the error, o
 """
 
 import contextlib
+from functools import cache
 from typing import Any
 
 from PIL import UnidentifiedImageError
 
-from recordzoo import project
+
+@cache
+def url(label: str) -> str | None:
+    """Return the address with this label ("Documentation", "Source", ...); None if the project has none yet."""
+    # Not at the top: it imports `email`, a tenth of what a process of a preparation imports.
+    from importlib.metadata import PackageNotFoundError, metadata
+
+    try:
+        lines = metadata("recordzoo").get_all("Project-URL") or ()
+    except PackageNotFoundError:  # a copy of the sources that was not installed
+        return None
+    addresses = {name.lower(): address for name, _, address in (line.partition(", ") for line in lines)}
+    return addresses.get(label.lower())
+
+
+def page(path: str) -> str | None:
+    """Return the address of a page of the documentation, such as ``errors/#forkerror``; None if there is no site."""
+    site = url("Documentation")
+    return site and f"{site.rstrip('/')}/{path}"
 
 
 class RecordZooError(Exception):
@@ -50,7 +69,7 @@ class RecordZooError(Exception):
         super().__init__(text)
         self.details = details
         with contextlib.suppress(Exception):  # no more open files, say: the address must not hide the error
-            if about := project.page(f"errors/#{type(self).__name__.lower()}"):
+            if about := page(f"errors/#{type(self).__name__.lower()}"):
                 self.add_note(f"See {about}")
 
     def __getattr__(self, name: str) -> Any:

@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from recordzoo import catalogue
-from recordzoo.catalogue import Entry
-from recordzoo.catalogue.search import fitting
-from recordzoo.custom.nearby import no_set
-from recordzoo.custom.targets import Reading, Target, check_reading, find_dataset, is_name, resolve
+from recordzoo.catalogue import Entry, fitting
 from recordzoo.errors import ArgumentError, ManifestError
 from recordzoo.net.url import is_url
-from recordzoo.preparing import Options, PrepareOptions, is_record_set
-from recordzoo.recipes.list_columns import Columns
+from recordzoo.own.targets import Reading, Target, check_reading, find_dataset, is_name, no_set, resolve
+from recordzoo.preparing.options import Options, PrepareOptions
+from recordzoo.recipes.columns import Columns
+from recordzoo.records.reader import is_record_set
 
 if TYPE_CHECKING:
-    from recordzoo.custom.plans import Kind
     from recordzoo.families.base import ZooDataset
+    from recordzoo.own.plans import Kind
 
 
 def list_datasets(
@@ -156,8 +155,8 @@ def prepare(
         >>> recordzoo.prepare("photos/", variant="256")  # doctest: +SKIP
         [PosixPath('photos-256.records')]
     """
-    from recordzoo.custom.making import completed, make
-    from recordzoo.recipes.list_rows import check_table
+    from recordzoo.own.making import completed, make
+    from recordzoo.recipes.lists import check_table
 
     if "records_dir" in options:
         raise TypeError("prepare() got an unexpected keyword argument 'records_dir'; it is called output")

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from recordzoo.net import retry
-from recordzoo.net.download import RemoteFile
-from recordzoo.net.transfer import fetch
+from recordzoo.net import http as retry
+from recordzoo.net.download import RemoteFile, fetch
 from tests.fakes.server import Fault, FileServer
 
 NAME = "birds.tgz"
@@ -108,7 +107,7 @@ import json, sys
 from pathlib import Path
 from recordzoo.net import retry
 from recordzoo.net.download import RemoteFile
-from recordzoo.net.transfer import fetch
+from recordzoo.net.download import fetch
 retry.BACKOFF_S = 0.001
 urls, size_bytes, sha256, folder = json.loads(sys.argv[1])
 fetch(RemoteFile("birds.tgz", tuple(urls), size_bytes, sha256=sha256), Path(folder), dataset="birds")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from recordzoo.custom.writer import RecordWriter
+from recordzoo.own.writer import RecordWriter
 from recordzoo.records.reader import RecordReader
 from tests.foreign import pairs
 

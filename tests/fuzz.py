@@ -34,11 +34,9 @@ from hypothesis import strategies as st
 
 from recordzoo.errors import ArchiveError, CorruptRecordError, ManifestError
 from recordzoo.raw.archive import ArchiveSource, NestedTarSource
-from recordzoo.raw.member import Source
-from recordzoo.raw.stream import plain_name, unpacked_cap
-from recordzoo.records import layout
-from recordzoo.records.manifest import MANIFEST_NAME, Manifest
-from recordzoo.records.parse import parse_manifest
+from recordzoo.raw.member import Source, plain_name, unpacked_cap
+from recordzoo.records import shard as layout
+from recordzoo.records.manifest import MANIFEST_NAME, Manifest, parse_manifest
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from tests.fakes import mutants

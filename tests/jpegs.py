@@ -29,14 +29,13 @@ from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.errors import ImageError
-from recordzoo.images.decode import decode_rgb
-from recordzoo.images.frames import JpegFrame, open_encoded
-from recordzoo.loader.pieces import cut, uniforms
+from recordzoo.images.decode import JpegFrame, decode_rgb, open_encoded
+from recordzoo.loader.making import cut, uniforms
+from recordzoo.loader.plan import Crop, decide
 from recordzoo.loader.samples import maker_of
 from recordzoo.loader.source import BatchSource
-from recordzoo.recipes.jpeg import PLAIN
-from recordzoo.records.marks import marks_name
-from recordzoo.transforms.steps import Crop, decide
+from recordzoo.recipes.recipe import PLAIN
+from recordzoo.records.arrays import marks_name
 from tests.fakes.jpeg_mutants import Mutants
 
 MAX_PIXELS = 300_000

@@ -31,8 +31,8 @@ def main(root: Path, options: dict[str, Any]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     patch(locks=options.pop("locks", True), stop_at=options.pop("stop_at", ""))
     from recordzoo.errors import RecordZooError
-    from recordzoo.preparing import ensure
-    from recordzoo.preparing.executor import dask_executor
+    from recordzoo.preparing.job import ensure
+    from recordzoo.preparing.workers import dask_executor
     from recordzoo.records.reader import RecordReader
     from tests.fakes.simple import SimpleRecipe, values
 
@@ -73,8 +73,8 @@ def _become(uid: int, gid: int, umask: int) -> None:
     """Become another user, who may not even be allowed to read this Python: all that is needed is loaded before."""
     kill_at = os.environ.pop("RECORDZOO_KILL_AT", "")
     with tempfile.TemporaryDirectory() as name:
-        from recordzoo.net import transfer  # noqa: F401
-        from recordzoo.preparing import ensure
+        from recordzoo.net import download as transfer  # noqa: F401
+        from recordzoo.preparing.job import ensure
         from tests.fakes import simple
         from tests.users import become
 
@@ -111,7 +111,7 @@ def patch(*, locks: bool, stop_at: str) -> None:
 
 def at_each_step(function: Callable[[str], None]) -> None:
     """Let this process call a function with the name of each step that it comes to."""
-    from recordzoo.base import crash_points
+    from recordzoo.base import process as crash_points
 
     original = crash_points.crash_point
 
@@ -314,7 +314,7 @@ def builds(root: Path) -> Iterator[Path]:
 
 def _forked_arguments() -> list[str]:
     """Import what `main` does, and wait to be forked."""
-    from recordzoo.preparing import ensure  # noqa: F401
+    pass
     from recordzoo.records.reader import RecordReader  # noqa: F401
     from tests.fakes import simple  # noqa: F401
 
@@ -324,7 +324,7 @@ def _forked_arguments() -> list[str]:
 # Any: the options of `ensure`.
 def again(root: Path, form: str, **options: Any) -> Path:
     """Prepare a simple set once more, here, to its end."""
-    from recordzoo.preparing import ensure
+    from recordzoo.preparing.job import ensure
     from tests.fakes.simple import SimpleRecipe
 
     return ensure(SimpleRecipe(form), root, **{"shard_bytes": SHARD_BYTES, "workers": 1, **options})

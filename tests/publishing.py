@@ -23,7 +23,7 @@ STEPS_LOG = "STEPS_LOG"
 
 def write_data(folder: Path, seed: int) -> Path:
     """Write what all users need: raw data, two record sets, a tar of samples."""
-    from recordzoo.preparing import ensure
+    from recordzoo.preparing.job import ensure
     from tests.fakes import simple
     from tests.fakes.simple import SimpleRecipe
 
@@ -43,7 +43,7 @@ def write_data(folder: Path, seed: int) -> Path:
 
 # Any, here and below: options of each function.
 def _prepare(data: Path, out: Path, refresh: bool, **options: Any) -> None:
-    from recordzoo.preparing import ensure
+    from recordzoo.preparing.job import ensure
     from tests.fakes.simple import SimpleRecipe
 
     ensure(
@@ -177,10 +177,13 @@ def started(env: dict[str, str] | None = None, prefix: tuple[str, ...] = (), **g
 def _forked_arguments() -> list[str]:
     """Import what `main` does, and wait to be forked."""
     import recordzoo  # noqa: F401
-    from recordzoo.combining import merge, subset  # noqa: F401
-    from recordzoo.copying import copy  # noqa: F401
-    from recordzoo.custom import convert, foreign, importing, writer  # noqa: F401
-    from recordzoo.preparing import ensure  # noqa: F401
+    from recordzoo.own import importing, writer  # noqa: F401
+    from recordzoo.sets import (  # noqa: F401
+        copy,
+        merge,
+    )
+
+    pass
     from tests.fakes import simple  # noqa: F401
 
     return serve()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from recordzoo.cli.app import app
-from recordzoo.cli.run import run as run_app
+from recordzoo.cli.app import run as run_app
 from tests.preparing import REPOSITORY
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from recordzoo import RecordLoader, RecordSampler
-from recordzoo.sampling.epoch import Epoch
+from recordzoo.loader.samplers import Epoch
 
 QUIET = [
     # Python 3.12 and later; torch starts threads of its own.

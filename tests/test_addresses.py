@@ -3,7 +3,7 @@
 import pytest
 
 from recordzoo.base import settings
-from recordzoo.base.addresses import Address, host, public_text, public_url, shown
+from recordzoo.base.text import Address, host, public_text, public_url, shown
 from recordzoo.errors import ArgumentError
 
 SHOWN = {

@@ -14,7 +14,7 @@ from pycocotools.coco import COCO
 
 import recordzoo
 from recordzoo.errors import NotPreparedError, OtherSourceError, PrepareError, SourceError
-from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
+from recordzoo.records.manifest import BoxFormat, FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from tests.fakes.annotated import YAML, coco_document, write_coco, write_images, write_json, write_masks, write_yolo
@@ -300,7 +300,7 @@ class TestYolo:
 
     def test_without_pyyaml(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write_yolo(tmp_path / "ours")
-        monkeypatch.setattr("recordzoo.base.packages.is_installed", lambda package: package != "yaml")
+        monkeypatch.setattr("recordzoo.base.settings.is_installed", lambda package: package != "yaml")
         with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[formats\]'"):
             read(tmp_path / "ours")
 

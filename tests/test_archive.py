@@ -24,7 +24,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recordzoo.errors import ArchiveError
-from recordzoo.raw import stream, tar, zip
+from recordzoo.raw import archive as tar
+from recordzoo.raw import member as stream
+from recordzoo.raw import zip
 from recordzoo.raw.archive import ArchiveSource, ChainSource, NestedTarSource, inner_members
 from recordzoo.raw.member import Source
 from tests.fakes import archives as fake

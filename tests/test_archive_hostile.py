@@ -17,10 +17,9 @@ from torchvision.datasets import ImageFolder
 
 from recordzoo import CUB200Record, ImageFolderRecord
 from recordzoo.errors import ArchiveError, ImageError
-from recordzoo.preparing import ensure
-from recordzoo.raw.archive import ArchiveSource, NestedTarSource, raw_source
+from recordzoo.preparing.job import ensure
+from recordzoo.raw.archive import ArchiveSource, NestedTarSource, decompressed, raw_source
 from recordzoo.raw.member import Source
-from recordzoo.raw.packed import decompressed
 from recordzoo.records.reader import RecordReader
 from tests.fakes import archives as fake
 from tests.fakes import simple

@@ -24,9 +24,8 @@ from torchvision import transforms as v1
 
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
 from recordzoo.errors import ArgumentError
-from recordzoo.loader.rows import RowMaker
-from recordzoo.loader.samples import maker_of
-from recordzoo.sampling.schemes import Draws
+from recordzoo.loader.samplers import Draws
+from recordzoo.loader.samples import RowMaker, maker_of
 from tests.batching import FIXED, RANDOM, UINT8, assert_same
 
 # Any, here and below: of loaders, samples and batches of all kinds.

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from recordzoo.base.bars import BarProgress, close_bars, closed_on_error
+from recordzoo.base.progress import BarProgress, close_bars, closed_on_error
 from recordzoo.base.text import shorten
 from tests.terminals import drawn_by
 

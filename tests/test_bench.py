@@ -12,14 +12,26 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from recordzoo import RecordLoader, zoo
-from recordzoo.bench import compare as comparison
-from recordzoo.bench.compare import Result, compare, in_fresh_process
-from recordzoo.bench.loaders import Images
-from recordzoo.bench.task import DEFAULT, EXACT, FAST, FILES, FILES_OURS, STOCK, Task, load_transform
-from recordzoo.cli.bench import find_images, table
+from recordzoo.cli import bench as comparison
+from recordzoo.cli.bench import (
+    DEFAULT,
+    EXACT,
+    FAST,
+    FILES,
+    FILES_OURS,
+    STOCK,
+    Images,
+    Result,
+    Task,
+    compare,
+    find_images,
+    in_fresh_process,
+    load_transform,
+    table,
+)
 from recordzoo.errors import ArgumentError
-from recordzoo.preparing import ensure
-from recordzoo.recipes.folder import recipe
+from recordzoo.preparing.job import ensure
+from recordzoo.recipes.folders import folder_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import folder, voc
 from tests.fakes.annotations import cityscapes
@@ -43,7 +55,7 @@ def tree(tmp_path_factory):
     """A tree with its records beside it, and a person's own transforms."""
     place = tmp_path_factory.mktemp("bench")
     folder.write_tree(place / "photos")
-    ensure(recipe(), place / "photos", prepare=True)
+    ensure(folder_recipe(), place / "photos", prepare=True)
     (place / "own.py").write_text(OWN_TRANSFORM)
     return place / "photos"
 
@@ -118,7 +130,7 @@ class TestImages:
 
     def test_a_tree_that_is_gone_is_left_out(self, tmp_path):
         records = Path(f"{tmp_path / 'gone'}.records")
-        ensure(recipe(), folder.write_tree(tmp_path / "gone"), prepare=True)
+        ensure(folder_recipe(), folder.write_tree(tmp_path / "gone"), prepare=True)
         (tmp_path / "gone").rename(tmp_path / "elsewhere")
         assert find_images(str(records), None) == (None, records)
         assert Task(None, records).loaders == [STOCK, EXACT, FAST]

@@ -21,7 +21,7 @@ from benchmarks.formats.page import SECTION, render
 from benchmarks.formats.pictures import gather, samples_of
 from benchmarks.formats.results import Comparing, Result, Speeds
 from benchmarks.formats.tables import HEAD
-from recordzoo.bench import task as bench_task
+from recordzoo.cli import bench as bench_task
 from recordzoo.errors import RecordZooError
 from tests.fakes.pictures import encoded, jpeg, picture
 

@@ -11,8 +11,7 @@ import torch
 
 from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.errors import ImageError
-from recordzoo.loader.rows import Buffers, RowMaker
-from recordzoo.loader.samples import maker_of
+from recordzoo.loader.samples import Buffers, RowMaker, maker_of
 from tests.batching import FIXED, RANDOM, UINT8, assert_same, image_file
 from tests.fakes.folder import bad_image, write_tree
 

@@ -14,14 +14,14 @@ import pytest
 from PIL import Image
 
 from recordzoo import catalogue
-from recordzoo.base import roots
+from recordzoo.base import settings as roots
 from recordzoo.base.lock import Lock
 from recordzoo.net import url as url_module
 from recordzoo.net.cache import Cache
-from recordzoo.preparing import downloads
-from recordzoo.records.kinds import SetKind
+from recordzoo.preparing import raw as downloads
+from recordzoo.records.manifest import SetKind
 from recordzoo.records.reader import RecordReader, is_record_set
-from recordzoo.records.remote_directory import remove_cached
+from recordzoo.records.remote import remove_cached
 from tests.fakes.records import some_values, write_records
 from tests.fakes.server import FileServer
 from tests.faults import fault

@@ -14,7 +14,7 @@ import recordzoo
 from docs.parts import card, dataset_page, expression, fakes, home, real_samples
 from docs.parts.subjects import HEIGHT, SUBJECTS, VIEW, WIDTH
 from recordzoo import catalogue
-from recordzoo.preparing import ensure
+from recordzoo.preparing.job import ensure
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes.catalogued import catalogued

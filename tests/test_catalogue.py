@@ -11,11 +11,12 @@ import pytest
 
 from recordzoo import catalogue
 from recordzoo.catalogue import Layout
-from recordzoo.catalogue.facts import CONVERT_SPEED, Costs
-from recordzoo.catalogue.parse import parse
-from recordzoo.cli import info as cli_info
+from recordzoo.catalogue.facts import CONVERT_SPEED, Costs, parse
+from recordzoo.cli import listing as cli_info
 from recordzoo.errors import ArgumentError
-from recordzoo.preparing import Options, describe, locate
+from recordzoo.preparing.job import describe
+from recordzoo.preparing.located import locate
+from recordzoo.preparing.options import Options
 from recordzoo.recipes.declared import dataset_recipe
 
 GOOD = """

@@ -12,9 +12,10 @@ import pytest
 
 from recordzoo import CIFAR10Record, CUB200Record, ImageFolderRecord, ImageNetRecord, VOCDetectionRecord
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.preparing import changes, ensure
-from recordzoo.preparing.changes import find_changes, recorded_changes
-from recordzoo.recipes.folder import recipe as folder_recipe
+from recordzoo.preparing import located as changes
+from recordzoo.preparing.job import ensure
+from recordzoo.preparing.located import find_changes, recorded_changes
+from recordzoo.recipes.folders import folder_recipe
 from recordzoo.records.made_from import MADE_FROM_FILE, MadeFrom
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cifar as cifar10

@@ -16,19 +16,19 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from recordzoo import __version__, catalogue, errors, project
-from recordzoo.base import roots
-from recordzoo.base.bars import BarProgress, default_progress
-from recordzoo.base.progress import LogProgress
-from recordzoo.cli.exits import Exit, exit_code
-from recordzoo.cli.info import entry_document
-from recordzoo.cli.outlook import check_room
-from recordzoo.cli.output import clean
-from recordzoo.cli.run import run as run_app
-from recordzoo.cli.targets import resolve
-from recordzoo.net import retry
-from recordzoo.preparing import Options, locate
-from recordzoo.preparing.outlook import Outlook
+from recordzoo import __version__, catalogue, errors
+from recordzoo import errors as project
+from recordzoo.base import settings as roots
+from recordzoo.base.progress import BarProgress, LogProgress, default_progress
+from recordzoo.cli.app import Exit, exit_code
+from recordzoo.cli.app import run as run_app
+from recordzoo.cli.listing import entry_document
+from recordzoo.cli.options import clean, resolve
+from recordzoo.cli.prepare import check_room
+from recordzoo.net import http as retry
+from recordzoo.preparing.job import Outlook
+from recordzoo.preparing.located import locate
+from recordzoo.preparing.options import Options
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200, imagenet

@@ -13,9 +13,9 @@ import torch
 from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.base import settings
 from recordzoo.errors import ArgumentError
-from recordzoo.loader import rows
-from recordzoo.pixels import compiling
-from recordzoo.pixels.spare import Spare, Stamps, only_one
+from recordzoo.loader import compiled as compiling
+from recordzoo.loader import samples as rows
+from recordzoo.loader.compiled import Spare, Stamps, only_one
 from tests import warm
 from tests.batching import JITTER, RANDOM
 from tests.preparing import wait_for

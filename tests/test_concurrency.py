@@ -17,9 +17,8 @@ import pytest
 
 from recordzoo.base.progress import LogProgress
 from recordzoo.errors import PrepareError
-from recordzoo.publish.build import Build
-from recordzoo.publish.output import Output
-from recordzoo.publish.publishing import publish, publishing
+from recordzoo.preparing.publish import Build, publish, publishing
+from recordzoo.preparing.space import Output
 from tests import preparing
 from tests.disks import failing
 from tests.fakes import simple

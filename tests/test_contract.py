@@ -22,9 +22,9 @@ import recordzoo
 from recordzoo import RecordLoader, RecordReader, catalogue
 from recordzoo.errors import ArgumentError, NotPreparedError
 from recordzoo.loader.source import BatchSource, JointLeaf
-from recordzoo.net.transfer import fetch
-from recordzoo.preparing import ensure
-from recordzoo.recipes.from_sets.variants import StoredRecipe
+from recordzoo.net.download import fetch
+from recordzoo.preparing.job import ensure
+from recordzoo.recipes.variant import StoredRecipe
 from tests.contract import DECLARED, ROWS, Pair, Row, all_samples, difference, outcome, plain, same_outcome
 from tests.fakes.server import FileServer
 from tests.faults import fault

@@ -24,11 +24,11 @@ from torch.utils.data import DataLoader, Dataset, Subset
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordReader, convert
 from recordzoo.base.progress import LogProgress
-from recordzoo.custom.infer import infer
-from recordzoo.custom.values import ENCODINGS, encode_exactly, picture_bytes
 from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError, RecordError, RecordZooError, SampleError
+from recordzoo.own.plans import ENCODINGS, encode_exactly, picture_bytes
+from recordzoo.own.schema import infer
+from recordzoo.records.arrays import decode_value
 from recordzoo.records.manifest import BlobSpec
-from recordzoo.records.values import decode_value
 from tests.fakes.progress import Publishes
 from tests.fakes.samples import COUNT, KINDS, Samples, jpeg, noise
 from tests.preparing import REPOSITORY, contents

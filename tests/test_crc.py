@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from recordzoo.records import crc
+from recordzoo.records import shard as crc
 
 
 @pytest.fixture(params=[pytest.param("isal", marks=pytest.mark.needs("isal")), "zlib"])

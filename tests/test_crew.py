@@ -6,7 +6,7 @@ import pytest
 
 from recordzoo.base.progress import SilentProgress
 from recordzoo.errors import ArgumentError
-from recordzoo.net.crew import Crew, StoppedError
+from recordzoo.net.part import Crew, StoppedError
 
 
 def test_results_are_in_the_order_of_the_items():

@@ -10,8 +10,7 @@ from torchvision.datasets import ImageFolder, wrap_dataset_for_transforms_v2
 from recordzoo.datasets import cub200_annotations as annotations
 from recordzoo.datasets.cub200 import CUB200Record
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, RecordError, SourceError
-from recordzoo.recipes.class_folders import class_folder_order
-from recordzoo.recipes.declared import dataset_recipe
+from recordzoo.recipes.declared import class_folder_order, dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200
 from tests.fakes.server import FileServer
@@ -172,7 +171,7 @@ def test_masks_are_prepared_only_when_asked_for(form: str, tmp_path: Path) -> No
         (tmp_path / cub200.MASK_ARCHIVE).unlink()
         FAKE.write_mask_tree(tmp_path)
     if form == "command line":
-        from recordzoo.preparing import ensure
+        from recordzoo.preparing.job import ensure
 
         ensure(dataset_recipe("cub200", "segmentations", kind.raw_files), tmp_path)
     image, mask = kind(tmp_path, target_type="segmentation")[0]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from recordzoo.errors import PrepareError
-from recordzoo.preparing import ensure
-from recordzoo.preparing.executor import dask_executor
-from recordzoo.recipes import folder
+from recordzoo.preparing.job import ensure
+from recordzoo.preparing.workers import dask_executor
+from recordzoo.recipes import folders as folder
 from tests.clusters import Cluster, cluster
 from tests.fakes import simple
 from tests.fakes.folder import write_tree
@@ -41,7 +41,7 @@ def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_the_command_line_converts_on_a_cluster(two_workers: Cluster, tmp_path: Path) -> None:
     """From a relative path; the workers have another current directory."""
     write_tree(tmp_path / "photos")
-    whole = contents(ensure(folder.recipe(), tmp_path / "photos", records_dir=tmp_path / "whole.records"))
+    whole = contents(ensure(folder.folder_recipe(), tmp_path / "photos", records_dir=tmp_path / "whole.records"))
     done = run("prepare", "photos", "--dask", str(two_workers.file), cwd=tmp_path, apart=True)
     assert done.returncode == 0, done.stderr
     assert contents(tmp_path / "photos.records") == whole
@@ -99,7 +99,7 @@ def test_the_scheduler_is_killed_half_way(wanted: dict[str, str], two_workers: C
 CONVERTS = """
 import sys
 from recordzoo import convert
-from recordzoo.preparing.executor import dask_executor
+from recordzoo.preparing.workers import dask_executor
 
 class Mine:  # in no module that a worker could import
     def __len__(self):
@@ -121,7 +121,7 @@ def test_a_dataset_reaches_the_workers(two_workers: Cluster, tmp_path: Path) -> 
 
 
 def test_no_scheduler_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recordzoo.preparing.executor.CONNECT_S", 0.2)
+    monkeypatch.setattr("recordzoo.preparing.workers.CONNECT_S", 0.2)
     write_tree(tmp_path / "photos")
     absent = run("prepare", "photos", "--dask", "absent.json", cwd=tmp_path)
     assert absent.returncode != 0

@@ -12,8 +12,8 @@ import recordzoo
 from docs.parts import cells, code, dataset_page, fakes, overview
 from docs.parts.samples import describe, parts
 from recordzoo import catalogue
-from recordzoo.catalogue import licenses
-from recordzoo.cli import info
+from recordzoo import catalogue as licenses
+from recordzoo.cli import listing as info
 from recordzoo.cli.app import app
 from recordzoo.recipes.declared import DeclaredRecipe
 from tests.fakes.catalogued import catalogued

@@ -18,7 +18,7 @@ from torchvision.datasets import ImageFolder, VOCDetection, VOCSegmentation
 from recordzoo import ImageFolderRecord, RecordLoader, VOCDetectionRecord, VOCSegmentationRecord, convert
 from recordzoo.families.selection import Selection, list_index
 from recordzoo.loader.source import BatchSource
-from recordzoo.recipes.class_folders import class_folder_order, find_name, name_key
+from recordzoo.recipes.declared import class_folder_order, find_name, name_key
 from tests import contract
 from tests.fakes import folder, voc
 from tests.fakes.pictures import picture

@@ -13,7 +13,7 @@ from torchvision.transforms import v2
 from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.errors import ImageError
 from recordzoo.loader.delivery import OnDevice, tensors, to_device
-from recordzoo.loader.order import Wanted
+from recordzoo.loader.stores import Wanted
 from tests.batching import FIXED, JITTER, RANDOM, UINT8, assert_same, image_file
 from tests.fakes.folder import bad_image, write_tree
 

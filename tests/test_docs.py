@@ -17,9 +17,8 @@ from docs import generate
 from docs.parts import dataset_page, program, register
 from docs.parts.markdown import cell
 from recordzoo import catalogue, errors
-from recordzoo.cli import info as cli_info
-from recordzoo.cli.app import app
-from recordzoo.cli.exits import Exit
+from recordzoo.cli import listing as cli_info
+from recordzoo.cli.app import Exit, app
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -186,7 +186,7 @@ class TestPackages:
 @pytest.mark.slow
 def test_it_runs_where_nothing_can_be_imported(tmp_path):
     code = "import sys\nfor name in ('torch', 'torchvision', 'lmdb', 'numpy'): sys.modules[name] = None\n"
-    code += "from recordzoo.cli.app import app; from recordzoo.cli.run import run; sys.exit(run(app, ['doctor']))"
+    code += "from recordzoo.cli.app import app; from recordzoo.cli.app import run; sys.exit(run(app, ['doctor']))"
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (1, "")

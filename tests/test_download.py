@@ -12,14 +12,8 @@ from typing import Any
 
 import pytest
 
-from recordzoo.errors import (
-    ArgumentError,
-    DiskSpaceError,
-    DownloadError,
-    HashMismatchError,
-    PrepareError,
-)
-from recordzoo.net import retry
+from recordzoo.errors import ArgumentError, DiskSpaceError, DownloadError, HashMismatchError, PrepareError
+from recordzoo.net import http as retry
 from recordzoo.net.download import RemoteFile
 from tests.downloading import (
     CHUNK,

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from recordzoo.errors import (
-    DownloadError,
-    HashMismatchError,
-)
-from recordzoo.net import answer, retry, transfer
+from recordzoo.errors import DownloadError, HashMismatchError
+from recordzoo.net import download as transfer
+from recordzoo.net import http as answer
+from recordzoo.net import http as retry
 from recordzoo.net.download import RemoteFile
 from tests.downloading import (
     CHUNK,

@@ -7,7 +7,7 @@ import pytest
 
 from recordzoo.errors import DownloadError
 from recordzoo.net.download import RemoteFile
-from recordzoo.net.drive import confirmed_url
+from recordzoo.net.http import confirmed_url
 from tests.downloading import (
     DATA,
     files,

@@ -15,12 +15,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from recordzoo.errors import (
-    DownloadError,
-    HashMismatchError,
-    TermsError,
-)
-from recordzoo.net import answer
+from recordzoo.errors import DownloadError, HashMismatchError, TermsError
+from recordzoo.net import http as answer
 from recordzoo.net.download import RemoteFile
 from tests.downloading import (
     CHUNK,
@@ -594,7 +590,7 @@ def test_a_file_without_address_gives_the_instructions(tmp_path: Path) -> None:
 def test_offline_opens_no_socket(tmp_path: Path) -> None:
     hook = """
 import sys
-import recordzoo.net.transfer  # urllib3 looks for IPv6 when it is imported, with a socket that it does not connect
+import recordzoo.net.download  # urllib3 looks for IPv6 when it is imported, with a socket that it does not connect
 def hook(event, args):
     if event.startswith("socket."):
         sys.exit(f"offline, and yet {event}")

@@ -13,7 +13,7 @@ import pytest
 
 from recordzoo.base.progress import format_bytes
 from recordzoo.errors import TermsError
-from recordzoo.preparing import ensure
+from recordzoo.preparing.job import ensure
 from recordzoo.records.reader import RecordReader
 from tests import preparing
 from tests.disks import Volume, mounted
@@ -35,7 +35,7 @@ from tests.preparing import Process, served
 
 ME, COLLEAGUE = 4002, 4001
 BECOME_ME = f"""
-import recordzoo.net.transfer  # another user may not read this Python
+import recordzoo.net.download  # another user may not read this Python
 from tests.users import become
 become({ME}, {ME})
 """

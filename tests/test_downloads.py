@@ -11,8 +11,8 @@ import pytest
 
 from recordzoo.errors import DownloadError
 from recordzoo.net.download import RemoteFile
-from recordzoo.preparing import ensure
-from recordzoo.preparing.downloads import MOST, MOST_PER_HOST, Download, download_all
+from recordzoo.preparing.job import ensure
+from recordzoo.preparing.raw import MOST, MOST_PER_HOST, Download, download_all
 from recordzoo.raw.member import Source
 from recordzoo.records.reader import is_record_set
 from tests.downloading import quick

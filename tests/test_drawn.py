@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from recordzoo import RecordReader, RecordWriter
-from recordzoo.preview.thumbnail import Thumbnail, make_thumbnail
+from recordzoo.preview import Thumbnail, make_thumbnail
 
 
 def shown(path: Path, **fields: object) -> Thumbnail:

@@ -10,7 +10,7 @@ from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
 from docs.parts import error_facts
-from recordzoo import project
+from recordzoo import errors as project
 from tests.test_docs import ROOT, commands, text_of
 
 ERRORS, FAULTS = text_of("docs/errors.md"), text_of("docs/faults.md")

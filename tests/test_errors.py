@@ -9,7 +9,8 @@ from email.message import Message
 import pytest
 from torch._utils import ExceptionWrapper
 
-from recordzoo import errors, project
+from recordzoo import errors
+from recordzoo import errors as project
 from recordzoo.errors import RecordZooError
 
 KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, RecordZooError)]

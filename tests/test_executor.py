@@ -16,8 +16,8 @@ import pytest
 import recordzoo
 from recordzoo.base import durable
 from recordzoo.errors import ArgumentError, DiskSpaceError, PrepareError, SourceError
-from recordzoo.preparing import Options, ensure
-from recordzoo.preparing.job import Division
+from recordzoo.preparing.job import Division, ensure
+from recordzoo.preparing.options import Options
 from recordzoo.raw.archive import NestedTarSource
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader

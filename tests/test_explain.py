@@ -12,8 +12,8 @@ from torch.utils.data import ConcatDataset
 from torchvision import transforms as v1
 
 from recordzoo import ImageFolderRecord, MultiView, RecordLoader
-from recordzoo.images import frames
-from recordzoo.loader import explain
+from recordzoo.images import decode as frames
+from recordzoo.loader import delivery as explain
 from tests.batching import FIXED, JITTER, RANDOM, UINT8
 from tests.fakes.samples import Samples
 

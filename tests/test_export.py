@@ -17,9 +17,9 @@ from typing_extensions import override
 
 import recordzoo
 from recordzoo.base.progress import SilentProgress
-from recordzoo.custom.writer import RecordWriter
 from recordzoo.errors import ArgumentError, CorruptRecordError, DiskSpaceError, OtherSourceError, PrepareError
-from recordzoo.exporting.job import WRITERS
+from recordzoo.formats.export import WRITERS
+from recordzoo.own.writer import RecordWriter
 from tests.exporting import CLASSES, SHARD_BYTES, damaged, files, given, write
 from tests.fakes.records import write_records
 from tests.faults import fault
@@ -205,7 +205,7 @@ class TestInterrupted:
         "an error before or while writing, with the bytes that are missing; nothing is kept",
     )
     def test_too_little_room(self, there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("recordzoo.publish.space.free_bytes", lambda folder: 1000)
+        monkeypatch.setattr("recordzoo.preparing.space.free_bytes", lambda folder: 1000)
         with pytest.raises(DiskSpaceError, match=r"has 1 kB free, and .* are needed: .* more"):
             recordzoo.export(there, tmp_path / "tree", **EXPORT)
         assert not (tmp_path / "tree").exists()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import recordzoo
-from recordzoo.custom.writer import RecordWriter
 from recordzoo.errors import OtherSourceError, SampleError, SourceError
+from recordzoo.own.writer import RecordWriter
 from recordzoo.records.reader import RecordReader
 from tests.exporting import CLASSES, SHARD_BYTES, Given, given, write
 from tests.foreign import pairs

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from recordzoo.base import packages
+from recordzoo.base import settings as packages
 from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError, RecordZooError, RemoteError, SourceError
 from recordzoo.formats import arrow, child
 from recordzoo.formats import parquet as our_parquet
-from recordzoo.formats.hub import Hub
+from recordzoo.formats.huggingface import Hub
 from recordzoo.formats.sets import table_files
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.records.manifest import FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 from tests.fakes.hub import HubServer
 from tests.faults import fault

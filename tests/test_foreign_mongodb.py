@@ -11,11 +11,11 @@ import gridfs
 import pymongo
 import pytest
 
-from recordzoo.base import packages
-from recordzoo.custom.importing import default_place
+from recordzoo.base import settings as packages
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
 from recordzoo.formats import mongodb
 from recordzoo.formats.find import find_foreign
+from recordzoo.own.importing import default_place
 from recordzoo.records.reader import RecordReader
 from tests.fakes.mongo import Mongo, serving
 from tests.faults import fault

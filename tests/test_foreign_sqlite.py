@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from recordzoo.custom.importing import default_place
 from recordzoo.errors import ArgumentError, NotPreparedError
 from recordzoo.formats import sqlite
 from recordzoo.formats.find import find_foreign
+from recordzoo.own.importing import default_place
 from recordzoo.records.reader import RecordReader
 from tests.faults import fault
 from tests.foreign import check, check_refused, check_resumed, expected_of, pairs

@@ -9,7 +9,7 @@ import google_crc32c
 import numpy as np
 import pytest
 
-from recordzoo.base import packages
+from recordzoo.base import settings as packages
 from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError
 from recordzoo.records.reader import RecordReader
 from tests.fakes.legacy import chunk, varint

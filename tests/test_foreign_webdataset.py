@@ -13,9 +13,10 @@ import webdataset
 from braceexpand import braceexpand
 
 from recordzoo import ImageFolderRecord
-from recordzoo.custom.importing import default_place
 from recordzoo.errors import ArgumentError
-from recordzoo.formats import sets, tar_keys
+from recordzoo.formats import sets
+from recordzoo.formats import webdataset as tar_keys
+from recordzoo.own.importing import default_place
 from recordzoo.records.reader import RecordReader
 from tests.fakes import archives as fake
 from tests.faults import fault

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
-from recordzoo.images import frames
-from recordzoo.images.decode import decode_rgb
-from recordzoo.images.frames import ArrayFrame, Box, JpegFrame, decoders, open_encoded, open_raw
+from recordzoo.images import decode as frames
+from recordzoo.images.decode import ArrayFrame, Box, JpegFrame, decode_rgb, decoders, open_encoded, open_raw
 from tests.fakes.folder import bad_image, cut_image
 from tests.fakes.jpegs import SUBSAMPLINGS, encode, frame_header, scan_start, with_size
 from tests.fakes.odd_images import odd_images

@@ -16,19 +16,15 @@ from torchvision import transforms as v1
 from torchvision import tv_tensors
 from torchvision.transforms import InterpolationMode, v2
 
-from recordzoo.images.decode import decode_rgb
-from recordzoo.images.frames import Frame, JpegFrame, open_encoded, open_raw
-from recordzoo.loader.pieces import uniforms
-from recordzoo.loader.rows import with_values
-from recordzoo.loader.samples import _frame
-from recordzoo.pixels import render as rendering
-from recordzoo.pixels.compiling import compiled_code
-from recordzoo.pixels.render import Precision, render, to_picture
-from recordzoo.pixels.rows import RowRenderer
-from recordzoo.transforms.geometry import RandomCropStep, RandomFlipStep, RandomResizedCropStep
-from recordzoo.transforms.plan import Plan
-from recordzoo.transforms.read import as_given, read_plan
-from recordzoo.transforms.steps import Action, Crop, Erase, Flip, decide
+from recordzoo.images.decode import Frame, JpegFrame, decode_rgb, open_encoded, open_raw
+from recordzoo.loader import render as rendering
+from recordzoo.loader.compiled import compiled_code
+from recordzoo.loader.geometry import RandomCropStep, RandomFlipStep, RandomResizedCropStep
+from recordzoo.loader.making import uniforms
+from recordzoo.loader.plan import Action, Crop, Erase, Flip, Plan, decide
+from recordzoo.loader.render import Precision, RowRenderer, render, to_picture
+from recordzoo.loader.samples import _frame, with_values
+from recordzoo.loader.table import as_given, read_plan
 from tests.batching import MEAN, STD, assert_same
 from tests.fakes.pictures import encoded, jpeg, picture
 

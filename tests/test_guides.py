@@ -14,9 +14,8 @@ from torchvision import transforms as v1
 from torchvision.transforms import v2
 
 from recordzoo.cli.app import app
-from recordzoo.transforms.plan import Plan
-from recordzoo.transforms.read import read_plan
-from recordzoo.transforms.table import CONTAINERS, READERS
+from recordzoo.loader.plan import Plan
+from recordzoo.loader.table import CONTAINERS, READERS, read_plan
 from tests.fakes import annotated, lists
 from tests.loaders import take_batches
 from tests.test_docs import ROOT

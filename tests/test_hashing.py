@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recordzoo.base import hashing
-from recordzoo.base.hashing import BackgroundHash, new_hash
+from recordzoo.base import files as hashing
+from recordzoo.base.files import BackgroundHash, new_hash
 from recordzoo.errors import ArgumentError, SourceError
 
 DATA = bytes(range(256)) * 1001

@@ -11,9 +11,9 @@ from fsspec.config import conf
 
 import recordzoo
 from recordzoo.base.progress import LogProgress
-from recordzoo.copying.push import CARD, MARK
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordError, RemoteError
 from recordzoo.records.reader import RecordReader
+from recordzoo.sets.push import CARD, MARK
 from tests.copying import MANIFEST_NAME, copied_files, killed, shard, write_set
 from tests.fakes.folder import write_dataset
 from tests.fakes.hub_writing import Answer, Hub, Repository

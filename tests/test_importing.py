@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from recordzoo.base import packages
+from recordzoo.base import settings as packages
 from recordzoo.errors import (
     ArchiveError,
     ArgumentError,
@@ -30,8 +30,9 @@ from recordzoo.errors import (
     PrepareError,
     SourceError,
 )
-from recordzoo.formats import LAYOUTS, arrow, lmdb_layouts, lmdb_values
-from recordzoo.formats.base import ForeignSource
+from recordzoo.formats import arrow, lmdb_values
+from recordzoo.formats import lmdb as lmdb_layouts
+from recordzoo.formats.base import LAYOUTS, ForeignSource
 from recordzoo.formats.find import find_foreign
 from recordzoo.formats.lmdb_values import ForeignValueError
 from recordzoo.records.reader import RecordReader

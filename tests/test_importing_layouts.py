@@ -61,11 +61,11 @@ def test_arrays_open_as_images_without_classes_do(tmp_path: Path) -> None:
     imported(write_values(tmp_path / "x.lmdb", images))
     (tmp_path / "flat").mkdir()
     (tmp_path / "flat" / "a.jpg").write_bytes(legacy.files(1)[0][0])
-    from recordzoo.preparing import ensure
-    from recordzoo.recipes import flat
+    from recordzoo.preparing.job import ensure
+    from recordzoo.recipes import folders as flat
 
     dataset = ImageFolderRecord(tmp_path / "my.records")
-    ensure(flat.recipe(), tmp_path / "flat", prepare=True, workers=1)
+    ensure(flat.flat_recipe(), tmp_path / "flat", prepare=True, workers=1)
     other = ImageFolderRecord(tmp_path / "flat.records")
     assert (dataset.classes, dataset.class_to_idx) == (other.classes, other.class_to_idx) == ([], {})
     assert (dataset.targets, other.targets) == ([-1] * 5, [-1])

@@ -14,15 +14,13 @@ from PIL import Image
 
 from recordzoo.base.progress import LogProgress
 from recordzoo.base.text import display_width, shorten
-from recordzoo.cli.statistics import SAMPLE, count_bytes, count_classes, find_variants, read_headers
-from recordzoo.cli.tables import bar_chart
-from recordzoo.preparing import ensure
-from recordzoo.recipes import folder as folder_recipe
+from recordzoo.cli.options import bar_chart
+from recordzoo.cli.record_set import SAMPLE, count_bytes, count_classes, find_variants, read_headers
+from recordzoo.preparing.job import ensure
+from recordzoo.recipes import folders as folder_recipe
 from recordzoo.recipes.declared import dataset_recipe
-from recordzoo.records.kinds import SetKind
-from recordzoo.records.labels import load_labels
-from recordzoo.records.manifest import RawFile
-from recordzoo.records.reader import RecordReader
+from recordzoo.records.manifest import RawFile, SetKind
+from recordzoo.records.reader import RecordReader, load_labels
 from tests.fakes import cifar as cifar10
 from tests.fakes import cub200, folder
 from tests.fakes.odd_images import HOSTILE_NAMES, broken_images, odd_images

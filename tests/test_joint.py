@@ -23,10 +23,10 @@ from recordzoo import (
 )
 from recordzoo.errors import ImageError
 from recordzoo.images import decode
-from recordzoo.images.frames import ArrayFrame, Deferred, deferring
+from recordzoo.images.decode import ArrayFrame, Deferred, deferring
+from recordzoo.loader.joint import read_joint
+from recordzoo.loader.plan import Crop
 from recordzoo.loader.source import BatchSource
-from recordzoo.transforms.joint import read_joint
-from recordzoo.transforms.steps import Crop
 from tests.batching import assert_same
 from tests.fakes import voc
 from tests.fakes.pictures import jpeg, picture

@@ -21,9 +21,9 @@ from torchvision.transforms import v2
 import recordzoo
 from recordzoo import RecordLoader, RecordReader, RecordWriter
 from recordzoo.errors import ArgumentError, CorruptRecordError, PrepareError
-from recordzoo.images.objects import find_objects
+from recordzoo.images.decode import find_objects
 from recordzoo.loader.source import BatchSource
-from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
+from recordzoo.records.manifest import BoxFormat, FieldKind, FieldSpec
 from tests.batching import assert_same
 from tests.fakes.pictures import jpeg
 
@@ -311,7 +311,7 @@ def test_what_are_no_boxes_is_named(tmp_path: Path) -> None:
 
 
 def test_polygons_need_a_package_and_say_so(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recordzoo.base.packages.is_installed", lambda package: False)
+    monkeypatch.setattr("recordzoo.base.settings.is_installed", lambda package: False)
     found = find_objects(RecordReader(records))
     with pytest.raises(PrepareError, match="pycocotools, which is not installed"):
         found.masks_of(1, SIZES[1])

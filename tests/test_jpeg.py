@@ -12,8 +12,19 @@ from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, RecordLoader, RecordReader, RecordWriter, convert
 from recordzoo.loader import stores
-from recordzoo.recipes.images import open_image, problem_of, quiet
-from recordzoo.recipes.jpeg import OTHER, PLAIN, Look, _header_of, _is_opened, is_plain_jpeg, look, mark_of
+from recordzoo.recipes.recipe import (
+    OTHER,
+    PLAIN,
+    Look,
+    _header_of,
+    _is_opened,
+    is_plain_jpeg,
+    look,
+    mark_of,
+    open_image,
+    problem_of,
+    quiet,
+)
 from tests import jpegs
 from tests.fakes.folder import write_tree
 from tests.fakes.jpeg_mutants import Mutants, segment, segments, whole_jpegs, with_segment, without

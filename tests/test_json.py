@@ -7,10 +7,8 @@ import jsonschema
 import pytest
 from referencing import Registry, Resource
 
-from recordzoo.bench.compare import Result
-from recordzoo.bench.task import STOCK, Task
-from recordzoo.cli.bench import document
-from recordzoo.cli.output import SCHEMA_VERSION
+from recordzoo.cli.bench import STOCK, Result, Task, document
+from recordzoo.cli.options import SCHEMA_VERSION
 from tests.fakes import folder, legacy
 from tests.preparing import REPOSITORY
 from tests.running import run

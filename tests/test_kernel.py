@@ -17,24 +17,21 @@ from PIL import Image
 from torchvision import transforms as v1
 from torchvision.transforms import InterpolationMode, v2
 
-from recordzoo.images import frames
-from recordzoo.images.decode import decode_rgb
-from recordzoo.images.frames import ArrayFrame, Frame, JpegFrame, open_encoded
+from recordzoo.images import decode as frames
+from recordzoo.images.decode import ArrayFrame, Frame, JpegFrame, decode_rgb, open_encoded
 from recordzoo.images.turbojpeg import Decompressor
-from recordzoo.pixels import compiling
-from recordzoo.pixels import render as rendering
-from recordzoo.pixels.compiled import Compiled
-from recordzoo.pixels.render import render
-from recordzoo.pixels.rows import RowRenderer
-from recordzoo.transforms.plan import Pointwise
-from recordzoo.transforms.read import read_plan
-from recordzoo.transforms.steps import Action, Crop, Flip, Resize, decide
+from recordzoo.loader import compiled as compiling
+from recordzoo.loader import render as rendering
+from recordzoo.loader.compiled import Compiled
+from recordzoo.loader.plan import Action, Crop, Flip, Pointwise, Resize, decide
+from recordzoo.loader.render import RowRenderer, render
+from recordzoo.loader.table import read_plan
 from tests import extras, warm
 from tests.disks import mounted
 from tests.fakes.pictures import encoded, picture
 
 if "numba" not in extras.missing():  # a numba that is there and broken is an error
-    from recordzoo.pixels import resample
+    from recordzoo.loader import run as resample
 
 pytestmark = pytest.mark.needs("numba", "turbojpeg")
 
@@ -245,7 +242,7 @@ def test_too_little_memory(found: Compiled, monkeypatch: pytest.MonkeyPatch) -> 
 def test_all_is_compiled_before_the_first_batch() -> None:
     """In the user's thread: a batch may have a time limit. A process of its own, in which nothing is compiled yet."""
     code = MAKES_BATCHES.replace(
-        "rows = ", "from recordzoo.pixels import resample as code; known = code.render.signatures; rows = "
+        "rows = ", "from recordzoo.loader import run as code; known = code.render.signatures; rows = "
     )
     code += "assert len(known) == 2 and code.render.signatures == known"
     ended = warm.run(code)
@@ -351,11 +348,11 @@ EDGE = """
 import ctypes, mmap
 import numpy as np
 import torch
-from recordzoo.pixels.compiling import compiled_code
-from recordzoo.pixels.rows import RowRenderer
-from recordzoo.transforms.read import read_plan
-from recordzoo.transforms.steps import Crop, Flip, Resize, decide
-from recordzoo.images.frames import ArrayFrame
+from recordzoo.loader.compiled import compiled_code
+from recordzoo.loader.render import RowRenderer
+from recordzoo.loader.table import read_plan
+from recordzoo.loader.plan import Crop, Flip, Resize, decide
+from recordzoo.images.decode import ArrayFrame
 from torchvision import transforms
 
 found = compiled_code()
@@ -417,9 +414,9 @@ def press():
         os.kill(os.getpid(), signal.SIGINT)
 
 {when}
-from recordzoo.pixels.compiling import compiled_code
-from recordzoo.transforms.plan import Pointwise
-from recordzoo.pixels.rows import RowRenderer
+from recordzoo.loader.compiled import compiled_code
+from recordzoo.loader.plan import Pointwise
+from recordzoo.loader.render import RowRenderer
 
 try:
     RowRenderer(9, 9, Pointwise().then(("div", 255.0)), "exact", compiled_code())
@@ -481,10 +478,10 @@ def test_numba_may_be_told_to_compile_nothing(monkeypatch: pytest.MonkeyPatch) -
 MAKES_BATCHES = """
 import numpy as np
 import torch
-from recordzoo.pixels.compiling import compiled_code
-from recordzoo.transforms.plan import Pointwise
-from recordzoo.pixels.rows import RowRenderer
-from recordzoo.images.frames import ArrayFrame
+from recordzoo.loader.compiled import compiled_code
+from recordzoo.loader.plan import Pointwise
+from recordzoo.loader.render import RowRenderer
+from recordzoo.images.decode import ArrayFrame
 
 assert "Pillow" in compiled_code().exact
 renderer = RowRenderer(9, 9, Pointwise().then(("div", 255.0)), "exact", compiled_code())
@@ -523,7 +520,7 @@ def test_no_folder_for_compiled_code_can_be_written() -> None:
     """Then it is compiled by every process."""
     code = (
         "import numba.core.caching as caching; caching.CacheImpl._locator_classes = []\n"
-        "from recordzoo.pixels.compiling import compiled_code; print('Pillow' in compiled_code().exact)"
+        "from recordzoo.loader.compiled import compiled_code; print('Pillow' in compiled_code().exact)"
     )
     ended = warm.run(code)
     assert (ended.returncode, ended.stdout.strip()) == (0, "True"), ended.stderr

@@ -13,9 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
-from recordzoo.recipes import list_file
-from recordzoo.recipes.list_columns import USUAL, Columns
-from recordzoo.recipes.list_table import NUM_SHOWN
+from recordzoo.recipes import lists as list_file
+from recordzoo.recipes.columns import NUM_SHOWN, USUAL, Columns
 
 
 class Listed:

@@ -9,7 +9,7 @@ import pytest
 import recordzoo
 from recordzoo.base.text import text_of
 from recordzoo.errors import SourceError
-from recordzoo.recipes.listed import Lists
+from recordzoo.recipes.declared import Lists
 from tests.fakes.annotations import oxford_pets, sbd
 from tests.fakes.celeba import celeba
 from tests.fakes.class_folders import gtsrb

@@ -18,13 +18,15 @@ from torch.utils.data import DataLoader
 from recordzoo import ImageFolderRecord
 from recordzoo.cli.options import parse_bytes
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
-from recordzoo.families.path_loader import PathLoader, files_folder
-from recordzoo.preparing import Options, describe, ensure, locate
+from recordzoo.families.folders import PathLoader, files_folder
+from recordzoo.preparing.job import describe, ensure
+from recordzoo.preparing.located import locate
+from recordzoo.preparing.options import Options
 from recordzoo.raw.member import Member
-from recordzoo.recipes.base import Blob
-from recordzoo.recipes.listing import ListRecipe
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.recipes.lists import ListRecipe
+from recordzoo.recipes.recipe import Blob
 from recordzoo.records.made_from import LIST_FILE
+from recordzoo.records.manifest import FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from tests.fakes import simple
@@ -291,11 +293,11 @@ class TestMissingFiles:
 UNREADABLE = """
 import os, sys
 from pathlib import Path
-from recordzoo.recipes.listing import recipe
+from recordzoo.recipes.lists import list_recipe
 from tests.users import become
 if os.getuid() == 0:
     become(65534, 65534)
-recipe().find(Path(sys.argv[1])).units(1)
+list_recipe().find(Path(sys.argv[1])).units(1)
 """
 
 

@@ -41,8 +41,7 @@ from recordzoo import (
     convert,
 )
 from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError, SampleIndexError
-from recordzoo.loader.rows import RowMaker
-from recordzoo.loader.samples import SampleMaker, maker_of
+from recordzoo.loader.samples import RowMaker, SampleMaker, maker_of
 from recordzoo.loader.source import BatchSource, JointLeaf
 from tests.batching import FIXED, JITTER, MEAN, RANDOM, STD, UINT8, assert_same, image_file
 from tests.fakes import cifar as cifar10

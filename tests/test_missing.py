@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from recordzoo import CIFAR10Record, ImageFolderRecord
+from recordzoo.base import settings as wheels
 from recordzoo.images import turbojpeg
-from recordzoo.loader import explain
+from recordzoo.loader import compiled as compiling
+from recordzoo.loader import delivery as explain
+from recordzoo.loader.compiled import DISABLED
 from recordzoo.loader.source import BatchSource
-from recordzoo.pixels import compiling
-from recordzoo.pixels.compiling import DISABLED
-from recordzoo.system import wheels
 from tests import warm
 from tests.batching import RANDOM
 from tests.fakes import cifar as cifar10

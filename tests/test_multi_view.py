@@ -11,14 +11,12 @@ from torchvision import transforms as v1
 
 from recordzoo import ImageFolderRecord, MultiView, RecordLoader
 from recordzoo.errors import ArgumentError
-from recordzoo.images.decode import decode_rgb
-from recordzoo.images.frames import JpegFrame, open_raw
-from recordzoo.loader.pieces import uniforms
-from recordzoo.loader.rows import RowMaker, with_values
-from recordzoo.loader.samples import maker_of
-from recordzoo.pixels.render import render
-from recordzoo.transforms.read import read_plan
-from recordzoo.transforms.steps import decide
+from recordzoo.images.decode import JpegFrame, decode_rgb, open_raw
+from recordzoo.loader.making import uniforms
+from recordzoo.loader.plan import decide
+from recordzoo.loader.render import render
+from recordzoo.loader.samples import RowMaker, maker_of, with_values
+from recordzoo.loader.table import read_plan
 from tests.batching import FIXED, RANDOM, UINT8, assert_same, image_file
 
 pytestmark = pytest.mark.usefixtures("threads")

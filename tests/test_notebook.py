@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 
 import recordzoo
 from recordzoo import CUB200Record, ImageFolderRecord
-from recordzoo.preview import notebook
+from recordzoo import preview as notebook
 from tests.fakes import cub200, folder
 from tests.fakes.odd_images import HOSTILE_NAMES, broken_images
 from tests.fakes.pictures import encoded, jpeg

@@ -20,7 +20,7 @@ pytestmark = [
 WORK = """
 import logging, sys
 logging.disable()
-from recordzoo.base.bars import default_progress
+from recordzoo.base.progress import default_progress
 progress = default_progress()
 progress.begin("converting photos", 1000)
 progress.advance(400, 3)

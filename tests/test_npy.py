@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 import recordzoo
-from recordzoo.custom.recipe import columns_of
 from recordzoo.datasets.moving_mnist_recipe import MovingMNIST
-from recordzoo.formats import indexed, tar_keys
+from recordzoo.formats import indexed
+from recordzoo.formats import webdataset as tar_keys
+from recordzoo.own.schema import columns_of
 from recordzoo.preparing.convert import ShardFacts, ShardRows, load_shard, save_shard
 from recordzoo.recipes.arrays import read_npy
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from recordzoo.errors import ArgumentError
-from recordzoo.preparing import NewOptions, Options, OwnOptions, PrepareOptions
+from recordzoo.preparing.options import NewOptions, Options, OwnOptions, PrepareOptions
 
 
 def test_users_names_are_the_fields() -> None:

@@ -14,12 +14,11 @@ from recordzoo.errors import CorruptRecordError, SourceError
 from recordzoo.preparing.convert import Task, UnitConverter
 from recordzoo.raw.archive import ArchiveSource
 from recordzoo.raw.member import MAX_MEMBER_BYTES, Member
-from recordzoo.recipes.base import Blob
-from recordzoo.recipes.folder import FolderRecipe
+from recordzoo.recipes.folders import FolderRecipe
+from recordzoo.recipes.recipe import Blob
 from recordzoo.records import shard
-from recordzoo.records.crc import crc32
 from recordzoo.records.reader import RecordReader
-from recordzoo.records.shard import ShardWriter, capacity_for, seal
+from recordzoo.records.shard import ShardWriter, capacity_for, crc32, seal
 from tests.fakes.folder import write_tree
 from tests.faults import fault
 from tests.preparing import prepared

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from recordzoo.sampling.permutation import Network, Permutation, hash_key, hash_keys
+from recordzoo.loader.order import Network, Permutation, hash_key, hash_keys
 
 UNLIKELY = 1e-4  # seeds are fixed: a test that passes, passes always
 

@@ -16,16 +16,12 @@ from scipy import stats
 from torchvision import transforms as v1
 from torchvision.transforms import InterpolationMode, autoaugment, v2
 
-from recordzoo.images.frames import ArrayFrame, open_encoded
-from recordzoo.loader.pieces import uniforms
-from recordzoo.pixels.compiled import BYTES, Compiled
-from recordzoo.pixels.compiling import compiled_code
-from recordzoo.pixels.render import erase_, render
-from recordzoo.pixels.rows import RowRenderer
-from recordzoo.transforms.choices import named_changes
-from recordzoo.transforms.read import read_plan
-from recordzoo.transforms.steps import Action, Erase, Flip, PixelOp, decide
-from recordzoo.transforms.table import PIXEL_OPS, compiled_form, on_picture
+from recordzoo.images.decode import ArrayFrame, open_encoded
+from recordzoo.loader.compiled import BYTES, Compiled, compiled_code
+from recordzoo.loader.making import uniforms
+from recordzoo.loader.plan import Action, Erase, Flip, PixelOp, decide
+from recordzoo.loader.render import RowRenderer, erase_, render
+from recordzoo.loader.table import PIXEL_OPS, compiled_form, named_changes, on_picture, read_plan
 from tests.fakes.pictures import jpeg, picture
 
 RNG = np.random.default_rng(2)

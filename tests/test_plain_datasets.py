@@ -29,7 +29,7 @@ from recordzoo.errors import ArgumentError, EmptyBatchError, ImageError
 from recordzoo.loader import stores
 from recordzoo.loader.source import BatchSource, ImageLeaf, JointLeaf
 from recordzoo.loader.stores import _OPENING, _WITH_LOADER
-from recordzoo.recipes.jpeg import is_plain_jpeg
+from recordzoo.recipes.recipe import is_plain_jpeg
 from tests.batching import FIXED, JITTER, RANDOM, UINT8, assert_same, image_file, make_tree
 from tests.contract import DECLARED, ROWS, Row
 from tests.fakes import voc

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from recordzoo.base import durable
-from recordzoo.base.hashing import BackgroundHash
+from recordzoo.base.files import BackgroundHash
 from recordzoo.base.progress import LogProgress, format_bytes
 from recordzoo.errors import (
     ArgumentError,
@@ -29,16 +29,16 @@ from recordzoo.errors import (
     RecordError,
     SourceError,
 )
-from recordzoo.preparing import Options, convert, describe, ensure, job, locate
-from recordzoo.preparing.archives import Archives
+from recordzoo.preparing import convert, job
+from recordzoo.preparing import publish as build_module
 from recordzoo.preparing.convert import ShardFacts, UnitShards
-from recordzoo.preparing.raw import RawData
-from recordzoo.publish import build as build_module
-from recordzoo.publish.output import Output
-from recordzoo.publish.space import disk_error
+from recordzoo.preparing.job import describe, ensure
+from recordzoo.preparing.located import locate
+from recordzoo.preparing.options import Options
+from recordzoo.preparing.raw import Archives, RawData
+from recordzoo.preparing.space import Output, disk_error
 from recordzoo.raw.member import Member
-from recordzoo.recipes.base import Blob, Sidecar
-from recordzoo.recipes.jpeg import look
+from recordzoo.recipes.recipe import Blob, Sidecar, look
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.records.verify import verify
@@ -142,7 +142,7 @@ class TestRoundTrip:
 
     def test_the_second_call_opens_nothing_for_writing(self, golden: Golden) -> None:
         code = (
-            "import os, sys\nfrom pathlib import Path\nfrom recordzoo.preparing import ensure\n"
+            "import os, sys\nfrom pathlib import Path\nfrom recordzoo.preparing.job import ensure\n"
             "from tests.fakes.simple import SimpleRecipe\n"
             "root, seen = Path(sys.argv[1]), []\n"
             "def hook(event, args):\n"

@@ -45,7 +45,7 @@ class TestSeveral:
 
     def test_the_exit_code_is_that_of_the_first_failure(self, trees: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Also where a later one has another, and where it is a mistake in recordzoo."""
-        monkeypatch.setattr("recordzoo.recipes.flat.FlatRecipe.build_table", lambda *_: 1 / 0)
+        monkeypatch.setattr("recordzoo.recipes.folders.FlatRecipe.build_table", lambda *_: 1 / 0)
         result = run("prepare", "a", "b", "--from", "flat", cwd=trees)
         assert result.returncode == 1
         assert "a: failed: division by zero. Going on with b." in result.stderr
@@ -115,6 +115,6 @@ class TestDryRun:
         assert "ILSVRC2012_img_val.tar: 6.74 GB, downloaded from https://" in accepted
 
     def test_too_little_room(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("recordzoo.preparing.outlook.free_bytes", lambda folder: 10**9)
+        monkeypatch.setattr("recordzoo.preparing.job.free_bytes", lambda folder: 10**9)
         shown = run("prepare", "cub200", "--root", tmp_path, "--dry-run", cwd=tmp_path).stdout
         assert "  space: about 2.32 GB needed, 1 GB free: 1.32 GB too little\n" in shown

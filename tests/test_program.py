@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recordzoo.base.program import command, find_program
+from recordzoo.base.settings import command, find_program
 
 PACKAGE = Path(__file__).parent.parent
 

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from recordzoo.base import progress
-from recordzoo.base.bars import LineProgress
+from recordzoo.base.progress import LineProgress
 from tests import warm
 
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from mkdocs.config import load_config
 
 import recordzoo
-from recordzoo import project
+from recordzoo import errors as project
 from recordzoo.records.manifest import VERSION
 
 ROOT = Path(__file__).parent.parent

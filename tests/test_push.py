@@ -10,11 +10,11 @@ from typing_extensions import override
 
 import recordzoo
 from recordzoo.base.progress import LogProgress
-from recordzoo.copying.push import CLAIM_NAME
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RemoteError
 from recordzoo.net import store
 from recordzoo.net.url import Url
 from recordzoo.records.reader import RecordReader
+from recordzoo.sets.push import CLAIM_NAME
 from tests.copying import MANIFEST_NAME, Log, assert_no_secret, copied_files, killed, shard, write_set
 from tests.fakes.records import write_records
 from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault

@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
-from recordzoo.records import layout, lmdb_walk
+from recordzoo.records import shard as layout
+from recordzoo.records import verify as lmdb_walk
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
@@ -200,7 +201,7 @@ class TestExtra:
     )
     def test_a_strangers_tree_file_is_ignored(self, tmp_path: Path, text: str) -> None:
         """The file in which `ImageFolderRecord` remembers when a tree's directories changed."""
-        from recordzoo.preparing.changes import find_changes
+        from recordzoo.preparing.located import find_changes
 
         folder = write_records(tmp_path / "x.records", some_values(3))
         document = f'{{"root": "{tmp_path}", "directories": {text}}}'

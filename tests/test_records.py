@@ -10,17 +10,28 @@ import lmdb
 import numpy as np
 import pytest
 
+from recordzoo.base import files as system_files
 from recordzoo.errors import CorruptRecordError, FormatVersionError, ManifestError, PrepareError, RecordError
-from recordzoo.records import files, layout, reader, shard, shards
+from recordzoo.records import files, reader, shard
+from recordzoo.records import shard as layout
+from recordzoo.records import shard as shards
 from recordzoo.records.arrays import Names, pack_names
-from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec, SetKind
-from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, ArraySpec, BlobSpec, Manifest
-from recordzoo.records.parse import parse_manifest
+from recordzoo.records.manifest import (
+    INDEX_DTYPE,
+    MANIFEST_NAME,
+    ArraySpec,
+    BlobSpec,
+    BoxFormat,
+    FieldKind,
+    FieldSpec,
+    Manifest,
+    SetKind,
+    parse_manifest,
+)
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.records.verify import verify
 from recordzoo.records.writer import SetContents, write_set
-from recordzoo.system import files as system_files
 from tests.fakes.records import edit_manifest, many_missing, some_names, some_values, write_records
 from tests.faults import fault
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import recordzoo
-from recordzoo.preparing import ensure
-from recordzoo.recipes import flat, folder
+from recordzoo.preparing.job import ensure
+from recordzoo.recipes import folders as flat
+from recordzoo.recipes import folders as folder
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.made_from import BESIDE
 from tests.fakes import cub200, lists
@@ -42,19 +43,19 @@ def damage_the_names(records: Path) -> None:
 
 
 def tree(root: Path) -> Path:
-    return ensure(folder.recipe(), write_tree(root / "my photos"), shard_bytes=6000, workers=1)
+    return ensure(folder.folder_recipe(), write_tree(root / "my photos"), shard_bytes=6000, workers=1)
 
 
 def without_classes(root: Path) -> Path:
-    return ensure(flat.recipe(), write_tree(root / "photos"), num_shards=3, workers=1)
+    return ensure(flat.flat_recipe(), write_tree(root / "photos"), num_shards=3, workers=1)
 
 
 def elsewhere(root: Path) -> Path:
-    return ensure(folder.recipe(), write_tree(root / "photos"), records_dir=root / "other.records", workers=1)
+    return ensure(folder.folder_recipe(), write_tree(root / "photos"), records_dir=root / "other.records", workers=1)
 
 
 def variant(root: Path) -> Path:
-    return ensure(folder.recipe(), write_tree(root / "photos"), variant="8", workers=1)
+    return ensure(folder.folder_recipe(), write_tree(root / "photos"), variant="8", workers=1)
 
 
 def shuffled_list(root: Path) -> Path:

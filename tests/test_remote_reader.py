@@ -27,7 +27,7 @@ from recordzoo.net.cache import Cache
 from recordzoo.net.part import HashedFile
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url
-from recordzoo.records import remote_shards
+from recordzoo.records import remote as remote_shards
 from recordzoo.records.reader import RecordReader
 from tests.disks import mounted
 from tests.fakes.records import some_names, some_values, write_records

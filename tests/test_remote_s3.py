@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 import recordzoo
 from recordzoo import RecordReader
 from recordzoo.errors import RecordError, RemoteError
-from recordzoo.net import retry
+from recordzoo.net import http as retry
 from tests.fakes.records import some_values, write_records
 from tests.fakes.s3 import EXPIRED, SECRET_KEY, SESSION_TOKEN, SLOW_DOWN, Fault
 

@@ -11,7 +11,7 @@ import fsspec
 import pytest
 
 from recordzoo.errors import ArgumentError, RemoteError
-from recordzoo.net import retry
+from recordzoo.net import http as retry
 from recordzoo.net import store as store_module
 from recordzoo.net import url as url_module
 from recordzoo.net.store import Store

@@ -12,7 +12,7 @@ from torch.utils.data import ConcatDataset, DataLoader
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordLoader, RecordReader, RecordSampler
 from recordzoo.errors import ArgumentError, NotPreparedError
-from recordzoo.records import remote_shards
+from recordzoo.records import remote as remote_shards
 from tests.fakes.pictures import encoded
 from tests.fakes.records import write_records
 from tests.fakes.server import FileServer

@@ -7,7 +7,7 @@ import pytest
 
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.preparing.assemble import check_counts, resolve
-from recordzoo.recipes.base import ABSENT, BlobField, Table
+from recordzoo.recipes.recipe import ABSENT, BlobField, Table
 
 
 class Birds:

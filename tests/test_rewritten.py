@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from recordzoo.errors import SourceError
-from recordzoo.preparing import ensure
-from recordzoo.raw.file_table import FileTable, has_lasting_inodes
-from recordzoo.raw.member import Member
+from recordzoo.preparing.job import ensure
+from recordzoo.raw.member import FileTable, Member, has_lasting_inodes
 from recordzoo.records.reader import RecordReader, is_record_set
 from tests.fakes import simple
 from tests.fakes.simple import SimpleRecipe

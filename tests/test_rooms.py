@@ -167,7 +167,7 @@ def modules_after(code: str) -> set[str]:
     "arguments", [["--help"], ["list"], ["list", "--json"], ["info", "imagenet"], ["prepare", "--help"]]
 )
 def test_light_commands_import_no_torch(arguments):
-    code = f"from recordzoo.cli.app import app; from recordzoo.cli.run import run; run(app, {arguments!r})"
+    code = f"from recordzoo.cli.app import app; from recordzoo.cli.app import run; run(app, {arguments!r})"
     assert not modules_after(code) & {"torch", "torchvision", "numpy", "requests", "rich", "lmdb", "PIL.Image"}
 
 
@@ -188,10 +188,10 @@ def test_a_loader_imports_no_numba_before_its_first_batch():
 
 
 def test_preparing_imports_no_torch():
-    code = "import recordzoo.datasets, recordzoo.preparing, recordzoo.catalogue as c, recordzoo.recipes.folder\n"
+    code = "import recordzoo.datasets, recordzoo.preparing, recordzoo.catalogue as c, recordzoo.recipes.folders\n"
     code += "from recordzoo.recipes.declared import dataset_recipe\n"
     code += "[dataset_recipe(n, p.name) for n in c.names() for p in c.entry(n).parts]\n"
-    code += "import recordzoo.preparing.changes"  # what `recordzoo prepare PATH` asks of a tree that it made before
+    code += "import recordzoo.preparing.located"  # what `recordzoo prepare PATH` asks of a tree that it made before
     assert not modules_after(code) & {"torch", "torchvision", "scipy", "pyarrow"}
 
 
@@ -200,7 +200,7 @@ def test_looking_at_a_record_set_imports_no_torch(command, tmp_path):
     path = write_records(tmp_path / "some.records", [encoded(Image.new("L", (3, 2)), "PNG")], encoding="image")
     output = ["--output", str(tmp_path / "out.png")] if command == "show" else []
     arguments = [command, str(path), *output]
-    code = f"from recordzoo.cli.app import app; from recordzoo.cli.run import run; print(run(app, {arguments!r}))"
+    code = f"from recordzoo.cli.app import app; from recordzoo.cli.app import run; print(run(app, {arguments!r}))"
     loaded = modules_after(code)
     assert "PIL.Image" in loaded
     assert not loaded & {"torch", "torchvision", "scipy"}

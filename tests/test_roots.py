@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from recordzoo.base import roots
-from recordzoo.system.names import user_state
+from recordzoo.base import settings as roots
+from recordzoo.base.text import user_state
 
 
 @pytest.fixture(autouse=True)

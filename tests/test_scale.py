@@ -11,14 +11,13 @@ from torch.utils.data import Subset
 import recordzoo
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import open_picture
+from recordzoo.loader import storage
+from recordzoo.loader.storage import locate, storage_of
 from recordzoo.preparing import assemble
 from recordzoo.preparing.assemble import Places, are_repeated
-from recordzoo.recipes.base import ABSENT
-from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
-from recordzoo.records.manifest import ArraySpec, BlobSpec, Manifest
+from recordzoo.recipes.recipe import ABSENT
+from recordzoo.records.manifest import ArraySpec, BlobSpec, FieldKind, FieldSpec, Manifest, SetKind
 from recordzoo.records.reader import RecordReader
-from recordzoo.sampling import storage
-from recordzoo.sampling.storage import locate, storage_of
 from tests.fakes import folder
 
 MANY = 1 << 36

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torchvision import tv_tensors
 
-from recordzoo.loader.sending import Sent
+from recordzoo.loader.workers import Sent
 
 BOXES = tv_tensors.BoundingBoxes(torch.rand(3, 4), format="XYWH", canvas_size=(5, 6))
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recordzoo.errors import ArgumentError
-from recordzoo.preparing import ensure
+from recordzoo.preparing.job import ensure
 from recordzoo.raw.archive import ArchiveSource, ChainSource
-from recordzoo.raw.sized import even_runs
+from recordzoo.raw.member import even_runs
 from recordzoo.raw.tree import TreeSource
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify

@@ -13,15 +13,12 @@ from PIL import Image
 
 from recordzoo.errors import ArgumentError
 from recordzoo.images.decode import picture_field
-from recordzoo.preparing import ensure
-from recordzoo.preview.choose import choose
-from recordzoo.preview.sheet import BOX, cut, draw_sheet, drawable
-from recordzoo.preview.thumbnail import Thumbnail, make_thumbnail
-from recordzoo.recipes import folder as folder_recipe
+from recordzoo.preparing.job import ensure
+from recordzoo.preview import BOX, Thumbnail, choose, cut, draw_sheet, drawable, make_thumbnail
+from recordzoo.recipes import folders as folder_recipe
 from recordzoo.recipes.declared import dataset_recipe
-from recordzoo.recipes.images import quiet
-from recordzoo.records.labels import load_labels
-from recordzoo.records.reader import RecordReader
+from recordzoo.recipes.recipe import quiet
+from recordzoo.records.reader import RecordReader, load_labels
 from tests.fakes import cifar as cifar10
 from tests.fakes import cub200, folder
 from tests.fakes.odd_images import HOSTILE_NAMES, broken_images, odd_images

@@ -8,7 +8,7 @@ import pytest
 
 from recordzoo.base.progress import LogProgress
 from recordzoo.preparing.assemble import in_threads
-from recordzoo.preparing.run import PoolProgress
+from recordzoo.preparing.workers import PoolProgress
 
 
 class TestLooks:

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from recordzoo.base import files
+from recordzoo.base import process as processes
+from recordzoo.base import text as names
 from recordzoo.errors import PrepareError
-from recordzoo.publish import space
-from recordzoo.publish.output import Output
+from recordzoo.preparing import space
+from recordzoo.preparing.space import Output
 from recordzoo.records import arrays, manifest
-from recordzoo.system import files, names, processes
 from tests import posix
 
 PACKAGE = Path(__file__).parent.parent / "recordzoo"
@@ -262,7 +264,7 @@ class TestProcesses:
         assert processes.death_of(0xC000_00FD) == "status 0xc00000fd"
 
     def test_dying(self) -> None:
-        code = "from recordzoo.system.processes import die\ntry: die()\nfinally: print('not reached')"
+        code = "from recordzoo.base.process import die\ntry: die()\nfinally: print('not reached')"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
         assert (done.stdout, bool(done.returncode)) == (b"", True)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from recordzoo import catalogue
-from recordzoo.cli.info import describe
-from recordzoo.cli.tables import FIXED_SPACE, table, wrapped
+from recordzoo.cli.listing import describe
+from recordzoo.cli.options import FIXED_SPACE, table, wrapped
 from tests.running import run
 from tests.terminals import run_on_terminal
 

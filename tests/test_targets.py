@@ -16,11 +16,10 @@ from torchvision.transforms import v2
 
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordLoader, RecordReader
-from recordzoo.custom.targets import resolve
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, SourceError
-from recordzoo.families.custom import FieldSelection
-from recordzoo.families.selection import Selection
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.families.selection import FieldSelection, Selection
+from recordzoo.own.targets import resolve
+from recordzoo.records.manifest import FieldKind, FieldSpec
 from recordzoo.records.verify import verify
 from tests.fakes.lists import NAMES, write_images
 from tests.preparing import REPOSITORY, prepared

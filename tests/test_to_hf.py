@@ -9,7 +9,7 @@ from torch.utils.data import Subset
 
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordReader, RecordWriter
-from recordzoo.base import packages
+from recordzoo.base import settings as packages
 from recordzoo.errors import ArgumentError, CorruptRecordError, PrepareError
 from tests.foreign import pairs
 from tests.preparing import prepared

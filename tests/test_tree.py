@@ -22,7 +22,7 @@ from recordzoo.errors import FolderError, SourceError
 from recordzoo.raw.archive import ArchiveSource, ChainSource
 from recordzoo.raw.member import Source
 from recordzoo.raw.tree import TreeSource
-from recordzoo.recipes.class_folders import is_class_image
+from recordzoo.recipes.declared import is_class_image
 from tests.faults import fault
 
 

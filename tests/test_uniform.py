@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from recordzoo.loader.pieces import local_seeds, uniforms
+from recordzoo.loader.making import local_seeds, uniforms
 
 PLACES = np.arange(20_000)
 seeds = st.integers(-(2**63), 2**64)

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recordzoo.recipes.unpickle import PickledArray, PickledObject, unpickle
+from recordzoo.recipes.pickles import PickledArray, PickledObject, unpickle
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
@@ -253,7 +253,7 @@ def test_programs_that_no_tool_writes(name: str) -> None:
 
 WATCHED = """
 import sys
-from recordzoo.recipes.unpickle import unpickle
+from recordzoo.recipes.pickles import unpickle
 from tests.test_unpickle import HOSTILE, PROGRAMS, PROTOCOLS
 import pickle
 pickles = [pickle.dumps(v, p) for v, _ in HOSTILE.values() for p in PROTOCOLS] + [d for d, _ in PROGRAMS.values()]

@@ -6,7 +6,7 @@ import pytest
 
 import recordzoo
 from recordzoo.errors import ManifestError, RemoteError
-from recordzoo.net import retry
+from recordzoo.net import http as retry
 from tests.copying import MANIFEST_NAME, assert_no_secret, shard, write_set
 from tests.fakes import folder
 from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault

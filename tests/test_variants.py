@@ -38,9 +38,11 @@ from recordzoo.errors import (
     OtherSourceError,
     PrepareError,
 )
-from recordzoo.preparing import Options, describe, ensure, locate
-from recordzoo.recipes import folder
-from recordzoo.recipes.from_sets.variant import Variant, converted
+from recordzoo.preparing.job import describe, ensure
+from recordzoo.preparing.located import locate
+from recordzoo.preparing.options import Options
+from recordzoo.recipes import folders as folder
+from recordzoo.recipes.variant import Variant, converted
 from recordzoo.records.verify import verify
 from tests import preparing
 from tests.fakes import cifar as cifar10
@@ -250,7 +252,7 @@ def test_from_the_original_set_come_the_same_files_as_from_the_tree(tree: Path, 
     wanted = contents(ImageFolderRecord(tree, variant=name, num_shards=3, workers=1).records_path)
     shutil.rmtree(tree.with_name(f"photos-{name}.records"))
     ImageFolderRecord(tree)
-    assert "photos.records" in describe(locate(folder.recipe(), tree, Options(variant=name))).source
+    assert "photos.records" in describe(locate(folder.folder_recipe(), tree, Options(variant=name))).source
     assert contents(ImageFolderRecord(tree, variant=name, num_shards=3, workers=2).records_path) == wanted
 
 
@@ -548,7 +550,7 @@ def test_an_interrupted_variant_is_not_gone_on_with_by_another_pillow(
     preparing.run(tmp_path, "tree", env={"RECORDZOO_KILL_AT": "shard.done:3"}, workers=1, **SMALL)
     kept = [path.open("rb") for build in builds(tmp_path) for path in build.glob("*.lmdb")]  # their numbers stay used
     shards = {os.fstat(file.fileno()).st_ino for file in kept}
-    monkeypatch.setattr("recordzoo.recipes.from_sets.variants.ENCODER", "Pillow 0")
+    monkeypatch.setattr("recordzoo.recipes.variant.ENCODER", "Pillow 0")
     path = ensure(simple.SimpleRecipe("tree"), tmp_path, workers=1, **SMALL)  # type: ignore[arg-type]
     assert RecordReader(path).manifest.metadata["variant"]["encoder"] == "Pillow 0"
     assert shards.isdisjoint({each.stat().st_ino for each in path.glob("*.lmdb")})
@@ -574,12 +576,12 @@ def test_a_variant_needs_less_room(tree: Path) -> None:
     write_tree(tree, big)
     ImageFolderRecord(tree)
     peaks = {
-        name: describe(locate(folder.recipe(), tree, Options(variant=name))).peak_bytes
+        name: describe(locate(folder.folder_recipe(), tree, Options(variant=name))).peak_bytes
         for name in ("64", "max300", "64-raw", "full-raw")
     }
-    raw = describe(locate(folder.recipe(), tree, Options(variant="64"))).raw_bytes
+    raw = describe(locate(folder.folder_recipe(), tree, Options(variant="64"))).raw_bytes
     assert raw < peaks["64"] < peaks["max300"] < raw * 1.5
-    largest = describe(locate(folder.recipe(), tree, Options(variant="9999")))
+    largest = describe(locate(folder.folder_recipe(), tree, Options(variant="9999")))
     assert largest.peak_bytes > raw * 2  # all are stored untouched
     assert peaks["64"] < peaks["64-raw"] < peaks["full-raw"]
     for name in ("64", "max300", "64-raw", "full-raw"):

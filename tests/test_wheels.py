@@ -6,8 +6,8 @@ import tomllib
 import pytest
 from packaging.requirements import Requirement
 
-from recordzoo.system import wheels
-from recordzoo.system.wheels import Interpreter, has_wheel, how_to_install, together
+from recordzoo.base import settings as wheels
+from recordzoo.base.settings import Interpreter, has_wheel, how_to_install, together
 from tests.extras import PACKAGES
 from tests.preparing import REPOSITORY
 

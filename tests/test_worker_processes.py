@@ -22,7 +22,7 @@ from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
 from recordzoo.errors import ArgumentError, ImageError
-from recordzoo.loader import processes
+from recordzoo.loader import workers as processes
 from tests.batching import FIXED, RANDOM, UINT8, assert_same
 from tests.fakes.folder import bad_image, write_tree
 from tests.preparing import wait_for

@@ -24,10 +24,11 @@ from torchvision.datasets import ImageFolder
 from torchvision.transforms.functional import pil_to_tensor
 
 from recordzoo import ImageFolderRecord
+from recordzoo.base import files as system_files
 from recordzoo.errors import CorruptRecordError, RecordError
-from recordzoo.records import arrays, files, shards
+from recordzoo.records import arrays, files
+from recordzoo.records import shard as shards
 from recordzoo.records.reader import RecordReader
-from recordzoo.system import files as system_files
 from tests.fakes.pictures import jpeg, picture
 from tests.fakes.records import some_values, write_records
 from tests.faults import fault

@@ -265,7 +265,7 @@ class TestOneBlockAfterAnother:
     def test_a_record_whose_second_value_is_refused_is_not_stored(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("recordzoo.custom.writer.MAX_VALUE_BYTES", 5000)
+        monkeypatch.setattr("recordzoo.own.writer.MAX_VALUE_BYTES", 5000)
         with RecordWriter(tmp_path / "my.records") as writer:
             writer.write({"a": b"1", "b": b"2"})
             with pytest.raises(SampleError, match="position 1: 'b' has 6,000 bytes, more than a shard takes"):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from recordzoo.net import retry
+from recordzoo.net import http as retry
 
 
 def with_own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import traceback
 from pathlib import Path
 
-_LATER = ("encodings.ascii", "encodings.idna", "encodings.utf_8_sig", "netrc", "requests", "recordzoo.net.transfer")
+_LATER = ("encodings.ascii", "encodings.idna", "encodings.utf_8_sig", "netrc", "requests", "recordzoo.net.download")
 
 
 def become(uid: int, gid: int, umask: int = 0o022) -> None:

@@ -182,11 +182,11 @@ def _import_system() -> None:
     ctypes.get_last_error = lambda: kernel.last_error
     platform, sys.platform = sys.platform, "win32"
     try:
-        from recordzoo.system import files, names, processes, windows  # noqa: F401
+        from recordzoo.base import files, windows  # noqa: F401
     finally:
         sys.platform = platform
         del ctypes.WinDLL  # else others take this for Windows, too
-    assert recordzoo.system.names.WINDOWS
+    assert recordzoo.base.text.WINDOWS
 
 
 class _Kernel:

@@ -18,14 +18,12 @@ from enum import StrEnum
 from pathlib import Path
 
 from recordzoo import catalogue
-from recordzoo.base.addresses import Address, public_url
-from recordzoo.base.types import JSON
+from recordzoo.base.text import JSON, Address, public_url
 from recordzoo.catalogue import Entry, FileFacts
-from recordzoo.cli.tables import table, wrapping_width
+from recordzoo.cli.options import table, wrapping_width
 from recordzoo.errors import ArgumentError, DownloadError
 from recordzoo.net import http
-from recordzoo.net.http import Session
-from recordzoo.net.retry import TryAgainError
+from recordzoo.net.http import Session, TryAgainError
 
 _ATTEMPTS = 2
 

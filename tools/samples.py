@@ -14,9 +14,8 @@ from pathlib import Path
 from PIL import Image
 
 from docs.parts.real_samples import FOLDER, MOST
-from recordzoo.preparing import ensure
-from recordzoo.preview.choose import choose
-from recordzoo.preview.thumbnail import make_thumbnail
+from recordzoo.preparing.job import ensure
+from recordzoo.preview import choose, make_thumbnail
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 

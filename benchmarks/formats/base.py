@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from recordzoo.base.packages import is_installed
+from recordzoo.base.settings import is_installed
 
 Task = Literal["bytes", "images"]
 Order = Literal["sequential", "random"]
@@ -42,7 +42,7 @@ class Reading:
 
     def finish(self) -> "Finish":
         """Make the function that each reader applies to each sample."""
-        from recordzoo.bench.task import load_transform
+        from recordzoo.cli.bench import load_transform
 
         return Finish(load_transform(None) if self.task == "images" else None)
 

@@ -12,9 +12,8 @@ from benchmarks.formats.measure import measure, write
 from benchmarks.formats.pictures import gather
 from benchmarks.formats.results import Comparing, Result
 from benchmarks.usage import CAN_FORGET
-from recordzoo.bench.compare import in_fresh_process
-from recordzoo.bench.task import DEFAULT
-from recordzoo.system.processes import cores
+from recordzoo.base.process import cores
+from recordzoo.cli.bench import DEFAULT, in_fresh_process
 
 
 def compare(

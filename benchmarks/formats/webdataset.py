@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.formats.base import SHUFFLE_BUFFER, Finish, Format, Reading, Samples
-from recordzoo.base.workers import default_workers
+from recordzoo.base.process import default_workers
 
 
 def write(samples: Samples, place: Path) -> None:

@@ -21,7 +21,7 @@ from benchmarks.object_storage.epochs import forget_all_but, link_speed, measure
 from benchmarks.object_storage.page import Numbers
 from benchmarks.object_storage.server import linked, served, use
 from benchmarks.object_storage.work import WORKS
-from recordzoo.bench.compare import in_fresh_process
+from recordzoo.cli.bench import in_fresh_process
 
 LINK = "link"
 LINES = [LINK, *(f"{work}/{name}" for work in WORKS for name in CONTESTANTS)]

@@ -8,8 +8,8 @@ from torch.utils.data import DataLoader
 
 from benchmarks.object_storage.work import Work
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
-from recordzoo.preparing import ensure
-from recordzoo.recipes.folder import recipe
+from recordzoo.preparing.job import ensure
+from recordzoo.recipes.folders import recipe
 
 BLOCK_BYTES, WINDOW = 16 << 20, 2
 """Samples of two blocks are mixed at a time, and a block is as large as a shard: few shards are needed at a time."""

@@ -6,8 +6,8 @@ from torch.utils.data import DataLoader
 
 from benchmarks.peers.work import Work, stock_loader
 from recordzoo import ImageFolderRecord
-from recordzoo.preparing import ensure
-from recordzoo.recipes.folder import recipe
+from recordzoo.preparing.job import ensure
+from recordzoo.recipes.folders import recipe
 
 
 def write(tree: Path, folder: Path, **options: str) -> None:

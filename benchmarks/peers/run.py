@@ -17,7 +17,7 @@ from benchmarks.measuring import Measurement, measure, medians
 from benchmarks.peers.rows import Contestant, Row
 from benchmarks.peers.trees import count_files, find_tree
 from benchmarks.peers.work import Work
-from recordzoo.bench.compare import in_fresh_process
+from recordzoo.cli.bench import in_fresh_process
 
 AT_LEAST_S = 1.0
 

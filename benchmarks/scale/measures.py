@@ -76,7 +76,7 @@ def named(path: Path) -> Numbers:
     """From a name to its sample."""
     import recordzoo
     from benchmarks.scale.make import name_of
-    from recordzoo.recipes.class_folders import find_name
+    from recordzoo.recipes.declared import find_name
 
     dataset: Any = recordzoo.open(path)
     length = len(dataset)

@@ -17,9 +17,9 @@ from benchmarks.scale.make import name_of
 from recordzoo.base.progress import LogProgress
 from recordzoo.preparing.assemble import Finished, assemble
 from recordzoo.preparing.convert import ShardFacts, ShardRows, UnitEnd, load_shard, save_shard
-from recordzoo.publish.build import Build
-from recordzoo.publish.output import Output
-from recordzoo.recipes.folder import FolderRecipe
+from recordzoo.preparing.publish import Build
+from recordzoo.preparing.space import Output
+from recordzoo.recipes.folders import FolderRecipe
 
 _IN_UNIT = 250_000
 

@@ -9,8 +9,7 @@ import re
 import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 
-from recordzoo.base.addresses import public_url
-from recordzoo.base.types import JSON
+from recordzoo.base.text import JSON, public_url
 from recordzoo.catalogue.facts import Entry, FileFacts
 
 _TERMS = (

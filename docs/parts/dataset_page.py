@@ -6,9 +6,9 @@ from docs.parts import card, code, croissant, real_samples, sources
 from docs.parts.fakes import are_wanted, seen
 from docs.parts.markdown import fenced, table
 from docs.parts.overview import OBTAINED
-from recordzoo.base.addresses import public_url
+from recordzoo.base.text import public_url
 from recordzoo.catalogue import Entry, FileFacts, entry
-from recordzoo.cli.info import checked, disk, duration, license, number, size
+from recordzoo.cli.listing import checked, disk, duration, license, number, size
 from recordzoo.records.manifest import BlobSpec
 
 _BESIDE = ("names", "split-")  # array files that every record set has

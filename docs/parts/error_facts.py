@@ -9,7 +9,7 @@ from pathlib import Path
 
 from docs.parts.markdown import table
 from recordzoo import errors
-from recordzoo.cli.exits import exit_code
+from recordzoo.cli.app import exit_code
 from recordzoo.errors import RecordZooError
 
 PACKAGE = Path(errors.__file__).parent

@@ -17,7 +17,7 @@ from typing import Any
 import recordzoo
 from docs.parts.samples import ANY_MODE, parts
 from recordzoo.base.progress import LogProgress
-from recordzoo.preparing import PrepareOptions
+from recordzoo.preparing.options import PrepareOptions
 from recordzoo.records.reader import RecordReader
 from tests.fakes.catalogued import catalogued
 

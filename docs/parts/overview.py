@@ -3,9 +3,9 @@
 from html import escape
 
 from recordzoo import catalogue
-from recordzoo.catalogue import CHECKED, Entry, licenses
-from recordzoo.catalogue.search import searched_text, tasks
-from recordzoo.cli.info import number, size
+from recordzoo import catalogue as licenses
+from recordzoo.catalogue import CHECKED, Entry, searched_text, tasks
+from recordzoo.cli.listing import number, size
 
 OBTAINED = {
     "download": "downloaded",

@@ -9,8 +9,7 @@ import typer.main
 
 from docs.parts.markdown import fenced, table, unwrapped
 from recordzoo.base import settings
-from recordzoo.cli.app import app
-from recordzoo.cli.exits import MEANINGS
+from recordzoo.cli.app import MEANINGS, app
 
 
 def commands() -> str:

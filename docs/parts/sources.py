@@ -12,7 +12,7 @@ from pathlib import Path
 
 from docs.parts.markdown import table
 from recordzoo import catalogue
-from recordzoo.base.addresses import public_url
+from recordzoo.base.text import public_url
 from recordzoo.catalogue import Entry
 
 RESULT = Path(__file__).parent.parent / "sources.json"

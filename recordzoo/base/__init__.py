@@ -1,1 +1,1 @@
-"""What every room may use: settings, text, progress, writing that lasts, who owns a file."""
+"""What every module may use: files, processes, settings, text, progress."""

@@ -5,8 +5,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from recordzoo.system.files import copy_data, exchange, open_to_write, remove, replace, sync_directory
-from recordzoo.system.files import rename as _rename
+from recordzoo.base.files import copy_data, exchange, open_to_write, remove, replace, sync_directory
+from recordzoo.base.files import rename as _rename
 
 __all__ = [
     "exchange",

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import filelock
 
-from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, open_lock
-from recordzoo.system.processes import at_fork
+from recordzoo.base.files import LOCKS_ARE_MANDATORY, open_file, open_lock
+from recordzoo.base.process import at_fork
 
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 _MOST_BYTES = 200

@@ -1,11 +1,63 @@
 """The environment variables of recordzoo. Each is checked when it is read; errors name the variable."""
 
+import contextlib
+import importlib.util
+import json
 import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
-from recordzoo.base.addresses import public_url
-from recordzoo.errors import ArgumentError
-from recordzoo.system.names import user_cache, user_state
+from recordzoo.base.text import public_url, quote, user_cache, user_state
+from recordzoo.errors import ArgumentError, PrepareError
+
+_PROGRAM = "recordzoo"
+_program = _PROGRAM
+
+
+def command(*words: str | os.PathLike[str]) -> str:
+    """Format a command line of recordzoo, quoted for a shell.
+
+    >>> command("prepare", "my photos")
+    "recordzoo prepare 'my photos'"
+    """
+    return " ".join([_program, *(quote(os.fspath(word)) for word in words)])
+
+
+def set_program(started_as: str, python: str) -> None:
+    """Set the program that `command` writes, so that its lines work where "recordzoo" is not on the PATH.
+
+    Args:
+        started_as: ``sys.argv[0]``.
+        python: ``sys.executable``.
+    """
+    global _program
+    _program = find_program(started_as, python)
+
+
+def find_program(started_as: str, python: str) -> str:
+    """Return "recordzoo" if a shell finds this very program, else its path or ``python -m recordzoo``."""
+    found = shutil.which(_PROGRAM)
+    if found is not None and (_is_same(found, started_as) or Path(found).parent == Path(python).parent):
+        return _PROGRAM
+    if Path(started_as).stem == _PROGRAM and Path(started_as).is_file():
+        return _shown(started_as)
+    return f"{_shown(python)} -m {_PROGRAM}"
+
+
+def _is_same(one: str, other: str) -> bool:
+    return os.path.exists(other) and os.path.samefile(one, other)
+
+
+def _shown(path: str) -> str:
+    """Quote a path, relative to the current directory if it is below it."""
+    absolute, here = Path(path).absolute(), Path.cwd()
+    below = absolute.is_relative_to(here)
+    return quote(str(absolute.relative_to(here) if below else absolute))
+
 
 _YES = ("1", "yes", "true", "on")
 _NO = ("", "0", "no", "false", "off")
@@ -108,3 +160,124 @@ def _number(variable: str, default: float) -> float:
     if not 0 <= value < float("inf"):
         raise ArgumentError(f"The environment variable {variable} is {text!r}; it must be a number, 0 or more.")
     return value
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported, without importing it."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:  # its parent package is missing
+        return False
+
+
+def need(package: str, use: str, extra: str = "formats") -> None:
+    """Raise before any work if a package is not installed.
+
+    Args:
+        package: The package.
+        use: The purpose, for the message: "TFRecord is read".
+        extra: The extra of recordzoo that installs it.
+
+    Raises:
+        PrepareError: It is not installed.
+    """
+    if not is_installed(package):
+        raise PrepareError(
+            f"{use} with {package}, which is not installed. Run: pip install 'recordzoo[{extra}]'", package=package
+        )
+
+
+_ROOTS_FILE = "roots.jsonl"
+_MAX_BYTES = 1 << 20
+
+
+def list_path() -> Path | None:
+    """Return the path of the list; None if no list is kept (``RECORDZOO_STATE=off``)."""
+    with contextlib.suppress(RuntimeError):  # there is no home directory
+        folder = state_folder()
+        return None if folder is None else folder / _ROOTS_FILE
+    return None
+
+
+def known() -> list[Path]:
+    """Return the directories that still exist, in the order of their first use."""
+    return [Path(text) for text in dict.fromkeys(_lines()) if os.path.isabs(text) and os.path.isdir(text)]
+
+
+def remember(folder: Path) -> None:
+    """Add a directory to the list, unless it is listed; a failure is ignored."""
+    with contextlib.suppress(OSError, ValueError):  # includes ArgumentError: the finished work must not fail here
+        path, text = list_path(), os.path.abspath(folder)
+        if path is None:
+            return
+        if text in _lines() or (path.exists() and path.stat().st_size > _MAX_BYTES // 2):
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        line = json.dumps(text).encode() + b"\n"
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with open(fd, "ab", buffering=0) as file:  # one write: lines of several processes do not mix
+            file.write(line)
+
+
+def _lines() -> list[str]:
+    """Read the list; damaged lines are skipped."""
+    path = list_path()
+    found = []
+    with contextlib.suppress(OSError):
+        if path is not None and path.is_file():
+            with path.open("rb") as file:
+                lines = file.read(_MAX_BYTES).splitlines()
+            for line in lines:
+                with contextlib.suppress(ValueError, RecursionError):
+                    text = json.loads(line)
+                    if isinstance(text, str) and "\0" not in text:
+                        found.append(text)
+    return found
+
+
+_PIP = "pip install --upgrade "
+
+_ELSEWHERE = {"turbojpeg": "the system's package of libjpeg-turbo 3"}
+
+_ALL = ("linux x86_64", "linux aarch64", "darwin x86_64", "darwin arm64", "win32 AMD64")
+
+_BEFORE: dict[str, dict[str, tuple[int, int]]] = {
+    "numba": dict.fromkeys((name for name in _ALL if name != "darwin x86_64"), (3, 16)),
+    "turbojpeg": {"darwin arm64": (3, 13)} | dict.fromkeys(("linux x86_64", "darwin x86_64", "win32 AMD64"), (3, 14)),
+    "simplejpeg": dict.fromkeys(_ALL, (3, 15)),
+    "isal": dict.fromkeys(_ALL, (3, 16)),
+}
+"""Package -> system and machine -> the first Python without a wheel, as in the markers of pyproject.toml."""
+
+
+class Interpreter(NamedTuple):
+    """A Python and its machine, as values of environment markers."""
+
+    implementation: str
+    system: str
+    machine: str
+    version: tuple[int, int]
+
+
+def has_wheel(package: str, interpreter: Interpreter) -> bool:
+    """Whether recordzoo, or its extra `fast`, installs a package of `_BEFORE` there."""
+    before = _BEFORE[package].get(f"{interpreter.system} {interpreter.machine}")
+    return interpreter.implementation == "cpython" and before is not None and interpreter.version < before
+
+
+def how_to_install(package: str) -> str:
+    """Return the command that installs or repairs a package here; without a wheel, where to look for it."""
+    here = Interpreter(sys.implementation.name, sys.platform, platform.machine(), sys.version_info[:2])
+    if has_wheel(package, here):
+        return _PIP + package
+    return _ELSEWHERE.get(
+        package, f"{package} from conda-forge or its source (it has no wheel for this Python and machine)"
+    )
+
+
+def together(ways: Iterable[str]) -> str:
+    """Join results of `how_to_install` and others: one pip command for all packages that have wheels."""
+    ways = list(dict.fromkeys(ways))
+    packages = [way.removeprefix(_PIP) for way in ways if way.startswith(_PIP)]
+    others = [way for way in ways if not way.startswith(_PIP)]
+    return ", and ".join([_PIP + " ".join(packages), *others] if packages else others)

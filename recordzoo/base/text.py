@@ -1,9 +1,204 @@
-"""Text: decode files, escape it for a terminal, measure it in columns."""
+"""Addresses of files that may carry a login: it is sent, but never shown, logged or stored."""
 
+import difflib
+import os
+import re
+import shlex
+import sys
 import unicodedata
-from collections.abc import Sequence
+import urllib.parse
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
 
-from recordzoo.errors import SourceError
+from numpy.typing import NDArray
+
+from recordzoo.errors import ArgumentError, SourceError
+
+WINDOWS: bool = sys.platform == "win32"
+
+PLATFORM: str = sys.platform
+
+_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$) *(\..*)?", re.IGNORECASE | re.DOTALL)
+_FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f]')
+_PLAIN_WORD = re.compile(r"[\w@+=:,./\\-]+")
+
+
+def is_device(name: str, *, windows: bool = WINDOWS) -> bool:
+    """Whether Windows treats a path as a device: a part is CON, NUL, COM1, ..., with any extension."""
+    return windows and any(map(_DEVICE.fullmatch, re.split(r"[/\\]", name)))
+
+
+def as_file_name(name: str, *, windows: bool = WINDOWS) -> str:
+    """Return a valid file name that resembles `name`. POSIX allows any name without "/"."""
+    if not windows:
+        return name
+    name = _FORBIDDEN.sub("_", name).rstrip(". ") or "_"
+    return f"_{name}" if is_device(name, windows=True) else name
+
+
+def quote(word: str, *, windows: bool = WINDOWS) -> str:
+    """Quote a word of a command line: for a POSIX shell, or for both shells of Windows."""
+    if not windows:
+        return shlex.quote(word)
+    return word if _PLAIN_WORD.fullmatch(word) else f'"{word}"'
+
+
+def user_state(platform: str = PLATFORM) -> Path:
+    """Return the system's folder for program state: on Linux ~/.local/state, or XDG_STATE_HOME."""
+    return _user_folder(platform, "Application Support", "XDG_STATE_HOME", ".local/state")
+
+
+def user_cache(platform: str = PLATFORM) -> Path:
+    """Return the system's folder for caches: on Linux ~/.cache, or XDG_CACHE_HOME."""
+    return _user_folder(platform, "Caches", "XDG_CACHE_HOME", ".cache")
+
+
+def _user_folder(platform: str, in_library: str, variable: str, in_home: str) -> Path:
+    if platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if platform == "darwin":
+        return Path.home() / "Library" / in_library
+    folder = os.environ.get(variable, "")
+    return Path(folder) if os.path.isabs(folder) else Path.home() / in_home
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that `word` abbreviates or resembles most, ignoring case; None if none is similar.
+
+    Words of up to three letters must have the same first letter: "val" is not a misspelt "all".
+
+    >>> closest("trian", ["train", "val"])
+    'train'
+    >>> closest("web", ["folder", "webdataset"])
+    'webdataset'
+    >>> closest("val", ["train", "test", "all"]) is None
+    True
+    """
+    spelt = {name.casefold(): name for name in known}
+    begins = [name for name in spelt if len(word) >= 3 and name.startswith(word.casefold())]
+    if len(begins) == 1:
+        return spelt[begins[0]]
+    if len(word) <= 3:
+        spelt = {name: known for name, known in spelt.items() if name[:1] == word[:1].casefold()}
+    found = difflib.get_close_matches(word.casefold(), spelt, 1, 0.6)
+    return spelt[found[0]] if found else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return " Did you mean train?" with the most similar known word; "" if none is similar."""
+    found = closest(word, known)
+    return f" Did you mean {found}?" if found is not None else ""
+
+
+def no_split(owner: str | os.PathLike[str], split: str, known: Iterable[str]) -> ArgumentError:
+    """Return the error for a split that a dataset or a record set does not have.
+
+    Args:
+        owner: The dataset's name, or the record set's path.
+        split: The requested split.
+        known: The existing splits.
+    """
+    names = list(known)
+    return ArgumentError(
+        f"{os.fspath(owner)} has no split {split!r}; it has {', '.join(names) or 'none'}.{did_you_mean(split, names)}",
+        split=split,
+        meant=closest(split, names),
+    )
+
+
+# A password should be quoted, but users paste it as it is: after "user:", anything that is not a port is password.
+_LOGIN = r"(?P<login>[^/?#{end}]*|[^/?#@:\[\]{end}]*:(?!\d*(?:[/?#{end}]|$))[^{end}]*)@"
+_IN_URL = re.compile(r"(?P<scheme>(?:[a-z][a-z0-9+.-]*:)?//)?" + _LOGIN.format(end=r"\n"), re.IGNORECASE)
+# One slash: a URL that went through `Path`.
+_SCHEME = r"(?P<scheme>[a-z][a-z0-9+.-]+:/{1,2})"
+_IN_TEXT = re.compile(_SCHEME + _LOGIN.format(end=r"\s'\""), re.IGNORECASE)
+_IN_ADDRESS = re.compile(_SCHEME + _LOGIN.format(end=r"\n"), re.IGNORECASE)
+_IS_ADDRESS = re.compile(_SCHEME, re.IGNORECASE)
+
+
+def public_url(url: str) -> str:
+    """Return a URL without its login: ``http://user:secret@host/a`` → ``http://host/a``."""
+    match = _IN_URL.match(url)
+    return f"{match['scheme'] or ''}{url[match.end() :]}" if match else url
+
+
+def shown(address: str) -> str:
+    """Return a user's address without its logins and its query, which may be a signature. A path stays as it is.
+
+    Chains of file systems are covered: ``zip://a::http://me:secret@host/b?c`` → ``zip://host/b``.
+    """
+    if not _IS_ADDRESS.search(address):
+        return address
+    return _IN_ADDRESS.sub(r"\g<scheme>", address).partition("?")[0]
+
+
+def public_text(text: str, *given: str) -> str:
+    """Remove the logins from all URLs in a text, such as the message of another package's error.
+
+    Args:
+        text: The text.
+        given: Addresses whose queries are removed too. The queries of a dataset's files are not secret.
+    """
+    for address in given:
+        _, mark, query = address.partition("?")
+        if query and _IS_ADDRESS.search(address):
+            text = text.replace(mark + query, "")
+    return _IN_TEXT.sub(r"\g<scheme>", text)
+
+
+def host(url: str) -> str:
+    """Return the host and port of a URL; the URL without its login if it names no host."""
+    shown = public_url(url)
+    try:
+        return urllib.parse.urlsplit(shown).netloc or shown
+    except ValueError:  # such as http://[
+        return shown
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A URL, and the login to send there.
+
+    Attributes:
+        url: Without the login.
+        login: User name and password, as HTTP's Basic authentication sends them; None if the URL has none.
+    """
+
+    url: str
+    login: tuple[bytes, bytes] | None = field(default=None, repr=False)
+
+    @classmethod
+    def parse(cls, url: str) -> "Address":
+        """Split a URL into its public part and its login."""
+        match = _IN_URL.match(url)
+        if match is None:
+            return cls(url)
+        user, _, password = match["login"].partition(":")
+        login = urllib.parse.unquote_to_bytes(user), urllib.parse.unquote_to_bytes(password)
+        return cls(public_url(url), login if any(login) else None)
+
+    def redirected(self, location: str) -> "Address":
+        """Return where a redirect leads; the login is sent again only to the same scheme, host and port.
+
+        Raises:
+            ValueError: The location is not a URL.
+        """
+        there = Address.parse(urllib.parse.urljoin(self.url, location))
+        same = urllib.parse.urlsplit(there.url)[:2] == urllib.parse.urlsplit(self.url)[:2]
+        return Address(there.url, self.login) if same and there.login is None else there
+
+    def __str__(self) -> str:
+        return self.url
+
+
+JSON = Any
+"""A value from `json.loads`: a dict, a list, a str, an int, a float, a bool or None."""
+
+TrainTest = Literal["train", "test"]
+TrainVal = Literal["train", "val"]
+TrainValTest = Literal["train", "val", "test"]
 
 
 def text_of(data: bytes, name: str) -> str:
@@ -70,3 +265,7 @@ def shorten(text: str, columns: int) -> str:
             break
         end = tail + end
     return f"{start}...{end}"
+
+
+AnyArray = NDArray[Any]
+"""An array of any dtype, or of any dtype that the format allows."""

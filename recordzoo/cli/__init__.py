@@ -8,9 +8,8 @@ __all__ = ["main"]
 
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
-    from recordzoo.base.program import set_program
-    from recordzoo.cli.app import app
-    from recordzoo.cli.run import run
+    from recordzoo.base.settings import set_program
+    from recordzoo.cli.app import app, run
 
     set_program(sys.argv[0], sys.executable)
     sys.exit(run(app, sys.argv[1:]))

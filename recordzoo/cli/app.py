@@ -3,16 +3,78 @@
 A command's module is imported when the command is called, so that ``--help`` takes no time.
 """
 
-from collections.abc import Iterator, Mapping
+import errno
+import os
+import re
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import IntEnum
 from importlib import import_module
+from types import FrameType
 from typing import Annotated, Any, ClassVar
 
 import typer
 import typer.core
 import typer.main
 
-from recordzoo.cli.exits import MEANINGS
-from recordzoo.cli.output import put
+from recordzoo import errors
+from recordzoo.base.progress import close_bars
+from recordzoo.base.settings import command
+from recordzoo.base.text import did_you_mean, public_text
+from recordzoo.cli import options as output
+from recordzoo.cli.options import put
+from recordzoo.errors import DownloadError, RecordZooError, TermsError
+
+
+class Exit(IntEnum):
+    """The exit codes of every command; 128 + n after signal n, as in a shell."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    NETWORK = 4
+    CORRUPT = 5
+    DISK_FULL = 6
+    INTERRUPTED = 130
+    TERMINATED = 143
+
+
+MEANINGS: dict[Exit, str] = {
+    Exit.OK: "done, or nothing was to do",
+    Exit.FAILED: "failed",
+    Exit.USAGE: "wrong usage: an unknown option, name or value",
+    Exit.NOT_FOUND: "not found, or files must be downloaded by hand or need --accept-terms",
+    Exit.NETWORK: "the network or a server failed; the same command goes on from there",
+    Exit.CORRUPT: "a checksum is wrong, or an archive or a record set is damaged",
+    Exit.DISK_FULL: "too little room on the disk",
+    Exit.INTERRUPTED: "interrupted (SIGINT); `prepare`, `copy`, `merge` and the like keep what is finished",
+    Exit.TERMINATED: "terminated (SIGTERM); `prepare`, `copy`, `merge` and the like keep what is finished",
+}
+
+# The first match counts, so subclasses come first.
+_CODES: tuple[tuple[type[BaseException], Exit], ...] = (
+    (errors.ArgumentError, Exit.USAGE),
+    (errors.NotPreparedError, Exit.NOT_FOUND),
+    (errors.FolderError, Exit.NOT_FOUND),
+    (errors.DownloadError, Exit.NETWORK),
+    (errors.HashMismatchError, Exit.CORRUPT),
+    (errors.ArchiveError, Exit.CORRUPT),
+    (errors.DiskSpaceError, Exit.DISK_FULL),
+    (errors.FormatVersionError, Exit.FAILED),
+    (errors.OtherSourceError, Exit.FAILED),
+    (errors.RemoteError, Exit.NETWORK),
+    (errors.RecordError, Exit.CORRUPT),
+)
+
+
+def exit_code(err: BaseException) -> Exit:
+    """Choose the exit code for an error."""
+    if isinstance(err, OSError) and err.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Exit.DISK_FULL
+    return next((code for kind, code in _CODES if isinstance(err, kind)), Exit.FAILED)
 
 
 class _Command:
@@ -54,7 +116,7 @@ COMMANDS: Mapping[str, _Command | _Group] = {
         "recordzoo list --prepared --root data",
     ),
     "info": _Command(
-        "info:info",
+        "listing:info",
         "Show a dataset's facts, or what a record set holds.",
         "recordzoo info cub200",
         "recordzoo info data/cub200.records --full",
@@ -67,7 +129,7 @@ COMMANDS: Mapping[str, _Command | _Group] = {
         "recordzoo prepare train.lmdb --output data/train.records",
     ),
     "verify": _Command(
-        "verify:verify",
+        "show:verify",
         "Check whether a record set is undamaged.",
         "recordzoo verify data/cub200.records",
         "recordzoo verify data/cub200.records --full",
@@ -84,43 +146,43 @@ COMMANDS: Mapping[str, _Command | _Group] = {
         "recordzoo bench photos --images 2000",
     ),
     "copy": _Command(
-        "transfer:copy",
+        "sets:copy",
         "Copy a record set to another place.",
         "recordzoo copy data/photos.records /mnt/fast",
         "recordzoo copy photos /mnt/backup/photos-2026.records --verify",
     ),
     "merge": _Command(
-        "combining:merge",
+        "sets:merge",
         "Store the records of several sets as one record set.",
         "recordzoo merge 2025.records 2026.records --output all.records",
         "recordzoo merge cats dogs --output pets.records --classes union",
     ),
     "split": _Command(
-        "combining:split",
+        "sets:split",
         "Divide a record set into train and val.",
         "recordzoo split photos.records --val 10%",
         "recordzoo split scans.records --val 0.2 --by patient --seed 7",
     ),
     "subset": _Command(
-        "combining:subset",
+        "sets:subset",
         "Store some records of a set as a new record set.",
         "recordzoo subset photos.records --classes cat,dog --output pets.records",
         "recordzoo subset photos --split train --output train.records",
     ),
     "push": _Command(
-        "transfer:push",
+        "sets:push",
         "Copy a record set to object storage.",
         "recordzoo push data/photos.records s3://bucket/datasets",
         "recordzoo push photos s3://bucket/photos.records --verify",
     ),
     "pull": _Command(
-        "transfer:pull",
+        "sets:pull",
         "Copy a record set from object storage to this machine.",
         "recordzoo pull s3://bucket/datasets/photos.records data",
         "recordzoo pull s3://bucket/datasets --dry-run",
     ),
     "export": _Command(
-        "exporting:export",
+        "sets:export",
         "Write a record set as files that other programs read.",
         "recordzoo export photos --to folder --output photos-folder",
         "recordzoo export data/cub200.records --to webdataset --output cub-tar",
@@ -233,3 +295,135 @@ def recordzoo(
 ) -> None:
     """Datasets for PyTorch: downloaded, converted once into a few large checked files, read at the disk's speed."""
     _show_help(context)
+
+
+# Any: found through the one class that every typer exports: newer ones carry click inside, older ones import it.
+_USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
+
+_NO_COMMAND = re.compile(r"No such command '(.*?)'")
+
+_KEPT = "what is finished is kept, and the same command goes on from there."
+_NOT_KEPT = "nothing of this run is kept, and the same command begins again."
+_CACHE = "what is not deleted yet stays."
+_KEEPING = ("prepare", "copy", "merge", "split", "subset", "push", "pull")
+
+
+def run(app: Callable[..., Any], args: Sequence[str]) -> int:
+    """Run the command line and return its exit code; nothing but `SystemExit` from a shell's completion escapes."""
+    as_json = "--json" in args
+    signals = _Signals()
+    try:
+        with signals:
+            output.make_safe()
+            # Any: a command returns None or its exit code; typer returns the code of its own early exits.
+            result: Any = app(args=list(args), prog_name="recordzoo", standalone_mode=False)
+            output.flush()
+        code = result if isinstance(result, int) else Exit.OK
+    except BrokenPipeError:
+        code = Exit.FAILED
+    except (KeyboardInterrupt, typer.Abort):
+        code = Exit.INTERRUPTED
+    except Exception as err:  # noqa: BLE001 - whatever it is, it becomes a message and a code here
+        code = Exit.FAILED
+        if not signals.caught:
+            code = _report(err, args, as_json)
+    if signals.caught or code == Exit.INTERRUPTED:
+        code = 128 + (signals.caught or signal.SIGINT)
+        _report_interrupted(code, args, as_json)
+    output.forget_unwritable()
+    return int(code)
+
+
+def _report(err: Any, args: Sequence[str], as_json: bool) -> int:
+    """Print the error and what to do next to stderr; `err` is any exception. Secrets in `args` are not shown."""
+    close_bars()
+    if isinstance(err, _USAGE_ERROR):
+        context = getattr(err, "ctx", None)
+        path = context.command_path.split()[1:] if context else []
+        code, text = Exit.USAGE, f"{_usage_text(err)} See: {command(*path)} --help"
+    elif isinstance(err, RecordZooError | OSError):
+        code, text = exit_code(err), _text(err)
+    else:
+        code, text = Exit.FAILED, f"{type(err).__name__}: {err} (an error in recordzoo; please report it)"
+        if not as_json:
+            output.say(public_text("".join(traceback.format_exception(err)), *args))
+    text = public_text(text, *args)
+    notes = list(getattr(err, "__notes__", ()))  # the address of the documentation's section
+    if as_json:
+        found = {key: value for key, value in getattr(err, "details", {}).items() if value is not None}
+        details = {
+            key: public_text(os.fspath(value), *args) if isinstance(value, str | os.PathLike) else value
+            for key, value in found.items()
+        }
+        error = {"code": int(code), "name": Exit(code).name.lower(), "type": type(err).__name__, "message": text}
+        if notes:
+            error["notes"] = notes
+        output.say_json({"error": {**error, "details": details}})
+    elif isinstance(err, TermsError):
+        output.say(f"error: these files must be downloaded by hand, or need --accept-terms.\n{text}")
+    elif isinstance(err, DownloadError):
+        output.say(f"error: {text}")  # it may end with numbered instructions
+    else:
+        output.say("error: " + " ".join(text.split("\n")))
+    if notes and not as_json:
+        output.say("\n".join(notes))
+    return int(code)
+
+
+def _text(err: RecordZooError | OSError) -> str:
+    """Return an error's message; for the system's errors, file and reason without the number."""
+    if isinstance(err, RecordZooError) or not isinstance(err, OSError) or not err.strerror:
+        return str(err)
+    return f"{os.fsdecode(err.filename)}: {err.strerror}" if isinstance(err.filename, str | bytes) else err.strerror
+
+
+def _report_interrupted(code: int, args: Sequence[str], as_json: bool) -> None:
+    close_bars()
+    name = Exit(code).name.lower()
+    called = next((word for word in args if not word.startswith("-")), "")
+    text = f"{name}; {_CACHE if called == 'cache' else _KEPT if called in _KEEPING else _NOT_KEPT}"
+    if as_json:
+        output.say_json({"error": {"code": code, "name": name, "type": "KeyboardInterrupt", "message": text}})
+    else:
+        output.say(text)
+
+
+def _usage_text(err: Any) -> str:  # Any: click's error, whose module depends on typer's version
+    """Describe a usage error, with suggestions, in the same words for all versions of click."""
+    text: str = err.format_message()
+    called = getattr(getattr(err, "ctx", None), "command", None)
+    if (name := getattr(err, "option_name", None)) and text.startswith("No such option"):
+        known = [option for parameter in getattr(called, "params", ()) for option in parameter.opts]
+        return f"No such option: {name}.{did_you_mean(name, known)}"
+    if match := _NO_COMMAND.match(text):
+        return f"{match[0]}.{did_you_mean(match[1], getattr(called, 'commands', ()))}"
+    return f"{text.rstrip('.')}."
+
+
+class _Signals:
+    """SIGTERM handled like SIGINT: both raise `KeyboardInterrupt` once, so that the library can clean up.
+
+    A second signal within a second is the same one sent twice (by the terminal and by `make`) and is ignored; a later
+    one means it, and ends the process at once.
+    """
+
+    def __init__(self) -> None:
+        self.caught = 0
+        self._when = 0.0
+        self._before: dict[int, Any] = {}  # Any: a handler as `signal` gives it
+
+    def __enter__(self) -> None:
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            self._before[signum] = signal.signal(signum, self._handle)
+
+    def __exit__(self, *exc: object) -> None:
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)
+
+    def _handle(self, signum: int, frame: FrameType | None) -> None:
+        if not self.caught:
+            self.caught, self._when = signum, time.monotonic()
+            raise KeyboardInterrupt
+        if time.monotonic() - self._when > 1:
+            signal.signal(signum, signal.SIG_DFL)
+            signal.raise_signal(signum)

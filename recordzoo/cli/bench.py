@@ -1,25 +1,250 @@
 """`bench`: measure how fast the user's images become batches, with each loader."""
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+import importlib
+import importlib.util
+import multiprocessing
+import os
+import random
+import statistics
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from types import ModuleType
+from typing import Annotated, Any, TypeVar
 
-from recordzoo.base.meant import no_split
-from recordzoo.base.text import clean
-from recordzoo.base.types import JSON
-from recordzoo.base.workers import default_workers
-from recordzoo.bench.compare import Result, compare
-from recordzoo.bench.task import DEFAULT, Task
-from recordzoo.cli import output as printed
-from recordzoo.cli import targets
-from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import Json, RecordSet, SplitOption, option, path_option
-from recordzoo.cli.tables import table as table_of
-from recordzoo.cli.tables import wrapped, wrapping_width
-from recordzoo.errors import FolderError, NotPreparedError
-from recordzoo.preparing.directories import KnownDirectories
+import numpy as np
+from torch.utils.data import DataLoader, Subset
+from torchvision.datasets import ImageFolder
+from torchvision.datasets.folder import default_loader
+
+from recordzoo.base.process import default_workers
+from recordzoo.base.text import JSON, clean, no_split
+from recordzoo.cli import options as printed
+from recordzoo.cli import options as targets
+from recordzoo.cli.app import Exit
+from recordzoo.cli.options import (
+    Json,
+    RecordSet,
+    SplitOption,
+    option,
+    path_option,
+    wrapped,
+    wrapping_width,
+)
+from recordzoo.cli.options import (
+    table as table_of,
+)
+from recordzoo.errors import ArgumentError, FolderError, NotPreparedError, OtherSourceError, RecordZooError
+from recordzoo.families.folders import files_folder
+from recordzoo.families.record_set import RecordDataset, open_images
+from recordzoo.families.selection import Selection, stored_selection
+from recordzoo.loader.loader import RecordLoader
+from recordzoo.preparing.kinds import KnownDirectories
+from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
+
+FILES, FILES_OURS = "DataLoader, files", "RecordLoader, files"
+STOCK, EXACT, FAST = "DataLoader, records", "RecordLoader, records", "RecordLoader, records, fast"
+
+DEFAULT = "RandomResizedCrop(224), RandomHorizontalFlip(), PILToTensor()"
+
+
+@dataclass(frozen=True)
+class Task:
+    """The data and the options of a comparison.
+
+    Attributes:
+        tree: A tree of class folders. None: only records are measured.
+        records: A record set, usually of the tree. None: only files are measured.
+        split: A split of the record set. None: all images.
+        transform: See `load_transform`.
+        workers: Processes of DataLoader, threads of RecordLoader.
+        num_images: Maximum number of images, chosen at random.
+    """
+
+    tree: Path | None
+    records: Path | None
+    split: str | None = None
+    transform: str | None = None
+    batch_size: int = 64
+    workers: int = 2
+    num_images: int = 500
+
+    @property
+    def loaders(self) -> list[str]:
+        """The loaders that can be compared."""
+        return [*((FILES, FILES_OURS) if self.tree else ()), *((STOCK, EXACT, FAST) if self.records else ())]
+
+
+def load_transform(name: str | None) -> Callable[..., Any]:
+    """Import a transform; without a name, make `DEFAULT`.
+
+    Args:
+        name: "module:name" as Python would import it in the current directory, or "file.py:name".
+
+    Raises:
+        ArgumentError: It is not called like this, cannot be imported, is not there, or cannot be called.
+    """
+    if name is None:
+        from torchvision import transforms as T
+
+        usual: Callable[..., Any] = T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.PILToTensor()])
+        return usual
+    place, colon, attribute = name.rpartition(":")
+    if not colon or not place or not attribute:
+        raise ArgumentError(f"--transform {name} names no transform; write MODULE:NAME or FILE.py:NAME.")
+    try:
+        module = _import(place)
+    except (Exception, SystemExit) as err:
+        text = f"--transform {name}: {place} cannot be imported: {type(err).__name__}: {err}"
+        raise ArgumentError(text) from err
+    if not hasattr(module, attribute):
+        raise ArgumentError(f"--transform {name}: there is no {attribute!r} in {place}.")
+    transform: object = getattr(module, attribute)
+    if not callable(transform):
+        kind = type(transform).__name__
+        raise ArgumentError(f"--transform {name}: {attribute!r} is of type {kind}, which cannot be called.")
+    return transform
+
+
+def _import(place: str) -> ModuleType:
+    sys.path.insert(0, os.getcwd())  # which a console script's path lacks
+    if not place.endswith(".py"):
+        return importlib.import_module(place)
+    path = Path(place)
+    sys.path.insert(0, str(path.absolute().parent))  # for its own imports
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{place} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # pickle and dataclasses look there
+    spec.loader.exec_module(module)
+    return module
+
+
+_AT_LEAST_S = 1.0  # of the epochs after the first
+
+
+def run(loader: str, task: Task) -> float:
+    """Measure a loader in this process, which did nothing before: images per second, in whole epochs after the first.
+
+    Raises:
+        ArgumentError: There is no such transform or split.
+        OtherSourceError: The records are not images.
+    """
+    is_stock = loader in (FILES, STOCK)
+    options: dict[str, Any] = {"batch_size": task.batch_size, "shuffle": True, "num_workers": task.workers}
+    options |= {"precision": "fast"} if loader == FAST else {}
+    kind: Callable[..., Any] = DataLoader if is_stock else RecordLoader
+    chosen = _open(loader, task, load_transform(task.transform))
+    made = kind(chosen, persistent_workers=not is_stock or task.workers > 0, **options)
+    deque(made, maxlen=0)  # not counted: workers start, files get into the page cache
+    start, epochs = time.perf_counter(), 0
+    while (took_s := time.perf_counter() - start) < _AT_LEAST_S or not epochs:
+        deque(made, maxlen=0)
+        epochs += 1
+    return epochs * len(chosen) / took_s
+
+
+def _open(loader: str, task: Task, transform: Callable[..., Any]) -> Subset[Any]:
+    """Open the data of a loader and choose samples at random, the same ones each time."""
+    dataset: Any  # either dataset
+    if loader in (FILES, FILES_OURS):
+        dataset = ImageFolder(str(task.tree), transform, allow_empty=True)
+    else:
+        dataset = Images(task.records, transform, task.split or "")  # type: ignore[arg-type]  # it is there
+    chosen = random.Random(0).sample(range(len(dataset)), min(task.num_images, len(dataset)))
+    return Subset(dataset, chosen)
+
+
+class Images(RecordDataset):
+    """The images of any record set, with their labels; each target is 0 where targets are something else or absent.
+
+    Raises:
+        NotPreparedError: There is no such split.
+        OtherSourceError: There is no field "image".
+    """
+
+    def __init__(self, path: Path, transform: Callable[..., Any], split: str = "") -> None:
+        self._start(path, transform=transform)
+        reader = open_images(path)
+        has_image = reader.array("image.index")["shard"] != NO_SHARD
+        has_labels = False
+        with contextlib.suppress(OtherSourceError):
+            has_labels = stored_selection(reader).has_labels
+        selection = Selection(reader, split)
+        if not (has_image.all() and has_labels):
+            positions = selection.all_positions()
+            positions = positions[has_image[positions]]
+            selection = Selection(reader, positions=positions, targets=np.zeros(len(positions), np.int64))
+        self._show_files(selection, files_folder(reader, str(path)), default_loader, allow_empty=True)
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class Result:
+    """A loader's images per second in each round, or why there are none."""
+
+    loader: str
+    rounds: list[float] = field(default_factory=list)
+    problem: str = ""
+
+    @property
+    def images_per_s(self) -> float | None:
+        """The median of the rounds; None if it did not run."""
+        return None if self.problem else statistics.median(self.rounds)
+
+
+def compare(task: Task, repeats: int, tell: Callable[[str], None]) -> list[Result]:
+    """Measure all loaders in turn, `repeats` times, each time in a fresh process; `tell` gets a line for each.
+
+    Every second round goes backwards: a machine that slows down meets all loaders alike.
+
+    Raises:
+        RecordZooError: The task itself cannot be done, by no loader.
+    """
+    results = [Result(loader) for loader in task.loaders]
+    for number in range(repeats):
+        for result in results if number % 2 == 0 else reversed(results):
+            if result.problem:
+                continue
+            try:
+                result.rounds.append(in_fresh_process(_run, result.loader, task))
+                said = f"{result.rounds[-1]:,.0f} images/s"
+            except RecordZooError:
+                raise
+            except Exception as err:  # noqa: BLE001 - a user's transform may raise anything, in one of the loaders
+                result.problem = said = f"{type(err).__name__}: {err}"
+            tell(f"{number + 1}/{repeats} {result.loader}: {said}")
+    return results
+
+
+def _run(loader: str, task: Task) -> float:
+    pass  # imports torch, which only the fresh process needs
+
+    return run(loader, task)
+
+
+def in_fresh_process(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function in a process of its own, which ends afterwards; its errors are raised here."""
+    # Not loky: in its processes torch's DataLoader starts workers as loky does, which fails.
+    spawn, usual = multiprocessing.get_context("spawn"), multiprocessing.get_start_method()
+    with ProcessPoolExecutor(1, spawn, _set_up, (usual,)) as executor:
+        return executor.submit(function, *arguments).result()
+
+
+def _set_up(method: str) -> None:
+    """Start DataLoader's workers as in a user's program; wait for compiled code before measuring."""
+    os.environ.setdefault("RECORDZOO_COMPILE", "wait")
+    multiprocessing.set_start_method(method, force=True)
 
 
 def bench(

@@ -14,25 +14,34 @@ from typing import Annotated
 
 import typer
 
-from recordzoo.base import durable, roots, settings
+from recordzoo.base import durable, settings
+from recordzoo.base import settings as roots
 from recordzoo.base.lock import who_holds
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.text import clean, name_first
-from recordzoo.cli import output, targets
-from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import DryRun, Json, data_argument, directory_option, flag
-from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
+from recordzoo.cli import options as output
+from recordzoo.cli import options as targets
+from recordzoo.cli.app import Exit
+from recordzoo.cli.options import (
+    FIXED_SPACE,
+    DryRun,
+    Json,
+    data_argument,
+    directory_option,
+    flag,
+    table,
+    wrapping_width,
+)
 from recordzoo.errors import ArgumentError, NotPreparedError, RecordError, RecordZooError
 from recordzoo.net.cache import Cache
 from recordzoo.net.url import Url, is_url
-from recordzoo.preparing.downloads import is_marked, mark_path, remove_marked
-from recordzoo.publish.build import Build, kept_from_others
-from recordzoo.publish.exchange import remove_build
-from recordzoo.publish.output import LOCK, Output, build_path
+from recordzoo.preparing.publish import Build, kept_from_others, remove_build
+from recordzoo.preparing.raw import is_marked, mark_path, remove_marked
+from recordzoo.preparing.space import LOCK, Output, build_path
 from recordzoo.records.made_from import BESIDE, strangers
 from recordzoo.records.manifest import ENDING, MANIFEST_NAME, manifest_digest
 from recordzoo.records.reader import RecordReader, is_record_set
-from recordzoo.records.remote_directory import cached_addresses, remove_cached
+from recordzoo.records.remote import cached_addresses, remove_cached
 
 _DEPTH = 2  # levels of directories below a root that are searched: torchvision keeps raw files in MNIST/raw
 SET, RAW, CACHED, BUILD = "record set", "raw file", "cached set", "interrupted build"

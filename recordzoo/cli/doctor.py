@@ -14,16 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
+from recordzoo.base.files import MOUNTS, SHARED_MEMORY, list_mounts
 from recordzoo.base.progress import format_bytes
-from recordzoo.base.text import clean
-from recordzoo.cli import output
-from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import Json, directory_option
-from recordzoo.cli.tables import wrapped, wrapping_width
+from recordzoo.base.settings import how_to_install, together
+from recordzoo.base.text import PLATFORM, clean
+from recordzoo.cli import options as output
+from recordzoo.cli.app import Exit
+from recordzoo.cli.options import Json, directory_option, wrapped, wrapping_width
 from recordzoo.errors import NotPreparedError
-from recordzoo.system.files import MOUNTS, SHARED_MEMORY, list_mounts
-from recordzoo.system.names import PLATFORM
-from recordzoo.system.wheels import how_to_install, together
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,124 @@
-"""Options and arguments of several commands, which read the same everywhere."""
+"""Tables, charts and lines that fit a terminal: long lines are wrapped at words."""
 
+import json
+import logging
 import os
 import re
-from collections.abc import Iterator
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from recordzoo.errors import ArgumentError
+from recordzoo.base import settings
+from recordzoo.base.progress import Progress, default_progress, is_terminal
+from recordzoo.base.settings import command
+from recordzoo.base.text import JSON, clean, display_width, shorten
+from recordzoo.errors import ArgumentError, NotPreparedError
+from recordzoo.net.url import Url, is_url
+from recordzoo.own.targets import is_path, no_set, records_beside, resolve
+
+PLAIN_INTERVAL_S = 15.0
+
+SCHEMA_VERSION = 1
+"""The version of the JSON documents that commands print: raised when a key is removed or changes its meaning."""
+
+
+def clean_lines(text: str) -> str:
+    """Like `clean`, but keep the plain line breaks of our own messages."""
+    return "\n".join(map(clean, text.split("\n")))
+
+
+def say(text: str) -> None:
+    """Print one line for people; if stderr is closed or its disk is full, go on silently."""
+    if sys.stderr is None:  # the shell closed it: 2>&-; `print` would take stdout
+        return
+    try:
+        print(clean_lines(text), file=sys.stderr, flush=True)  # noqa: T201 - the command line is where printing happens
+    except BrokenPipeError:
+        raise
+    except OSError:
+        _forget(sys.stderr)
+
+
+def put(text: str) -> None:
+    """Print data, line by line."""
+    print(clean_lines(text))  # noqa: T201 - as above
+
+
+def put_json(document: Mapping[str, JSON]) -> None:
+    """Print one JSON document: ASCII, so that it survives any terminal and any pipe."""
+    print(_json(document))  # noqa: T201 - as above
+
+
+def say_json(document: Mapping[str, JSON]) -> None:
+    """Print one JSON document on stderr: an error."""
+    say(_json(document))
+
+
+def _json(document: Mapping[str, JSON]) -> str:
+    return json.dumps({"schema_version": SCHEMA_VERSION, **document}, indent=2, default=str)
+
+
+def make_safe() -> None:
+    """Escape characters that the terminal's encoding lacks, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)  # absent if a test replaced the stream
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def flush() -> None:
+    """Flush the output, so that a broken pipe is noticed here and not while Python exits."""
+    if sys.stdout is not None:  # None where the shell closed it: >&-
+        sys.stdout.flush()
+
+
+def forget_unwritable() -> None:
+    """Drop output that cannot be written: at exit Python would try again, print a traceback and change the exit code.
+
+    A reader went away (``recordzoo list | head``), or the disk is full.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:  # None where the shell closed it
+                stream.flush()
+        except OSError:
+            _forget(stream)
+
+
+def _forget(stream: TextIO) -> None:
+    """Discard the rest of a stream that cannot be written."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
+
+
+def make_progress() -> Progress:
+    """Choose the progress: a bar on a terminal, occasional lines elsewhere; also print the library's log lines."""
+    logger = logging.getLogger("recordzoo")
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    if not any(isinstance(handler, _LineHandler) for handler in logger.handlers):
+        logger.addHandler(_LineHandler())
+    return default_progress(PLAIN_INTERVAL_S)
+
+
+class _LineHandler(logging.Handler):
+    """Prints the message of a log record for people, above a bar if one is drawn."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = clean(record.getMessage())
+        if is_terminal() and "tqdm" in sys.modules:
+            from tqdm import tqdm
+
+            tqdm.write(text, file=sys.stderr)
+        else:
+            say(text)
+
 
 _OWN_FILES = ("complete_bash", "complete_zsh")
 """Shells that complete paths themselves if we offer nothing: they quote, and add no space after a directory."""
@@ -130,3 +240,216 @@ Refresh = Annotated[bool, flag("--refresh", "Rebuild the record set and replace 
 AcceptTerms = Annotated[bool, flag("--accept-terms", "You accept the terms of access of a dataset's files.")]
 
 DryRun = Annotated[bool, flag("--dry-run", "Print what would be done, and how large; do nothing.")]
+
+
+FIXED_SPACE = "\N{NO-BREAK SPACE}"
+"""A space at which a cell is not wrapped; printed as a plain space."""
+
+_GAP = 2
+_KEY = re.compile(r" *[\w ]+: +")
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_MOST_NAME = 40  # columns of a name in a chart, and never more than a third of the width
+
+
+def wrapping_width() -> int | None:
+    """Return the maximum width of lines: the terminal's; None elsewhere, where programs read the lines."""
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()  # None where the shell closed it: >&-
+    return shutil.get_terminal_size((80, 24)).columns if is_terminal else None
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None) -> str:
+    """Format rows as columns under a header.
+
+    Args:
+        head: The columns' names.
+        rows: A cell for each column.
+        width: Wrap cells so that lines are no longer than this, as far as their words allow; None for no limit.
+    """
+    lines = [head, *rows]
+    widths = [max(display_width(line[i]) for line in lines) for i in range(len(head))]
+    if width is not None:
+        floors = [max(_longest_word(line[i]) for line in lines) for i in range(len(head))]
+        widths = _narrowed(widths, floors, width - _GAP * (len(head) - 1))
+    return "\n".join(text for line in lines for text in _row(line, widths)).replace(FIXED_SPACE, " ")
+
+
+def wrapped(text: str, width: int | None = None) -> str:
+    """Wrap the lines of a text at words; the text after "key: " stays in its own column."""
+    if width is None:
+        return text
+    return "\n".join(part for line in text.split("\n") for part in _wrapped_line(line, width))
+
+
+def _wrapped_line(line: str, width: int) -> list[str]:
+    if display_width(line) <= width:
+        return [line]
+    key = _KEY.match(line)
+    indent = len(key[0]) if key else len(line) - len(line.lstrip()) + _GAP
+    return _wrap(line, width, " " * indent)
+
+
+def _wrap(text: str, width: int, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def _longest_word(cell: str) -> int:
+    start = len(cell) - len(cell.lstrip(" "))
+    return start + max(map(display_width, cell.split(" ")), default=0)
+
+
+def _narrowed(widths: Sequence[int], floors: Sequence[int], room: int) -> list[int]:
+    """Narrow the widest columns, one character at a time, until the table fits."""
+    found = list(widths)
+    while sum(found) > room:
+        wide = [i for i, width in enumerate(found) if width > floors[i]]
+        if not wide:
+            break
+        found[max(wide, key=lambda i: found[i])] -= 1
+    return found
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
+    columns = [
+        _wrap(cell, width) if display_width(cell) > width else [cell] for cell, width in zip(cells, widths, strict=True)
+    ]
+    height = max(map(len, columns))
+    padded = [[*column, *[""] * (height - len(column))] for column in columns]
+    gap = " " * _GAP
+    return [
+        gap.join(_padded(text, width) for text, width in zip(line, widths, strict=True)).rstrip()
+        for line in zip(*padded, strict=True)
+    ]
+
+
+def bar_chart(rows: Sequence[tuple[str, int]], width: int, *, blocks: bool = True) -> list[str]:
+    """Draw a bar for each row of a name and a number, one line each.
+
+    Args:
+        rows: Names, which are cleaned and cut, and numbers of at least 0.
+        width: Columns of the terminal.
+        blocks: Whether block characters can be shown; otherwise bars are of "#".
+    """
+    most = max((count for _, count in rows), default=0)
+    names = [shorten(clean(name), min(_MOST_NAME, width // 3)) for name, _ in rows]
+    name_width = max(map(display_width, names), default=0)
+    number_width = len(f"{most:,}")
+    room = max(1, width - name_width - number_width - 4)
+    return [
+        f"{_padded(name, name_width)}  {count:>{number_width},}  {_bar(count, most, room, blocks)}".rstrip()
+        for name, (_, count) in zip(names, rows, strict=True)
+    ]
+
+
+def shorten_end(text: str, columns: int) -> str:
+    """Cut off the end of a text that is wider than `columns`."""
+    while text and display_width(text) > columns - 4:
+        text = text[: -max(1, (display_width(text) - columns) // 2)]
+    return f"{text.rstrip()} ..."
+
+
+def encodable(text: str) -> str:
+    """Escape characters that stdout's encoding lacks, before the text is measured."""
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def has_blocks() -> bool:
+    """Whether the encoding of stdout has block characters."""
+    return encodable(_EIGHTHS) == _EIGHTHS
+
+
+def _padded(text: str, columns: int) -> str:
+    return text + " " * (columns - display_width(text))
+
+
+def _bar(count: int, most: int, room: int, blocks: bool) -> str:
+    if not count:
+        return ""
+    if not blocks:
+        return "#" * max(1, round(count * room / most))
+    eighths = max(1, round(count * room * 8 / most))
+    return _EIGHTHS[8] * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+
+
+if TYPE_CHECKING:
+    from recordzoo.preparing.located import Changes
+    from recordzoo.records.reader import RecordReader
+
+
+def find_record_set(text: str) -> Path | Url:
+    """Find the record set that an argument means: its directory or URL, its tree or list, or a dataset in this one.
+
+    A tree or a list may be gone. A URL may also be that of the folder that the only set is in.
+
+    Raises:
+        ArgumentError: There is no such dataset, or several of its record sets are here.
+        NotPreparedError: There is no record set.
+    """
+    if is_url(text):
+        return _set_at_url(text)
+    path = Path(text)
+    if path.is_dir() and (path.name.endswith(".records") or (path / "manifest.json").exists()):
+        return path
+    if not path.exists() and path.name.endswith(".records"):
+        raise NotPreparedError(f"There is no record set at {path}: it does not exist.", path=str(path))
+    beside = records_beside(text) if is_path(text) else None
+    if beside is not None:
+        return beside
+    places = [target.place() for target in resolve(text, Path())]
+    found = [place for place in places if place.is_dir()]
+    if not found:
+        raise no_set(text, places, is_dataset=not is_path(text))
+    if len(found) > 1:
+        raise ArgumentError(f"{text} has several record sets here; name one: {', '.join(map(str, found))}.")
+    return found[0]
+
+
+def _set_at_url(text: str) -> Url:
+    if settings.offline():  # the node's cache may know it
+        return Url.parse(text)
+    from recordzoo.sets.places import find_set  # imports NumPy
+
+    return find_set(text)[0]
+
+
+def find_local_set(text: str, what: str) -> Path:
+    """Find a record set that must be on this machine, because `what` ("push") needs it here.
+
+    Raises:
+        ArgumentError: It is at a URL.
+        NotPreparedError: There is none.
+    """
+    found = Url.parse(text) if is_url(text) else find_record_set(text)
+    if isinstance(found, Path):
+        return found
+    raise ArgumentError(f"{found} is a URL; {what} needs a record set on this machine. Run: {command('pull', found)}")
+
+
+def refuse_urls(what: str, place: Path | Url | None) -> None:
+    """Refuse a URL, even one that became a path, if a path on this machine is needed.
+
+    Raises:
+        ArgumentError: It is a URL.
+    """
+    try:
+        found = is_url(place)
+    except ArgumentError:  # it has lost a slash on its way through `Path`
+        found = True
+    if found:
+        raise ArgumentError(
+            f"{what} is a URL, and must be on this machine. `recordzoo pull` and `push` copy record sets from and to "
+            "URLs."
+        )
+
+
+def say_changes(reader: "RecordReader", changes: "Changes | None" = None) -> None:
+    """Print a warning if raw files have changed since the record set was made of them.
+
+    Without `changes`, a bounded number of files is compared now.
+    """
+    from recordzoo.preparing.kinds import refresh_command
+    from recordzoo.preparing.located import change_text, recorded_changes  # imports NumPy
+
+    changes = recorded_changes(reader) if changes is None else changes
+    if changes:
+        say(f"warning: {clean(change_text(reader, changes, refresh_command(reader, changes.root)))}")

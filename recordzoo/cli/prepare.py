@@ -3,17 +3,17 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from recordzoo.base.bars import close_bars
-from recordzoo.base.program import command
-from recordzoo.base.progress import format_seconds
-from recordzoo.base.text import clean
-from recordzoo.base.types import JSON
-from recordzoo.cli import output as printed
-from recordzoo.cli.exits import exit_code
+from recordzoo.base.progress import close_bars, format_bytes, format_seconds
+from recordzoo.base.settings import command
+from recordzoo.base.text import JSON, clean, name_first
+from recordzoo.cli import options as output
+from recordzoo.cli import options as printed
+from recordzoo.cli.app import exit_code
 from recordzoo.cli.options import (
     AcceptTerms,
     Converters,
@@ -25,16 +25,173 @@ from recordzoo.cli.options import (
     flag,
     option,
     parse_bytes,
+    refuse_urls,
+    wrapped,
+    wrapping_width,
 )
-from recordzoo.cli.outlook import check_room, explained, look_ahead, needs, show_plans
-from recordzoo.cli.targets import refuse_urls
-from recordzoo.custom.targets import WHAT, Reading, Target, check_reading, resolve
-from recordzoo.errors import ArgumentError, RecordZooError, TermsError
-from recordzoo.formats import FORMATS, LAYOUTS
-from recordzoo.recipes.list_columns import TARGET_KINDS, Columns, read_targets
+from recordzoo.errors import ArgumentError, FolderError, RecordZooError, TermsError
+from recordzoo.formats.base import FORMATS, LAYOUTS
+from recordzoo.own.targets import WHAT, Reading, Target, check_reading, resolve
+from recordzoo.recipes.columns import TARGET_KINDS, Columns, read_targets
 
 if TYPE_CHECKING:
-    from recordzoo.preparing import Located, Options
+    from recordzoo.preparing.job import Outlook
+    from recordzoo.preparing.options import Options
+
+_CHANGES_SHOWN = 3
+_SLOW_NETWORK = 10_000_000
+
+_STATES = {
+    "missing": "there is no raw data, and nowhere to get it from",
+    "ready": "ready in {target}; nothing to do",
+    "changed": "ready in {target}, but raw files have changed since ({changes}); --refresh rebuilds it",
+    "resume": "goes on with an interrupted preparation: {source} ({raw}) to {target}; peak of disk {peak}",
+    "convert": "converts {source} ({raw}) to {target}; peak of disk {peak}",
+    "download": "downloads and converts {source} ({raw}) to {target}; peak of disk {peak}",
+}
+_SOURCES = {
+    "there": "{size}, there already: {path}",
+    "download": "{size}, downloaded from {url}",
+    "by hand": "{size}, to be downloaded by hand to {path}",
+    "terms": "{size}, to be downloaded by hand to {path}, or with --accept-terms",
+}
+
+
+def look_ahead(
+    wanted: Sequence[Target], options: "Options", *, measure: bool = False
+) -> list[tuple[Target, "Outlook"]]:
+    """Predict what `prepare` would do for each record set; `measure` also estimates the time, by a probe of the disk.
+
+    Raises:
+        FolderError: A tree has no classes.
+    """
+    from recordzoo.preparing.job import describe
+    from recordzoo.preparing.located import locate
+
+    outlooks = []
+    for target in wanted:
+        with explained(target):
+            outlooks.append((target, describe(locate(target.recipe(), target.root, options), measure=measure)))
+    return outlooks
+
+
+def check_room(outlooks: Iterable["Outlook"], *, discard_raw: bool) -> None:
+    """Check that all record sets will fit, one after another.
+
+    A set that another process prepares, or whose preparation was interrupted, is not counted: its own preparation
+    checks the room. Nor is a set whose size is not known.
+
+    Raises:
+        DiskSpaceError: They will not.
+    """
+    from recordzoo.preparing.space import build_path, check_space, volume
+
+    kept: dict[int, int] = defaultdict(int)
+    for outlook in outlooks:
+        target = outlook.located.target
+        needed, records = outlook.needed_bytes, outlook.records_bytes
+        if outlook.state not in ("convert", "download") or needed is None or records is None:
+            continue
+        if build_path(target).exists():
+            continue
+        folder = target.parent
+        check_space(folder, kept[volume(folder)] + needed)
+        kept[volume(folder)] += records if discard_raw else needed
+
+
+def show_plans(wanted: Sequence[Target], options: "Options", as_json: bool) -> None:
+    """Print what `prepare` would do, and do nothing.
+
+    Raises:
+        OtherSourceError: An existing record set is not what was asked for.
+    """
+    from recordzoo.own.making import check_made
+
+    outlooks = look_ahead(wanted, options, measure=True)
+    for target, outlook in outlooks:
+        if outlook.state == "ready":
+            check_made(target, outlook.located.target, was_ready=True, full=True)
+    if as_json:
+        plans = [
+            {"name": target.label, **outlook.to_json(), "must_be_fetched_by_hand": outlook.obstacle is not None}
+            for target, outlook in outlooks
+        ]
+        output.put_json({"dry_run": True, "plans": plans})
+        return
+    for target, outlook in outlooks:
+        obstacle = f"; {needs(outlook.obstacle)}" if outlook.obstacle else ""
+        output.put(clean(f"{target.label}: {_summary(outlook)}") + obstacle)
+        for line in _details(outlook):
+            output.put(wrapped(clean(f"  {line}"), wrapping_width()))
+
+
+def needs(obstacle: RecordZooError) -> str:
+    """Describe what the user must do before a record set can be prepared."""
+    by_hand = "its files must be downloaded by hand"
+    return f"{by_hand}, or need --accept-terms" if isinstance(obstacle, TermsError) else by_hand
+
+
+def _summary(outlook: "Outlook") -> str:
+    return _STATES["changed" if outlook.changes else outlook.state].format(
+        changes=name_first(outlook.changes, _CHANGES_SHOWN),
+        source=outlook.source,
+        target=outlook.located.target,
+        raw=_bytes(outlook.raw_bytes),
+        peak=_bytes(outlook.peak_bytes),
+    )
+
+
+def _details(outlook: "Outlook") -> Iterator[str]:
+    """Yield a line for each raw file, one for the room and one for the time; nothing where there is nothing to do."""
+    if outlook.state in ("ready", "missing"):
+        return
+    for source in outlook.sources:
+        text = _SOURCES[source["state"]].format(size=_bytes(source["bytes"]), **source)
+        yield f"{source['name']}: {text}{' (not necessary)' if source['optional'] else ''}"
+    free, needed = format_bytes(outlook.free_bytes), outlook.needed_bytes
+    if needed is None:
+        yield f"space: how much is needed is not known; {free} are free"
+    else:
+        short = needed - outlook.free_bytes
+        lacking = f": {format_bytes(short)} too little" if short > 0 else ""
+        yield f"space: about {format_bytes(needed)} needed, {free} free{lacking}"
+    converting, downloading, size = "how long converting takes is not known", "", outlook.download_bytes
+    if outlook.convert_seconds is not None and outlook.disk_bytes_per_second is not None:
+        speed = format_bytes(outlook.disk_bytes_per_second)
+        seconds = format_seconds(max(1, outlook.convert_seconds))
+        converting = f"converting takes about {seconds} on one core, if the disk keeps the {speed}/s that it just wrote"
+    if size is None:
+        downloading = "; how long the download takes is not known"
+    elif size:
+        downloading = f"; downloading {format_bytes(size)} takes {format_seconds(size / _SLOW_NETWORK)} at 10 MB/s"
+    yield f"time: {converting}{downloading}"
+
+
+def _bytes(value: int | None) -> str:
+    return "size not known" if value is None else format_bytes(value)
+
+
+@contextlib.contextmanager
+def explained(target: Target) -> Iterator[None]:
+    """Add the option that helps to errors of a directory of images."""
+    try:
+        yield
+    except FolderError as err:
+        text = str(err)
+        if target.kind in ("tree", "flat") and not target.root.exists():
+            text = f"{target.label} does not exist, so its record set cannot be made."
+        elif "classes" in err.details:
+            text = f"{text.rstrip('. ')}. Remove these folders, or pass --allow-empty."
+        if target.split_of:
+            # in front, because the text may end with a command
+            as_class = command("prepare", target.split_of, "--from", "classes")
+            text = f"{target.label} is taken as a split (as a class: {as_class}). {text}"
+        raise FolderError(text, **err.details) from err
+
+
+if TYPE_CHECKING:
+    from recordzoo.preparing.located import Located
+    from recordzoo.preparing.options import Options
     from recordzoo.records.reader import RecordReader
 
 
@@ -157,7 +314,7 @@ def prepare(
     With a side, a format or a quality a variant is made: of the original record set if it is there, which is left as
     it is, and else of the raw data.
     """
-    from recordzoo.custom.making import completed  # imports NumPy, as do other imports in functions here
+    from recordzoo.own.making import completed  # imports NumPy, as do other imports in functions here
     from recordzoo.preparing.options import DEFAULTS, Options
 
     options = Options(
@@ -207,7 +364,7 @@ def _prepare_all(wanted: Sequence[Target], options: "Options", dask: str | None,
     """
     cluster: Any = contextlib.nullcontext()  # Any: of None, or of an executor
     if dask is not None:
-        from recordzoo.preparing.executor import dask_executor
+        from recordzoo.preparing.workers import dask_executor
 
         cluster = dask_executor(dask)
     with cluster as executor:  # connected before anything is downloaded
@@ -342,7 +499,7 @@ def _variant_name(
     """Name the variant that the options ask for; None for the original."""
     if (short_side, max_side, image_format, quality) == (None, None, None, None):
         return None
-    from recordzoo.recipes.from_sets.variant import Variant
+    from recordzoo.recipes.variant import Variant
 
     if short_side is not None and max_side is not None:
         raise ArgumentError(f"--short-side {short_side} and --max-side {max_side} are both given; pass one of them.")
@@ -350,7 +507,7 @@ def _variant_name(
 
 
 def _prepare(target: Target, options: "Options") -> dict[str, Any]:
-    from recordzoo.custom.making import make
+    from recordzoo.own.making import make
     from recordzoo.records.reader import RecordReader
 
     began = time.monotonic()
@@ -385,7 +542,7 @@ def _read_as(target: Target, reader: "RecordReader") -> str:
 
 def _change_warning(target: Target, located: "Located", reader: "RecordReader") -> str | None:
     """Compare all raw files with those that the records were made from; None if nothing changed."""
-    from recordzoo.preparing.changes import change_text, refuse_other
+    from recordzoo.preparing.located import change_text, refuse_other
 
     if target.kind == "list" or located.options.refresh == "if-changed":
         return None  # compared already

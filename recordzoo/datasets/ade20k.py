@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from torchvision.datasets import VOCSegmentation
 from typing_extensions import override
 
-from recordzoo.base.types import TrainVal
+from recordzoo.base.text import TrainVal
 from recordzoo.datasets.ade20k_recipe import TOP
-from recordzoo.families.derived import derived
-from recordzoo.families.paths import Files, SplitPairsDataset
+from recordzoo.families.base import derived
+from recordzoo.families.files import Files, SplitPairsDataset
 
 
 class ADE20KRecord(SplitPairsDataset[TrainVal], VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped

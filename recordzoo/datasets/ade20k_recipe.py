@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from typing_extensions import override
 
-from recordzoo.recipes.base import Table, present
-from recordzoo.recipes.listed import ListedRecipe, Lists
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.recipes.declared import ListedRecipe, Lists
+from recordzoo.recipes.recipe import Table, present
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 TOP = "ADEChallengeData2016"
 FOLDERS = {"train": "training", "val": "validation"}

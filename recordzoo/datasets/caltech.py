@@ -10,12 +10,11 @@ from torchvision.datasets import Caltech101, Caltech256
 from typing_extensions import override
 
 from recordzoo.datasets import caltech_recipe as recipe
-from recordzoo.families.base import Pair, Root, Transform, ZooDataset, check_choice
-from recordzoo.families.derived import derived
+from recordzoo.families.base import Pair, Root, Transform, ZooDataset, check_choice, derived
 from recordzoo.images.decode import naming, open_picture
-from recordzoo.preparing import PrepareOptions
-from recordzoo.recipes.class_folders import find_name
-from recordzoo.recipes.images import open_image
+from recordzoo.preparing.options import PrepareOptions
+from recordzoo.recipes.declared import find_name
+from recordzoo.recipes.recipe import open_image
 
 Caltech101Target = Literal["category", "annotation"]
 

@@ -10,8 +10,8 @@ from typing_extensions import override
 from recordzoo.errors import SourceError
 from recordzoo.raw.archive import inner_members
 from recordzoo.raw.member import Member
-from recordzoo.recipes.base import INCOMPLETE, Blob, Sidecar, Table, present
-from recordzoo.recipes.listed import ListedRecipe, Lists, is_apple_double
+from recordzoo.recipes.declared import ListedRecipe, Lists, is_apple_double
+from recordzoo.recipes.recipe import INCOMPLETE, Blob, Sidecar, Table, present
 
 BACKGROUND = "BACKGROUND_Google"
 """A folder of Caltech 101 that is no class."""

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from torchvision.datasets import CelebA
 
 from recordzoo.errors import ArgumentError
-from recordzoo.families.base import Pair, Root, Transform, check_choice
-from recordzoo.families.derived import derived
-from recordzoo.families.paths import Files, PathsDataset
+from recordzoo.families.base import Pair, Root, Transform, check_choice, derived
+from recordzoo.families.files import Files, PathsDataset
 from recordzoo.families.selection import Selection
-from recordzoo.preparing import PrepareOptions
+from recordzoo.preparing.options import PrepareOptions
 
 _TARGETS = {"attr": "attr", "identity": "identity", "bbox": "bbox", "landmarks": "landmarks_align"}
 """For each target type, the tensor whose rows are the targets."""

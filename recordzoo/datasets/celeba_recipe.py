@@ -9,9 +9,9 @@ from typing_extensions import override
 
 from recordzoo.base.text import text_of
 from recordzoo.errors import SourceError
-from recordzoo.recipes.base import Table
-from recordzoo.recipes.listed import ListedRecipe, Lists
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.recipes.declared import ListedRecipe, Lists
+from recordzoo.recipes.recipe import Table
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 PARTITION = "list_eval_partition.txt"
 ATTRIBUTES = "list_attr_celeba.txt"

@@ -8,7 +8,7 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.recipes.arrays import ArraysRecipe, Chunk
-from recordzoo.recipes.unpickle import PickledArray, unpickle
+from recordzoo.recipes.pickles import PickledArray, unpickle
 
 
 # Any: lists of numbers or text, arrays.

@@ -11,7 +11,7 @@ from recordzoo.errors import ArgumentError
 from recordzoo.families.arrays import ArrayDataset
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.selection import Selection
-from recordzoo.preparing import PrepareOptions
+from recordzoo.preparing.options import PrepareOptions
 from recordzoo.records.reader import RecordReader
 
 

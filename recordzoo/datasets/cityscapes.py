@@ -10,12 +10,11 @@ from typing_extensions import override
 
 from recordzoo.datasets.cityscapes_recipe import IMAGE_ENDING, IMAGES, SUFFIXES, split_name
 from recordzoo.errors import NotPreparedError
-from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.derived import derived
-from recordzoo.families.paths import Files, PairsDataset
+from recordzoo.families.base import Root, Transform, check_choice, derived
+from recordzoo.families.files import Files, PairsDataset
 from recordzoo.families.selection import Selection
-from recordzoo.preparing import PrepareOptions
-from recordzoo.recipes.images import open_image
+from recordzoo.preparing.options import PrepareOptions
+from recordzoo.recipes.recipe import open_image
 
 CityscapesTarget = Literal["instance", "semantic", "polygon", "color"]
 

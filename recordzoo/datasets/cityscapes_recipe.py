@@ -8,10 +8,9 @@ from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
-from recordzoo.recipes.base import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
-from recordzoo.recipes.class_folders import files_under, name_key
-from recordzoo.recipes.declared import DeclaredRecipe
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.recipes.declared import DeclaredRecipe, files_under, name_key
+from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 IMAGES = "leftImg8bit"
 IMAGE_ENDING = "_leftImg8bit.png"

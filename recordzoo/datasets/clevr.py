@@ -3,10 +3,10 @@
 from torchvision.datasets import CLEVRClassification
 from typing_extensions import override
 
-from recordzoo.base.types import TrainValTest
+from recordzoo.base.text import TrainValTest
 from recordzoo.families.files import FilesDataset
+from recordzoo.families.folders import SplitFilesDataset
 from recordzoo.families.selection import Selection, UnlabelledSelection
-from recordzoo.families.splits import SplitFilesDataset
 from recordzoo.records.reader import RecordReader
 
 

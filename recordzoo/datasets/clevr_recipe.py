@@ -9,9 +9,8 @@ from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
-from recordzoo.recipes.base import NO_TARGET, Blob, Sidecar, Table
-from recordzoo.recipes.class_folders import name_key
-from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.recipes.declared import ListedRecipe, Lists, name_key
+from recordzoo.recipes.recipe import NO_TARGET, Blob, Sidecar, Table
 
 SCENES = {split: f"CLEVR_v1.0/scenes/CLEVR_{split}_scenes.json" for split in ("train", "val")}
 

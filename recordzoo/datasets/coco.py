@@ -12,7 +12,7 @@ from torchvision.datasets.folder import pil_loader
 
 from recordzoo.families.annotated import AnnotatedDataset
 from recordzoo.families.base import Root, Transform
-from recordzoo.preparing import PrepareOptions
+from recordzoo.preparing.options import PrepareOptions
 
 
 class CocoDetectionRecord(AnnotatedDataset, CocoDetection):  # type: ignore[misc]  # torchvision is untyped

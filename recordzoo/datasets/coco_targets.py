@@ -11,11 +11,11 @@ from torchvision.datasets import CocoDetection, VisionDataset, VOCSegmentation
 from torchvision.tv_tensors import Mask
 from typing_extensions import override
 
-from recordzoo.base.types import TrainVal
+from recordzoo.base.text import TrainVal
 from recordzoo.datasets.coco_targets_recipe import CATEGORIES, CocoPanoptic, CocoStuff
-from recordzoo.families.derived import derived
-from recordzoo.families.paths import Files, SplitPairsDataset
-from recordzoo.recipes.images import open_image
+from recordzoo.families.base import derived
+from recordzoo.families.files import Files, SplitPairsDataset
+from recordzoo.recipes.recipe import open_image
 
 
 def _images(root: str, split: str) -> Files:

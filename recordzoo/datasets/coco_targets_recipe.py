@@ -14,12 +14,10 @@ from recordzoo.base.text import text_of
 from recordzoo.errors import SourceError
 from recordzoo.raw.archive import inner_members
 from recordzoo.raw.member import Member
-from recordzoo.recipes.base import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
-from recordzoo.recipes.class_folders import files_under
-from recordzoo.recipes.declared import DeclaredRecipe
-from recordzoo.recipes.json_objects import objects_of
-from recordzoo.recipes.listed import is_apple_double
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.recipes.annotations import objects_of
+from recordzoo.recipes.declared import DeclaredRecipe, files_under, is_apple_double
+from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 CATEGORIES = "categories"
 """The categories of the annotation file, in the metadata."""

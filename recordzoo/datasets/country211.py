@@ -4,8 +4,7 @@ from typing import Literal
 
 from torchvision.datasets import Country211
 
-from recordzoo.families.class_folder import ClassFolderDataset
-from recordzoo.families.splits import SplitFilesDataset
+from recordzoo.families.folders import ClassFolderDataset, SplitFilesDataset
 
 
 class Country211Record(SplitFilesDataset[Literal["train", "valid", "test"]], ClassFolderDataset, Country211):  # type: ignore[misc]  # torchvision is untyped

@@ -14,17 +14,16 @@ from torchvision.datasets.folder import default_loader
 from recordzoo.datasets.cub200_annotations import IMAGE_LIST, NEEDS, SPLIT
 from recordzoo.datasets.cub200_recipe import IMAGES, CUB200Segmentations, names_digest
 from recordzoo.errors import NotPreparedError, OtherSourceError, RecordError
-from recordzoo.families.at_url import open_one
-from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.derived import derived
-from recordzoo.families.path_loader import Loader
+from recordzoo.families.arrays import TargetTypesDataset
+from recordzoo.families.base import Root, Transform, check_choice, derived, open_one
+from recordzoo.families.folders import Loader
 from recordzoo.families.selection import Selection
-from recordzoo.families.target_types import TargetTypesDataset
 from recordzoo.images.decode import RecordName, naming
 from recordzoo.net.url import Url
-from recordzoo.preparing import Options, PrepareOptions, ensure
-from recordzoo.preparing.changes import find_changes, warn_of_changes
-from recordzoo.recipes.images import open_image
+from recordzoo.preparing.job import ensure
+from recordzoo.preparing.located import find_changes, warn_of_changes
+from recordzoo.preparing.options import Options, PrepareOptions
+from recordzoo.recipes.recipe import open_image
 from recordzoo.records.reader import RecordReader
 
 SPLITS = ("train", "test", "all")

@@ -8,8 +8,8 @@ import torch
 from PIL import Image
 from torchvision.datasets import ImageFolder
 
-from recordzoo.base.types import TrainTest
-from recordzoo.families.target_types import TargetTypesDataset
+from recordzoo.base.text import TrainTest
+from recordzoo.families.arrays import TargetTypesDataset
 
 CUB200_2010Target = Literal["category", "bbox", "segmentation"]
 

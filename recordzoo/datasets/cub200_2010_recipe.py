@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from typing_extensions import override
 
-from recordzoo.recipes.base import Table, present
-from recordzoo.recipes.class_folders import class_labels, name_key
-from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.recipes.declared import ListedRecipe, Lists, class_labels, name_key
+from recordzoo.recipes.recipe import Table, present
 
 SPLITS = ("train", "test")
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.errors import SourceError
-from recordzoo.recipes.base import INCOMPLETE
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.recipes.recipe import INCOMPLETE
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 _FOLDER = "CUB_200_2011/"
 IMAGE_LIST = _FOLDER + "images.txt"

@@ -9,15 +9,21 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from typing_extensions import override
 
-from recordzoo.base.types import JSON
+from recordzoo.base.text import JSON
 from recordzoo.datasets import cub200_annotations as annotations
 from recordzoo.errors import SourceError
 from recordzoo.net.download import RemoteFile
 from recordzoo.raw.member import Member
-from recordzoo.recipes.base import INCOMPLETE, Blob, Sidecar, Stored, Table
-from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order, class_labels, is_class_image
-from recordzoo.recipes.listed import ListedRecipe, Lists
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.recipes.declared import (
+    IMAGE_ENDINGS,
+    ListedRecipe,
+    Lists,
+    class_folder_order,
+    class_labels,
+    is_class_image,
+)
+from recordzoo.recipes.recipe import INCOMPLETE, Blob, Sidecar, Stored, Table
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 FOLDER = "CUB_200_2011"
 IMAGES = f"{FOLDER}/images/"

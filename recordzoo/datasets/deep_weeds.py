@@ -8,9 +8,8 @@ from torchvision.datasets.folder import default_loader
 from recordzoo.datasets.deep_weeds_recipe import FOLDS, SPLITS
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.class_folder import ClassFolderDataset
-from recordzoo.families.path_loader import Loader
-from recordzoo.preparing import PrepareOptions
+from recordzoo.families.folders import ClassFolderDataset, Loader
+from recordzoo.preparing.options import PrepareOptions
 
 
 class DeepWeedsRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped

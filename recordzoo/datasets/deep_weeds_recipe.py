@@ -10,9 +10,8 @@ from typing_extensions import override
 
 from recordzoo.base.text import text_of
 from recordzoo.raw.member import Member
-from recordzoo.recipes.base import Blob, Sidecar, Table
-from recordzoo.recipes.class_folders import name_key
-from recordzoo.recipes.listed import ListedRecipe, Lists, integer
+from recordzoo.recipes.declared import ListedRecipe, Lists, integer, name_key
+from recordzoo.recipes.recipe import Blob, Sidecar, Table
 
 FOLDER = "images/"
 FOLDS = 5

@@ -7,14 +7,13 @@ from typing import Literal, Unpack
 from PIL import Image
 from torchvision.datasets import VisionDataset
 
-from recordzoo.base.types import TrainVal
+from recordzoo.base.text import TrainVal
 from recordzoo.datasets.div2k_recipe import TRACKS, folders_of, part_of
-from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.derived import derived
-from recordzoo.families.paths import Files, PairsDataset
+from recordzoo.families.base import Root, Transform, check_choice, derived
+from recordzoo.families.files import Files, PairsDataset
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import decode_rgb
-from recordzoo.preparing import PrepareOptions
+from recordzoo.preparing.options import PrepareOptions
 
 Track = Literal[
     "bicubic_x2",

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
-from recordzoo.recipes.base import Table, present
-from recordzoo.recipes.listed import Files, ListedRecipe, Lists
+from recordzoo.recipes.declared import Files, ListedRecipe, Lists
+from recordzoo.recipes.recipe import Table, present
 
 _FOLDER = {"train": "train", "val": "valid"}
 

@@ -10,9 +10,8 @@ from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 
 from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.class_folder import ClassFolderDataset
-from recordzoo.families.path_loader import Loader
-from recordzoo.preparing import PrepareOptions
+from recordzoo.families.folders import ClassFolderDataset, Loader
+from recordzoo.preparing.options import PrepareOptions
 
 Domain = TypeVar("Domain", bound=str)
 """The names of the domains, for editors."""

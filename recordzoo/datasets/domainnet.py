@@ -5,11 +5,10 @@ from typing import Literal, Unpack, get_args
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 
-from recordzoo.base.types import TrainTest
+from recordzoo.base.text import TrainTest
 from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.class_folder import ClassFolderDataset
-from recordzoo.families.path_loader import Loader
-from recordzoo.preparing import PrepareOptions
+from recordzoo.families.folders import ClassFolderDataset, Loader
+from recordzoo.preparing.options import PrepareOptions
 
 Domain = Literal["clipart", "infograph", "painting", "quickdraw", "real", "sketch"]
 

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.recipes.base import Table
-from recordzoo.recipes.class_folders import name_key
-from recordzoo.recipes.listed import Files, ListedRecipe, Lists
+from recordzoo.recipes.declared import Files, ListedRecipe, Lists, name_key
+from recordzoo.recipes.recipe import Table
 
 
 class DomainNet(ListedRecipe):

@@ -6,14 +6,14 @@ from torchvision.datasets import DTD
 from torchvision.datasets.folder import default_loader
 from typing_extensions import override
 
-from recordzoo.base.types import TrainValTest
+from recordzoo.base.text import TrainValTest
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.files import FilesDataset
-from recordzoo.families.path_loader import Loader
+from recordzoo.families.folders import Loader
 from recordzoo.families.selection import Selection
-from recordzoo.preparing import PrepareOptions
-from recordzoo.recipes.class_folders import class_labels
+from recordzoo.preparing.options import PrepareOptions
+from recordzoo.recipes.declared import class_labels
 from recordzoo.records.reader import RecordReader
 
 

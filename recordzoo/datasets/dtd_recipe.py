@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from typing_extensions import override
 
-from recordzoo.recipes.base import Table
-from recordzoo.recipes.class_folders import class_labels
-from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.recipes.declared import ListedRecipe, Lists, class_labels
+from recordzoo.recipes.recipe import Table
 
 SPLITS = [f"{split}{partition}" for partition in range(1, 11) for split in ("train", "val", "test")]
 

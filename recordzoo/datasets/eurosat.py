@@ -2,7 +2,7 @@
 
 from torchvision.datasets import EuroSAT
 
-from recordzoo.families.class_folder import ClassFolderDataset
+from recordzoo.families.folders import ClassFolderDataset
 
 
 class EuroSATRecord(ClassFolderDataset, EuroSAT):  # type: ignore[misc]  # torchvision is untyped

@@ -9,15 +9,13 @@ from PIL import Image
 from torchvision.datasets import VisionDataset
 from typing_extensions import override
 
-from recordzoo.base.types import TrainTest
+from recordzoo.base.text import TrainTest
 from recordzoo.datasets.factors_recipe import DSprites, SmallNORB
-from recordzoo.families.arrays import ArrayDataset
-from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.derived import derived
+from recordzoo.families.arrays import ArrayDataset, check_types
+from recordzoo.families.base import Root, Transform, check_choice, derived
 from recordzoo.families.selection import Selection
-from recordzoo.families.target_types import check_types
 from recordzoo.images.decode import open_picture
-from recordzoo.preparing import PrepareOptions
+from recordzoo.preparing.options import PrepareOptions
 from recordzoo.records.reader import RecordReader
 
 

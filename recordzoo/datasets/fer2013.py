@@ -6,13 +6,12 @@ import torch
 from torchvision.datasets import FER2013
 from typing_extensions import override
 
-from recordzoo.base.types import TrainTest
+from recordzoo.base.text import TrainTest
 from recordzoo.families.arrays import ArrayDataset
-from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.derived import derived
+from recordzoo.families.base import Root, Transform, check_choice, derived
 from recordzoo.families.selection import MutableSelection, Selection, list_index
-from recordzoo.preparing import PrepareOptions
-from recordzoo.recipes.base import NO_TARGET
+from recordzoo.preparing.options import PrepareOptions
+from recordzoo.recipes.recipe import NO_TARGET
 from recordzoo.records.reader import RecordReader
 
 

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.recipes.arrays import ArraysRecipe, Chunk, Splits
-from recordzoo.recipes.base import NO_TARGET, Stored, Table
+from recordzoo.recipes.recipe import NO_TARGET, Stored, Table
 
 _CHUNK = 1024
 _USAGE = {"train": ("Training",), "test": ("PublicTest", "PrivateTest")}

@@ -6,13 +6,12 @@ from torchvision.datasets import FGVCAircraft
 from torchvision.datasets.folder import default_loader
 from typing_extensions import override
 
-from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.derived import derived
+from recordzoo.families.base import Root, Transform, check_choice, derived
 from recordzoo.families.files import FilesDataset
-from recordzoo.families.path_loader import Loader
+from recordzoo.families.folders import Loader
 from recordzoo.families.selection import Selection, not_listed
-from recordzoo.preparing import PrepareOptions
-from recordzoo.recipes.base import NO_TARGET
+from recordzoo.preparing.options import PrepareOptions
+from recordzoo.recipes.recipe import NO_TARGET
 from recordzoo.records.reader import RecordReader
 
 

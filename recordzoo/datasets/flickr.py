@@ -17,8 +17,8 @@ from recordzoo.base.text import no_text
 from recordzoo.errors import SourceError
 from recordzoo.families.annotated import AnnotatedDataset
 from recordzoo.families.base import Root, Transform
-from recordzoo.families.path_loader import Loader, LoaderDataset
-from recordzoo.preparing import PrepareOptions
+from recordzoo.families.folders import Loader, LoaderDataset
+from recordzoo.preparing.options import PrepareOptions
 
 Captions = dict[str, list[str]]
 

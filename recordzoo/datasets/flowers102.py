@@ -2,9 +2,9 @@
 
 from torchvision.datasets import Flowers102
 
-from recordzoo.base.types import TrainValTest
+from recordzoo.base.text import TrainValTest
 from recordzoo.families.files import FilesDataset
-from recordzoo.families.splits import SplitFilesDataset
+from recordzoo.families.folders import SplitFilesDataset
 
 
 class Flowers102Record(SplitFilesDataset[TrainValTest], FilesDataset, Flowers102):  # type: ignore[misc]  # torchvision is untyped

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.recipes.base import Table
-from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.recipes.declared import ListedRecipe, Lists
+from recordzoo.recipes.recipe import Table
 
 _SPLITS = {"train": "trnid", "val": "valid", "test": "tstid"}
 

@@ -2,10 +2,10 @@
 
 from torchvision.datasets import Food101
 
-from recordzoo.base.types import TrainTest
-from recordzoo.families.derived import derived
+from recordzoo.base.text import TrainTest
+from recordzoo.families.base import derived
 from recordzoo.families.files import FilesDataset
-from recordzoo.families.splits import SplitFilesDataset
+from recordzoo.families.folders import SplitFilesDataset
 
 
 class Food101Record(SplitFilesDataset[TrainTest], FilesDataset, Food101):  # type: ignore[misc]  # torchvision is untyped

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from typing_extensions import override
 
-from recordzoo.recipes.base import Table
-from recordzoo.recipes.class_folders import class_folder_order, class_labels
-from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.recipes.declared import ListedRecipe, Lists, class_folder_order, class_labels
+from recordzoo.recipes.recipe import Table
 
 
 class Food101(ListedRecipe):

@@ -6,12 +6,10 @@ from torchvision.datasets import GTSRB
 from torchvision.datasets.folder import pil_loader
 from typing_extensions import override
 
-from recordzoo.base.types import TrainTest
+from recordzoo.base.text import TrainTest
 from recordzoo.datasets.gtsrb_recipe import FOLDERS
-from recordzoo.families.class_folder import SamplesDataset
-from recordzoo.families.path_loader import Loader
-from recordzoo.families.splits import SplitDataset
-from recordzoo.preparing import PrepareOptions
+from recordzoo.families.folders import Loader, SamplesDataset, SplitDataset
+from recordzoo.preparing.options import PrepareOptions
 
 
 class GTSRBRecord(SplitDataset[TrainTest], SamplesDataset, GTSRB):  # type: ignore[misc]  # torchvision is untyped

@@ -9,10 +9,8 @@ from typing_extensions import override
 from recordzoo.base.text import text_of
 from recordzoo.errors import SourceError
 from recordzoo.net.download import RemoteFile
-from recordzoo.recipes.base import Table
-from recordzoo.recipes.class_folders import ClassFolderRecipe, name_key
-from recordzoo.recipes.declared import DeclaredRecipe
-from recordzoo.recipes.listed import ListedRecipe, Lists, integer
+from recordzoo.recipes.declared import ClassFolderRecipe, DeclaredRecipe, ListedRecipe, Lists, integer, name_key
+from recordzoo.recipes.recipe import Table
 
 FOLDERS = {"train": "GTSRB/Training/", "test": "GTSRB/Final_Test/Images/"}
 """The folder that the names of each part's records are relative to."""

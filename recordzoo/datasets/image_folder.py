@@ -9,11 +9,11 @@ from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader
 
 from recordzoo.datasets.image_folder_tree import TreeDataset
 from recordzoo.errors import ArgumentError
-from recordzoo.families.path_loader import Loader
+from recordzoo.families.folders import Loader
 from recordzoo.families.record_set import RecordDataset
 from recordzoo.net.url import is_url
-from recordzoo.preparing import PrepareOptions, is_record_set
-from recordzoo.records.reader import RecordReader
+from recordzoo.preparing.options import PrepareOptions
+from recordzoo.records.reader import RecordReader, is_record_set
 
 
 class ImageFolderRecord(TreeDataset, RecordDataset):

@@ -11,30 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 from torchvision.datasets.folder import IMG_EXTENSIONS, DatasetFolder
 
-from recordzoo.base.program import command
+from recordzoo.base.settings import command
 from recordzoo.datasets.image_folder_choose import Wanted, candidates
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
-from recordzoo.families.class_folder import ClassFolderDataset
-from recordzoo.families.path_loader import Loader
+from recordzoo.families.folders import ClassFolderDataset, Loader
 from recordzoo.families.record_set import RecordDataset, empty_classes, open_images
 from recordzoo.families.selection import Selection, join_name
 from recordzoo.net.url import Url, is_url
-from recordzoo.preparing import Options, ensure, is_record_set
-from recordzoo.preparing.changes import find_changes, refuse_other, warn_of_changes
+from recordzoo.preparing.job import ensure
 from recordzoo.preparing.kinds import text_of
-from recordzoo.recipes.base import Recipe
-from recordzoo.recipes.class_folders import are_splits, class_folder_order
-from recordzoo.recipes.folder import (
+from recordzoo.preparing.located import find_changes, refuse_other, warn_of_changes
+from recordzoo.preparing.options import Options
+from recordzoo.recipes.declared import are_splits, class_folder_order
+from recordzoo.recipes.folders import (
+    folder_recipe,
     no_class_folder,
     raise_if_empty,
-    recipe,
     selection_digest,
     without_record_sets,
 )
-from recordzoo.recipes.from_sets.variants import check_variant, variant_recipe
-from recordzoo.records.kinds import SetKind
-from recordzoo.records.manifest import ORIGINAL
-from recordzoo.records.reader import RecordReader
+from recordzoo.recipes.recipe import Recipe
+from recordzoo.recipes.variant import check_variant, variant_recipe
+from recordzoo.records.manifest import ORIGINAL, SetKind
+from recordzoo.records.reader import RecordReader, is_record_set
 
 # Any: labels are whatever an overridden find_classes returns.
 Samples = list[tuple[str, Any]]
@@ -93,7 +92,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
 
     def _recipe(self, tree: Path, names: Sequence[str] | None = None, *, allow_empty: bool = True) -> Recipe:
         """Return the recipe of a tree, or of some of its files, in the requested variant."""
-        return variant_recipe(recipe(names, allow_empty=allow_empty), tree, self._variant)
+        return variant_recipe(folder_recipe(names, allow_empty=allow_empty), tree, self._variant)
 
     def _overrides(self) -> bool:
         """Whether a subclass overrides the search for classes or samples."""

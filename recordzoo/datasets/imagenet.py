@@ -9,16 +9,14 @@ from typing import Unpack
 from torchvision.datasets import ImageNet
 from torchvision.datasets.folder import default_loader
 
-from recordzoo.base.types import TrainVal
+from recordzoo.base.text import TrainVal
 from recordzoo.datasets.imagenet_meta import DEVKIT, META_BIN, read_meta
 from recordzoo.datasets.imagenet_recipe import synonyms_metadata
 from recordzoo.errors import SourceError
-from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.class_folder import ClassFolderDataset
-from recordzoo.families.derived import derived
-from recordzoo.families.path_loader import Loader
+from recordzoo.families.base import Root, Transform, check_choice, derived
+from recordzoo.families.folders import ClassFolderDataset, Loader
 from recordzoo.families.selection import Selection
-from recordzoo.preparing import PrepareOptions
+from recordzoo.preparing.options import PrepareOptions
 
 SPLITS = ("train", "val")
 

@@ -15,7 +15,7 @@ from recordzoo.errors import SourceError
 from recordzoo.raw.archive import ArchivedSource, ArchiveSource
 from recordzoo.raw.member import Member
 from recordzoo.raw.tree import TreeSource
-from recordzoo.recipes.base import Sidecar
+from recordzoo.recipes.recipe import Sidecar
 
 DOWNLOAD = "imagenet-object-localization-challenge.zip"
 INNER = "imagenet_object_localization_patched2019.tar.gz"

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.base.text import name_first
-from recordzoo.base.types import JSON
+from recordzoo.base.text import JSON, name_first
 from recordzoo.datasets import imagenet_kaggle as kaggle
 from recordzoo.datasets import imagenet_parquet as parquet
 from recordzoo.datasets.imagenet_meta import DEVKIT, META_BIN, SIDECARS, Meta, all_wnids, meta_source, parse_meta
@@ -26,9 +25,8 @@ from recordzoo.errors import SourceError
 from recordzoo.raw.archive import ArchivedSource, ArchiveSource, ChainSource, NestedTarSource
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
-from recordzoo.recipes.base import INCOMPLETE, Blob, Sidecar, Stored, Table
-from recordzoo.recipes.class_folders import class_folder_order, class_labels, is_class_image, is_image
-from recordzoo.recipes.declared import DeclaredRecipe
+from recordzoo.recipes.declared import DeclaredRecipe, class_folder_order, class_labels, is_class_image, is_image
+from recordzoo.recipes.recipe import INCOMPLETE, Blob, Sidecar, Stored, Table
 
 DOWNLOAD_PAGE = "https://image-net.org/challenges/LSVRC/2012/2012-downloads.php"
 

@@ -12,13 +12,10 @@ from typing_extensions import override
 from recordzoo.datasets.cifar_tests import check_severity
 from recordzoo.datasets.imagenet_meta import all_wnids
 from recordzoo.datasets.imagenet_tests_recipe import ARCHIVES
-from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.class_folder import ClassFolderDataset
-from recordzoo.families.custom import ValueSelection
-from recordzoo.families.derived import derived
-from recordzoo.families.path_loader import Loader
-from recordzoo.families.selection import Selection
-from recordzoo.preparing import PrepareOptions
+from recordzoo.families.base import Root, Transform, check_choice, derived
+from recordzoo.families.folders import ClassFolderDataset, Loader
+from recordzoo.families.selection import Selection, ValueSelection
+from recordzoo.preparing.options import PrepareOptions
 from recordzoo.records.reader import RecordReader
 
 

@@ -11,9 +11,8 @@ from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
-from recordzoo.recipes.base import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table
-from recordzoo.recipes.class_folders import ClassFolderRecipe, files_under
-from recordzoo.recipes.declared import DeclaredRecipe
+from recordzoo.recipes.declared import ClassFolderRecipe, DeclaredRecipe, files_under
+from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table
 
 NUM_LABELS = 1000
 LABELS = "real.json"

@@ -6,12 +6,10 @@ from typing import Literal, Unpack
 from torchvision.datasets import Imagenette
 from torchvision.datasets.folder import default_loader
 
-from recordzoo.base.types import TrainVal
-from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.class_folder import SamplesDataset
-from recordzoo.families.derived import derived
-from recordzoo.families.path_loader import Loader
-from recordzoo.preparing import PrepareOptions
+from recordzoo.base.text import TrainVal
+from recordzoo.families.base import Root, Transform, check_choice, derived
+from recordzoo.families.folders import Loader, SamplesDataset
+from recordzoo.preparing.options import PrepareOptions
 
 
 class ImagenetteRecord(SamplesDataset, Imagenette):  # type: ignore[misc]  # torchvision is untyped

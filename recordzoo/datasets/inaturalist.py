@@ -6,12 +6,11 @@ from typing import Any, Literal, Unpack
 from torchvision.datasets import INaturalist
 
 from recordzoo.datasets.inaturalist_recipe import LEVELS, Taxonomy, taxonomy
-from recordzoo.families.base import Pair, Root, Transform, check_choice
-from recordzoo.families.derived import derived
+from recordzoo.families.base import Pair, Root, Transform, check_choice, derived
 from recordzoo.families.files import CategoryFilesDataset
-from recordzoo.families.path_loader import Loader, PillowLoader
+from recordzoo.families.folders import Loader, PillowLoader
 from recordzoo.families.selection import Selection
-from recordzoo.preparing import PrepareOptions
+from recordzoo.preparing.options import PrepareOptions
 
 _VERSIONS = ("2017", "2018", "2019", "2021_train", "2021_train_mini", "2021_valid")
 

@@ -10,11 +10,10 @@ from torchvision.datasets import Kitti
 from typing_extensions import override
 
 from recordzoo.datasets.kitti_recipe import FOLDERS
-from recordzoo.families.base import Root, Transform
-from recordzoo.families.derived import derived
-from recordzoo.families.paths import Files, PairsDataset
+from recordzoo.families.base import Root, Transform, derived
+from recordzoo.families.files import Files, PairsDataset
 from recordzoo.families.selection import Selection
-from recordzoo.preparing import PrepareOptions
+from recordzoo.preparing.options import PrepareOptions
 
 # The columns of a label file, in order: name and number of values (from the development kit's readme).
 _COLUMNS = {

@@ -6,8 +6,8 @@ from types import MappingProxyType
 
 from typing_extensions import override
 
-from recordzoo.recipes.base import Table, present
-from recordzoo.recipes.listed import Files, ListedRecipe, Lists
+from recordzoo.recipes.declared import Files, ListedRecipe, Lists
+from recordzoo.recipes.recipe import Table, present
 
 FOLDERS = {"train": "training", "test": "testing"}
 

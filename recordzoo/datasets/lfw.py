@@ -8,12 +8,11 @@ from torchvision.datasets import LFWPairs, LFWPeople
 from torchvision.datasets.folder import default_loader
 
 from recordzoo.datasets.lfw_recipe import FOLDERS, SECOND, list_name
-from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.derived import derived
+from recordzoo.families.base import Root, Transform, check_choice, derived
 from recordzoo.families.files import FilesDataset
-from recordzoo.families.path_loader import Loader
+from recordzoo.families.folders import Loader
 from recordzoo.families.selection import Selection, list_paths
-from recordzoo.preparing import PrepareOptions
+from recordzoo.preparing.options import PrepareOptions
 
 
 class _LFWRecord(FilesDataset):

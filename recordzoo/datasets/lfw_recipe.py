@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.recipes.base import Stored, Table
-from recordzoo.recipes.class_folders import class_folder_order, class_labels
-from recordzoo.recipes.listed import Files, ListedRecipe, Lists, Row
+from recordzoo.recipes.declared import Files, ListedRecipe, Lists, Row, class_folder_order, class_labels
+from recordzoo.recipes.recipe import Stored, Table
 
 FOLDERS = {"original": "lfw", "funneled": "lfw_funneled", "deepfunneled": "lfw-deepfunneled"}
 NAMES = "lfw-names.txt"

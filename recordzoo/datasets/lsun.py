@@ -14,14 +14,13 @@ from torchvision.datasets import LSUN, LSUNClass
 from recordzoo import catalogue
 from recordzoo.datasets.lsun_recipe import ENDING, key_of
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.families.base import Pair, Root, Transform, ZooDataset
-from recordzoo.families.derived import derived
+from recordzoo.families.base import Pair, Root, Transform, ZooDataset, derived
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import RecordName, naming, open_picture
 from recordzoo.net.url import Url, is_url
-from recordzoo.preparing import PrepareOptions, is_record_set
-from recordzoo.preview.notebook import Shown
-from recordzoo.records.reader import RecordReader
+from recordzoo.preparing.options import PrepareOptions
+from recordzoo.preview import Shown
+from recordzoo.records.reader import RecordReader, is_record_set
 
 
 class LSUNClassRecord(ZooDataset, LSUNClass):  # type: ignore[misc]  # torchvision is untyped

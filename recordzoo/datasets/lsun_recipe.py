@@ -10,12 +10,11 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.formats.base import ForeignSource, PieceMember
-from recordzoo.formats.lmdb import LMDB, Records, as_name
-from recordzoo.formats.lmdb_layouts import STORED
-from recordzoo.formats.lmdb_pages import DATA_FILE, Database
+from recordzoo.formats.lmdb import LMDB, STORED, Records, as_name
+from recordzoo.formats.lmdb_values import DATA_FILE, Database
 from recordzoo.raw.member import Member, Source
-from recordzoo.recipes.base import Blob, Stored, Table
 from recordzoo.recipes.declared import DeclaredRecipe
+from recordzoo.recipes.recipe import Blob, Stored, Table
 
 ENDING = "_lmdb"
 """Suffix of a database's folder, after category and split."""

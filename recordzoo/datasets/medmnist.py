@@ -7,13 +7,12 @@ from numpy.typing import NDArray
 from torchvision.datasets import CIFAR10
 from typing_extensions import override
 
-from recordzoo.base.types import TrainValTest
+from recordzoo.base.text import TrainValTest
 from recordzoo.datasets.medmnist_recipe import CLASSES, SIZES, SPLITS, part_name
 from recordzoo.errors import ArgumentError
 from recordzoo.families.arrays import ArrayDataset
-from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.derived import derived
-from recordzoo.preparing import PrepareOptions
+from recordzoo.families.base import Root, Transform, check_choice, derived
+from recordzoo.preparing.options import PrepareOptions
 
 
 class MedMNISTRecord(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvision is untyped

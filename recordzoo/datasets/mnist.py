@@ -13,8 +13,7 @@ from typing_extensions import override
 
 from recordzoo import catalogue
 from recordzoo.families.arrays import ArrayDataset
-from recordzoo.families.base import Root, check_choice
-from recordzoo.families.derived import derived
+from recordzoo.families.base import Root, check_choice, derived
 
 EMNISTSplit = Literal["byclass", "bymerge", "balanced", "letters", "digits", "mnist"]
 QMNISTPart = Literal["train", "test", "test10k", "test50k", "nist"]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.recipes.arrays import ArraysRecipe, Chunk, Splits
-from recordzoo.recipes.base import Stored, Table
+from recordzoo.recipes.recipe import Stored, Table
 
 _DTYPES = {0x08: ">u1", 0x0C: ">i4"}
 _CHUNK = 4096

@@ -8,12 +8,11 @@ import torch
 from numpy.typing import NDArray
 from torchvision.datasets import MovingMNIST
 
-from recordzoo.base.types import TrainTest
+from recordzoo.base.text import TrainTest
 from recordzoo.errors import ArgumentError
 from recordzoo.families.arrays import ArrayDataset
-from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
-from recordzoo.families.derived import derived
-from recordzoo.preparing import PrepareOptions
+from recordzoo.families.base import Root, Transform, ZooDataset, check_choice, derived
+from recordzoo.preparing.options import PrepareOptions
 
 
 class MovingMNISTRecord(ArrayDataset, MovingMNIST):  # type: ignore[misc]  # torchvision is untyped

@@ -4,9 +4,9 @@ from typing import Literal
 
 from torchvision.datasets import ImageFolder
 
-from recordzoo.base.types import TrainTest
-from recordzoo.families.derived import derived
-from recordzoo.families.target_types import TargetTypesDataset
+from recordzoo.base.text import TrainTest
+from recordzoo.families.arrays import TargetTypesDataset
+from recordzoo.families.base import derived
 
 NABirdsTarget = Literal["category", "bbox", "parts"]
 

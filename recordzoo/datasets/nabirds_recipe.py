@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.recipes.base import Table
-from recordzoo.recipes.class_folders import name_key
-from recordzoo.recipes.listed import ListedRecipe, Lists, Row
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.recipes.declared import ListedRecipe, Lists, Row, name_key
+from recordzoo.recipes.recipe import Table
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 TOP = "nabirds/"
 

@@ -6,11 +6,9 @@ from PIL import Image
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 
-from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.class_folder import ClassFolderDataset
-from recordzoo.families.derived import derived
-from recordzoo.families.path_loader import Loader
-from recordzoo.preparing import PrepareOptions
+from recordzoo.families.base import Root, Transform, check_choice, derived
+from recordzoo.families.folders import ClassFolderDataset, Loader
+from recordzoo.preparing.options import PrepareOptions
 
 
 class ObjectNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped

@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 from typing_extensions import override
 
+from recordzoo.base.text import quote
 from recordzoo.errors import SourceError
 from recordzoo.raw.member import Source
-from recordzoo.recipes.base import Table
-from recordzoo.recipes.class_folders import class_labels, name_key
-from recordzoo.recipes.listed import ListedRecipe, Lists
-from recordzoo.system.names import quote
+from recordzoo.recipes.declared import ListedRecipe, Lists, class_labels, name_key
+from recordzoo.recipes.recipe import Table
 
 TOP = "objectnet-1.0/"
 MAPPINGS = f"{TOP}mappings/"

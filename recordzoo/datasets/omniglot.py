@@ -5,12 +5,11 @@ from typing import Unpack
 
 from torchvision.datasets import Omniglot
 
-from recordzoo.families.base import Pair, Root, Transform
-from recordzoo.families.derived import derived
+from recordzoo.families.base import Pair, Root, Transform, derived
 from recordzoo.families.files import CategoryFilesDataset
-from recordzoo.families.path_loader import Loader, PillowLoader
+from recordzoo.families.folders import Loader, PillowLoader
 from recordzoo.families.selection import Selection
-from recordzoo.preparing import PrepareOptions
+from recordzoo.preparing.options import PrepareOptions
 
 
 class OmniglotRecord(CategoryFilesDataset, Omniglot):  # type: ignore[misc]  # torchvision is untyped

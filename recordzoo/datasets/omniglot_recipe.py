@@ -6,8 +6,8 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.raw.member import Member
-from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
-from recordzoo.recipes.class_folders import ClassFolderRecipe
+from recordzoo.recipes.declared import ClassFolderRecipe
+from recordzoo.recipes.recipe import Blob, Sidecar, Stored, Table
 
 
 class Omniglot(ClassFolderRecipe):

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.recipes.base import Table
-from recordzoo.recipes.class_folders import name_key
-from recordzoo.recipes.listed import ListedRecipe, Lists
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.recipes.declared import ListedRecipe, Lists, name_key
+from recordzoo.recipes.recipe import Table
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 TOP = "Stanford_Online_Products/"
 SPLITS = ("train", "test")

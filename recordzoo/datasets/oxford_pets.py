@@ -6,12 +6,11 @@ from typing import Any, Literal, Unpack
 
 from torchvision.datasets import OxfordIIITPet
 
-from recordzoo.families.base import Pair, Root, Transform, check_choice
-from recordzoo.families.derived import derived
-from recordzoo.families.paths import Files, PathsDataset
+from recordzoo.families.base import Pair, Root, Transform, check_choice, derived
+from recordzoo.families.files import Files, PathsDataset
 from recordzoo.families.selection import Selection, list_targets
-from recordzoo.preparing import PrepareOptions
-from recordzoo.recipes.images import open_image
+from recordzoo.preparing.options import PrepareOptions
+from recordzoo.recipes.recipe import open_image
 
 PetTarget = Literal["category", "binary-category", "segmentation"]
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.recipes.base import Table, present
-from recordzoo.recipes.listed import ListedRecipe, Lists
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.recipes.declared import ListedRecipe, Lists
+from recordzoo.recipes.recipe import Table, present
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 SPLITS = ("trainval", "test")
 

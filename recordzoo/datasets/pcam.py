@@ -5,9 +5,9 @@ from typing import Any
 
 from torchvision.datasets import PCAM
 
-from recordzoo.base.types import TrainValTest
+from recordzoo.base.text import TrainValTest
 from recordzoo.families.arrays import ArrayDataset
-from recordzoo.families.splits import SplitDataset
+from recordzoo.families.folders import SplitDataset
 
 
 class PCAMRecord(SplitDataset[TrainValTest], ArrayDataset, PCAM):  # type: ignore[misc]  # torchvision is untyped

@@ -8,12 +8,10 @@ from torchvision.datasets.folder import default_loader
 from torchvision.datasets.vision import StandardTransform
 from typing_extensions import override
 
-from recordzoo.families.base import Pair, Root, Transform, check_choice
-from recordzoo.families.class_folder import SamplesDataset
-from recordzoo.families.derived import derived
-from recordzoo.families.path_loader import Loader
+from recordzoo.families.base import Pair, Root, Transform, check_choice, derived
+from recordzoo.families.folders import Loader, SamplesDataset
 from recordzoo.families.selection import Selection, UnlabelledSelection
-from recordzoo.preparing import PrepareOptions
+from recordzoo.preparing.options import PrepareOptions
 from recordzoo.records.reader import RecordReader
 
 

@@ -10,9 +10,8 @@ from typing_extensions import override
 from recordzoo.base.text import text_of
 from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
-from recordzoo.recipes.base import NO_TARGET, Blob, Sidecar, Table
-from recordzoo.recipes.class_folders import class_folder_order
-from recordzoo.recipes.listed import Files, ListedRecipe, Lists, integer
+from recordzoo.recipes.declared import Files, ListedRecipe, Lists, class_folder_order, integer
+from recordzoo.recipes.recipe import NO_TARGET, Blob, Sidecar, Table
 
 CATEGORIES = "categories_places365.txt"
 

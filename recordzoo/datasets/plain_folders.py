@@ -5,9 +5,8 @@ torchvision has no classes for them. Each class here reads the extracted archive
 
 from torchvision.datasets import ImageFolder
 
-from recordzoo.base.types import TrainValTest
-from recordzoo.families.class_folder import ClassFolderDataset
-from recordzoo.families.splits import SplitFilesDataset
+from recordzoo.base.text import TrainValTest
+from recordzoo.families.folders import ClassFolderDataset, SplitFilesDataset
 
 
 class BeansRecord(SplitFilesDataset[TrainValTest], ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped

@@ -2,9 +2,8 @@
 
 from torchvision.datasets import RenderedSST2
 
-from recordzoo.base.types import TrainValTest
-from recordzoo.families.class_folder import SamplesDataset
-from recordzoo.families.splits import SplitFilesDataset
+from recordzoo.base.text import TrainValTest
+from recordzoo.families.folders import SamplesDataset, SplitFilesDataset
 
 
 class RenderedSST2Record(SplitFilesDataset[TrainValTest], SamplesDataset, RenderedSST2):  # type: ignore[misc]  # torchvision is untyped

@@ -9,11 +9,10 @@ from scipy.io import loadmat
 from torchvision.datasets import SBDataset
 
 from recordzoo.datasets.sbd_recipe import split_name
-from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.derived import derived
-from recordzoo.families.paths import Files, PairsDataset
+from recordzoo.families.base import Root, Transform, check_choice, derived
+from recordzoo.families.files import Files, PairsDataset
 from recordzoo.families.selection import Selection
-from recordzoo.preparing import PrepareOptions
+from recordzoo.preparing.options import PrepareOptions
 
 
 class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvision is untyped

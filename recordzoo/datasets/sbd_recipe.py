@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing_extensions import override
 
 from recordzoo.raw.member import Member
-from recordzoo.recipes.base import Blob, Sidecar, Table, present
-from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.recipes.declared import ListedRecipe, Lists
+from recordzoo.recipes.recipe import Blob, Sidecar, Table, present
 
 UNPACKED = "benchmark_RELEASE/dataset/"
 """The archive's folder; torchvision moves its contents to the root."""

@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 from torchvision.datasets import SEMEION
 
 from recordzoo.families.arrays import ArrayDataset
-from recordzoo.families.base import Root, Transform
-from recordzoo.families.derived import derived
-from recordzoo.preparing import PrepareOptions
+from recordzoo.families.base import Root, Transform, derived
+from recordzoo.preparing.options import PrepareOptions
 
 
 class SEMEIONRecord(ArrayDataset, SEMEION):  # type: ignore[misc]  # torchvision is untyped

@@ -5,10 +5,9 @@ from pathlib import Path
 from torchvision.datasets import StanfordCars
 from typing_extensions import override
 
-from recordzoo.base.types import TrainTest
+from recordzoo.base.text import TrainTest
 from recordzoo.datasets.stanford_cars_recipe import ANNOTATIONS
-from recordzoo.families.class_folder import SamplesDataset
-from recordzoo.families.splits import SplitFilesDataset
+from recordzoo.families.folders import SamplesDataset, SplitFilesDataset
 
 
 class StanfordCarsRecord(SplitFilesDataset[TrainTest], SamplesDataset, StanfordCars):  # type: ignore[misc]  # torchvision is untyped

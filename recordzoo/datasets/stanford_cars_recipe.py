@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.recipes.base import Table
-from recordzoo.recipes.listed import Files, ListedRecipe, Lists
+from recordzoo.recipes.declared import Files, ListedRecipe, Lists
+from recordzoo.recipes.recipe import Table
 
 ANNOTATIONS = {"train": "devkit/cars_train_annos.mat", "test": "cars_test_annos_withlabels.mat"}
 META = "devkit/cars_meta.mat"

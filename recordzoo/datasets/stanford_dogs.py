@@ -7,8 +7,8 @@ import torch
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.voc import ET_parse
 
-from recordzoo.base.types import TrainTest
-from recordzoo.families.target_types import TargetTypesDataset
+from recordzoo.base.text import TrainTest
+from recordzoo.families.arrays import TargetTypesDataset
 
 DogTarget = Literal["category", "boxes"]
 

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.recipes.base import NO_TARGET, Table, present
-from recordzoo.recipes.class_folders import name_key
-from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.recipes.declared import ListedRecipe, Lists, name_key
+from recordzoo.recipes.recipe import NO_TARGET, Table, present
 
 SPLITS = ("train", "test")
 

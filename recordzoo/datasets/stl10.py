@@ -8,10 +8,9 @@ from torchvision.datasets import STL10
 
 from recordzoo.errors import ArgumentError
 from recordzoo.families.arrays import ArrayDataset
-from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.derived import derived
+from recordzoo.families.base import Root, Transform, check_choice, derived
 from recordzoo.families.selection import Selection
-from recordzoo.preparing import PrepareOptions
+from recordzoo.preparing.options import PrepareOptions
 
 
 class STL10Record(ArrayDataset, STL10):  # type: ignore[misc]  # torchvision is untyped

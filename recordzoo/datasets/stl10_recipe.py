@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from recordzoo.base.text import text_of
 from recordzoo.recipes.arrays import ArraysRecipe, Chunk
-from recordzoo.recipes.base import Stored, Table
+from recordzoo.recipes.recipe import Stored, Table
 
 _IMAGE_BYTES = 3 * 96 * 96
 _CHUNK = 1024

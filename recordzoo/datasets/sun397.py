@@ -2,7 +2,7 @@
 
 from torchvision.datasets import SUN397
 
-from recordzoo.families.derived import derived
+from recordzoo.families.base import derived
 from recordzoo.families.files import FilesDataset
 
 

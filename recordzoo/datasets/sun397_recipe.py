@@ -6,9 +6,8 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.recipes.base import Table
-from recordzoo.recipes.class_folders import name_key
-from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.recipes.declared import ListedRecipe, Lists, name_key
+from recordzoo.recipes.recipe import Table
 
 CLASSES = "SUN397/ClassName.txt"
 

@@ -8,8 +8,8 @@ from torchvision.datasets import SVHN
 from typing_extensions import override
 
 from recordzoo.families.arrays import ArrayDataset
-from recordzoo.families.derived import derived
-from recordzoo.families.splits import SplitDataset
+from recordzoo.families.base import derived
+from recordzoo.families.folders import SplitDataset
 
 
 class SVHNRecord(SplitDataset[Literal["train", "test", "extra"]], ArrayDataset, SVHN):  # type: ignore[misc]  # torchvision is untyped

@@ -6,10 +6,10 @@ from typing import Literal
 from torchvision.datasets import ImageFolder
 from typing_extensions import override
 
-from recordzoo.base.types import TrainValTest
+from recordzoo.base.text import TrainValTest
 from recordzoo.errors import ArgumentError
-from recordzoo.families.derived import derived
-from recordzoo.families.target_types import TargetTypesDataset
+from recordzoo.families.arrays import TargetTypesDataset
+from recordzoo.families.base import derived
 
 TinyTarget = Literal["category", "bbox"]
 

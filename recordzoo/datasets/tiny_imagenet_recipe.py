@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.recipes.base import NO_TARGET, Table
-from recordzoo.recipes.class_folders import name_key
-from recordzoo.recipes.listed import ListedRecipe, Lists
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.recipes.declared import ListedRecipe, Lists, name_key
+from recordzoo.recipes.recipe import NO_TARGET, Table
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 TOP = "tiny-imagenet-200/"
 VAL = f"{TOP}val/val_annotations.txt"

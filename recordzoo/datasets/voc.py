@@ -7,13 +7,12 @@ from typing import Any, Literal, Unpack
 from torchvision.datasets import VOCDetection, VOCSegmentation
 from torchvision.datasets.voc import ET_parse
 
-from recordzoo.base.addresses import public_url
+from recordzoo.base.text import public_url
 from recordzoo.datasets.voc_recipe import FOLDER_OF, base_folder, image_name, list_name, split_name
-from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.derived import derived
-from recordzoo.families.paths import Files, PairsDataset
+from recordzoo.families.base import Root, Transform, check_choice, derived
+from recordzoo.families.files import Files, PairsDataset
 from recordzoo.families.selection import Selection, join_name
-from recordzoo.preparing import PrepareOptions
+from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import dataset_recipe
 
 _YEARS = [str(year) for year in range(2007, 2013)]

@@ -13,11 +13,10 @@ from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
-from recordzoo.recipes.base import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
-from recordzoo.recipes.class_folders import class_folder_order
-from recordzoo.recipes.declared import DeclaredRecipe
+from recordzoo.recipes.declared import DeclaredRecipe, class_folder_order
+from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.records.arrays import leads_out
-from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.records.manifest import FieldKind, FieldSpec
 
 FOLDERS = {
     "JPEGImages": ("image", ".jpg"),

@@ -10,14 +10,13 @@ from PIL import Image
 from torchvision.datasets import WIDERFace
 from typing_extensions import override
 
-from recordzoo.base.types import TrainValTest
-from recordzoo.families.base import Pair
-from recordzoo.families.derived import derived
+from recordzoo.base.text import TrainValTest
+from recordzoo.families.base import Pair, derived
+from recordzoo.families.folders import SplitDataset
 from recordzoo.families.selection import MutableSelection, Selection, join_name
-from recordzoo.families.splits import SplitDataset
 from recordzoo.images.decode import naming, open_picture
-from recordzoo.preparing import PrepareOptions
-from recordzoo.recipes.class_folders import find_name
+from recordzoo.preparing.options import PrepareOptions
+from recordzoo.recipes.declared import find_name
 from recordzoo.records.reader import RecordReader
 
 # The columns of an annotation file as torchvision names them; its authors' readme has `invalid` before `occlusion`.

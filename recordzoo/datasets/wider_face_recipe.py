@@ -6,9 +6,8 @@ from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
-from recordzoo.recipes.base import Blob, BlobField, Sidecar, Table, present
-from recordzoo.recipes.class_folders import class_folder_order
-from recordzoo.recipes.listed import Files, ListedRecipe, Lists
+from recordzoo.recipes.declared import Files, ListedRecipe, Lists, class_folder_order
+from recordzoo.recipes.recipe import Blob, BlobField, Sidecar, Table, present
 
 
 class WiderFace(ListedRecipe):

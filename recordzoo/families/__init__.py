@@ -1,1 +1,1 @@
-"""torchvision's surface over record sets, by family of datasets."""
+"""A record set as torchvision's class: one base class for each kind of dataset."""

@@ -18,13 +18,13 @@ from typing_extensions import override
 from recordzoo import catalogue
 from recordzoo.errors import ArgumentError, OtherSourceError, RecordError
 from recordzoo.families.base import Root, ZooDataset
-from recordzoo.families.path_loader import Loader, PathLoader, as_file
+from recordzoo.families.folders import Loader, PathLoader, as_file
 from recordzoo.families.selection import Selection
-from recordzoo.preparing import PrepareOptions
-from recordzoo.recipes import flat
+from recordzoo.preparing.options import PrepareOptions
+from recordzoo.recipes import folders as flat
 from recordzoo.recipes.annotated import ANNOTATIONS
-from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.declared import dataset_recipe
+from recordzoo.recipes.recipe import Recipe
 from recordzoo.records.reader import RecordReader
 
 # Any, in all of this module: ids and attributes are what annotation files have.
@@ -69,7 +69,7 @@ class AnnotatedDataset(ZooDataset):
         folder = Path(self.root).expanduser().absolute()
         entry = catalogue.entry(self.entry)
         part = next((part.name for part in entry.parts if entry.set_name(part.name) == folder.name), None)
-        recipe: Recipe = flat.recipe() if part is None else dataset_recipe(self.entry, part, self.raw_files)
+        recipe: Recipe = flat.flat_recipe() if part is None else dataset_recipe(self.entry, part, self.raw_files)
         reader = self._open(
             recipe,
             download=download and part is not None,

@@ -2,25 +2,113 @@
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
+import torch
+from PIL import Image
+from torchvision import tv_tensors
 from torchvision.datasets.folder import IMG_EXTENSIONS, ImageFolder, default_loader
+from torchvision.transforms.v2 import functional
 from typing_extensions import override
 
-from recordzoo.base.meant import no_split
-from recordzoo.errors import OtherSourceError
-from recordzoo.families.at_url import open_given
-from recordzoo.families.base import Pair, Root, Transform
-from recordzoo.families.class_folder import ClassFolderDataset
-from recordzoo.families.custom import stored_selection
-from recordzoo.families.joint import JointTargets, joint_targets
-from recordzoo.families.path_loader import Loader, files_folder
-from recordzoo.families.selection import Selection
+from recordzoo.base.text import did_you_mean, no_split
+from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.families.base import Pair, Root, Transform, open_given
+from recordzoo.families.folders import ClassFolderDataset, Loader, files_folder
+from recordzoo.families.selection import Selection, stored_selection
+from recordzoo.images.decode import Objects, find_objects
 from recordzoo.net.url import Url, is_url
-from recordzoo.preparing import PrepareOptions, is_record_set
-from recordzoo.recipes.folder import raise_if_empty
-from recordzoo.records.reader import RecordReader
+from recordzoo.preparing.options import PrepareOptions
+from recordzoo.recipes.folders import raise_if_empty
+from recordzoo.records.reader import RecordReader, is_record_set
+
+# Any, in this module: values are images, tensors, numbers, or anything else that a field stores.
+
+
+@dataclass(frozen=True)
+class JointTargets:
+    """Makes the targets of a record set's images.
+
+    Attributes:
+        objects: The fields with boxes, labels and masks.
+        keys: The keys of a target; empty if a target is the image's mask.
+    """
+
+    objects: Objects
+    keys: tuple[str, ...]
+
+    @property
+    def field(self) -> str:
+        """The field that `classes` and `targets` come from, because they need no image."""
+        found = self.objects
+        return found.labels or found.boxes or found.masks or found.mask
+
+    def target(self, position: int, image: Any) -> Any:
+        """Return the target of a record: a mask, or a dict.
+
+        Args:
+            image: Its image, whose size is the canvas of the boxes.
+        """
+        if not self.keys:
+            return _mask(self.objects.mask_of(position))
+        height, width = functional.get_size(image)
+        return {key: self._value(key, position, (width, height)) for key in self.keys}
+
+    def _value(self, key: str, position: int, size: tuple[int, int]) -> Any:
+        found, reader = self.objects, self.objects.reader
+        if key == "image_id":
+            return int(reader.value(key, position)) if key in reader.manifest.fields else position
+        if key == "boxes":
+            boxes, canvas = found.boxes_of(position, size), (size[1], size[0])
+            return tv_tensors.BoundingBoxes(torch.from_numpy(boxes), format="XYXY", canvas_size=canvas)
+        if key == "labels":
+            return torch.from_numpy(found.labels_of(position))
+        if key == "masks":
+            return tv_tensors.Mask(torch.from_numpy(found.masks_of(position, size)))
+        return _mask(found.mask_of(position)) if key == found.mask else reader.value(key, position)
+
+
+def joint_targets(reader: RecordReader, target_type: str | Sequence[str] | None) -> JointTargets | None:
+    """Find out which targets a record set has; None if it has neither boxes nor masks.
+
+    Args:
+        reader: The record set.
+        target_type: The keys of a target. Default: all that the records have, but masks only if they are stored as
+            such: drawing polygons takes time.
+
+    Raises:
+        ArgumentError: The records do not have such a key.
+    """
+    found = find_objects(reader)
+    if not found:
+        return None
+    if not (found.boxes or found.masks):
+        return JointTargets(found, ()) if target_type in (None, found.mask) else None
+    has = {"image_id": True, "boxes": found.boxes, "masks": found.masks, "labels": found.labels}
+    if found.mask:
+        has[found.mask] = found.mask
+    default = tuple(key for key, there in has.items() if there)
+    if target_type is None:
+        return JointTargets(found, default)
+    keys = (target_type,) if isinstance(target_type, str) else tuple(target_type)
+    others = [name for name in reader.manifest.fields if name not in (*has, "image")]
+    valid = [*default, *(["masks"] if found.annotations and not found.masks else []), *others]
+    for key in keys:
+        if key not in valid:
+            raise ArgumentError(
+                f"Unknown value {key!r} for argument target_type. With transforms, valid values for {reader.path} are "
+                f"{', '.join(valid)}.{did_you_mean(str(key), valid)}"
+            )
+    return JointTargets(found, keys or default)
+
+
+def _mask(mask: Any) -> tv_tensors.Mask:
+    """Make a mask [H, W] of an image or array with one channel."""
+    found = tv_tensors.Mask(mask if isinstance(mask, Image.Image) else torch.tensor(mask))
+    return tv_tensors.Mask(found[0]) if found.ndim == 3 and found.shape[0] == 1 else found
+
 
 # Any, in all of this module: images and targets are of all kinds.
 

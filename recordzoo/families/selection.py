@@ -1,16 +1,23 @@
-"""Which records a dataset shows, and torchvision's lists of them: labels, (path, label) tuples, paths."""
+"""Selections of user data: targets and images of any type, as `convert` or a table stored them."""
 
+import functools
+import io
 import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from typing_extensions import override
 
-from recordzoo.errors import CorruptRecordError, NotPreparedError
+from recordzoo.base.text import did_you_mean
+from recordzoo.errors import ArgumentError, CorruptRecordError, ManifestError, NotPreparedError, OtherSourceError
+from recordzoo.images.decode import RecordName, from_pixels, is_pixels, naming, open_picture
 from recordzoo.records.arrays import leads_out
-from recordzoo.records.kinds import FieldKind
+from recordzoo.records.manifest import FieldKind, is_label
 from recordzoo.records.reader import RecordReader
 
 # Any, in all of this module: targets are labels, or anything that a user's dataset returns; arrays are of any dtype.
@@ -221,3 +228,247 @@ def _join_names(folder: str, names: Sequence[str], *, anywhere: bool = False) ->
         join_name(folder, name, anywhere=anywhere) if name.startswith("/") or ".." in name else start + name
         for name in names
     ]
+
+
+# Any, in all of this module: values are of all kinds; a field is given as a name or a tuple of names.
+
+
+class ValueSelection(Selection):
+    """A selection whose targets are what the user's dataset returned: numbers, tuples, images, dicts."""
+
+    has_labels = False
+
+    @functools.cached_property
+    def _form(self) -> "SampleForm":
+        return sample_form(self.reader)
+
+    def target(self, index: int) -> Any:
+        """Return the target of a (non-negative) index, as the dataset returned it or as JSON stores it."""
+        position, form = self.position(index), self._form
+        if not form.parts:
+            return stored_value(self.reader, form, "target", position)
+        values = [stored_value(self.reader, form, name, position) for name in form.part_fields]
+        return None if all(value is None for value in values) else form.joined(values)
+
+    def targets(self, indices: NDArray[np.int64] | None = None) -> NDArray[Any]:
+        """Return all targets, or those of some (non-negative) indices: a new object array [n]."""
+        wanted = range(len(self)) if indices is None else indices.tolist()
+        found = np.empty(len(wanted), object)
+        for number, index in enumerate(wanted):
+            found[number] = self.target(index)
+        return found
+
+    @override
+    def batch_targets(self, indices: NDArray[np.int64]) -> Any:
+        positions, form = self.positions(indices), self._form
+        if not form.parts:
+            return _column(self.reader, form, "target", positions)
+        return form.joined([_column(self.reader, form, name, positions) for name in form.part_fields])
+
+
+class FieldSelection(Selection):
+    """A selection whose targets are one field, or a tuple of several, typed by the field's kind.
+
+    A class or whole number is an int, a float is numpy.float32, several labels are float32 [C] of 0 and 1.
+
+    Args:
+        column: The field; or the fields, as a tuple.
+    """
+
+    has_labels = False
+
+    column: Any  # a name, or a tuple of names; the base class has one name
+
+    @functools.cached_property
+    def _is_one(self) -> bool:
+        return isinstance(self.column, str)
+
+    @functools.cached_property
+    def _fields(self) -> tuple[str, ...]:
+        return (self.column,) if self._is_one else self.column
+
+    @functools.cached_property
+    def _form(self) -> "SampleForm":
+        return sample_form(self.reader)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The class names of the first target that is a class."""
+        specs = map(self.reader.manifest.fields.__getitem__, self._fields)
+        return next((spec.names or () for spec in specs if spec.kind is FieldKind.CLASS), ())
+
+    def target(self, index: int) -> Any:
+        """Return the target of a (non-negative) index."""
+        return self.targets(np.array([index], np.int64))[0]
+
+    def targets(self, indices: NDArray[np.int64] | None = None) -> NDArray[Any]:
+        """Return all targets, or those of some (non-negative) indices: a new object array [n]."""
+        wanted = np.arange(len(self)) if indices is None else indices
+        columns = [self._values(name, self.positions(wanted)) for name in self._fields]
+        found = np.empty(len(wanted), object)
+        for number in range(len(wanted)):
+            target = tuple(_item(column, number) for column in columns)
+            found[number] = target[0] if self._is_one else target
+        return found
+
+    @override
+    def batch_targets(self, indices: NDArray[np.int64]) -> Any:
+        positions = self.positions(indices)
+        batch = tuple(self._values(name, positions) for name in self._fields)
+        return batch[0] if self._is_one else batch
+
+    def _values(self, name: str, positions: NDArray[np.int64]) -> NDArray[Any] | list[Any]:
+        manifest = self.reader.manifest
+        if name in manifest.blobs:
+            return _column(self.reader, self._form, name, positions)
+        found = self.reader.array(name)[positions]
+        if manifest.fields[name].kind in (FieldKind.FLOAT, FieldKind.MULTILABEL):
+            return found.astype(np.float32)
+        return found.astype(np.int64) if is_label(found.dtype.str, found.shape) else found
+
+
+@dataclass(frozen=True, slots=True)
+class SampleForm:
+    """How the samples of a user's dataset looked before they were stored.
+
+    Attributes:
+        parts: The fields that form a target: as a tuple, or as a dict by its keys.
+        tensors: Fields that the dataset gave as tensors.
+        pictures: Fields that hold images or pixels, and how many dimensions the dataset's arrays or tensors had; 0 if
+            it gave images.
+    """
+
+    parts: tuple[str, ...] | Mapping[str, str] = ()
+    tensors: frozenset[str] = frozenset()
+    pictures: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def part_fields(self) -> tuple[str, ...]:
+        """The fields of `parts`."""
+        return tuple(self.parts.values() if isinstance(self.parts, Mapping) else self.parts)
+
+    def joined(self, values: Sequence[Any]) -> Any:
+        """Join the values of its parts to a target."""
+        return dict(zip(self.parts, values, strict=True)) if isinstance(self.parts, Mapping) else tuple(values)
+
+
+def sample_form(reader: RecordReader) -> SampleForm:
+    """Read from an (untrusted) manifest how the samples looked before they were stored."""
+    form = reader.manifest.metadata.get("sample", {})
+    fields = {*reader.manifest.blobs, *reader.columns}
+    try:
+        parts = form.get("parts", {}).get("target", ())
+        found = SampleForm(
+            dict(parts) if isinstance(parts, Mapping) else tuple(parts),
+            frozenset(form.get("tensors", ())),
+            {name: operator.index(dimensions) for name, dimensions in form.get("pictures", {}).items()},
+        )
+        if not fields.issuperset({*found.part_fields, *found.tensors, *found.pictures}):
+            raise ValueError("a field that is not there")
+    except (AttributeError, TypeError, ValueError) as err:
+        text = f'{reader.path}: the metadata\'s "sample" does not describe its fields ({err}).'
+        raise ManifestError(text, path=str(reader.path)) from err
+    return found
+
+
+def stored_value(reader: RecordReader, form: SampleForm, field: str, position: int) -> Any:
+    """Return a field's value, None if there is none. A stored tensor or image becomes one again."""
+    if field in form.pictures and reader.has(field, position):
+        return _picture(reader, field, position, form.pictures[field], is_tensor=field in form.tensors)
+    value = reader.value(field, position)
+    if isinstance(value, np.ndarray):
+        value = value.copy()  # the stored array is read-only
+        return torch.from_numpy(value) if field in form.tensors else value
+    if isinstance(form.parts, Mapping) and field in form.tensors and isinstance(value, int | float):
+        dtype = (reader.manifest.blobs.get(field) or reader.manifest.arrays[field]).dtype
+        return torch.from_numpy(np.array(value, dtype)) if dtype else value  # a tensor without dimensions
+    return value
+
+
+def _picture(reader: RecordReader, field: str, position: int, dimensions: int, *, is_tensor: bool) -> Any:
+    """Return an image, or its pixels: an array [H, W] or [H, W, C], a tensor [H, W] or [C, H, W]."""
+    with naming(reader.path, RecordName(reader, position)):
+        image = open_picture(reader, position, field)
+        image.load()
+    if not dimensions:
+        return image
+    pixels = np.array(image)
+    if dimensions > pixels.ndim:
+        pixels = pixels[..., None]
+    if not is_tensor:
+        return pixels
+    return torch.from_numpy(np.ascontiguousarray(np.moveaxis(pixels, -1, 0) if pixels.ndim > 2 else pixels))
+
+
+def _column(reader: RecordReader, form: SampleForm, name: str, positions: NDArray[np.int64]) -> list[Any]:
+    """Return the values of a field at some positions."""
+    found = [stored_value(reader, form, name, position) for position in positions.tolist()]
+    blob = reader.manifest.blobs.get(name)
+    is_uneven = blob is not None and blob.encoding == "raw" and blob.shape is None
+    return Uneven(found) if is_uneven or any(value is None for value in found) else found
+
+
+def _item(values: NDArray[Any] | list[Any], number: int) -> Any:
+    return int(values[number]) if isinstance(values[number], np.integer) else values[number]
+
+
+def stored_selection(
+    reader: RecordReader, split: str = "", target_type: str | Sequence[str] | None = None
+) -> Selection:
+    """Select a split of a record set, or all of it, with the given targets. Default: the set's own.
+
+    Raises:
+        ArgumentError: It has no such field.
+        OtherSourceError: It has no target.
+    """
+    manifest, form = reader.manifest, sample_form(reader)
+    if target_type is not None:
+        column = _checked_fields(reader, target_type)
+    elif manifest.default_target is not None and "sample" not in manifest.metadata:
+        column = manifest.default_target
+    elif manifest.label_field is not None and not form.parts:
+        column = manifest.label_field
+    elif "target" in manifest.fields or form.parts:
+        return ValueSelection(reader, split)
+    else:
+        raise OtherSourceError(
+            f'{reader.path} has no "target", which ImageFolder gives with each image. target_type chooses another '
+            'field. To rename the field "label", convert the dataset again with fields={"label": "target"}.',
+            path=str(reader.path),
+        )
+    spec = manifest.arrays.get(column) if isinstance(column, str) else None
+    is_plain = spec is not None and is_label(spec.dtype, spec.shape)
+    return (Selection if is_plain else FieldSelection)(reader, split, column=column)
+
+
+def _checked_fields(reader: RecordReader, target_type: str | Sequence[str]) -> Any:
+    known = [name for name in reader.manifest.fields if name != "image"]
+    names = (target_type,) if isinstance(target_type, str) else tuple(target_type)
+    for name in names:
+        if name not in known:
+            raise ArgumentError(
+                f"Unknown value {name!r} for argument target_type. Valid values for {reader.path} are "
+                f"{', '.join(known)}.{did_you_mean(str(name), known)}"
+            )
+    if not names:
+        raise ArgumentError(f"target_type is {target_type!r}; it must name at least one of {', '.join(known)}.")
+    return target_type if isinstance(target_type, str) else names
+
+
+def raw_image(reader: RecordReader, position: int) -> Any:
+    """Turn raw pixels into the image that torchvision's loader would return; other numbers into an array or tensor."""
+    value = reader.decoded("image", position)
+    if is_pixels(value.dtype.str, value.shape):
+        return from_pixels(value).convert("RGB")
+    return stored_value(reader, sample_form(reader), "image", position)
+
+
+def raw_file(reader: RecordReader, position: int) -> tuple[bytes, str]:
+    """Return raw values as a file that loaders know, and its ending: PNG for pixels, .npy for other numbers."""
+    value = reader.decoded("image", position)
+    buffer = io.BytesIO()
+    if is_pixels(value.dtype.str, value.shape):
+        from_pixels(value).save(buffer, "png")
+        return buffer.getvalue(), ".png"
+    np.save(buffer, value, allow_pickle=False)
+    return buffer.getvalue(), ".npy"

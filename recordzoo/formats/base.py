@@ -1,23 +1,152 @@
 """`Foreign`: a dataset stored by another tool as independently readable pieces; its samples; its pieces as raw data."""
 
+import functools
 import hashlib
 import itertools
 import json
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from typing_extensions import override
 
-from recordzoo.base.meant import did_you_mean
+from recordzoo.base.text import as_file_name, did_you_mean
 from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.formats.naming import field_name, usual_fields
-from recordzoo.raw.file_table import FileTable
-from recordzoo.raw.member import Member, Unit
-from recordzoo.raw.sized import SizedSource
-from recordzoo.records.kinds import FieldSpec
+from recordzoo.raw.member import FileTable, Member, SizedSource, Unit
+from recordzoo.recipes.recipe import sniffed_ending
+from recordzoo.records.manifest import FieldSpec, is_field_name
+
+IMAGES = (
+    "image/encoded",
+    *("images", "image", "imgs", "img", "jpg", "jpeg", "png", "webp", "image_raw"),
+    *("img_data", "image_data", "bson_img", "image_bytes", "img_bytes", "picture", "photo"),
+    *("pixels", "x", "set_x", "data", "content", "inputs", "input"),
+)
+"""Usual keys of images, the most usual first."""
+
+LABELS = (
+    "image/class/label",
+    *("target", "targets", "label", "labels", "y", "set_y", "ans", "img_label", "image_label"),
+    *("class_id", "label_id", "class_index", "category_id", "class", "classes"),
+)
+"""Usual keys of labels, the most usual first."""
+
+SPLITS = ("train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval", "extra", "unsupervised")
+"""Usual words for splits, in the order in which they are listed."""
+
+_NO_NAME = re.compile(r"[^a-z0-9_]+")
+_LONGEST = 64
+_ENDING = re.compile(r"\.(jpe?g|png|ppm|bmp|pgm|tiff?|webp|gif)", re.IGNORECASE)
+_MAX_FILE_NAME = 200  # bytes
+
+
+def field_name(key: str) -> str:
+    """Return a valid name of a field for a key: ``image/class/text`` becomes ``image_class_text``."""
+    name = _NO_NAME.sub("_", key.lower()).strip("_")[:_LONGEST]
+    if not is_field_name(name):
+        name = f"field_{name}".rstrip("_")[:_LONGEST]
+    return name
+
+
+def split_name(text: str) -> str:
+    """Return a valid name of a split: small letters, digits and "-" only."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def usual_key(named: Mapping[str, str], field: str, keys: Container[str], table: Sequence[str]) -> str | None:
+    """Return the key that becomes a field by its usual name; None if the user named a key for the field.
+
+    Args:
+        named: The fields of keys, as named by the user.
+        field: The field.
+        keys: The possible keys.
+        table: The usual names, the most usual first.
+    """
+    if field in named.values():
+        return None
+    return next((key for key in table if key in keys and key not in named), None)
+
+
+# Any, here and below: values of all kinds.
+def usual_fields(location: str, named: Mapping[str, str], columns: Mapping[str, Sequence[Any]]) -> dict[str, str]:
+    """Return the key that becomes "image", because it holds images, and the one that becomes "target", by its name.
+
+    Args:
+        location: For messages.
+        named: The fields of keys that the user named. They win.
+        columns: The first values of each key.
+    """
+    usual: dict[str, str] = {}
+    images = {key.lower(): key for key, values in columns.items() if key not in named and holds_images(values)}
+    if images and "image" not in named.values():
+        key = next(iter(images)) if len(images) == 1 else usual_key(named, "image", images, IMAGES)
+        if key is None:
+            keys = list(images.values())
+            raise ArgumentError(
+                f"{location}: {', '.join(map(repr, keys))} hold images. Say which one is the field image: "
+                f"--field {keys[0]}=image, or fields={{{keys[0]!r}: 'image'}}."
+            )
+        usual[images[key]] = "image"
+    others = {key.lower(): key for key in columns if key not in named and not holds_images(columns[key])}
+    label = usual_key(named, "target", others, LABELS)
+    return usual | ({others[label]: "target"} if label else {})
+
+
+def holds_images(values: Sequence[Any]) -> bool:
+    """Whether the first value that is not None is an encoded image."""
+    first = next((value for value in values if value is not None), None)
+    return isinstance(first, bytes) and sniffed_ending(first) != ""
+
+
+def image_ending(sample: Mapping[str, Any]) -> str:
+    """Return the suffix for the record's name: that of its image's file."""
+    image = sample.get("image")
+    return sniffed_ending(image) if isinstance(image, bytes) else ""
+
+
+def printable(text: str) -> str:
+    """Return a text that UTF-8 can encode: other bytes of a file's name become ``\\xff``."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def split_ending(name: str) -> tuple[str, str]:
+    """Split a name into stem and image suffix; "" if it has no such suffix."""
+    stem, dot, rest = name.rpartition(".")
+    return (stem, f".{rest}") if stem and _ENDING.fullmatch(f"{dot}{rest}") else (name, "")
+
+
+def file_name(text: str) -> str:
+    """Return a text as the name of a file or directory: no separators, not hidden, at most 200 bytes."""
+    name = as_file_name(printable(text).replace("/", "_").replace("\0", "_"))
+    if not name or name.startswith("."):
+        name = f"_{name}"
+    data = name.encode()
+    if len(data) <= _MAX_FILE_NAME:
+        return name
+    digest = hashlib.sha256(data).hexdigest()[:12]
+    return f"{digest}-{data[-_MAX_FILE_NAME + 20 :].decode('utf-8', 'ignore')}"
+
+
+def choose(taken: set[str], *names: str, start: str = "", end: str = "") -> str:
+    """Take the first of some names that is free, or else the last one with a number.
+
+    Case is ignored, as by the file systems of macOS and Windows.
+
+    Args:
+        taken: The names that are taken; the chosen one is added.
+        names: The names, the best one first.
+        start: Stands before each name.
+        end: Stands behind each name.
+    """
+    numbered = (f"{names[-1]}-{number}" for number in itertools.count(2))
+    all_names = (f"{start}{name}{end}" for name in itertools.chain(names, numbered))
+    chosen = next(name for name in all_names if name.casefold() not in taken)
+    taken.add(chosen.casefold())
+    return chosen
+
 
 Sample = Mapping[str, Any]
 """A sample: the name of each field and its value, as `RecordWriter` takes them; "name" is the record's name."""
@@ -272,3 +401,81 @@ class PieceMember(Member):
     """A piece as a member; its name is its number."""
 
     piece: Piece
+
+
+FORMATS = (
+    "tfrecord",
+    "webdataset",
+    "zip",
+    "huggingface",
+    "sqlite",
+    "mongodb",
+    "indexed",
+)
+"""The modules, in the order in which they are tried."""
+
+LAYOUTS = ("folder2lmdb", "torchrecord", "caffe", "lmdb_arrays", "lmdb_objects", "lmdb_text", "lmdb_images")
+"""The layouts of LMDB databases that are known; LMDB is tried last."""
+
+
+# The fields of each message: number, name, type; * is a list. tensorflow/core/example/{example,feature}.proto
+# (an `Example` is a `SequenceExample` without sequences), BVLC/caffe src/caffe/proto/caffe.proto, torchrecord/tr.proto.
+_MESSAGES = {
+    "BytesList": "1 value bytes*",
+    "FloatList": "1 value float*",
+    "Int64List": "1 value int64*",
+    "Feature": "1 texts BytesList, 2 floats FloatList, 3 integers Int64List",
+    "FeatureEntry": "1 key bytes, 2 value Feature",
+    "Features": "1 feature FeatureEntry*",
+    "FeatureList": "1 feature Feature*",
+    "ListEntry": "1 key bytes, 2 value FeatureList",
+    "FeatureLists": "1 feature_list ListEntry*",
+    "Example": "1 features Features, 2 sequences FeatureLists",
+    "Datum": "1 channels int64, 2 height int64, 3 width int64, 4 data bytes, 5 label int64, 6 floats float*, "
+    "7 encoded bool",
+    "Tensor": "1 dims int64*, 4 int32s int64*, 5 data bytes*, 6 texts bytes*, 10 int64s int64*",
+    "TensorProtos": "1 protos Tensor*",
+}
+
+
+# Any, here and below: a message's class, which is made while the program runs.
+@functools.cache
+def _classes() -> dict[str, Any]:
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    kinds = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="recordzoo.proto", package="recordzoo", syntax="proto3")
+    for name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for text in fields.split(", "):
+            number, field, kind = text.split()
+            label = kinds.LABEL_REPEATED if kind.endswith("*") else kinds.LABEL_OPTIONAL
+            kind = kind.removesuffix("*")
+            made = message.field.add(name=field, number=int(number), label=label)
+            if kind in _MESSAGES:
+                made.type, made.type_name = kinds.TYPE_MESSAGE, f".recordzoo.{kind}"
+            else:
+                made.type = kinds.Type.Value(f"TYPE_{kind.upper()}")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return {
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"recordzoo.{name}")) for name in _MESSAGES
+    }
+
+
+def parsed(name: str, data: bytes) -> Any:
+    """Read a message.
+
+    Args:
+        name: "Example", "Datum" or "TensorProtos".
+        data: The whole message.
+
+    Raises:
+        ValueError: It is not such a message.
+    """
+    from google.protobuf.message import DecodeError
+
+    try:
+        return _classes()[name].FromString(data)
+    except DecodeError as err:
+        raise ValueError(str(err)) from err

@@ -5,10 +5,10 @@ import os
 from collections.abc import Mapping
 from typing import Protocol, cast
 
-from recordzoo.base.addresses import shown
+from recordzoo.base.text import shown
 from recordzoo.errors import NotPreparedError
-from recordzoo.formats import FORMATS, LAYOUTS, lmdb
-from recordzoo.formats.base import Foreign
+from recordzoo.formats import lmdb
+from recordzoo.formats.base import FORMATS, LAYOUTS, Foreign
 
 
 class Format(Protocol):

@@ -3,8 +3,7 @@
 import csv
 from pathlib import Path
 
-from recordzoo.formats.base import CLASSES_NAME
-from recordzoo.formats.naming import choose, file_name, split_ending
+from recordzoo.formats.base import CLASSES_NAME, choose, file_name, split_ending
 from recordzoo.formats.samples import Content, Export, json_bytes
 
 TABLE_NAME = "labels.csv"

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from recordzoo.base.addresses import public_url, shown
-from recordzoo.base.packages import need
+from recordzoo.base.settings import need
+from recordzoo.base.text import public_url, shown
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample
-from recordzoo.formats.naming import image_ending
+from recordzoo.formats.base import Foreign, Piece, Sample, image_ending
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 
 if TYPE_CHECKING:

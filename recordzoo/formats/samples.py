@@ -10,13 +10,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.base.meant import no_split
+from recordzoo.base.process import default_workers
 from recordzoo.base.progress import Progress
-from recordzoo.base.workers import default_workers
+from recordzoo.base.text import no_split
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.formats.naming import printable
+from recordzoo.formats.base import printable
 from recordzoo.images.decode import from_pixels
-from recordzoo.recipes.images import PNG_LEVEL, sniffed_ending
+from recordzoo.recipes.recipe import PNG_LEVEL, sniffed_ending
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from posixpath import basename, dirname, splitext
 
 from recordzoo.errors import ArgumentError
-from recordzoo.formats.base import Piece, fault
-from recordzoo.formats.naming import SPLITS, split_name
-from recordzoo.recipes.class_folders import SPLIT_NAMES
+from recordzoo.formats.base import SPLITS, Piece, fault, split_name
+from recordzoo.recipes.declared import SPLIT_NAMES
 
 TAR_ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 MAX_NAMES = 1_000_000

@@ -14,10 +14,9 @@ from typing import Any
 
 from typing_extensions import override
 
-from recordzoo.base.meant import did_you_mean
+from recordzoo.base.text import did_you_mean
 from recordzoo.errors import ArgumentError
-from recordzoo.formats.base import Foreign, Piece, Sample, fault
-from recordzoo.formats.naming import holds_images, image_ending
+from recordzoo.formats.base import Foreign, Piece, Sample, fault, holds_images, image_ending
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 
 LOOKS_FOR = "a database of SQLite 3, or a table of one: photos.db/table"

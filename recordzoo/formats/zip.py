@@ -10,12 +10,10 @@ from typing import Any
 from typing_extensions import override
 
 from recordzoo.errors import ArchiveError, FolderError
-from recordzoo.formats.base import Foreign, Piece, Sample, fault
-from recordzoo.formats.naming import split_name
-from recordzoo.raw.member import MAX_MEMBER_BYTES, Member
-from recordzoo.raw.sized import greedy_runs
+from recordzoo.formats.base import Foreign, Piece, Sample, fault, split_name
+from recordzoo.raw.member import MAX_MEMBER_BYTES, Member, greedy_runs
 from recordzoo.raw.zip import ZIP_STARTS, opened_zip
-from recordzoo.recipes.class_folders import are_splits, class_folder_order, is_image
+from recordzoo.recipes.declared import are_splits, class_folder_order, is_image
 
 LOOKS_FOR = "a file *.zip with a folder for each class"
 

@@ -1,1 +1,1 @@
-"""Decode stored images as Pillow does; no torch."""
+"""Encoded bytes or stored pixels become an image; boxes and masks become arrays."""

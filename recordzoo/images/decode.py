@@ -1,23 +1,31 @@
-"""Decode stored images: bytes to what torchvision's own loader returns for the file, and raw pixels."""
+"""An opened image that is not decoded yet: its size is known, and any part of it can be decoded.
 
+A random crop needs about half of a photograph's pixels; which half depends on the photograph's size.
+"""
+
+import contextlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from recordzoo.errors import ArgumentError, ImageError, RecordError
-from recordzoo.recipes.images import open_image
-from recordzoo.records.manifest import NO_SHARD
+from recordzoo.base.settings import need
+from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError, RecordError
+from recordzoo.images.turbojpeg import Box, Decompressor, UnusualImage, library
+from recordzoo.recipes.recipe import is_plain_jpeg, open_image
+from recordzoo.records.manifest import NO_SHARD, OBJECT_LABELS, BoxFormat, FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 
 _CHANNELS = ((), (1,), (3,), (4,))
 
 
 class _Instead(threading.local):
-    """This thread's replacement for decoding an image; see `recordzoo.images.frames.deferring`."""
+    """This thread's replacement for decoding an image; see `recordzoo.images.decode.deferring`."""
 
     make: Callable[[bytes], Image.Image] | None = None
 
@@ -149,3 +157,342 @@ def with_value(reader: RecordReader, field: str, positions: NDArray[np.int64]) -
     """Return the positions that have a value in a blob field."""
     found: NDArray[np.int64] = positions[reader.array(f"{field}.index")["shard"][positions] != NO_SHARD]
     return found
+
+
+# Any, in all of this module: values are arrays of any dtype, images, or COCO's JSON.
+
+_OWN_BOXES = FieldSpec(FieldKind.BOXES, None, BoxFormat.XYXY)
+"""The meaning of boxes in sets of `convert` and `RecordWriter`, whose fields have no box format."""
+
+_NUMBERS = (FieldKind.BOXES, FieldKind.INT, FieldKind.FLOAT, FieldKind.JSON)
+
+
+@dataclass(frozen=True)
+class Objects:
+    """The fields of a record set with the objects of its images; "" for a field that the set lacks.
+
+    Attributes:
+        reader: The record set.
+        boxes: Boxes, [n, 4] per record.
+        box_spec: The meaning of their numbers.
+        labels: Class numbers, [n] per record.
+        masks: A mask for each object, [n, H, W] per record.
+        annotations: Objects with polygons or run lengths, as in COCO's JSON.
+        mask: One mask for the whole image.
+    """
+
+    reader: RecordReader
+    boxes: str = ""
+    box_spec: FieldSpec = _OWN_BOXES
+    labels: str = ""
+    masks: str = ""
+    annotations: str = ""
+    mask: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.boxes or self.masks or self.mask)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The class names of the labels; empty if unknown."""
+        spec = self.reader.manifest.fields.get(self.labels)
+        return (spec.names if spec is not None else None) or self.reader.manifest.classes or ()
+
+    def boxes_of(self, position: int, size: tuple[int, int]) -> NDArray[np.float32]:
+        """Return the boxes of a record as in torchvision: float32 [n, 4], XYXY, in pixels.
+
+        `size` is width and height of the image.
+        """
+        boxes = self._numbers(self.boxes, position, np.float32, 4)
+        if self.box_spec.is_normalized:
+            boxes = boxes * np.array([*size, *size], np.float32)
+        if self.box_spec.box_format == BoxFormat.CXCYWH:
+            boxes[:, :2] -= boxes[:, 2:] / 2
+        if self.box_spec.box_format != BoxFormat.XYXY:
+            boxes[:, 2:] += boxes[:, :2]
+        return boxes
+
+    def labels_of(self, position: int) -> NDArray[np.int64]:
+        """Return the class numbers of a record's objects: int64 [n]."""
+        return self._numbers(self.labels, position, np.int64)
+
+    def masks_of(self, position: int, size: tuple[int, int]) -> NDArray[np.uint8]:
+        """Return a mask for each object of a record: uint8 [n, H, W].
+
+        Polygons and run lengths are drawn by pycocotools, as in torchvision.
+        """
+        width, height = size
+        if self.masks:
+            masks = self._value(self.masks, position)
+            return np.zeros((0, height, width), np.uint8) if not np.size(masks) else np.array(masks, np.uint8)
+        need("pycocotools", "Polygons become masks")
+        shapes = [each.get("segmentation", []) for each in self.outlines_of(position, size)]
+        masks = [_rasterized(shape, height, width) for shape in shapes]
+        return np.stack(masks) if masks else np.zeros((0, height, width), np.uint8)
+
+    def outlines_of(self, position: int, size: tuple[int, int]) -> list[Any]:
+        """Return the annotations of a record, with polygons in pixels."""
+        found = self._value(self.annotations, position)
+        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+            raise self._wrong(self.annotations, position)
+        if not self.reader.manifest.fields[self.annotations].is_normalized:
+            return found
+        scale = np.array(size, np.float64)
+        return [
+            {**each, "segmentation": [(np.reshape(p, (-1, 2)) * scale).ravel().tolist() for p in each["segmentation"]]}
+            for each in found
+        ]
+
+    def mask_of(self, position: int) -> Any:
+        """Return the mask of a record's image: a PIL image in its own mode, or an array [H, W]."""
+        return self._value(self.mask, position)
+
+    def _numbers(self, field: str, position: int, dtype: Any, columns: int = 0) -> NDArray[Any]:
+        try:
+            found = np.array(self._value(field, position), dtype)
+            return found.reshape(-1, columns) if columns else found.reshape(-1)
+        except (TypeError, ValueError):
+            raise self._wrong(field, position) from None
+
+    def _value(self, field: str, position: int) -> Any:
+        blob = self.reader.manifest.blobs.get(field)
+        if blob is not None and not self.reader.has(field, position):
+            return []
+        if blob is not None and blob.encoding == "image":
+            return open_picture(self.reader, position, field)
+        return self.reader.value(field, position)
+
+    def _wrong(self, field: str, position: int) -> CorruptRecordError:
+        name = self.reader.names[position]
+        return CorruptRecordError(f"{self.reader.path}: {name} has no valid {field}.", name=name)
+
+
+def find_objects(reader: RecordReader) -> Objects:
+    """Find the fields with boxes and masks by their specs, otherwise by their names."""
+    fields = reader.manifest.fields
+    boxes = next((name for name, spec in fields.items() if spec.box_format is not None), "")
+    spec = fields.get(boxes, _OWN_BOXES)
+
+    def named(name: str, *kinds: FieldKind) -> str:
+        return name if name in fields and fields[name].kind in kinds else ""
+
+    blobs, arrays = reader.manifest.blobs, reader.manifest.arrays
+    is_column = "boxes" in arrays and len(arrays["boxes"].shape) < 2  # one number per record, such as a count
+    masks = [name for name, each in fields.items() if each.kind is FieldKind.MASKS]
+    whole = next((name for name in masks if name in blobs and blobs[name].encoding == "image"), "")
+    return Objects(
+        reader,
+        boxes or ("" if is_column else named("boxes", *_NUMBERS)),
+        spec,
+        named(OBJECT_LABELS, FieldKind.CLASS, *_NUMBERS),
+        next((name for name in masks if name != whole), "") or named("masks", FieldKind.IMAGE, *_NUMBERS),
+        named("annotations", FieldKind.JSON) if boxes else "",
+        whole or named("mask", FieldKind.IMAGE, FieldKind.INT),
+    )
+
+
+def _rasterized(shape: Any, height: int, width: int) -> NDArray[np.uint8]:
+    from pycocotools import mask
+
+    if not shape:
+        return np.zeros((height, width), np.uint8)
+    if isinstance(shape, list):
+        shape = mask.merge(mask.frPyObjects(shape, height, width))
+    elif not isinstance(shape["counts"], str):
+        shape = mask.frPyObjects(shape, height, width)
+    decoded: NDArray[np.uint8] = mask.decode(shape)
+    return decoded
+
+
+try:
+    import simplejpeg
+except ImportError:  # no wheel for this machine, or not installed
+    simplejpeg = None
+
+
+class Frame(Protocol):
+    """An image in RGB, with the pixels of torchvision's loader."""
+
+    width: int
+    height: int
+
+    def pixels(self, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
+        """Return the pixels of a box, or of the whole image, uint8 [h, w, 3]; maybe a view.
+
+        Args:
+            box: A box inside the image, in its pixels.
+            denominator: 1, 2, 4 or 8: decode at 1 / denominator of the size if the frame can, else at full size.
+        """
+
+
+class ArrayFrame:
+    """Decoded pixels, uint8 [H, W, 3]."""
+
+    def __init__(self, array: NDArray[np.uint8]) -> None:
+        self.array = array
+        self.height, self.width = array.shape[:2]
+
+    def pixels(self, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
+        """See `Frame`; always at full size."""
+        if box is None:
+            return self.array
+        left, top, width, height = box
+        return self.array[top : top + height, left : left + width]
+
+
+class JpegFrame:
+    """A plain JPEG file; only the requested part is decoded, in any thread.
+
+    Args:
+        data: The file. It must be plain (see `recordzoo.recipes.recipe`), else the pixels of a part may be wrong.
+        decompressor: A decompressor of this thread. It stays ready for this file until it reads another header.
+
+    Raises:
+        UnusualImage: The decoder does not support it.
+    """
+
+    def __init__(self, data: bytes, decompressor: Decompressor) -> None:
+        self.data, self.decompressor = data, decompressor
+        self.header = decompressor.header(data)
+        self.width, self.height = self.header.width, self.header.height
+
+    def pixels(self, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
+        """See `Frame`."""
+        try:
+            ready = self.decompressor if self.decompressor.is_ready_for(self.data) else _decompressors.next()
+            return ready.region(self.data, self.header, box, denominator)
+        except UnusualImage:  # the decoder warned of damage; Pillow decides whether it is an error
+            return ArrayFrame(np.asarray(decoded_rgb(self.data))).pixels(box)
+
+
+def open_encoded(data: bytes, *, is_plain: bool | None = None) -> Frame:
+    """Open an encoded image. It is decoded at once unless it is a plain JPEG and libjpeg-turbo 3 is installed.
+
+    Args:
+        data: The file.
+        is_plain: Whether it is a plain JPEG. Default: detected, in less than a tenth of the decoding time.
+
+    Raises:
+        OSError: Pillow cannot read it.
+    """
+    if is_plain is None:
+        is_plain = is_plain_jpeg(data)
+    if is_plain and library() is not None:
+        try:
+            frame = JpegFrame(data, _decompressors.next())
+        except UnusualImage:
+            pass
+        else:
+            # Pillow warns of larger images or refuses them.
+            if Image.MAX_IMAGE_PIXELS is None or frame.width * frame.height <= Image.MAX_IMAGE_PIXELS:
+                return frame
+    return ArrayFrame(_decoded(data) if is_plain else np.asarray(decoded_rgb(data)))
+
+
+def open_raw(pixels: NDArray[np.uint8]) -> Frame:
+    """Open stored pixels: uint8 [H, W], or [H, W, C] with 1, 3 or 4 channels.
+
+    Raises:
+        ImageError: The array has another type or shape.
+    """
+    if pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3:
+        return ArrayFrame(pixels)
+    return ArrayFrame(np.asarray(from_pixels(pixels).convert("RGB")))
+
+
+def decoders() -> list[str]:
+    """List the decoders of ordinary JPEGs, in the order of preference."""
+    found = library()
+    return [
+        *([f"libjpeg-turbo 3 ({found._name})"] if found else []),
+        *(["simplejpeg"] if simplejpeg and not found else []),
+        "Pillow",
+    ]
+
+
+OPENED_AT_ONCE = 16
+"""Number of images that one thread can hold open; each needs its own decompressor."""
+
+
+class _Decompressors(threading.local):
+    """The decompressors of this thread, used in turn."""
+
+    def __init__(self) -> None:
+        self._made: list[Decompressor] = []
+        self._turn = 0
+
+    def next(self) -> Decompressor:
+        """Return the least recently used one."""
+        if len(self._made) < OPENED_AT_ONCE:
+            self._made.append(Decompressor())
+        self._turn = (self._turn + 1) % len(self._made)
+        return self._made[self._turn]
+
+
+_decompressors = _Decompressors()
+
+
+def _decoded(data: bytes) -> NDArray[np.uint8]:
+    """Decode a plain JPEG as a whole."""
+    if simplejpeg is not None and library() is None and _is_usual(data):
+        try:
+            pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(data, "RGB", fastdct=False, fastupsample=False)
+        except ValueError:  # an error or a warning; Pillow decides which
+            pass
+        else:
+            return pixels
+    return np.asarray(decoded_rgb(data))
+
+
+def _is_usual(data: bytes) -> bool:
+    try:
+        height, width, colors, _ = simplejpeg.decode_jpeg_header(data)
+    except ValueError:
+        return False
+    limit = Image.MAX_IMAGE_PIXELS
+    return colors in ("YCbCr", "Gray") and (limit is None or height * width <= limit)
+
+
+class Deferred(Image.Image):
+    """An RGB image whose size is known and whose pixels are not decoded yet.
+
+    Attributes:
+        frame: Decodes a part of the image; valid until the same thread has opened 16 more images.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self.frame: Frame = open_encoded(data)
+        self._data: bytes | None = data
+        self._mode = "RGB"
+        self._size = (self.frame.width, self.frame.height)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the pixels were read, and so may have been changed."""
+        return self._data is None
+
+    def load(self):  # type: ignore[no-untyped-def]  # like Pillow's
+        """Decode the pixels, as Pillow does."""
+        if self._data is not None:
+            data, self._data = self._data, None
+            self.im = decoded_rgb(data).im
+        return super().load()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle as a plain image."""
+        return _same, (self.copy(),)
+
+
+def _same(image: Image.Image) -> Image.Image:
+    return image
+
+
+@contextlib.contextmanager
+def deferring() -> Iterator[None]:
+    """Let `decode_rgb` return `Deferred` images in this thread."""
+    before, instead.make = instead.make, Deferred
+    try:
+        yield
+    finally:
+        instead.make = before

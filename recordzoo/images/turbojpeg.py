@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.system.wheels import how_to_install
+from recordzoo.base.settings import how_to_install
 
 _DECOMPRESS = 1  # TJINIT_DECOMPRESS
 _RGB = 0  # TJPF_RGB
@@ -75,7 +75,7 @@ Box = tuple[int, int, int, int]
 
 
 class Decompressor:
-    """Decodes plain JPEGs (`recordzoo.recipes.jpeg`), one at a time, in one thread at a time.
+    """Decodes plain JPEGs (`recordzoo.recipes.recipe`), one at a time, in one thread at a time.
 
     libjpeg keeps the tables of an image: it would decode a later image without tables with them.
 

@@ -1,1 +1,1 @@
-"""A dataset → batches for training."""
+"""Samples become batches: order, transforms and pixels."""

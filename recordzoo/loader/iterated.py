@@ -14,11 +14,10 @@ import numpy as np
 import torch
 from torch.utils.data import DistributedSampler
 
-from recordzoo.base.types import JSON
+from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError
-from recordzoo.loader.order import NONE, EpochBatches, Keys, Wanted, num_batches, number_of, read_keys
-from recordzoo.sampling.ranks import EpochSeed, Ranks, Seed
-from recordzoo.sampling.state import checked_state, whole_number
+from recordzoo.loader.order import EpochSeed, Ranks, Seed, checked_state, whole_number
+from recordzoo.loader.stores import NONE, EpochBatches, Keys, Wanted, num_batches, number_of, read_keys
 
 # Any, in all of this module: samplers and keys are of any kind, a state may come from a file.
 

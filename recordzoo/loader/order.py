@@ -1,203 +1,378 @@
-"""The order of an epoch: which samples are in each batch."""
+"""A pseudo-random permutation that is computed place by place: no list, whatever the length.
 
-import collections
+A Feistel network permutes the numbers of `bits` bits, the fewest that hold ``size - 1``; results outside the range are
+permuted again until they are inside (cycle walking: Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002),
+fewer than twice on average. The domain is a power of two, not a closer a * b >= size: a shift and a mask cost a tenth
+of a division. Halves are added, not XORed: XOR gives only even permutations, half of all.
+"""
+
+import contextlib
 import operator
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, SupportsIndex
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import distributed
 
-from recordzoo.base.types import JSON
-from recordzoo.sampling.epoch import CHUNK, Epoch
-from recordzoo.sampling.samplers import RecordSampler
+from recordzoo.base.text import JSON
+from recordzoo.errors import ArgumentError
 
-# Any, in all of this module: keys are of any kind.
+UInt64s = NDArray[np.uint64]
 
-NONE = np.empty(0, np.int64)
-
-Indices = NDArray[np.int64]
-
-Keys = Indices | list[Any]  # Any: a key for `dataset[key]`
+_GOLDEN = 0x9E3779B97F4A7C15  # splitmix64: increment and the two multipliers (Steele, Lea, Flood, OOPSLA 2014)
+_MULTIPLY_1 = 0xBF58476D1CE4E5B9
+_MULTIPLY_2 = 0x94D049BB133111EB
+_MASK = (1 << 64) - 1
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """A batch to make.
+def hash_key(*parts: int) -> int:
+    """Return a 64-bit key that depends on every bit of every part, and on their order.
 
-    Attributes:
-        keys: The sampler's keys: int64 [n] if all are integers, otherwise a list.
-        places: Their places in the epoch, counted over all ranks; int64 [n].
-        mark: Function to call when the user has received the batch.
-        upcoming: Indices of the samples to prefetch now, int64 [n].
-        finished: Indices of the samples to drop from the page cache after this batch, int64 [n].
+    Examples:
+        >>> hash_key(0, 1) != hash_key(1, 0)
+        True
     """
-
-    keys: Keys
-    places: NDArray[np.int64]
-    mark: Callable[[], None]
-    upcoming: NDArray[np.int64]
-    finished: NDArray[np.int64]
+    key = np.zeros(1, np.uint64)
+    for part in parts:
+        key = _mixed(key ^ np.uint64(part & _MASK))
+    return int(key[0])
 
 
-@dataclass(frozen=True)
-class EpochBatches:
-    """The batches of an epoch.
-
-    Attributes:
-        seed, epoch: Random numbers are a function of these and of a sample's place. The epoch is 0 if it drew its seed.
-        batches: The batches to make, in order.
-    """
-
-    seed: int
-    epoch: int
-    batches: Iterator[Wanted]
+def hash_keys(key: int, numbers: NDArray[np.int64]) -> UInt64s:
+    """Return a 64-bit key for each number, derived from a key of `hash_key`."""
+    return _mixed(np.uint64(key) ^ numbers.astype(np.uint64))
 
 
-class Orders(Protocol):
-    """The orders of all epochs, and the user's position in the current one."""
-
-    def __len__(self) -> int:
-        """Return the number of batches in a whole epoch."""
-
-    def begin(self) -> EpochBatches:
-        """Begin the next epoch, or continue one that was loaded."""
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the next epoch."""
-
-    def state_dict(self) -> dict[str, JSON]:
-        """Return the user's position."""
-
-    def load_state_dict(self, state: dict[str, JSON]) -> None:
-        """Resume from a `state_dict`."""
+def uniform(hashes: UInt64s) -> NDArray[np.float64]:
+    """Return numbers from 0 to 1, 1 excluded, of the upper 53 bits of hashes."""
+    return (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-class SampledOrders:
-    """`Orders` of a `RecordSampler`: the state is a few numbers, and a resume skips without iterating."""
-
-    def __init__(self, sampler: RecordSampler, batch_size: int, drop_last: bool, *, drop_cache: bool = False) -> None:
-        self._sampler, self._batch_size, self._drop_last = sampler, batch_size, drop_last
-        self._drop_cache = drop_cache
-        self.set_epoch = sampler.set_epoch
-        self.state_dict = sampler.state_dict
-        self.load_state_dict = sampler.load_state_dict
-
-    def __len__(self) -> int:
-        return num_batches(len(self._sampler), self._batch_size, self._drop_last)
-
-    def begin(self) -> EpochBatches:
-        """Begin the sampler's next epoch."""
-        epoch = self._sampler.begin()
-        return EpochBatches(*epoch.seed.key(epoch.number), self._batches(epoch))
-
-    def _batches(self, epoch: Epoch) -> Iterator[Wanted]:
-        size = self._batch_size
-        step = size * max(1, CHUNK // size)  # compute the order of many samples at once
-        for start in range(epoch.first, epoch.end, step):
-            end = min(start + step, epoch.end)
-            indices, places = epoch.indices(start, end), epoch.places(start, end)
-            blocks, read = self._blocks(epoch, start, end)
-            for first in range(0, end - start, size):
-                part = slice(first, first + size)
-                last = start + first + len(indices[part])
-                if len(indices[part]) == size or not self._drop_last:
-                    upcoming = indices[part] if blocks is None else NONE if first else blocks
-                    finished = read if last == end else NONE
-                    yield Wanted(indices[part], places[part], self._mark(epoch, last), upcoming, finished)
-
-    def _blocks(self, epoch: Epoch, start: int, end: int) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
-        """Return the samples of the blocks that are first and last read in this range; (None, empty) without blocks."""
-        if self._sampler.shuffle != "block":
-            return None, NONE
-        return epoch.opened(start, end), epoch.closed(start, end) if self._drop_cache else NONE
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        if self._sampler.is_within_epoch:  # a copy or pickle continues the epoch
-            self.load_state_dict(self.state_dict())
-
-    def _mark(self, epoch: Epoch, end: int) -> Callable[[], None]:
-        if self._drop_last and epoch.end - end < self._batch_size:
-            end = epoch.end  # skipped samples count as taken: the epoch is over
-        return lambda: self._sampler.mark(epoch, end)
+def _mixed(values: UInt64s) -> UInt64s:
+    """One step of splitmix64, vectorised."""
+    values = values + np.uint64(_GOLDEN)
+    values = (values ^ values >> np.uint64(30)) * np.uint64(_MULTIPLY_1)
+    values = (values ^ values >> np.uint64(27)) * np.uint64(_MULTIPLY_2)
+    return values ^ values >> np.uint64(31)
 
 
-class Drawing:
-    """Draws batches from an order, some ahead of those in progress, so that their samples can be prefetched.
+class Permutation:
+    """A permutation of ``range(size)``, chosen by a key; ``permutation(array)`` is vectorised.
 
     Args:
-        ahead: Number of batches to draw ahead.
-        announce: Called with each batch when it is drawn.
+        size: Number of permuted numbers, 0 to 2**62.
+        key: Any integer; `hash_key` combines several.
 
-    Attributes:
-        failure: The order's exception, raised for the user after the last batch.
+    Examples:
+        >>> sorted(Permutation(5, key=1)(range(5)).tolist())
+        [0, 1, 2, 3, 4]
     """
 
-    def __init__(self, batches: Iterator[Wanted], ahead: int, announce: Callable[[Wanted], object]) -> None:
-        self._batches, self._ahead, self._announce = batches, ahead, announce
-        self._drawn: collections.deque[Wanted] = collections.deque()
-        self.failure: Exception | None = None
+    def __init__(self, size: int, key: int) -> None:
+        self.size = size
+        self.key = key
+        self._network = Network(size)
+        self._keys = np.array([hash_key(key)], np.uint64)
 
-    def next(self) -> Wanted | None:
-        """Return the next batch, or None at the end."""
-        while len(self._drawn) <= self._ahead and (wanted := self._draw()) is not None:
-            self._announce(wanted)
-            self._drawn.append(wanted)
-        return self._drawn.popleft() if self._drawn else None
+    def __len__(self) -> int:
+        return self.size
 
-    def stop(self) -> None:
-        """Draw no more batches."""
-        self._drawn.clear()
-        self._batches, self.failure = iter(()), None
+    def __getitem__(self, index: SupportsIndex) -> int:
+        """Return the image of one number.
 
-    def _draw(self) -> Wanted | None:
-        try:
-            return next(self._batches, None)
-        except Exception as err:  # noqa: BLE001 - whatever a sampler raises
-            self._batches, self.failure = iter(()), err
-            return None
+        Raises:
+            IndexError: The number is not in ``range(size)``.
+        """
+        return int(self([operator.index(index)])[0])
 
+    def __call__(self, numbers: ArrayLike) -> NDArray[np.int64]:
+        """Return the images of numbers, int64 of the same shape.
 
-def num_batches(num_samples: int, batch_size: int, drop_last: bool) -> int:
-    """Return the number of batches for a number of samples."""
-    return num_samples // batch_size if drop_last else -(-num_samples // batch_size)
+        Raises:
+            IndexError: A number is not in ``range(size)``.
+        """
+        return self._network.permute(self._checked(numbers), self.size, self._keys)
 
+    def inverse(self, numbers: ArrayLike) -> NDArray[np.int64]:
+        """Apply the inverse permutation: ``inverse(permutation(x)) == x``.
 
-def read_keys(keys: Iterable[Any]) -> Keys:
-    """Return keys as int64 [n] if all are integers, otherwise as a list; floats and texts are not converted."""
-    given = keys if isinstance(keys, np.ndarray | list) else _listed(keys)
-    try:
-        found = np.asarray(given)
-    except ValueError:  # sequences of several lengths
-        return list(given)
-    if not found.size and found.ndim == 1:
-        return np.empty(0, np.int64)
-    if found.ndim == 1 and found.dtype.kind == "i":
-        return found.astype(np.int64, copy=False)
-    numbers = [number_of(key) for key in given]
-    return list(given) if None in numbers else np.array(numbers, np.int64)
+        Raises:
+            IndexError: A number is not in ``range(size)``.
+        """
+        return self._network.permute(self._checked(numbers), self.size, self._keys, backwards=True)
+
+    def _checked(self, numbers: ArrayLike) -> NDArray[np.int64]:
+        array = np.asarray(numbers, np.int64)
+        if array.size and not 0 <= array.min() <= array.max() < self.size:
+            raise IndexError(f"a number outside range({self.size})")
+        return array
 
 
-def indices_of(keys: Iterable[Any], kind: str) -> Indices:
-    """Return keys that must be integers."""
-    found = read_keys(keys)
-    if isinstance(found, list):
-        wrong = next(key for key in found if number_of(key) is None)
-        raise TypeError(f"{wrong!r} is no index of {kind}: its samples have the numbers 0, 1, 2, ...")
+class Network:
+    """The Feistel network over the power of two that holds `max_size` numbers; each number may have its own key."""
+
+    def __init__(self, max_size: int) -> None:
+        bits = max(max_size - 1, 0).bit_length()
+        self._low_bits = np.uint64(bits - bits // 2)
+        self._high_mask = np.uint64((1 << bits // 2) - 1)
+        self._low_mask = np.uint64((1 << bits - bits // 2) - 1)
+        # Few values mix slowly: after 8 rounds chi-square still sees which of the 120 permutations of 5 are favoured.
+        self._rounds = max(8, 32 - 2 * bits)
+
+    def permute(
+        self, numbers: NDArray[np.int64], sizes: ArrayLike, keys: UInt64s, *, backwards: bool = False
+    ) -> NDArray[np.int64]:
+        """Permute each number within ``range(its size)`` by its key.
+
+        Args:
+            numbers: Any shape, each of ``range(its size)``.
+            sizes: An array of the same shape, or one number for all; each at most `max_size`.
+            keys: Uniform 64-bit numbers, of the same shape or [1] for all.
+            backwards: Apply the inverse.
+        """
+        step = self._backwards if backwards else self._forwards
+        shape = numbers.shape
+        found = step(numbers.ravel().astype(np.uint64), keys.ravel())
+        sizes = np.broadcast_to(np.asarray(sizes, np.uint64).ravel(), found.shape)
+        keys = np.broadcast_to(keys.ravel(), found.shape)
+        outside = np.flatnonzero(found >= sizes)
+        while len(outside):
+            found[outside] = step(found[outside], keys[outside])
+            outside = outside[found[outside] >= sizes[outside]]
+        return found.astype(np.int64).reshape(shape)
+
+    def _forwards(self, numbers: UInt64s, keys: UInt64s) -> UInt64s:
+        high, low = numbers >> self._low_bits, numbers & self._low_mask
+        for number in range(0, self._rounds, 2):
+            high = high + _hashes(low, keys, number) & self._high_mask
+            low = low + _hashes(high, keys, number + 1) & self._low_mask
+        return high << self._low_bits | low
+
+    def _backwards(self, numbers: UInt64s, keys: UInt64s) -> UInt64s:
+        high, low = numbers >> self._low_bits, numbers & self._low_mask
+        for number in reversed(range(0, self._rounds, 2)):
+            low = low - _hashes(high, keys, number + 1) & self._low_mask
+            high = high - _hashes(low, keys, number) & self._high_mask
+        return high << self._low_bits | low
+
+
+def permute_each(numbers: NDArray[np.int64], sizes: NDArray[np.int64], keys: UInt64s) -> NDArray[np.int64]:
+    """Permute each number among ``range(its size)`` with its own key, where sizes are of all magnitudes; all [n]."""
+    found = np.empty_like(numbers)
+    bits = np.frexp((sizes - 1).astype(np.float64))[1]  # of the smallest network that holds each size
+    for each in np.unique(bits).tolist():
+        here = bits == each
+        found[here] = Network(1 << each).permute(numbers[here], sizes[here], keys[here])
     return found
 
 
-def number_of(key: Any) -> int | None:
-    """Return a key as a 64-bit integer, or None if it is not one."""
+def _hashes(half: UInt64s, keys: UInt64s, number: int) -> UInt64s:
+    """Hash halves with the keys of a round: multiply, fold, multiply, of which the upper 32 bits are good."""
+    hashes = half ^ keys + np.uint64(number * _GOLDEN & _MASK)
+    hashes *= np.uint64(_MULTIPLY_1)
+    hashes ^= hashes >> np.uint64(32)
+    hashes *= np.uint64(_MULTIPLY_2)
+    hashes >>= np.uint64(32)
+    return hashes
+
+
+# Any, in all of this module: values from a user or a file.
+
+
+def plain(value: Any) -> Any:
+    """Return arrays, tensors, their scalars and tuples as Python's lists and numbers; other values as they are."""
+    if isinstance(value, np.ndarray | np.generic | torch.Tensor):
+        with contextlib.suppress(RuntimeError, NotImplementedError):  # a tensor of the device "meta" has no values
+            return value.tolist()
+    return [plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def whole_number(name: str, value: Any, *, at_least: int | None = None) -> int:
+    """Return a value that must be an integer; refuse another one, or one that is too small."""
+    number = plain(value)
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
     try:
-        number = operator.index(key)
-    except TypeError:
-        return None
-    return number if -(1 << 63) <= number < 1 << 63 else None
+        number = operator.index(number)
+    except TypeError as err:
+        raise ArgumentError(f"{name}={value!r} must be a whole number.") from err
+    if at_least is not None and number < at_least:
+        raise ArgumentError(f"{name}={number} must be {at_least} or more.")
+    return number
 
 
-def _listed(keys: Iterable[Any]) -> list[Any]:
-    listed = getattr(keys, "tolist", None)  # numbers instead of 0-d tensors
-    return listed() if listed is not None else list(keys)
+def truth_value(name: str, value: Any) -> bool:
+    """Return a value that must be True or False, or 1 or 0."""
+    found = plain(value)
+    if not isinstance(found, bool | int | float) or found not in (True, False):
+        raise ArgumentError(f"{name}={value!r} must be True or False.")
+    return bool(found)
+
+
+def checked_state(state: Any, kind: str, numbers: tuple[str, ...], own: dict[str, JSON]) -> dict[str, Any]:
+    """Return a state with Python's types; refuse that of another kind of object, or of another order.
+
+    Args:
+        state: The user's value. "drawn" may be left out.
+        kind: The expected kind of object, for the message.
+        numbers: Keys of integers, 0 or more.
+        own: Keys whose values must be equal to these.
+    """
+    names = state if isinstance(state, Mapping) else {}
+    for name in ("seed", *numbers, *own):
+        if name not in names:
+            given = ", ".join(sorted(map(str, names))) or repr(state)
+            raise ArgumentError(f"This is not the state of {kind}: it has no {name!r}, but {given}.")
+    found = {name: plain(value) for name, value in names.items()}
+    for name in ("seed", *numbers):
+        found[name] = whole_number(f"state: {name}", found[name], at_least=None if name == "seed" else 0)
+    if "drawn" in found:
+        found["drawn"] = truth_value("state: drawn", found["drawn"])
+    for name, value in own.items():
+        if found[name] != value:
+            raise ArgumentError(
+                f"The state is that of another order: {name} was {state[name]!r} and is {value!r} here. Give the "
+                "sampler the dataset and the arguments that it had then."
+            )
+    return found
+
+
+class Ranks:
+    """Number of ranks and number of this rank.
+
+    A missing number is read from `torch.distributed` at each use: Lightning, accelerate and many scripts
+    build samplers and loaders before they initialise the process group.
+
+    Args:
+        num_replicas: Number of ranks.
+        rank: This rank, from 0.
+    """
+
+    def __init__(self, num_replicas: int | None = None, rank: int | None = None) -> None:
+        self._num_replicas = None if num_replicas is None else whole_number("num_replicas", num_replicas)
+        self._rank = None if rank is None else whole_number("rank", rank)
+        self.now()
+
+    def now(self) -> tuple[int, int]:
+        """Return number of ranks and this rank; 1 and 0 if there is no process group and neither was given.
+
+        Raises:
+            ArgumentError: Only one of them is known, or the rank is not below the number of ranks.
+        """
+        num_replicas, rank = self._num_replicas, self._rank
+        if distributed.is_available() and distributed.is_initialized():
+            num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas
+            rank = distributed.get_rank() if rank is None else rank
+        if num_replicas is None and rank is None:
+            return 1, 0
+        if num_replicas is None or rank is None or not 0 <= rank < num_replicas:
+            raise ArgumentError(
+                f"rank={rank} and num_replicas={num_replicas}: rank must be one of 0 to num_replicas - 1, and both "
+                "must be given where torch.distributed is not initialised."
+            )
+        return num_replicas, rank
+
+    def that_agree(self) -> int:
+        """Return the number of ranks that must have one seed: also those that divide this rank's samples again."""
+        is_group = distributed.is_available() and distributed.is_initialized()
+        return max(self.now()[0], distributed.get_world_size() if is_group else 1)
+
+
+@dataclass(frozen=True)
+class EpochSeed:
+    """The seed of one epoch.
+
+    Attributes:
+        value: The seed; None if it is not drawn yet.
+        is_drawn: Whether it was drawn for this epoch alone: then the number of the epoch does not count, and equal
+            seeds give equal orders, as in torch's `RandomSampler`.
+    """
+
+    value: int | None
+    is_drawn: bool = False
+
+    def key(self, number: int) -> tuple[int, int]:
+        """Return seed and epoch number that determine order and random numbers.
+
+        Raises:
+            ArgumentError: The seed is not drawn yet.
+        """
+        if self.value is None:
+            raise ArgumentError("The seed of an epoch is drawn when it begins. Begin the epoch first, or pass seed=.")
+        return self.value, 0 if self.is_drawn else number
+
+    def state(self) -> dict[str, JSON]:
+        """Return the seed's part of a state. "drawn" is left out if the seed was given, False before it is drawn."""
+        if self.value is None:
+            return {"seed": 0, "drawn": False}
+        return {"seed": self.value, "drawn": True} if self.is_drawn else {"seed": self.value}
+
+
+class Seed:
+    """The seed of all epochs if it is given; otherwise each epoch draws one when it begins.
+
+    Epochs of several ranks draw nothing, because each rank would draw another seed: some samples would come twice,
+    others never. Their seed is 0.
+
+    Args:
+        given: The user's seed.
+        generator: The generator to draw from. Default: torch's own.
+    """
+
+    def __init__(self, given: int | None = None, generator: torch.Generator | None = None) -> None:
+        self._given = None if given is None else whole_number("seed", given)
+        self._generator = generator
+
+    def known(self, num_ranks: int) -> EpochSeed:
+        """Return the seed of the next epoch, without drawing it."""
+        return EpochSeed(0 if self._given is None and num_ranks > 1 else self._given)
+
+    def begin(self, num_ranks: int) -> EpochSeed:
+        """Return the seed of an epoch that begins now."""
+        known = self.known(num_ranks)
+        if known.value is not None:
+            return known
+        device = "cpu" if self._generator is None else self._generator.device  # torch's default may be another one
+        drawn = torch.empty((), dtype=torch.int64, device=device).random_(generator=self._generator)
+        return EpochSeed(int(drawn), is_drawn=True)
+
+    def load(self, state: dict[str, Any]) -> EpochSeed | None:  # Any: the values of a checked state
+        """Return the seed that a state has for its epoch, if it was drawn; take another one as given."""
+        if "drawn" not in state:
+            self._given = state["seed"]
+        return EpochSeed(state["seed"], is_drawn=True) if state.get("drawn") else None
+
+
+# Any, here and below: loaders and samplers of accelerate and of torch.
+def check_dealt_once(sampler: Any, num_replicas: int) -> None:
+    """Refuse a sampler that divides samples among ranks if `accelerate` divides its batches again.
+
+    `Accelerator.prepare` wraps the batch sampler of every `DataLoader`, also above a `DistributedSampler`: each process
+    takes every W-th batch that it draws. accelerate does not ask the sampler whether it takes a share already. But a
+    prepared loader registers itself before it draws, so this function can find it.
+    """
+    accelerate = sys.modules.get("accelerate.state")  # not imported: no loader was prepared
+    if num_replicas == 1 or accelerate is None:
+        return
+    if any(_deals(loader, sampler) for loader in accelerate.GradientState().dataloader_references):
+        raise ArgumentError(
+            "accelerate deals the batches of this DataLoader to its processes, and RecordSampler has already dealt the "
+            f"samples to {num_replicas} ranks: most of them would never be taken. Give RecordSampler num_replicas=1, "
+            "rank=0, or do not pass the DataLoader to accelerator.prepare()."
+        )
+
+
+def _deals(loader: Any, sampler: Any) -> bool:
+    """Whether a loader takes its samples from this sampler and passes only a share of them to each process."""
+    for above in (getattr(loader, "batch_sampler", None), getattr(loader, "sampler", None)):
+        is_shared = type(loader).__name__ == "DataLoaderDispatcher"  # one process draws for all
+        while above is not None and above is not sampler:
+            is_shared |= getattr(above, "num_processes", 1) > 1
+            above = getattr(above, "batch_sampler", None) or getattr(above, "sampler", None)
+        if above is sampler and is_shared:
+            return True
+    return False

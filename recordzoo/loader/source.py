@@ -17,18 +17,16 @@ from typing_extensions import override
 
 from recordzoo.errors import SampleIndexError
 from recordzoo.families.base import ZooDataset
-from recordzoo.images.decode import is_pixels
-from recordzoo.images.frames import deferring
-from recordzoo.loader.order import Indices, indices_of
-from recordzoo.loader.stores import Own, Records, SampleStore, has_image_bytes, read_plain
+from recordzoo.images.decode import deferring, is_pixels
+from recordzoo.loader.joint import JointPlan, as_plain, is_wrapped, read_joint
+from recordzoo.loader.mix import Mix
+from recordzoo.loader.orders import NewNumbers
+from recordzoo.loader.originals import items_of, pictures
+from recordzoo.loader.plan import Views
+from recordzoo.loader.storage import by_part
+from recordzoo.loader.stores import Indices, Own, Records, SampleStore, has_image_bytes, indices_of, read_plain
+from recordzoo.loader.table import read_views
 from recordzoo.records.reader import RecordReader
-from recordzoo.sampling.labels import NewNumbers
-from recordzoo.sampling.mix import Mix
-from recordzoo.sampling.storage import by_part
-from recordzoo.transforms.joint import JointPlan, as_plain, is_wrapped, read_joint
-from recordzoo.transforms.originals import items_of, pictures
-from recordzoo.transforms.plan import Views
-from recordzoo.transforms.read import read_views
 
 # Any, in all of this module: datasets, samples and transforms have the user's types.
 

@@ -1,1 +1,1 @@
-"""Bytes from URLs: verified downloads, object storage, and this machine's shard cache."""
+"""A URL becomes a verified local file."""

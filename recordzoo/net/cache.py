@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recordzoo.base import settings
-from recordzoo.base.crash_points import crash_point
+from recordzoo.base.files import LOCKS_ARE_MANDATORY, open_file, replace
 from recordzoo.base.lock import Lock, NoLocksError, who_holds
+from recordzoo.base.process import crash_point
 from recordzoo.errors import RecordError
 from recordzoo.net.part import NO_ROOM, HashedFile, Part
 from recordzoo.net.store import Store
-from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, replace
 
 PATIENCE_S = 600.0
 """How long a process waits for another one whose part does not grow: twice the longest pause between two attempts."""

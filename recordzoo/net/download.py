@@ -1,15 +1,40 @@
-"""`RemoteFile`: a raw file that can be downloaded, and its addresses."""
+"""Download a file, complete and verified: resumed after any interruption, from any host that has it.
 
+docs/decisions/downloads.md lists the states of the file on disk. `partial` holds them, this module moves between them,
+`answer` is one answer of a server.
+"""
+
+import contextlib
+import logging
+import time
 import urllib.parse
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import requests
+
+from recordzoo.base import process as crash_points
 from recordzoo.base import settings
-from recordzoo.base.addresses import Address
-from recordzoo.base.program import command
-from recordzoo.base.progress import format_bytes
-from recordzoo.errors import ArgumentError, DownloadError, TermsError
-from recordzoo.system.names import quote
+from recordzoo.base.files import other_sha256
+from recordzoo.base.progress import LogProgress, Progress, format_bytes, format_seconds
+from recordzoo.base.settings import command
+from recordzoo.base.text import Address, quote
+from recordzoo.errors import (
+    ArgumentError,
+    DiskSpaceError,
+    DownloadError,
+    HashMismatchError,
+    PrepareError,
+    RecordZooError,
+    SourceError,
+    TermsError,
+)
+from recordzoo.net import http
+from recordzoo.net import http as drive
+from recordzoo.net import http as retry
+from recordzoo.net.http import Answer, TryAgainError
+from recordzoo.net.part import NO_ROOM, PartialFile, Stamp, Stop, partial_file, tidy
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +147,356 @@ def with_folder(remote: RemoteFile, root: Path) -> RemoteFile:
     placed = remote.instructions.replace("{folder}", folder).replace("{root}", quote(str(root)))
     placed = placed.replace("{recordzoo}", command())
     return replace(remote, instructions=placed)
+
+
+logger = logging.getLogger("recordzoo")
+
+_REPLACED = (
+    "If the host replaced the file, a newer recordzoo may know it; check_hash=False (--no-check-hash) takes it as it "
+    "is, without a check."
+)
+
+
+def fetch(
+    remote: RemoteFile,
+    root: Path,
+    *,
+    dataset: str,
+    mirror: str | None = None,
+    check_hash: bool = True,
+    accept_terms: bool = False,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> Path:
+    """Return the complete, verified local copy of a remote file; download or resume it if it is missing.
+
+    An existing file is returned without being read. Any number of processes may call this at once.
+
+    Args:
+        remote: The file to fetch.
+        root: The root folder; the file's own folder below it is created if needed.
+        dataset: The file's folder at a mirror: ``<mirror>/<dataset>/<name>``.
+        mirror: A base URL that is tried first; may contain a login. Default: ``RECORDZOO_MIRROR``, if set.
+        check_hash: False accepts any size and content, for an archive that its host re-packed.
+        accept_terms: Whether the user accepted the host's terms.
+        progress: Shows the work. Default: log lines.
+        stop: Lets another thread stop the download.
+
+    Raises:
+        TermsError: Only the official host has it and its terms are not accepted; the text says how to get it.
+        DownloadError: No address has it, or ``RECORDZOO_OFFLINE`` is set. Received bytes are kept and resumed.
+        StoppedError: `stop` was set. Received bytes are kept and resumed.
+        HashMismatchError: An address sent another file; it is kept as ``<name>.bad-<hash>``.
+        DiskSpaceError: The disk is full. Received bytes are kept and resumed.
+        PrepareError: It could not be written for another reason.
+    """
+    target = remote.path(root)
+    if target.exists():
+        tidy(target)
+        return target
+    remote = with_folder(remote, root)
+    found = addresses(remote, root, dataset=dataset, mirror=mirror, accept_terms=accept_terms)
+    if settings.offline():
+        raise DownloadError(
+            f"{target} is not there and RECORDZOO_OFFLINE is set, so it is not downloaded from {found[0]}. Unset it, "
+            f"or put the file there ({remote.facts}).",
+            path=target,
+        )
+    if not check_hash:
+        remote = replace(remote, size_bytes=None, md5=None, sha256=None)
+    told = progress or LogProgress()
+    with http.Session() as session, _begun(target, remote, told, stop) as part:
+        if part is not None:
+            crash_points.crash_point("download.claimed")
+            _Transfer(remote, target, part, session, told, stop).run(found)
+    return target
+
+
+@contextlib.contextmanager
+def _begun(target: Path, remote: RemoteFile, progress: Progress, stop: Stop | None) -> Iterator[PartialFile | None]:
+    """Create the folder, and hold its part file; None if another process has published the file."""
+    sleep = time.sleep if stop is None else stop.sleep  # on Windows, Ctrl-C does not end the wait of a `Stop`
+    with contextlib.ExitStack() as stack:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            algorithm = remote.hash[0] if remote.hash else None
+            part = stack.enter_context(partial_file(target, algorithm, progress, sleep))
+        except OSError as err:
+            if isinstance(err, RecordZooError):
+                raise
+            raise _cannot_begin(err, target) from err
+        yield part
+
+
+def _cannot_begin(err: OSError, target: Path) -> RecordZooError:
+    kind = DiskSpaceError if err.errno in NO_ROOM else PrepareError
+    return kind(
+        f"{target} cannot be written: {err.strerror}. Make room or pass a root that may be written to; or put the "
+        "file there by other means.",
+        path=target,
+    )
+
+
+class _Transfer:
+    """The transfer of one file: what is known of it, its part, and the progress shown so far."""
+
+    def __init__(
+        self,
+        remote: RemoteFile,
+        target: Path,
+        part: PartialFile,
+        session: requests.Session,
+        progress: Progress,
+        stop: Stop | None,
+    ) -> None:
+        self._target, self._part, self._session, self._progress, self._stop = target, part, session, progress, stop
+        self._size, self._hash, self._md5 = remote.size_bytes, remote.hash, remote.second_md5
+        self._instructions = remote.instructions
+        self._told: tuple[int | None, int] | None = None  # total and position that the progress shows
+
+    def run(self, addresses: Sequence[Address]) -> None:
+        """Publish the file from the first address that has it."""
+        part = self._part
+        if part.size_bytes:
+            self._progress.note(f"{self._target.name}: resuming after {format_bytes(part.size_bytes)}")
+            try:
+                part.check_present(self._progress)
+            except OSError as err:
+                raise self._write_error(err) from err
+        failures: list[SourceError] = []
+        for address in addresses:
+            try:
+                self._obtain(address)
+                break
+            except SourceError as err:
+                failures.append(err)
+                if len(failures) < len(addresses):
+                    logger.warning("%s Trying the next address.", err)
+        else:
+            raise self._summary(addresses, failures)
+        crash_points.crash_point("download.verified")
+        try:
+            part.publish()
+        except OSError as err:
+            raise self._write_error(err) from err
+        crash_points.crash_point("download.published")
+        self._progress.end()
+        for failure in failures:  # wrong files of other hosts are useless once the right one is here
+            if isinstance(failure, HashMismatchError) and failure.details.get("path"):
+                failure.path.unlink(missing_ok=True)
+
+    def _obtain(self, address: Address) -> None:
+        """Receive all bytes and compare their hash; request a wrong file once more, bypassing caches."""
+        try:
+            self._receive(address)
+            if self._is_expected():
+                return
+            self._part.start_over()
+            what = "another hash"
+        except HashMismatchError:  # the server announced another size; the present bytes may be right
+            what = "another size"
+        self._progress.note(f"{self._target.name}: what was received has {what} than expected; asking once more")
+        self._receive(address, {"Cache-Control": "no-cache"})
+        if not self._is_expected():
+            raise self._mismatch(address)
+
+    def _is_expected(self) -> bool:
+        return self._hash is None or self._part.hexdigest() == self._hash[1] or self._has_md5()
+
+    def _has_md5(self) -> bool:
+        """Compute the MD5 of a file with another hash; return whether it is the accepted one."""
+        if self._md5 is None or self._hash is None:
+            return False
+        name, algorithm = self._target.name, self._hash[0]
+        self._progress.note(f"{name} has another {algorithm} than expected; computing its MD5")
+        try:
+            is_same = self._part.hash_again("md5") == self._md5
+        except OSError as err:
+            raise self._write_error(err) from err
+        if is_same:
+            logger.warning("%s", other_sha256(name, self._part.hexdigest(), self._hash[1], self._md5))
+        return is_same
+
+    def _receive(self, address: Address, headers: dict[str, str] | None = None) -> None:
+        """Request the bytes after the part's end until all are received."""
+        part = self._part
+        if self._size is not None and part.size_bytes > self._size:
+            part.start_over()
+        failed, from_zero = 0, False
+        while self._size is None or part.size_bytes < self._size or part.size_bytes == 0:
+            before = part.size_bytes, part.restarts
+            try:
+                self._attempt(address, dict(headers or {}), from_zero)
+                break
+            except TryAgainError as err:
+                # Restarts are not progress: retries of a host that ignores Range and drops half-way would never end.
+                came_further = part.size_bytes - err.slow_bytes > before[0] and part.restarts == before[1]
+                failed = 0 if came_further else failed + 1
+                from_zero = err.from_zero
+                self._wait(address, err, failed)
+        if self._told is None:  # an earlier process had received all bytes
+            self._tell(part.size_bytes, part.size_bytes)
+        crash_points.crash_point("download.complete")
+
+    def _attempt(self, address: Address, headers: dict[str, str], from_zero: bool) -> None:
+        """Send one request and append its answer; return when the file is complete."""
+        part = self._part
+        offset = 0 if from_zero else self._resumable_bytes(address)
+        stamp = part.stamp if part.stamp is not None and part.stamp.url == address.url else None
+        if offset:
+            headers["Range"] = f"bytes={offset}-"
+            if stamp is not None and stamp.validator:
+                headers["If-Range"] = stamp.validator
+        with http.get(self._session, address, headers) as answer, self._may_be_stopped(answer):
+            if answer.status == 416:
+                if offset and answer.total == offset and self._size is None:
+                    return
+                if None not in (self._size, answer.total) and answer.total != self._size:
+                    raise self._size_error(address, f"{answer.total} bytes")
+                raise TryAgainError("the server does not have the rest of what is there", wait_s=0, from_zero=True)
+            _check_start(answer, offset, stamp)
+            first = answer.read()
+            total = self._check_content(answer, address, first)
+            if not answer.start:
+                part.start_over(Stamp(address.url, answer.etag, answer.last_modified))
+            else:
+                part.go_on(same_file=stamp is not None)
+            self._tell(part.size_bytes, total)
+            self._copy(answer, address, first, total)
+
+    def _may_be_stopped(self, answer: Answer) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self._stop is None else self._stop.reading(answer.interrupt)
+
+    def _resumable_bytes(self, address: Address) -> int:
+        """Return how many bytes may be kept: all if a hash or the server can verify them, else none."""
+        stamp = self._part.stamp
+        can_tell = stamp is not None and stamp.url == address.url and bool(stamp.validator)
+        return self._part.size_bytes if self._hash or can_tell else 0
+
+    def _check_content(self, answer: Answer, address: Address, first: bytes) -> int | None:
+        """Refuse a web page or a file of another size before the part changes; return the size, if known."""
+        title = answer.page_title(first) if not answer.start else None
+        if title is not None and not self._target.name.lower().endswith((".html", ".htm")):
+            refused = drive.refusal(title)
+            if refused:
+                raise DownloadError(f"{address}: {refused}; or try a mirror (RECORDZOO_MIRROR).")
+            named = f"titled {title!r}" if title else "without a title"
+            raise DownloadError(
+                f"{address}: the server sent a web page {named} instead of {self._target.name} (a login, a quota or a "
+                "network's sign-in page?). Nothing of it was kept. Open the address in a browser, or try a mirror "
+                "(RECORDZOO_MIRROR)."
+            )
+        if self._size is not None and answer.total not in (None, self._size):
+            raise self._size_error(address, f"{answer.total} bytes")
+        return self._size if self._size is not None else answer.total
+
+    def _copy(self, answer: Answer, address: Address, chunk: bytes, total: int | None) -> None:
+        part = self._part
+        while chunk:
+            if total is not None and part.size_bytes + len(chunk) > total:
+                part.start_over()
+                raise self._size_error(address, f"more than {total} bytes")
+            try:
+                part.write(chunk)
+            except OSError as err:
+                raise self._write_error(err) from err
+            self._tell(part.size_bytes, total)
+            crash_points.crash_point("download.received")
+            chunk = answer.read()
+        if total is not None and part.size_bytes < total:
+            raise TryAgainError(f"received {part.size_bytes} of {total} bytes, then the server stopped")
+
+    def _wait(self, address: Address, err: TryAgainError, failed: int) -> None:
+        """Pause before the next attempt; raise if there are no more attempts."""
+        if self._stop is not None:
+            self._stop.check()
+        kept = self._part.size_bytes
+        fate = f"{format_bytes(kept)} are kept; the same command goes on from there" if kept else "Nothing was received"
+        if failed >= retry.ATTEMPTS:
+            raise DownloadError(
+                f"{address}: {err}; {retry.ATTEMPTS} attempts in a row failed. {fate}.", path=self._target
+            ) from err
+        wait_s = err.wait_s
+        if wait_s is None:
+            wait_s = retry.pause_s(failed)
+        elif wait_s > retry.RETRY_AFTER_CAP_S:
+            raise DownloadError(
+                f"{address}: {err} and asks to come back in {format_seconds(wait_s)}; recordzoo waits at most "
+                f"{format_seconds(retry.RETRY_AFTER_CAP_S)}. {fate}.",
+                path=self._target,
+            ) from err
+        self._progress.note(f"{self._target.name}: {err}; trying again in {format_seconds(wait_s)}")
+        if self._stop is None:
+            time.sleep(wait_s)  # on Windows, Ctrl-C does not end the wait of a `Stop`
+        else:
+            self._stop.sleep(wait_s)
+
+    def _tell(self, position: int, total: int | None) -> None:
+        """Move the progress to a position: it begins where the download resumes, and goes back if it restarts."""
+        if self._told is None or self._told[0] != total:
+            self._progress.begin(f"downloading {self._target.name}", total, position)
+        elif position != self._told[1]:
+            self._progress.advance(position - self._told[1])
+        self._told = total, position
+
+    def _write_error(self, err: OSError) -> PrepareError:
+        folder, have = self._target.parent, self._part.size_bytes
+        if err.errno not in NO_ROOM:
+            return PrepareError(f"Cannot write {self._part.path}: {err}.", path=self._target)
+        total = self._size if self._size is not None else (self._told or (None,))[0]
+        missing = format_bytes(total - have) if total is not None else "an unknown rest"
+        return DiskSpaceError(
+            f"No room left in {folder} for {self._target.name}: {format_bytes(have)} are there, {missing} still "
+            f"missing ({err.strerror}). What is there is kept; make room and run the same command again.",
+            path=folder,
+            missing_bytes=None if total is None else total - have,
+        )
+
+    def _size_error(self, address: Address, found: str) -> HashMismatchError:
+        return HashMismatchError(
+            f"{self._target.name}: expected {self._size} bytes, but {address} sends {found}; nothing of them was kept. "
+            f"{_REPLACED}",
+            url=address.url,
+            expected=self._size,
+        )
+
+    def _mismatch(self, address: Address) -> HashMismatchError:
+        algorithm, expected = self._hash or ("", "")
+        second = f" or md5 {self._md5}" if self._md5 else ""
+        found, size = self._part.hexdigest(), self._part.size_bytes
+        dated = f", of {self._part.stamp.last_modified}" if self._part.stamp and self._part.stamp.last_modified else ""
+        aside = self._part.put_aside(found)
+        return HashMismatchError(
+            f"{self._target.name} from {address} is not the expected file: expected {algorithm} {expected}{second}, "
+            f"found {found} ({size} bytes{dated}). It is kept as {aside} for a look. If it was damaged on the way, "
+            f"run the same command again. {_REPLACED}",
+            url=address.url,
+            path=aside,
+            expected=expected,
+            found=found,
+        )
+
+    def _summary(self, addresses: Sequence[Address], failures: Sequence[SourceError]) -> SourceError:
+        """Combine the errors of all addresses into one; a wrong file tells more than a dead host."""
+        text = "\n".join(map(str, failures))
+        if len(failures) > 1:
+            text = f"{self._target}: none of {len(failures)} addresses gave the file.\n{text}"
+        for failure in failures:
+            if isinstance(failure, HashMismatchError):
+                return HashMismatchError(text, **failure.details)
+        by_hand = (
+            f"Or get {self._target.name} by other means ({addresses[-1]} in a browser, another machine) and put it into"
+        )
+        text = "\n".join([text, f"{by_hand} {self._target.parent}.", *filter(None, [self._instructions])])
+        return DownloadError(text, **failures[-1].details)
+
+
+def _check_start(answer: Answer, offset: int, stamp: Stamp | None) -> None:
+    """Refuse bytes that do not continue the part; an answer from offset 0 is always accepted."""
+    if answer.start == 0:
+        return
+    if answer.start != offset:
+        found = "from nobody knows where" if answer.start is None else f"from {answer.start}"
+        raise TryAgainError(f"the server sent bytes {found} instead of {offset}", wait_s=0, from_zero=True)
+    if stamp is not None and stamp.etag and answer.etag and stamp.etag != answer.etag:
+        raise TryAgainError("the file changed on the server", wait_s=0, from_zero=True)

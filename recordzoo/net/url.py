@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from recordzoo.base.addresses import public_url, shown
+from recordzoo.base.text import public_url, shown
 from recordzoo.errors import ArgumentError
 
 _FORM = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>.*)", re.IGNORECASE | re.DOTALL)

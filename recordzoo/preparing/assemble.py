@@ -14,16 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base import durable
-from recordzoo.base.arrays import AnyArray
-from recordzoo.base.crash_points import crash_point
-from recordzoo.base.hashing import hash_of
+from recordzoo.base.files import hash_of
+from recordzoo.base.process import crash_point
 from recordzoo.base.progress import Progress
+from recordzoo.base.text import AnyArray
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.preparing.convert import FinishedShard, ShardFacts, UnitEnd, UnitShards, load_shard
-from recordzoo.publish.build import Build
-from recordzoo.publish.output import LOCK, PLAN_NAME, SET
-from recordzoo.recipes.base import ABSENT, INCOMPLETE, Blob, BlobField, Recipe, Sidecar, Stored, Table
-from recordzoo.recipes.jpeg import UNKNOWN, look
+from recordzoo.preparing.publish import Build
+from recordzoo.preparing.space import LOCK, PLAN_NAME, SET
+from recordzoo.recipes.recipe import ABSENT, INCOMPLETE, UNKNOWN, Blob, BlobField, Recipe, Sidecar, Stored, Table, look
 from recordzoo.records.manifest import INDEX_DTYPE, NO_SHARD, BlobSpec, RawFile, ShardSpec, shard_name
 from recordzoo.records.writer import SetContents, write_set
 

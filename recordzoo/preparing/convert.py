@@ -19,16 +19,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from recordzoo.base import durable
-from recordzoo.base.crash_points import crash_point
+from recordzoo.base.npy import arrays_of
+from recordzoo.base.process import crash_point
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.raw.member import Member, Unit
-from recordzoo.recipes.base import Blob, Recipe, Sidecar
-from recordzoo.recipes.images import quiet
-from recordzoo.recipes.jpeg import look, mark_of
+from recordzoo.recipes.recipe import Blob, Recipe, Sidecar, look, mark_of, quiet
 from recordzoo.records.arrays import Names, pack_names
-from recordzoo.records.crc import crc32
-from recordzoo.records.shard import ShardWriter, capacity_for, seal, stored_bytes
-from recordzoo.system.npy import arrays_of
+from recordzoo.records.shard import ShardWriter, capacity_for, crc32, seal, stored_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +239,7 @@ class UnitShards:
         """Store a blob.
 
         Args:
-            mark: Its mark (`recordzoo.recipes.jpeg`). Default: determined now.
+            mark: Its mark (`recordzoo.recipes.recipe`). Default: determined now.
         """
         cost = stored_bytes(len(blob.data))
         limit = self._shard_bytes

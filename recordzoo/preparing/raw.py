@@ -1,22 +1,139 @@
 """Find or download the raw data of one preparation, or explain what is missing."""
 
 import contextlib
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
-from recordzoo.base import durable, roots, settings
-from recordzoo.base.addresses import Address, host
+from recordzoo.base import durable, settings
+from recordzoo.base import settings as roots
+from recordzoo.base.files import BackgroundHash, other_sha256
 from recordzoo.base.progress import Progress, format_bytes
-from recordzoo.errors import DownloadError, NotPreparedError, PrepareError, SourceError, TermsError
-from recordzoo.net.crew import Stop
+from recordzoo.base.text import Address, host
+from recordzoo.errors import DownloadError, HashMismatchError, NotPreparedError, PrepareError, SourceError, TermsError
 from recordzoo.net.download import RemoteFile, addresses
-from recordzoo.net.partial import tidy
-from recordzoo.preparing.downloads import Download, download_all, is_marked, mark_path, remove_marked, write_mark
+from recordzoo.net.part import CHECKING, Crew, Stop, tidy
 from recordzoo.preparing.located import Located
-from recordzoo.publish.space import check_space, volume
+from recordzoo.preparing.space import check_space, volume
 from recordzoo.raw.member import Source
+from recordzoo.records.manifest import RawFile
 from recordzoo.records.reader import is_record_set
+
+MOST = 4
+"""Maximum number of parallel downloads."""
+
+MOST_PER_HOST = 2
+"""Maximum number of parallel downloads per host: more would be impolite, and some hosts refuse them."""
+
+_GRACE_S = 5.0
+"""Time that an error waits for the other downloads to stop. A connecting download stops later by itself."""
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file to download.
+
+    Attributes:
+        remote: The raw file.
+        host: The host to try first.
+        there_bytes: Bytes already present.
+    """
+
+    remote: RemoteFile
+    host: str
+    there_bytes: int
+
+
+def download_all(
+    wanted: Sequence[Download],
+    fetch: Callable[[RemoteFile, Progress, Stop], Path],
+    ended: Callable[[RemoteFile, Path | BaseException], None],
+    progress: Progress,
+) -> None:
+    """Download several files at once.
+
+    Args:
+        fetch: Downloads one, in a thread of its own.
+        ended: Called for each file with its path or its error; an exception from it stops the other downloads.
+        progress: Receives the combined progress.
+
+    Raises:
+        BaseException: The first error of `ended` or `progress`, or Ctrl-C. The other downloads have stopped; their
+            partial files are kept.
+    """
+    sizes = [each.remote.expected_bytes for each in wanted]
+    total = None if None in sizes else sum(size or 0 for size in sizes)
+    progress.begin(f"downloading {len(wanted)} files", total, sum(each.there_bytes for each in wanted))
+    crew = Crew(progress, MOST, grace_s=_GRACE_S)
+    crew.run(
+        lambda each: fetch(each.remote, _Share(crew, each.there_bytes), crew.stop),
+        wanted,
+        ended=lambda each, result: ended(each.remote, result),
+        host=lambda each: each.host,
+        per_host=MOST_PER_HOST,
+    )
+    progress.end()
+
+
+class _Share:
+    """Adds one download to the combined progress; see `Progress`.
+
+    Args:
+        crew: Reports the combined progress.
+        counted_bytes: Bytes of this download that the combined progress has already counted.
+    """
+
+    def __init__(self, crew: Crew, counted_bytes: int) -> None:
+        self._crew, self._position = crew, counted_bytes
+        self._counts = False
+
+    def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
+        """Count from `done_bytes`; bytes of an earlier run are already counted and are checked first."""
+        self._counts = not stage.startswith(CHECKING)
+        self.advance(done_bytes - self._position)
+
+    def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
+        """See `Progress`."""
+        counted = num_bytes if self._counts else 0
+        self._position += counted
+        self._crew.advance(counted)
+
+    def note(self, text: str) -> None:
+        """See `Progress`."""
+        self._crew.note(text)
+
+    def end(self) -> None:
+        """Do nothing: only the combined progress ends."""
+
+
+def mark_path(path: Path) -> Path:
+    """Return the path of a raw file's mark."""
+    return path.with_name(f".{path.name}.recordzoo")
+
+
+def write_mark(path: Path) -> None:
+    """Mark a downloaded raw file. Failures are ignored: a file without a mark is just kept."""
+    with contextlib.suppress(OSError):  # the file itself may be gone by now
+        durable.write_text_here(mark_path(path), _identity(path))
+
+
+def is_marked(path: Path) -> bool:
+    """Whether a raw file is still the file that recordzoo downloaded and marked."""
+    return mark_path(path).read_text(encoding="utf-8", errors="replace") == _identity(path)
+
+
+def remove_marked(path: Path) -> None:
+    """Delete a raw file and its mark."""
+    durable.remove(path)
+    durable.remove(mark_path(path))
+
+
+def _identity(path: Path) -> str:
+    """Fingerprint a downloaded file, to detect a replacement."""
+    status = path.stat()
+    return f"downloaded by recordzoo: {status.st_size} {status.st_mtime_ns} {status.st_ino}\n"
 
 
 @dataclass
@@ -173,7 +290,7 @@ class RawData:
         return ""
 
     def _fetch(self, remote: RemoteFile, progress: Progress, stop: Stop | None = None) -> Path:
-        from recordzoo.net.transfer import fetch  # imports requests
+        from recordzoo.net.download import fetch  # imports requests
 
         there = remote.path(self.root).exists()
         path = fetch(
@@ -271,3 +388,127 @@ def there_bytes(path: Path) -> int:
         if there.exists():
             return there.stat().st_size
     return 0
+
+
+logger = logging.getLogger("recordzoo")
+
+_POLL_S = 0.2
+
+_RECORDED = "sha256"
+"""Hash of raw files without a published hash."""
+
+
+class Archives:
+    """The archives of a source; none for a tree. The context manager starts the hashes and stops them on exit.
+
+    Args:
+        source: The raw data.
+        raw: The search that found or downloaded it.
+
+    Attributes:
+        are_checked: Whether any archive is hashed.
+        hashes: The running hashes.
+        proven: Archives whose hash is compared with a published one.
+    """
+
+    def __init__(self, source: Source, raw: RawData) -> None:
+        known = {remote.path(raw.root): remote for remote in raw.recipe.raw_files}
+        paths: tuple[Path, ...] = getattr(source, "archives", ())
+        self._remotes = {path: known.get(path) for path in paths}
+        self._progress, self._fetched = raw.progress, raw.fetched
+        self._check_hash = raw.options.check_hash
+        self.are_checked = self._check_hash and any(self._remotes.values())
+        self.hashes: dict[Path, BackgroundHash] = {}
+        self.proven: frozenset[Path] = frozenset()
+
+    def __enter__(self) -> Self:
+        """Start the hash of each archive that was not hashed while it was downloaded.
+
+        A file without a published hash is hashed too: the manifest then tells which bytes were received.
+        """
+        wanted = {}
+        for path, remote in self._remotes.items():
+            if remote is None or not self._check_hash:
+                continue
+            size = path.stat().st_size
+            if remote.size_bytes is not None and size != remote.size_bytes:
+                raise _mismatch(path, f"{remote.size_bytes:,} bytes", f"{size:,}")
+            # A downloaded file may match either of two known hashes: which one is not recorded.
+            if remote.hash is None or path not in self._fetched or remote.second_md5:
+                wanted[path] = _expected(remote)[0]
+        self.proven = frozenset(path for path in wanted if (remote := self._remotes[path]) and remote.hash)
+        self.hashes = {path: BackgroundHash(path, algorithm) for path, algorithm in wanted.items()}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for each in self.hashes.values():
+            each.close()
+
+    def checked(self) -> list[RawFile]:
+        """Wait for the hashes, compare them with the known ones, and return the manifest's entries for the archives."""
+        return [self._checked(path, remote) for path, remote in self._remotes.items()]
+
+    def _checked(self, path: Path, remote: RemoteFile | None) -> RawFile:
+        size = path.stat().st_size
+        if remote is None or not self._check_hash:
+            return RawFile(path.name, size, None)
+        algorithm, expected = _expected(remote)
+        if path in self.hashes:
+            found = self._hash_of(path, self.hashes[path], size)
+            if expected not in (None, found) and not self._has_second_md5(path, remote, found, size):
+                second = f" or md5 {remote.second_md5}" if remote.second_md5 else ""
+                raise _mismatch(path, f"{algorithm} {expected}{second}", found)
+            if remote.likely_md5 not in (None, found):
+                logger.warning(
+                    "%s has the MD5 %s, not %s. The file was kept and its records are made: that MD5 is known from a "
+                    "single source. If the images are right, please report the file's MD5.",
+                    path,
+                    found,
+                    remote.likely_md5,
+                )
+            expected = found
+        return RawFile(path.name, size, f"{algorithm}:{expected}")
+
+    def _has_second_md5(self, path: Path, remote: RemoteFile, found: str, size: int) -> bool:
+        """Whether a file with another SHA-256 has the other known MD5; warn if so."""
+        if remote.sha256 is None or remote.second_md5 is None:
+            return False
+        # Hash with SHA-256 again: the records hold the bytes of the first hash; the file may have changed since.
+        running = [BackgroundHash(path, algorithm) for algorithm in ("md5", "sha256")]
+        try:
+            md5, sha256 = [self._hash_of(path, each, size) for each in running]
+        finally:
+            for each in running:
+                each.close()
+        if (md5, sha256) != (remote.second_md5, found):
+            return False
+        logger.warning("%s", other_sha256(path, found, remote.sha256, md5))
+        return True
+
+    def _hash_of(self, path: Path, running: BackgroundHash, size: int) -> str:
+        """Wait for a hash, and report its progress."""
+        done = running.position
+        self._progress.begin(f"checking {path.name}", size, min(done, size))
+        while not running.wait(_POLL_S):
+            self._progress.advance(running.position - done)
+            done = running.position
+        self._progress.advance(size - done)
+        found = running.hexdigest()
+        self._progress.end()
+        return found
+
+
+def _expected(remote: RemoteFile) -> tuple[str, str | None]:
+    """Return a file's hash algorithm and its published hash, or None."""
+    return remote.hash or ("md5" if remote.likely_md5 else _RECORDED, None)
+
+
+def _mismatch(path: Path, expected: str, found: str) -> HashMismatchError:
+    return HashMismatchError(
+        f"{path} is not the expected file: expected {expected}, found {found}. Nothing was published. "
+        "Remove the file and download it again; if you re-packed it yourself, pass check_hash=False "
+        "(--no-check-hash).",
+        path=str(path),
+        expected=expected,
+        found=found,
+    )

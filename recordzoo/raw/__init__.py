@@ -1,1 +1,1 @@
-"""Read raw data: downloads, archives and trees as streams of members. Independent of the record format."""
+"""An archive, a tree or a list becomes members."""

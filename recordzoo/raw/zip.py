@@ -15,8 +15,17 @@ from typing import IO, BinaryIO, cast
 from typing_extensions import override
 
 from recordzoo.errors import ArchiveError
-from recordzoo.raw.member import MAX_MEMBER_BYTES, Member, refuse_oversized
-from recordzoo.raw.stream import ADVICE, PassedOver, plain_name, refused, shortened, unpacked_cap
+from recordzoo.raw.member import (
+    ADVICE,
+    MAX_MEMBER_BYTES,
+    Member,
+    PassedOver,
+    plain_name,
+    refuse_oversized,
+    refused,
+    shortened,
+    unpacked_cap,
+)
 
 ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")
 """First bytes of a zip file; the second of one without members."""

@@ -1,22 +1,461 @@
-"""Datasets of one folder of images and annotation files that the class reads whole: COCO, Flickr30k.
+"""YOLO's `images/` and `labels/`, with or without `data.yaml`: boxes and polygons.
 
-Each annotation file is a separate, unchanged record after the images: it belongs to all images, and reading an image
-never reads it.
+The format of labels: https://docs.ultralytics.com/datasets/detect/ and /datasets/segment/.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import override
 
+from recordzoo.base.settings import command, need
+from recordzoo.base.text import JSON, name_first
 from recordzoo.errors import SourceError
-from recordzoo.raw.member import Member
-from recordzoo.recipes.base import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
-from recordzoo.recipes.class_folders import IMAGE_ENDINGS, files_under, is_image, name_key
-from recordzoo.recipes.declared import DeclaredRecipe
-from recordzoo.recipes.listed import is_apple_double, matching
+from recordzoo.net.download import RemoteFile
+from recordzoo.raw.member import Member, Source
+from recordzoo.raw.tree import ListSource, Note, TreeSource, look
+from recordzoo.recipes.annotations import (
+    COCO,
+    MASKS,
+    Annotations,
+    Pairs,
+    Problems,
+    coco_files,
+    has_masks,
+    is_file_name,
+    is_split,
+    read_coco,
+    read_masks,
+    slug,
+)
+from recordzoo.recipes.declared import (
+    IMAGE_ENDINGS,
+    DeclaredRecipe,
+    files_under,
+    is_apple_double,
+    is_image,
+    matching,
+    name_key,
+)
+from recordzoo.recipes.folders import records_beside
+from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Recipe, Sidecar, Stored, Table, present
+from recordzoo.records.made_from import TREE_FILE
+from recordzoo.records.manifest import BoxFormat, FieldKind, FieldSpec, Manifest, SetKind
+
+YOLO = "yolo"
+"""The format's name."""
+
+_NAMES_FILE = "classes.txt"
+_LEAST, _MOST = -0.01, 1.01  # range of a coordinate; ultralytics allows the same for rounding
+_NUM_SHOWN = 5
+
+_Row = tuple[int, Sequence[float], Sequence[float]]
+"""An object: its class, its box, and the corners of its polygon, if any."""
+
+
+def _pairs(root: Path) -> Pairs:
+    pairs = Pairs(root, "labels", (".txt",))
+    pairs.others.pop("classes", None)
+    return pairs
+
+
+def has_labels(root: Path) -> bool:
+    """Whether a directory has `images/` and text files in `labels/`."""
+    return bool(_pairs(root).others)
+
+
+def read_yolo(root: Path) -> Annotations:
+    """Read `images/` and `labels/`: boxes, or polygons as annotations with the boxes around them.
+
+    An image without a label file has no objects.
+
+    Raises:
+        PrepareError: PyYAML, which reads data.yaml, is not installed.
+        SourceError: Files are missing or damaged; the message names up to 20 problems.
+    """
+    problems, pairs = Problems(root), _pairs(root)
+    pairs.check(problems, is_optional=True)
+    facts = _Facts(root, problems)
+    splits = facts.splits(pairs)
+    files = [pairs.of(name) for name in pairs.images]
+    objects = [[] if file is None else facts.rows(file) for file in files]
+    problems.raise_if_any()
+    has_polygons = any(points for rows in objects for _, _, points in rows)
+    without = files.count(None)
+    return Annotations(
+        YOLO,
+        [*facts.files, *filter(None, files)],
+        pairs.images,
+        splits,
+        boxes=[np.array([box for _, box, _ in rows], np.float32).reshape(-1, 4) for rows in objects],
+        labels=[np.array([label for label, _, _ in rows], np.int64) for rows in objects],
+        texts=[_texts(rows) for rows in objects] if has_polygons else (),
+        classes=facts.names,
+        box_format=BoxFormat.CXCYWH,
+        is_normalized=True,
+        remarks=[*facts.remarks, *([f"{without:,} images have no label file: no objects"] if without else [])],
+    )
+
+
+def _texts(rows: Sequence[_Row]) -> bytes:
+    """Encode objects as in COCO; a polygon's coordinates stay fractions of width and height."""
+    objects = [{"category_id": label, "segmentation": [points] if points else []} for label, _, points in rows]
+    return json.dumps(objects, separators=(",", ":")).encode()
+
+
+class _Facts:
+    """The facts in `data.yaml` or `classes.txt`, and the reader of label files.
+
+    Attributes:
+        files: The existing ones, and the lists of images that they name.
+        names: The class names; None if no file has them.
+    """
+
+    def __init__(self, root: Path, problems: Problems) -> None:
+        self._root, self._problems = root, problems
+        self.files: list[str] = []
+        self.remarks: list[str] = []
+        self.names: tuple[str, ...] | None = None
+        found = sorted(path for pattern in ("*.yaml", "*.yml") for path in root.glob(pattern))
+        usual = [path for path in found if path.stem in ("data", "dataset")] or found
+        self._yaml = usual[0].name if usual and (len(usual) == 1 or usual != found) else "data.yaml"
+        self._said = self._read() if usual else {}
+        names = next((name for name in (_NAMES_FILE, f"labels/{_NAMES_FILE}") if (root / name).is_file()), None)
+        if self.names is None and names is not None:
+            self.files.append(names)
+            lines = (root / names).read_text("utf-8", "replace").splitlines()
+            self.names = tuple(line.strip() for line in lines if line.strip())
+
+    def _read(self) -> dict[str, Any]:  # Any: YAML values, every scalar a text
+        need("yaml", f"{self._yaml} is read")
+        import yaml
+
+        self.files.append(self._yaml)
+        self.remarks.append(f"read {self._yaml}")
+        try:
+            # BaseLoader reads all scalars as texts: a class named "no" or "1" keeps its name.
+            said = yaml.load((self._root / self._yaml).read_text("utf-8-sig"), yaml.BaseLoader)
+        except (OSError, ValueError, RecursionError, yaml.YAMLError) as err:
+            self._note(f"it cannot be read as YAML ({err})")
+            return {}
+        if not isinstance(said, dict):
+            self._note("it is no mapping")
+            return {}
+        if "kpt_shape" in said:
+            self._note("it describes key points (kpt_shape), which are not read")
+        self.names = self._names(said.get("names"), said.get("nc"))
+        return said
+
+    def _names(self, names: Any, count: Any) -> tuple[str, ...] | None:
+        if isinstance(names, dict):
+            numbers = sorted(int(key) for key in names if key.isdecimal())
+            if numbers != list(range(len(names))):
+                self._note(f"names has the keys {name_first(list(names), _NUM_SHOWN)}, not 0 to {len(names) - 1}")
+                return None
+            names = [next(value for key, value in names.items() if int(key) == number) for number in numbers]
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            self._note("names is no list of texts and no mapping of numbers to texts")
+            return None
+        if count is not None and count != str(len(names)):
+            self._note(f"nc is {count}, and there are {len(names)} names")
+        return tuple(names)
+
+    def splits(self, pairs: Pairs) -> dict[str, NDArray[np.int64]]:
+        """Return the splits of `data.yaml`; without it, of the folders named like splits."""
+        if not any(self._said.get(key) for key in ("train", "val", "test")):
+            return pairs.splits()
+        found, images = {}, pairs.images
+        for key, value in self._said.items():
+            if not is_split(key) or not value:
+                continue
+            wanted: set[str] = set()
+            for place in value if isinstance(value, list) else [value]:
+                path = self._inside(place) if isinstance(place, str) else None
+                if path is None and key == "test":
+                    self.remarks.append(f"test is left out: {place} is not there")
+                elif path is None:
+                    self._note(f"{key} is {place!r}, which is not in the directory")
+                else:
+                    wanted.update(self._listed(path, images))
+            positions = [position for position, name in enumerate(images) if name in wanted]
+            if wanted or key != "test":
+                found[slug(key)] = np.array(positions, np.int64)
+        return found
+
+    def _inside(self, place: str) -> str | None:
+        """Return a path in `data.yaml` relative to the directory; None if it does not exist.
+
+        Its base path may be the author's directory: the path is also tried without it. Like in ultralytics, a leading
+        "../" may be dropped.
+        """
+        base = self._said.get("path")
+        bases = [base, ""] if isinstance(base, str) else [""]
+        for path in (os.path.join(base, place.removeprefix(top)) for base in bases for top in ("", "../")):
+            name = os.path.relpath(os.path.join(self._root, path), self._root).replace(os.sep, "/")
+            if name == "." or (is_file_name(name) and (self._root / name).exists()):
+                return name
+        return None
+
+    def _listed(self, path: str, images: Sequence[str]) -> list[str]:
+        """Return the images below a folder or in a list."""
+        if not (self._root / path).is_file():
+            return [name for name in images if path == "." or name.startswith(f"{path}/")]
+        self.files.append(path)
+        lines = (self._root / path).read_text("utf-8", "surrogateescape").split("\n")
+        listed = [os.path.normpath(line.strip()).replace(os.sep, "/") for line in lines if line.strip()]
+        there = set(images)
+        missing = [name for name in listed if name not in there]
+        if missing:
+            self._problems.add(
+                f"{path} lists {len(missing):,} images that are not there: {name_first(missing, _NUM_SHOWN)}"
+            )
+        return listed
+
+    def rows(self, name: str) -> list[_Row]:
+        """Read a label file."""
+        try:
+            lines = (self._root / name).read_text("utf-8-sig").splitlines()
+        except (OSError, ValueError) as err:
+            self._problems.add(f"{name} cannot be read ({err})")
+            return []
+        found = []
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                found.append(_row(line.split(), self.names))
+            except ValueError as err:
+                self._problems.add(f"{name}, line {number}: {err}")
+        return found
+
+    def _note(self, problem: str) -> None:
+        self._problems.add(f"{self._yaml}: {problem}")
+
+
+def _row(cells: Sequence[str], names: Sequence[str] | None) -> _Row:
+    """Parse a class and four numbers, or a class and the corners of a polygon.
+
+    Raises:
+        ValueError: The cells are neither.
+    """
+    numbers = [float(cell) for cell in cells]
+    count = len(numbers)
+    if count != 5 and (count < 7 or count % 2 == 0):
+        raise ValueError(f"{count} numbers, where a box has 5, and a polygon 7, 9, 11, ...")
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError("a number is not finite")
+    label = int(numbers[0])
+    if label != numbers[0] or not 0 <= label < (1 << 31 if names is None else len(names)):
+        raise ValueError(f"class {cells[0]} of {'any number' if names is None else len(names)} classes")
+    if not _LEAST <= min(numbers[1:]) <= max(numbers[1:]) <= _MOST:
+        raise ValueError("a coordinate is not between 0 and 1: a fraction of the image's width or height")
+    if count == 5:
+        return label, numbers[1:], []
+    low_x, high_x, low_y, high_y = (extent(numbers[start::2]) for start in (1, 2) for extent in (min, max))
+    box = [(low_x + high_x) / 2, (low_y + high_y) / 2, high_x - low_x, high_y - low_y]
+    return label, box, numbers[1:]
+
+
+FORMATS: dict[str, tuple[Callable[[Path], object], Callable[[Path], Annotations]]] = {
+    COCO: (coco_files, read_coco),
+    YOLO: (has_labels, read_yolo),
+    MASKS: (has_masks, read_masks),
+}
+"""Format -> (detector, reader); the first format that fits is used."""
+
+_NOTE = "\0"  # in the name of a member that is not a file: <field> NUL <position>
+_NUM_LEFT_OUT_SHOWN = 20
+_ANNOTATION_ENDINGS = (".json", ".txt", ".yaml", ".yml")
+
+
+def format_of(root: Path) -> str | None:
+    """Return the format of a directory's annotations; None if no known format fits."""
+    return next((name for name, (is_there, _) in FORMATS.items() if is_there(root)), None)
+
+
+# Any: arguments of `AnnotatedFolder`.
+def annotated_recipe(**settings: Any) -> "AnnotatedFolder":
+    """Return the recipe of a directory of images with annotations."""
+    return AnnotatedFolder(**settings)
+
+
+class _FolderSource(ListSource):
+    @property
+    @override
+    def description(self) -> str:
+        return str(self.path.parent)
+
+
+class AnnotatedFolder(Recipe):
+    """The images of a directory with their annotations. `find` keeps its result; pickled copies do not.
+
+    Args:
+        format: "coco", "yolo" or "masks".
+        skips_missing: Skip missing images.
+    """
+
+    kind = dataset = SetKind.ANNOTATED
+    part = ""
+    origin = "tree"
+    raw_files: tuple[RemoteFile, ...] = ()
+
+    def __init__(self, format: str, skips_missing: bool = False) -> None:
+        self.format, self._skips_missing = format, skips_missing
+        self._found: Annotations | None = None  # without skipped images
+        self._all: Annotations | None = None
+        self._stamp = ""
+        self._has_texts = False
+        self._missing: dict[str, str] = {}
+        self._root = Path()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Worker processes get their part with their unit.
+        return {**self.__dict__, "_found": None, "_all": None, "_missing": {}}
+
+    @property
+    @override
+    def fields(self) -> Mapping[str, BlobField]:  # type: ignore[override]  # a constant of other recipes
+        if self.format == MASKS:
+            return {"image": BlobField("image"), "mask": BlobField("image")}
+        found = {
+            "image": BlobField("image"),
+            "boxes": BlobField("raw", dtype="<f4"),
+            "labels": BlobField("raw", dtype="<i8"),
+        }
+        return {**found, "annotations": BlobField("json")} if self._has_texts else found
+
+    @property
+    @override
+    def options(self) -> Mapping[str, JSON]:
+        return {"annotations": self.format}
+
+    @override
+    def is_of(self, manifest: Manifest, root: Path) -> bool:
+        return super().is_of(manifest, root) and manifest.metadata.get("annotations") == self.format
+
+    def target(self, root: Path) -> Path:
+        """See `Recipe`: beside the directory."""
+        return records_beside(root)
+
+    @override
+    def title(self, root: Path) -> str:
+        return root.resolve().name
+
+    @override
+    def command(self, root: Path) -> str:
+        return command("prepare", root, "--from", self.format)
+
+    @override
+    def looked_for(self, root: Path) -> list[str]:
+        return [f"{self.format} annotations"]
+
+    def find(self, root: Path) -> Source | None:
+        """Read the annotations.
+
+        Raises:
+            PrepareError: PyYAML, which reads data.yaml, is not installed.
+            SourceError: Files contradict each other, or are damaged; the message names them.
+        """
+        self._root = root.resolve()
+        found = self._found = self._without_missing(self._read())
+        self._has_texts = bool(found.texts)
+        names = [
+            name
+            for image, *mask in zip(found.images, *filter(None, [found.masks]), strict=True)
+            for name in (image, *mask)
+        ]
+        return _FolderSource(self._root / "annotations", [*names, *found.files], self._notes(found))
+
+    def _read(self) -> Annotations:
+        """Read the annotations; COCO's large files only if they were changed."""
+        stamp = TreeSource(self._root, coco_files(self._root)).fingerprint() if self.format == COCO else ""
+        if self._all is None or not stamp or stamp != self._stamp:
+            self._all = None  # frees memory before the next read
+            self._all, self._stamp = FORMATS[self.format][1](self._root), stamp
+        return self._all
+
+    def _without_missing(self, found: Annotations) -> Annotations:
+        if not self._skips_missing:
+            return found
+        looked = {name: look(os.path.join(self._root, name)) for name in found.images}
+        self._missing = {name: why for name, why in looked.items() if isinstance(why, str)}
+        if not self._missing or len(self._missing) == len(looked):  # if all files are missing, the source reports it
+            return found
+        return found.kept(np.array([name not in self._missing for name in found.images]))
+
+    @staticmethod
+    def _notes(found: Annotations) -> dict[str, Sequence[Note]]:
+        """Return the notes to store with each image, by the image's name."""
+        notes: dict[str, Sequence[Note]] = {}
+        for position, name in enumerate(found.images):
+            values = {field: each[position].tobytes() for field, each in found.arrays().items()}
+            if found.texts:
+                values["annotations"] = found.texts[position]
+            notes[name] = [(f"{field}{_NOTE}{position}", data) for field, data in values.items()]
+        return notes
+
+    def choice(self) -> str:
+        """Describe the result of `find` and the skipped images; "" before `find`."""
+        if self._found is None:
+            return ""
+        left_out = name_first([f"{name} ({why})" for name, why in self._missing.items()], _NUM_LEFT_OUT_SHOWN)
+        return self._found.shown + (f"; left out: {left_out}" if self._missing else "")
+
+    def extras(self) -> Mapping[str, bytes]:
+        """Return `TREE_FILE`, except for COCO, which need not list all images of a folder."""
+        if self._found is None or self.format == COCO:
+            return {}
+        names = [*self._found.images, *(name for name in self._found.files if "/" in name)]
+        folders = {parent.as_posix() for name in names for parent in PurePosixPath(name).parents} - {"."}
+        times = {folder: os.stat(self._root / folder).st_mtime_ns for folder in sorted(folders)}
+        return {TREE_FILE: json.dumps({"root": os.fspath(self._root), "directories": times}, indent=1).encode()}
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob]:
+        field, is_note, position = member.name.partition(_NOTE)
+        if is_note:
+            yield Blob(field, position, member.read())
+        elif not member.name.lower().endswith(_ANNOTATION_ENDINGS):
+            is_mask = self.format == MASKS and MASKS in member.name.split("/")
+            yield Blob("mask" if is_mask else "image", member.name, member.read())
+
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        """See `Recipe`."""
+        found = self._found
+        assert found is not None
+        positions = [str(position) for position in range(len(found.images))]
+        keys: dict[str, Sequence[str]] = dict.fromkeys(self.fields, positions)
+        keys |= {"image": found.images, "mask": found.masks} if found.masks else {"image": found.images}
+        specs = {
+            "boxes": FieldSpec(FieldKind.BOXES, None, found.box_format, found.is_normalized),
+            "labels": FieldSpec(FieldKind.CLASS, found.classes),
+            "annotations": FieldSpec(FieldKind.JSON, is_normalized=found.is_normalized),
+            "mask": FieldSpec(FieldKind.MASKS),
+            "image_id": FieldSpec(FieldKind.INT),
+        }
+        arrays = {} if found.image_ids is None else {"image_id": found.image_ids}
+        shapes = {
+            name: np.array([value.shape for value in values], np.uint32) for name, values in found.arrays().items()
+        }
+        return Table(
+            names=found.images,
+            keys=keys,
+            arrays=arrays,
+            splits=found.splits,
+            fields={name: spec for name, spec in specs.items() if name in self.fields or name in arrays},
+            default_target="mask" if found.masks else "labels",
+            metadata={"annotations": self.format, **found.metadata},
+            shapes=shapes,
+            skipped=self._missing,
+        )
+
 
 ANNOTATIONS = "annotations"
 """The blob field of annotation files, and the first folder in their records' names."""

@@ -1,27 +1,36 @@
-"""Base of the recipes of the catalogue: find the tree or the archives."""
+"""Datasets of image files with lists of their splits and targets."""
 
+import bisect
 import dataclasses
+import hashlib
 import importlib
+import io
+import itertools
+import os
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo import catalogue
-from recordzoo.base.packages import is_installed
+from recordzoo.base.settings import is_installed
+from recordzoo.base.text import text_of
 from recordzoo.catalogue import Entry, Layout
 from recordzoo.errors import ArgumentError, PrepareError, SourceError
 from recordzoo.net.download import RemoteFile
 from recordzoo.raw.archive import ChainSource, raw_source
-from recordzoo.raw.member import Source
+from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
-from recordzoo.recipes.base import BlobField, Recipe
+from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Recipe, Sidecar, Stored, Table
 
 _LAYOUTS = {
-    "class_folders": ("recordzoo.recipes.class_folders", "ClassFolderRecipe"),
+    "class_folders": ("recordzoo.recipes.declared", "ClassFolderRecipe"),
     "annotated": ("recordzoo.recipes.annotated", "AnnotatedRecipe"),
 }
 
@@ -168,3 +177,337 @@ def _files_of_part(known: Sequence[RemoteFile], given: Sequence[RemoteFile] | No
     if lacking := [file.name for file in known if file.name not in by_name and not file.optional]:
         raise ArgumentError(f"Argument raw_files lacks {', '.join(lacking)}; it has {', '.join(by_name) or 'none'}.")
     return tuple(by_name[file.name] for file in known if file.name in by_name)
+
+
+IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+"""A copy of torchvision.datasets.folder.IMG_EXTENSIONS, whose import needs torch; a test compares them."""
+
+SPLIT_NAMES = frozenset(
+    ("train", "training", "trainval", "val", "valid", "validation", "dev", "test", "testing", "eval", "evaluation")
+)
+"""Folders with these names, in any case, are splits, not classes."""
+
+
+def is_image(name: str) -> bool:
+    """Whether a file has an image's extension."""
+    return name.lower().endswith(IMAGE_ENDINGS)
+
+
+def is_class_image(name: str) -> bool:
+    """Whether ImageFolder would take ``name`` ("class/file.jpg", from the tree's root) as a sample."""
+    return "/" in name and is_image(name)
+
+
+def are_splits(folders: Sequence[str]) -> bool:
+    """Whether all folders of a tree are named like splits; hidden folders are ignored."""
+    visible = [name for name in folders if not name.startswith(".")]
+    return bool(visible) and all(name.lower() in SPLIT_NAMES for name in visible)
+
+
+def class_folder_order(names: Sequence[str]) -> NDArray[np.int64]:
+    """Return torchvision's order of names ``class/[folders/]file`` as indices into `names`."""
+    # Most names are already in this order; sorting would take 100 bytes per name.
+    if all(first <= second for first, second in itertools.pairwise(map(name_key, names))):
+        return np.arange(len(names))
+    return np.array(sorted(range(len(names)), key=lambda index: name_key(names[index])), dtype=np.int64)
+
+
+def name_key(name: str) -> str:
+    """Return the sort key of ImageFolder's order: the class, the whole folder as one string, the file."""
+    folder, _, file = name.rpartition("/")
+    # One string, not a tuple of three: half the memory at 1.28 million names. Names contain no NUL.
+    return f"{folder.partition('/')[0]}\0{folder}\0{file}"
+
+
+def find_name(names: Sequence[str], name: str) -> int | None:
+    """Return the position of a name among names in ImageFolder's order; None if it is missing."""
+    position = bisect.bisect_left(names, name_key(name), key=name_key)
+    return position if position < len(names) and names[position] == name else None
+
+
+def class_labels(names: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the sorted first folders of `names`, and each name's position among them."""
+    classes = sorted({name.partition("/")[0] for name in names})
+    label_of = {name: label for label, name in enumerate(classes)}
+    labels = (label_of[name.partition("/")[0]] for name in names)
+    return classes, np.fromiter(labels, dtype=np.int64, count=len(names))
+
+
+def files_under(base: Path, folder: str, endings: tuple[str, ...]) -> list[str]:
+    """List the files below a folder with one of the extensions, relative to `base`, like ``sorted(os.walk(...))``."""
+    found = []
+    for path, _, names in sorted(os.walk(base / folder, followlinks=True)):
+        start = Path(path).relative_to(base).as_posix()
+        found += [f"{start}/{name}" for name in sorted(names) if name.lower().endswith(endings)]
+    return found
+
+
+class ClassFolderRecipe(DeclaredRecipe):
+    """A recipe of class folders at the places in the facts (`Layout`) or in a subclass."""
+
+    @property
+    def top(self) -> str:
+        """The folder above all class folders, with a final "/"; names are relative to it. "" needs `folders`."""
+        return self.layout.top
+
+    @property
+    def folders(self) -> Mapping[str, str]:
+        """The folder of each split below `top`, "train" or "amazon/images"; empty if `top` has the class folders.
+
+        Then a part whose name is a split's is that split.
+        """
+        return self.layout.folders
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """The extensions of images, in lower case."""
+        return self.layout.endings or IMAGE_ENDINGS
+
+    @override
+    def tree_names(self, base: Path) -> Sequence[str] | None:
+        places = [self.top] if self.top else self.folders.values()
+        found = [place for place in places if (base / place).is_dir()]
+        return [name for place in found for name in files_under(base, place, self.endings)] if found else None
+
+    @property
+    @override
+    def tree_marks(self) -> Sequence[str]:
+        return [self.top]
+
+    def class_path(self, name: str) -> str:
+        """Return ``class/[folders/]file`` of a name, which has the folder of a split before it."""
+        if not self.folders:
+            return name
+        inner = (name[len(folder) + 1 :] for folder in self.folders.values() if name.startswith(f"{folder}/"))
+        return next(inner, name.partition("/")[2])
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        name = member.name.removeprefix(self.top)
+        is_below = member.name.startswith(self.top) and "/" in self.class_path(name)
+        if is_below and name.lower().endswith(self.endings):
+            yield Blob("image", name, member.read())
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        keys = stored.keys["image"]
+        names = [keys[index] for index in class_folder_order(keys)]
+        if not names:
+            raise SourceError(f"{self.entry.title}: there is no image under {self.top} in the raw data. {INCOMPLETE}")
+        if not self.folders:
+            classes, target = class_labels(names)
+            splits: dict[str, NDArray[np.int64]] = (
+                {self.part: np.arange(len(names))} if self.part in SPLIT_NAMES else {}
+            )
+            return Table(names, arrays={"target": target}, splits=splits, classes=classes)
+        inner = list(map(self.class_path, names))
+        classes, target = class_labels(inner)
+        splits = {}
+        for split, folder in self.folders.items():
+            places = np.flatnonzero([name.startswith(f"{folder}/") for name in names])
+            splits[split] = places[class_folder_order([inner[place] for place in places.tolist()])]
+        return Table(names, arrays={"target": target}, splits=splits, classes=classes)
+
+
+Files = tuple[str, tuple[str, ...]]
+"""The files of a blob field: their folder, with a final "/", and their extensions, in lower case."""
+
+
+class ListedRecipe(DeclaredRecipe):
+    """A recipe for which subclasses define the lists, the files and the table.
+
+    Attributes:
+        encodings: The encoding of each blob field that does not contain images.
+        needs_lists: Whether a tree must have at least one of the lists.
+    """
+
+    needs_lists: ClassVar[bool] = True
+    encodings: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    @property
+    @abstractmethod
+    def lists(self) -> Sequence[str]:
+        """Patterns (`fnmatch`) of the names of lists."""
+
+    @property
+    @abstractmethod
+    def files(self) -> Mapping[str, Files]:
+        """The files of each blob field, including "image"."""
+
+    @abstractmethod
+    def table(self, keys: Mapping[str, Sequence[str]], lists: "Lists") -> Table:
+        """Return the table: names, targets and splits, from the lists.
+
+        Args:
+            keys: The files of each blob field, relative to their folder.
+            lists: The lists.
+
+        Raises:
+            SourceError: A list lacks required data.
+        """
+
+    @property
+    @override
+    def fields(self) -> Mapping[str, BlobField]:  # type: ignore[override]  # a constant of other recipes
+        return {field: BlobField(self.encodings.get(field, "image")) for field in self.files}
+
+    @override
+    def tree_names(self, base: Path) -> Sequence[str] | None:
+        folder, _ = next(iter(self.files.values()))
+        lists = [name for pattern in self.lists for name in matching(base, pattern)]
+        if not (base / folder).is_dir() or (self.needs_lists and not lists):
+            return None
+        return [*(name for files in self.files.values() for name in files_under(base, *files)), *lists]
+
+    @property
+    @override
+    def tree_marks(self) -> Sequence[str]:
+        return [next(iter(self.files.values()))[0]]
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        if any(fnmatchcase(member.name, pattern) for pattern in self.lists):
+            data = member.read()
+            self.compare_md5(member.name, hashlib.md5(data, usedforsecurity=False).hexdigest())
+            yield Sidecar(member.name, data)
+            return
+        if is_apple_double(member.name):
+            return
+        for field, (folder, endings) in self.files.items():
+            if member.name.startswith(folder) and member.name.lower().endswith(endings):
+                yield Blob(field, member.name.removeprefix(folder), member.read())
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        try:
+            return self.table(stored.keys, Lists(self.dataset, sidecars))
+        except KeyError as err:
+            raise SourceError(
+                f"{self.set_name}: the lists contradict each other: one has {err.args[0]!r}, which another lacks. "
+                f"{INCOMPLETE}"
+            ) from err
+
+
+class Lists:
+    """The lists of a dataset. Access to a missing list raises `SourceError`.
+
+    Attributes:
+        contents: The existing lists by name.
+    """
+
+    def __init__(self, dataset: str, contents: Mapping[str, bytes]) -> None:
+        self._dataset, self.contents = dataset, contents
+
+    def __getitem__(self, name: str) -> bytes:
+        if name not in self.contents:
+            raise SourceError(f"{self._dataset}: {name} is missing in the raw data. {INCOMPLETE}")
+        return self.contents[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.contents
+
+    def lines(self, name: str) -> list[str]:
+        """Return the non-empty lines of a list."""
+        return [line for _, line in self._numbered(name)]
+
+    def rows(
+        self, name: str, separator: str | None = None, *, columns: int | None = None, cuts: int = -1
+    ) -> list["Row"]:
+        """Return the lines of a list, each cut into its columns.
+
+        Args:
+            name: The list.
+            separator: The text between two columns; None: spaces and tabs.
+            columns: Required number of columns; None: any number.
+            cuts: Maximum number of cuts of a line; the rest is one column. -1: no limit.
+
+        Raises:
+            SourceError: A line has another number of columns, or is not UTF-8: the message names it.
+        """
+        rows = []
+        for number, line in self._numbered(name):
+            row = Row(line.split(separator, cuts), f"{self._dataset}: {name}", number)
+            if columns is not None and len(row) != columns:
+                raise SourceError(
+                    f"{self._dataset}: {name}, line {number}: expected {columns} columns, found {len(row)}: "
+                    f"{line[:80]!r}. Get the file again.",
+                    lines=[number],
+                )
+            rows.append(row)
+        return rows
+
+    def _numbered(self, name: str) -> Iterator[tuple[int, str]]:
+        for number, line in enumerate(text_of(self[name], f"{self._dataset}: {name}").splitlines(), 1):
+            if line := line.strip():
+                yield number, line
+
+    # Any: whatever MATLAB wrote.
+    def mat(self, name: str) -> dict[str, Any]:
+        """Return the variables of a .mat file, as `scipy.io.loadmat` does with ``squeeze_me``."""
+        from scipy.io import loadmat
+
+        found: dict[str, Any] = loadmat(io.BytesIO(self[name]), squeeze_me=True)  # type: ignore[arg-type]  # files, too
+        return found
+
+
+class Row(list[str]):
+    """The columns of a line of a list, with the place of the line for errors."""
+
+    __slots__ = ("_line", "_where")
+
+    def __init__(self, cells: Iterable[str], where: str, line: int) -> None:
+        super().__init__(cells)
+        self._where, self._line = where, line
+
+    def integer(self, column: int, bits: int = 64) -> int:
+        """Return the integer of a column; see `integer`."""
+        return integer(self[column], self._where, self._line, bits)
+
+    def floats(self, start: int) -> list[float]:
+        """Return the numbers of the columns from `start` on.
+
+        Raises:
+            SourceError: A column is not a number; the message names file and line.
+        """
+        try:
+            return [float(cell) for cell in self[start:]]
+        except ValueError as err:
+            raise _damaged("numbers", " ".join(self[start:]), self._where, self._line) from err
+
+
+def integer(cell: str | bytes, where: str, line: int, bits: int = 64) -> int:
+    """Read an integer of a list.
+
+    Args:
+        cell: The text.
+        where: The dataset and its file, for the message.
+        line: The number of the line, from 1.
+        bits: The size of the array's type that the integer must fit.
+
+    Raises:
+        SourceError: The text is not an integer, or too large; the message names file and line.
+    """
+    most = 1 << bits - 1
+    try:
+        value = int(cell)
+    except ValueError:
+        value = most
+    if -most <= value < most:
+        return value
+    raise _damaged("an integer", cell, where, line)
+
+
+def _damaged(expected: str, found: str | bytes, where: str, line: int) -> SourceError:
+    return SourceError(
+        f"{where}, line {line}: expected {expected}, found {found[:80]!r}. Get the file again.", lines=[line]
+    )
+
+
+def is_apple_double(name: str) -> bool:
+    """Whether a member is one of the "._" files that macOS adds to archives."""
+    return name.rpartition("/")[2].startswith("._")
+
+
+def matching(base: Path, pattern: str) -> list[str]:
+    """List the files below a folder whose names match a pattern, relative to it, sorted."""
+    return sorted(path.relative_to(base).as_posix() for path in base.glob(pattern) if path.is_file())

@@ -1,1 +1,1 @@
-"""The on-disk format: manifest, shards, arrays. Independent of datasets, sources and images."""
+"""The record format on disk: manifest, shards, arrays; read, written, verified."""

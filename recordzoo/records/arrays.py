@@ -4,25 +4,25 @@ import errno
 import hashlib
 import io
 import itertools
+import json
 import math
 import mmap
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, NoReturn, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base import durable
-from recordzoo.base.arrays import AnyArray
-from recordzoo.base.hashing import hash_text
+from recordzoo.base.files import hash_text
+from recordzoo.base.text import AnyArray, is_device
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
 from recordzoo.net.url import Url
-from recordzoo.records.crc import crc32
 from recordzoo.records.files import AnyDirectory, pread
-from recordzoo.records.manifest import INDEX_DTYPE, ArraySpec, array_dtype
-from recordzoo.system.names import is_device
+from recordzoo.records.manifest import INDEX_DTYPE, ArraySpec, BlobSpec, array_dtype
+from recordzoo.records.shard import crc32
 
 MAPPED_BYTES = 4 << 20
 """Larger arrays are mapped, so that all workers share one copy of an index of 31 MB; if the file is cut while mapped,
@@ -223,3 +223,66 @@ class Names(Sequence[str]):
             f"{self._where}: the offsets in names_offsets.npy do not ascend. Prepare the dataset again.",
             path=self._where,
         )
+
+
+MARKS_EXTRA_BYTES = 4
+"""Bytes after the marks of a file: their checksum."""
+
+
+def marks_name(field: str) -> str:
+    """Return the file name of a field's marks."""
+    return f"{field}.marks"
+
+
+def pack_marks(marks: NDArray[np.uint8], index: ArraySpec) -> bytes:
+    """Return the file's content: the marks, and their CRC-32 continued from that of their index."""
+    data = marks.astype(np.uint8).tobytes()
+    return data + crc32(data, index.crc32).to_bytes(MARKS_EXTRA_BYTES, "little")
+
+
+def read_marks(directory: AnyDirectory, field: str, index: ArraySpec) -> bytearray | None:
+    """Return a field's marks; None if the file is missing, damaged or of another index."""
+    size = index.shape[0] + MARKS_EXTRA_BYTES
+    try:
+        fd = directory.open(marks_name(field), size)
+        try:
+            data = pread(fd, size, 0)
+        finally:
+            os.close(fd)
+    except OSError:  # includes RecordError
+        return None
+    return bytearray(memoryview(data)[:-MARKS_EXTRA_BYTES]) if fits(data, index) else None
+
+
+def fits(data: bytes, index: ArraySpec) -> bool:
+    """Whether a file's content is undamaged, and belongs to the index."""
+    marks = memoryview(data)[: index.shape[0]]
+    return data[len(marks) :] == crc32(marks, index.crc32).to_bytes(MARKS_EXTRA_BYTES, "little")
+
+
+def decode_value(spec: BlobSpec, data: bytes, shape: Sequence[int]) -> Any:
+    """Return the array of a "raw" value, the object of a "json" one, and the bytes of any other.
+
+    Args:
+        spec: The blob field.
+        data: The stored value.
+        shape: The shape of a "raw" value.
+
+    Raises:
+        ValueError: The bytes do not fit the field.
+    """
+    if spec.encoding == "raw":
+        dtype = np.dtype(spec.dtype)
+        if math.prod(shape) * dtype.itemsize != len(data):
+            raise ValueError(f"{len(data):,} bytes are no {dtype} array of shape {tuple(shape)}")
+        return np.frombuffer(data, dtype).reshape(tuple(shape))
+    if spec.encoding == "json":
+        try:
+            return json.loads(data, parse_constant=_refuse)
+        except RecursionError:
+            raise ValueError("its JSON is nested too deep") from None
+    return data
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from recordzoo.base import files as system_files
+from recordzoo.base import process as processes
 from recordzoo.base.text import name_first
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
 from recordzoo.net.url import Url
-from recordzoo.system import files as system_files
-from recordzoo.system import processes
 
 _read_at = system_files.pread
 

@@ -16,14 +16,12 @@ from typing import overload
 
 import numpy as np
 
-from recordzoo.base.arrays import AnyArray
+from recordzoo.base.text import AnyArray
 from recordzoo.errors import RecordError
-from recordzoo.raw.file_table import FileTable
-from recordzoo.records.arrays import file_name
+from recordzoo.raw.member import FileTable
+from recordzoo.records.arrays import file_name, marks_name
 from recordzoo.records.files import pread
-from recordzoo.records.manifest import MANIFEST_NAME, Manifest
-from recordzoo.records.marks import marks_name
-from recordzoo.records.parse import parse_manifest
+from recordzoo.records.manifest import MANIFEST_NAME, Manifest, parse_manifest
 from recordzoo.records.reader import RecordReader
 
 MADE_FROM_FILE = "made-from.bin"

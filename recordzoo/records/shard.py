@@ -3,10 +3,13 @@
 import contextlib
 import errno
 import hashlib
+import itertools
 import mmap
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+import struct
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -16,12 +19,258 @@ import lmdb
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.base.crash_points import crash_point
-from recordzoo.base.hashing import hash_text
-from recordzoo.errors import CorruptRecordError, PrepareError
-from recordzoo.records import layout
-from recordzoo.records.crc import crc32
-from recordzoo.system.files import MAPS_ARE_FILES, cut, drop_pages
+from recordzoo.base.files import DONT_NEED, MAPS_ARE_FILES, WILL_NEED, advise, cut, drop_pages, hash_text
+from recordzoo.base.process import crash_point
+from recordzoo.base.text import AnyArray
+from recordzoo.errors import CorruptRecordError, PrepareError, RecordError
+from recordzoo.records.files import AnyDirectory, Lease, pread, shard_files
+from recordzoo.records.manifest import ShardSpec
+
+try:
+    from isal.isal_zlib import crc32 as crc32
+except ImportError:
+    from zlib import crc32 as crc32
+
+
+_tokens = itertools.count()
+
+
+class Shards:
+    """The shards of a record set, in its directory.
+
+    Args:
+        directory: Opens them.
+        specs: The shards' entries in the manifest.
+    """
+
+    def __init__(self, directory: AnyDirectory, specs: Sequence[ShardSpec]) -> None:
+        self._directory, self.specs = directory, specs
+        self._token = next(_tokens)
+        weakref.finalize(self, shard_files.drop, self._token)
+
+    def read(self, number: int, length: int, offset: int) -> bytes:
+        """Return bytes of a shard; fewer only at its end.
+
+        Raises:
+            RecordError: It cannot be opened.
+            OSError: It cannot be read.
+        """
+        lease = self._lease(number)
+        try:
+            return pread(lease.fd, length, offset)
+        finally:
+            shard_files.release(lease)
+
+    def read_again(self, number: int, length: int, offset: int) -> bytes | None:
+        """Return damaged bytes from their original source; None if there is no source.
+
+        Raises:
+            RecordError: The source cannot be read.
+        """
+        return None
+
+    def hint(self, rows: AnyArray) -> None:
+        """Prefetch values with the kernel; `read` reports a shard that cannot be opened."""
+        self._advise_values(rows)
+
+    def will_need(self, rows: AnyArray) -> None:
+        """Do as `hint`, for values that another process of this machine may read."""
+        self._advise_values(rows)
+
+    def forget(self, rows: AnyArray) -> None:
+        """Drop values from the kernel's page cache; pages shared with other values are kept."""
+        if advise is None:
+            return
+        for number in np.unique(rows["shard"]).tolist():
+            here = np.sort(rows[rows["shard"] == number], order="offset")
+            begins, ends = here["offset"], here["offset"] + here["length"]
+            apart = begins[1:] >= ends[:-1] + self.specs[number].page_size
+            first, last = np.append(True, apart), np.append(apart, True)
+            self._advise(number, begins[first], ends[last], DONT_NEED)
+
+    def _advise_values(self, rows: AnyArray) -> None:
+        if advise is None:
+            return
+        for number in np.unique(rows["shard"]).tolist():
+            here = rows[rows["shard"] == number]
+            self._advise(number, here["offset"], here["offset"] + here["length"], WILL_NEED)
+
+    def _advise(self, number: int, begins: NDArray[np.uint64], ends: NDArray[np.uint64], advice: int) -> None:
+        """Advise the kernel on ranges of a shard; `read` reports a shard that cannot be opened."""
+        try:
+            lease = self._lease(number)
+        except RecordError:
+            return
+        size = self.specs[number].size_bytes
+        assert advise is not None
+        try:
+            for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+                if begin <= end <= size:  # a forged offset may overflow
+                    advise(lease.fd, begin, end - begin, advice)
+        finally:
+            shard_files.release(lease)
+
+    def _lease(self, number: int) -> Lease:
+        return shard_files.acquire((self._token, number), self._open)
+
+    def _open(self, number: int) -> int:
+        spec = self.specs[number]
+        return self._directory.open(spec.name, spec.size_bytes)
+
+
+MAGIC = 0xBEEFC0DE
+DATA_VERSION = 1
+PAGE_HEADER = 16
+_META = struct.Struct("<IIQQ")  # magic, version, address, map size
+DB = struct.Struct("<IHHQQQQQ")  # pad or page size, flags, depth, branch, leaf, overflow pages, entries, root
+NODE = struct.Struct("<HHHH")  # low and high half of the size, or of the child's page; flags; key's length
+_PAGE_HEAD = struct.Struct("<QHHHH")  # number, unused, flags, offset of the free room and of the first node
+_TAIL = struct.Struct("<QQ")  # last page, transaction
+_BRANCH, _LEAF = 0x01, 0x02
+BIG = 0x01
+_KEY_BYTES, _NODE_BYTES = 4, 20
+_NO_ROOT = (1 << 64) - 1
+_MAX_DEPTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """The newer of a file's two meta pages."""
+
+    page_size: int
+    last_page: int
+    entries: int
+    root: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Every value of a file in the order of its keys: uint32 slots [n], uint64 offsets [n], uint32 lengths [n]."""
+
+    slots: NDArray[np.uint32]
+    offsets: NDArray[np.uint64]
+    lengths: NDArray[np.uint32]
+
+
+def read_meta(head: bytes | mmap.mmap, where: str) -> Meta:
+    """Read the newer meta page from the first two pages of a file.
+
+    Raises:
+        CorruptRecordError: Neither is a meta page of LMDB 0.9.
+    """
+    best: tuple[int, Meta] | None = None
+    page_size = 0
+    for number in (0, 1):
+        start = number * page_size + PAGE_HEADER
+        if len(head) < start + _META.size + 2 * DB.size + _TAIL.size:
+            break
+        magic, version, _, _ = _META.unpack_from(head, start)
+        if magic != MAGIC or version != DATA_VERSION:
+            break
+        free = DB.unpack_from(head, start + _META.size)
+        main = DB.unpack_from(head, start + _META.size + DB.size)
+        last_page, txn = _TAIL.unpack_from(head, start + _META.size + 2 * DB.size)
+        page_size = page_size or free[0]
+        meta = Meta(page_size, last_page, main[6], main[7], main[2])
+        if best is None or txn > best[0]:
+            best = (txn, meta)
+    if best is None or page_size not in (1 << shift for shift in range(8, 17)):
+        raise CorruptRecordError(f"{where} is not an LMDB 0.9 file.", path=where)
+    return best[1]
+
+
+def walk(data: bytes | mmap.mmap, where: str) -> tuple[Meta, Values]:
+    """Find every value of the file's main database.
+
+    Args:
+        data: The whole file.
+        where: Its path, for messages.
+
+    Raises:
+        CorruptRecordError: A page is of the wrong kind, or leads outside the file.
+    """
+    meta = read_meta(data, where)
+    size = meta.page_size
+
+    def damaged(problem: str) -> CorruptRecordError:
+        return CorruptRecordError(f"{where}: {problem}.", path=where)
+
+    def read(number: int) -> bytes:
+        return data[number * size : (number + 1) * size]
+
+    pages = [
+        _leaf(number, page, np.array(nodes), meta, damaged)
+        for number, page, nodes in leaves(read, meta.root, len(data) // size, damaged)
+        if nodes
+    ]
+    columns = [np.concatenate(column) for column in zip(*pages, strict=True)] or [np.zeros(0, np.uint64)] * 3
+    slots, offsets, lengths = columns
+    if len(slots) != meta.entries:
+        raise damaged(f"the tree has {len(slots)} values, its head says {meta.entries}")
+    if len(slots) and int((offsets + lengths).max()) > len(data):
+        raise damaged("a value lies outside the file")
+    return meta, Values(slots.astype(np.uint32), offsets, lengths.astype(np.uint32))
+
+
+def leaves(
+    read: Callable[[int], bytes], root: int, num_pages: int, damaged: Callable[[str], Exception]
+) -> Iterator[tuple[int, bytes, tuple[int, ...]]]:
+    """Yield the leaves of a tree in the order of their keys: page number, page, and the offset of each node in it.
+
+    Args:
+        read: Returns a page by its number.
+        root: The number of the tree's first page.
+        num_pages: How many pages the file has.
+        damaged: Makes an error of the problem that is found: a page of the wrong kind, or one that leads elsewhere.
+    """
+    stack = [] if root == _NO_ROOT else [(root, 1)]
+    visited = 0
+    while stack:
+        number, depth = stack.pop()
+        visited += 1
+        if depth > _MAX_DEPTH or visited > num_pages:
+            raise damaged("the tree is too deep or runs in a circle")
+        if not 2 <= number < num_pages:
+            raise damaged(f"page {number} does not exist")
+        page = read(number)
+        found, _, flags, lower, _ = _PAGE_HEAD.unpack_from(page)
+        if found != number:
+            raise damaged(f"page {number} carries another number")
+        if not PAGE_HEADER <= lower <= len(page):
+            raise damaged(f"page {number} has an impossible size")
+        nodes = struct.unpack_from(f"<{(lower - PAGE_HEADER) // 2}H", page, PAGE_HEADER)
+        if any(node < lower or node + NODE.size > len(page) for node in nodes):
+            raise damaged(f"page {number} has a node outside itself")
+        if flags & _BRANCH:
+            for low, high, top, _ in (NODE.unpack_from(page, node) for node in reversed(nodes)):
+                stack.append((low | high << 16 | top << 32, depth + 1))
+        elif flags & _LEAF:
+            yield number, page, nodes
+        else:
+            raise damaged(f"page {number} is neither branch nor leaf")
+
+
+def _leaf(
+    number: int, data: bytes, offsets: AnyArray, meta: Meta, damaged: Callable[[str], Exception]
+) -> tuple[AnyArray, ...]:
+    """Return the slots, offsets and lengths of a leaf's values."""
+    # In units of 2 bytes. Of each node 20 bytes are read (header, key, page of a big value); the last may be shorter.
+    page, nodes = np.frombuffer(data + bytes(_NODE_BYTES), "<u2"), offsets >> 1
+    if (page[nodes + 3] != _KEY_BYTES).any():
+        raise damaged(f"page {number} has a key that is not 4 bytes long")
+    lengths = page[nodes].astype(np.uint64) | page[nodes + 1].astype(np.uint64) << np.uint64(16)
+    big = (page[nodes + 2] & BIG).astype(bool)
+    key = np.stack([page[nodes + 4], page[nodes + 5]], axis=1).astype("<u2").view(">u4")[:, 0].astype(np.uint32)
+    inline = np.uint64(number * meta.page_size) + (nodes.astype(np.uint64) << np.uint64(1)) + np.uint64(8 + _KEY_BYTES)
+    first = np.zeros(len(nodes), np.uint64)
+    for part in range(4):
+        first |= page[nodes + 6 + part].astype(np.uint64) << np.uint64(16 * part)
+    # A forged page number could wrap around in 64 bits and land inside the file: replace it by one outside.
+    first = np.minimum(first, np.uint64(1 << 40))
+    overflow = first * np.uint64(meta.page_size) + np.uint64(PAGE_HEADER)
+    return key, np.where(big, overflow, inline), lengths
+
 
 MAX_VALUE_BYTES = (1 << 31) - (1 << 20)
 """LMDB's own limit is 4 GiB; py-lmdb had bugs from 2 GiB on."""
@@ -31,11 +280,11 @@ _CHUNK_BYTES = 32 << 20
 _PROBE_BYTES = 1 << 20
 _HEAD_BYTES = 2 << 16  # both meta pages, at the largest page size
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_PAGE = 4096
+_PAGE_BYTES = 4096
 # From LMDB's mdb.c: the size of a node's header with a key, and the largest node in a page (me_nodemax). Only
 # `stored_bytes` uses them; on systems with larger pages it is an estimate.
 _NODE = 8 + 4
-_NODE_MAX = (_PAGE - layout.PAGE_HEADER) // 2 - 2
+_NODE_MAX = (_PAGE_BYTES - PAGE_HEADER) // 2 - 2
 
 
 def lmdb_options() -> dict[str, Any]:
@@ -48,8 +297,8 @@ def stored_bytes(length: int) -> int:
     """Estimate the bytes that a value of `length` bytes takes in a shard."""
     node = _NODE + length
     if node <= _NODE_MAX:  # whole nodes of an even length, each with a pointer of 2 bytes, share a page
-        return -(-_PAGE // ((_PAGE - layout.PAGE_HEADER) // (node + node % 2 + 2)))
-    return -(-(length + layout.PAGE_HEADER) // _PAGE) * _PAGE + 24
+        return -(-_PAGE_BYTES // ((_PAGE_BYTES - PAGE_HEADER) // (node + node % 2 + 2)))
+    return -(-(length + PAGE_HEADER) // _PAGE_BYTES) * _PAGE_BYTES + 24
 
 
 def capacity_for(num_bytes: int) -> int:
@@ -175,7 +424,7 @@ class ShardWriter:
 def _used_bytes(path: Path) -> int:
     """Return the end of the last page of a finished file."""
     with open(path, "rb") as file:
-        meta = layout.read_meta(file.read(_HEAD_BYTES), os.fspath(path))
+        meta = read_meta(file.read(_HEAD_BYTES), os.fspath(path))
     return (meta.last_page + 1) * meta.page_size
 
 
@@ -233,7 +482,7 @@ def _mapped(path: Path) -> Iterator[mmap.mmap]:
 
 def _sealed(path: Path, data: mmap.mmap, view: memoryview, lengths: Sequence[int], crcs: Sequence[int]) -> Sealed:
     where = os.fspath(path)
-    meta, values = layout.walk(data, where)
+    meta, values = walk(data, where)
     if not np.array_equal(values.slots, np.arange(len(lengths), dtype=np.uint32)):
         raise CorruptRecordError(f"{where}: it holds {len(values.slots)} values, {len(lengths)} were put.", path=where)
     if not np.array_equal(values.lengths, np.asarray(lengths, np.uint32)):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
-from recordzoo.base.types import JSON
+from recordzoo.base.text import JSON
 from recordzoo.errors import ManifestError
 
 T = TypeVar("T")

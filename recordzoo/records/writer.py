@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base import durable
-from recordzoo.base.arrays import AnyArray
-from recordzoo.base.crash_points import crash_point
-from recordzoo.base.types import JSON
-from recordzoo.records.arrays import file_name, pack_names, write_array
-from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
+from recordzoo.base.process import crash_point
+from recordzoo.base.text import JSON, AnyArray
+from recordzoo.records.arrays import file_name, marks_name, pack_marks, pack_names, write_array
 from recordzoo.records.manifest import (
     MANIFEST_NAME,
     NAME_PATTERN,
@@ -21,14 +19,16 @@ from recordzoo.records.manifest import (
     ORIGINAL,
     ArraySpec,
     BlobSpec,
+    FieldKind,
+    FieldSpec,
     Manifest,
     RawFile,
+    SetKind,
     ShardSpec,
     is_label,
     manifest_digest,
+    parse_manifest,
 )
-from recordzoo.records.marks import marks_name, pack_marks
-from recordzoo.records.parse import parse_manifest
 
 _TARGETS = ("target", "label")
 

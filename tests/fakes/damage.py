@@ -22,13 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from recordzoo import project
-from recordzoo.base.hashing import hash_text
+from recordzoo import errors as project
+from recordzoo.base.files import hash_text
 from recordzoo.errors import ManifestError, RecordError
-from recordzoo.records import lmdb_walk
-from recordzoo.records.layout import read_meta
+from recordzoo.records import verify as lmdb_walk
 from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME
 from recordzoo.records.reader import RecordReader
+from recordzoo.records.shard import read_meta
 from recordzoo.records.verify import verify
 from tests.fakes.records import edit_manifest, flip, signed, some_values, write_records
 from tests.fakes.walks import Walks

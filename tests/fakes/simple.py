@@ -16,8 +16,8 @@ from recordzoo.net.download import RemoteFile
 from recordzoo.raw.archive import ArchiveSource, NestedTarSource
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
-from recordzoo.recipes.base import Blob, BlobField, Recipe, Sidecar, Stored, Table
-from recordzoo.recipes.class_folders import IMAGE_ENDINGS
+from recordzoo.recipes.declared import IMAGE_ENDINGS
+from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Sidecar, Stored, Table
 from tests.fakes.archives import tar
 from tests.fakes.pictures import encoded, picture
 

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from recordzoo.records import lmdb_walk
+from recordzoo.records import verify as lmdb_walk
 
 _PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from tests.fakes.walks import serve; serve()"
 

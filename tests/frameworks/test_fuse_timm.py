@@ -11,15 +11,13 @@ import torch
 from scipy import stats
 from torchvision import transforms as v1
 
-from recordzoo.images.decode import decode_rgb
-from recordzoo.images.frames import open_encoded
-from recordzoo.loader.pieces import uniforms
-from recordzoo.pixels.compiling import compiled_code
-from recordzoo.pixels.render import render
-from recordzoo.pixels.rows import RowRenderer
-from recordzoo.transforms.read import read_plan
-from recordzoo.transforms.steps import Action, Crop, Erase, Flip, Resize, decide
-from recordzoo.transforms.values import RandomErasingStep
+from recordzoo.images.decode import decode_rgb, open_encoded
+from recordzoo.loader.compiled import compiled_code
+from recordzoo.loader.geometry import RandomErasingStep
+from recordzoo.loader.making import uniforms
+from recordzoo.loader.plan import Action, Crop, Erase, Flip, Resize, decide
+from recordzoo.loader.render import RowRenderer, render
+from recordzoo.loader.table import read_plan
 from tests.fakes.pictures import jpeg, picture
 
 timm_data = pytest.importorskip("timm.data", reason="needs the extra `frameworks`: make frameworks")

@@ -1,0 +1,228 @@
+"""Processes: whether one lives and since when, how it died, forks, cores, limits."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from recordzoo.base.text import WINDOWS
+from recordzoo.errors import PrepareError
+
+_KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)  # on Windows both end the process at once
+
+_FATAL_STATUS = 0xC000_0000  # exit codes of Windows from here on tell what killed a process
+_STATUSES = {0xC000_0005: "access violation", 0xC000_0006: "error while a mapped page was read"}
+
+if sys.platform == "win32":
+    from recordzoo.base.windows import process_start
+
+    BACKGROUND = 0x4000 | 0x0800_0000  # BELOW_NORMAL_PRIORITY_CLASS, CREATE_NO_WINDOW
+    """`creationflags` of a background process: low priority, no window."""
+
+    def lower_priority() -> None:
+        """Do nothing: `BACKGROUND` sets the priority when a process is started."""
+
+    def exists(pid: int) -> bool:
+        """Whether a process number is in use. (`os.kill(pid, 0)` would send Ctrl-C.)"""
+        return process_start(pid) is not None
+
+    def start_time(pid: int) -> int | None:
+        """Return the start time of a process; None if it cannot be read."""
+        return process_start(pid) or None
+else:
+    BACKGROUND = 0
+    """`creationflags` that a process which works beside others has on Windows."""
+
+    def lower_priority() -> None:
+        """Leave three quarters of a core to any other process. (At niceness 19, a busy machine would leave none.)"""
+        os.nice(5)
+
+    def exists(pid: int) -> bool:
+        """Whether a process number is in use; true if this cannot be checked."""
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        except (PermissionError, OverflowError):
+            pass
+        return True
+
+    def start_time(pid: int) -> int | None:
+        """Return the start time of a process, in clock ticks since boot; None if it cannot be read.
+
+        A zombie counts as gone: -1.
+        """
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+        fields = stat.rpartition(")")[2].split()  # the command's name may contain spaces and brackets
+        return -1 if fields[0] in "ZX" else int(fields[19])
+
+
+def die() -> None:
+    """Kill this process: no cleanup of any kind runs."""
+    os.kill(os.getpid(), _KILL)
+
+
+def death_of(exit_code: int) -> str:
+    """Tell from an exit code of `subprocess` what killed a process; "" if nothing did."""
+    if exit_code >= _FATAL_STATUS:
+        return _STATUSES.get(exit_code, f"status {exit_code:#x}")
+    if exit_code >= 0:
+        return ""
+    with contextlib.suppress(ValueError):
+        return signal.Signals(-exit_code).name
+    return f"signal {-exit_code}"
+
+
+def cores() -> int:
+    """Return how many cores this process may use; all of the machine if there is no affinity mask."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+# Any: a name, a context of multiprocessing, or None for the usual one.
+def are_forked(context: Any) -> bool:
+    """Whether processes that multiprocessing starts are copies of this one."""
+    if context is None:
+        # Without allow_none=True the call would fix the start method.
+        method = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+    else:
+        method = context if isinstance(context, str) else context.get_start_method()
+    return bool(method == "fork")
+
+
+def can_fork() -> bool:
+    """Whether multiprocessing can start processes as copies of this one."""
+    return "fork" in multiprocessing.get_all_start_methods()
+
+
+def at_fork(
+    *,
+    before: Callable[[], object] | None = None,
+    in_parent: Callable[[], object] | None = None,
+    in_child: Callable[[], object] | None = None,
+) -> None:
+    """Register functions to call when this process is forked; Windows has no forks."""
+    if WINDOWS or sys.platform == "win32":
+        return
+    calls = {"before": before, "after_in_parent": in_parent, "after_in_child": in_child}
+    os.register_at_fork(**{name: call for name, call in calls.items() if call})
+
+
+def max_open_files() -> int | None:
+    """Return how many files this process may have open; None if no limit is known."""
+    if WINDOWS or sys.platform == "win32":
+        return 512  # the minimum of its C library
+    import resource
+
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def limit(**wanted: int) -> None:
+    """Lower limits of this process, given by their names in `resource`. Limits that the system lacks are skipped."""
+    if WINDOWS or sys.platform == "win32":
+        return
+    import resource
+
+    for name, value in wanted.items():
+        if hasattr(resource, name):
+            kind = getattr(resource, name)
+            hard = resource.getrlimit(kind)[1]
+            soft = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            with contextlib.suppress(OSError, ValueError):
+                resource.setrlimit(kind, (soft, hard))
+
+
+CRASH_POINTS = (
+    "download.claimed",  # this process owns the .part file
+    "download.received",  # some bytes were written to it
+    "download.complete",  # all bytes received, not yet hashed
+    "download.verified",  # hashed, not yet renamed
+    "download.published",  # renamed to its final name
+    "build.claimed",  # this process owns the build directory
+    "build.planned",  # the plan is written
+    "shard.opened",  # an empty LMDB file exists
+    "shard.committed",  # one transaction is committed
+    "shard.written",  # all transactions are committed, not yet synced
+    "shard.sealed",  # synced, hashed, read back
+    "shard.done",  # its file of rows and facts is on disk
+    "unit.done",  # the process that prepares knows that a unit is finished
+    "set.shards_moved",  # all shards have their final names
+    "set.arrays_written",  # index, targets, names, splits are on disk
+    "set.manifest_written",  # the manifest is on disk, in the build directory
+    "set.replacing",  # the digest of the set that will replace the old one is on disk
+    "set.moved_away",  # no exchange of directories here: the old set is in the build
+    "set.published",  # the set has its final name
+    "set.synced",  # and its parent directory is synced
+    "build.cleaned",  # only the set is left
+    "push.sent",  # a file is in the store
+    "push.complete",  # all files but the manifest are in the store
+    "pull.received",  # some bytes of a file were written to its part
+    "pull.fetched",  # a file is verified and has its final name
+    "export.complete",  # all files are written; the output has no final name yet
+    "cache.received",  # a piece of a file at a URL was written to the cache
+)
+
+_counts: Counter[str] = Counter()
+
+
+def crash_point(name: str) -> None:
+    """Mark that the named point was reached; die there if the environment says so."""
+    wanted = os.environ.get("RECORDZOO_KILL_AT")
+    if not wanted:
+        return
+    wanted_name, _, nth = wanted.partition(":")
+    if name != wanted_name:
+        return
+    _counts[name] += 1
+    if _counts[name] == int(nth or 1):
+        die()
+
+
+_POLL_S = 0.25
+
+
+def default_workers() -> int:
+    """Return the default number of workers: the cores that this process may use, at most 8."""
+    return min(8, cores())
+
+
+def killed() -> PrepareError:
+    """Return the error for a worker that was killed."""
+    return PrepareError(
+        "A converting process was killed (by the system, for want of memory?). What is finished is kept; "
+        "run the same command again, with --workers 1 if it happens again."
+    )
+
+
+def serve(builder: int, started: int | None, setup: Callable[[], None] | None) -> None:
+    """Prepare a worker: it ignores Ctrl-C and ends when the builder ends.
+
+    Args:
+        builder: The builder's process number.
+        started: Its start time: a later process may get the number.
+        setup: Called in the worker before its first unit.
+    """
+    # Ctrl-C reaches the whole process group; only the builder acts on it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(builder, started), name="recordzoo-builder-lives", daemon=True).start()
+    if setup is not None:
+        setup()
+
+
+def _end_with(builder: int, started: int | None) -> None:
+    """End this process, busy or not, when the builder was killed: loky's idle workers would never end."""
+    while exists(builder) and start_time(builder) == started:
+        time.sleep(_POLL_S)
+    os._exit(1)

@@ -1,1 +1,0 @@
-"""Measure, compare and draw how fast the user's data becomes batches."""

@@ -1,1 +1,0 @@
-"""Copy a record set to another place, where it appears complete: `copy`, `push` and `pull`."""

@@ -1,0 +1,434 @@
+"""`dataset.loader`: calls the user's loader with the torchvision paths of images that are in a record set."""
+
+import functools
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from torchvision import get_image_backend
+from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader, pil_loader
+from typing_extensions import override
+
+from recordzoo import catalogue
+from recordzoo.base.files import held_in_memory
+from recordzoo.base.text import WINDOWS, as_file_name
+from recordzoo.errors import RecordError
+from recordzoo.families.base import Pair, Root, Transform, ZooDataset, check_choice, derived
+from recordzoo.families.selection import Selection, join_name, list_samples, list_targets, raw_file, raw_image
+from recordzoo.images.decode import RecordName, decode_rgb, naming, open_picture
+from recordzoo.preparing.options import PrepareOptions
+from recordzoo.recipes.declared import dataset_recipe, find_name
+from recordzoo.recipes.folders import raise_if_empty
+from recordzoo.records.made_from import LIST_FILE, MadeFrom
+from recordzoo.records.manifest import ORIGINAL, SetKind
+from recordzoo.records.reader import RecordReader
+
+# Any, in all of this module: a loader takes and returns what its user wants, a path is whatever the user assigned.
+
+Loader = Callable[..., Any]
+
+_SEVERAL = -1
+
+
+@dataclass(frozen=True)
+class PillowLoader:
+    """Opens an image with Pillow, as torchvision's classes do if their loader is None.
+
+    Attributes:
+        mode: The mode that it is converted to; "" for that of its file, and then it is not decoded yet.
+    """
+
+    mode: str = ""
+
+    def __call__(self, path: str) -> Image.Image:
+        """Load the image at a path."""
+        return self.finish(Image.open(path))
+
+    def finish(self, image: Image.Image) -> Image.Image:
+        """Turn an opened image into what this loader returns."""
+        if not self.mode:
+            return image
+        with image:
+            return image.convert(self.mode)
+
+
+class PathLoader:
+    """Calls a loader for images that are in a record set, whether or not their files still exist.
+
+    It equals the loader that it was made from. Subclasses of torchvision datasets often call ``self.loader(path)``
+    themselves; here that works without the tree.
+
+    Args:
+        loader: What the user gave: any callable that takes a path. torchvision's own and `PillowLoader` decode from the
+            stored bytes.
+        keeps_names: Whether a table of all names is kept in memory, so that a path is found at once: a search by halves
+            takes some tens of microseconds.
+    """
+
+    def __init__(
+        self, loader: Callable[[str], Any], reader: RecordReader, folder: str, *, keeps_names: bool = False
+    ) -> None:
+        self.loader = loader
+        self.reader = reader
+        self.folder = folder
+        # Names in a list's order cannot be searched by halves.
+        self._keeps_names = keeps_names or reader.manifest.is_listed
+
+    def __call__(self, path: Any) -> Any:
+        """Load the image at a path: from the record set if the path is one of its own, else from the disk."""
+        position = self.find(path)
+        return self.loader(path) if position is None else self.load(position)
+
+    def load(self, position: int) -> Any:
+        """Load the image at a position of the record set.
+
+        Raises:
+            ImageError: It cannot be decoded; the message names the record set and the file.
+        """
+        is_raw = self.reader.manifest.blobs["image"].encoding == "raw"
+        if self.is_stock:
+            with naming(self.reader.path, RecordName(self.reader, position)):
+                return raw_image(self.reader, position) if is_raw else decode_rgb(self.reader.read("image", position))
+        if isinstance(self.loader, PillowLoader):
+            with naming(self.reader.path, RecordName(self.reader, position)):
+                return self.loader.finish(open_picture(self.reader, position))
+        name = self.reader.names[position]
+        # An untrusted list's names may lead anywhere; and a variant shows what is stored, not the file.
+        if not self.reader.manifest.is_listed and self.reader.manifest.variant == ORIGINAL:
+            path = join_name(self.folder, name)
+            if os.path.exists(path):
+                return self.loader(path)
+        with naming(self.reader.path, name):
+            data, ending = raw_file(self.reader, position) if is_raw else (self.reader.read("image", position), "")
+            with as_file(data, _file_name(name) + ending) as temporary:
+                return self.loader(temporary)
+
+    def find(self, path: Any) -> int | None:
+        """Find the position of a path in the record set; None if it is not one of its paths.
+
+        Raises:
+            RecordError: Several records with different images are called so.
+        """
+        text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+        if not isinstance(text, str):
+            return None
+        start = os.path.join(self.folder, "")
+        is_inside = text.startswith(start)
+        name = (text[len(start) :] if is_inside else text).replace(os.sep, "/")
+        if not is_inside and not self.reader.manifest.is_listed:  # of a list, an absolute path may be a name
+            return None
+        if self._keeps_names:
+            position = self.positions.get(name)
+            if position == _SEVERAL:
+                raise RecordError(
+                    f"Several records of {self.reader.path} are called {name!r}: the name does not say which is meant. "
+                    "Take them by their index, or write them with names of their own.",
+                    path=str(self.reader.path),
+                )
+            return position
+        return find_name(self.reader.names, name)
+
+    @functools.cached_property
+    def positions(self) -> dict[str, int]:
+        """The first position of each name.
+
+        A list may name one file several times; it is stored once. Other records with equal names are ambiguous.
+        """
+        index = self.reader.array("image.index")
+        found: dict[str, int] = {}
+        for position, name in enumerate(self.reader.names):
+            first = found.setdefault(name, position)
+            if first not in (position, _SEVERAL) and index[first] != index[position]:
+                found[name] = _SEVERAL
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "positions"}
+
+    @property
+    def is_stock(self) -> bool:
+        """Whether it is torchvision's own, which decodes with Pillow."""
+        if self.loader is default_loader:
+            return bool(get_image_backend() == "PIL")
+        return self.loader is pil_loader
+
+    def fusion_problem(self) -> str:
+        """Say why images may differ from those of torchvision's own loader; "" if they cannot."""
+        return "" if self.is_stock else "the dataset has a loader of its own"
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.loader == (other.loader if isinstance(other, PathLoader) else other))
+
+    def __hash__(self) -> int:
+        return hash(self.loader)
+
+    def __repr__(self) -> str:
+        return repr(self.loader)
+
+
+def files_folder(reader: RecordReader, folder: str) -> str:
+    """Return the directory that names are relative to: the flat one, or that of the list, if it still exists.
+
+    For all other sets it is `folder`.
+    """
+    if not reader.manifest.is_listed:
+        return folder
+    try:
+        root = json.loads(reader.extra(LIST_FILE) or b"")["root"]
+    except (ValueError, LookupError, TypeError, RecursionError):  # untrusted, and only a hint
+        is_below = reader.manifest.kind in (SetKind.FLAT, SetKind.ANNOTATED)
+        made_from = MadeFrom.of(reader) if is_below else None
+        root = made_from.base if made_from is not None else ""
+    return root if isinstance(root, str) and os.path.isabs(root) and os.path.isdir(root) else folder
+
+
+def _file_name(name: str) -> str:
+    last = name.rpartition("/")[2]
+    return "image" if last in ("", ".", "..") else last
+
+
+@contextmanager
+def as_file(data: bytes, name: str) -> Iterator[str]:
+    """Context manager: bytes as a file whose path ends in `name`; in memory on Linux, elsewhere a temporary file."""
+    # Windows deletes no file that is open, as a lazy loader leaves it.
+    with tempfile.TemporaryDirectory(prefix="recordzoo-", ignore_cleanup_errors=WINDOWS) as folder:
+        path = os.path.join(folder, as_file_name(name))
+        with held_in_memory(data, path):
+            yield path
+
+
+class LoaderDataset(ZooDataset):
+    """`ZooDataset` whose images are made by a loader from their paths.
+
+    Attributes:
+        _DEFAULT: The loader to use for None; None if torchvision's class does not accept None.
+    """
+
+    _DEFAULT: ClassVar[PillowLoader | None] = None
+    _loader: PathLoader
+
+    def __init__(
+        self,
+        root: Root,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self._show_split("", download=download, options=options, loader=loader)
+
+    def _show_split(
+        self, split: str, *, download: bool | None, options: PrepareOptions, loader: Loader = default_loader
+    ) -> None:
+        reader = self._open_part(download=download, options=options)
+        recipe = dataset_recipe(self.entry, self._part, self.raw_files)
+        folder = type(self)._PATH(os.path.join(self.root, recipe.entry.folder, recipe.names_folder.rstrip("/")))
+        self._show_files(self._selection_of(reader, split), folder, loader)
+
+    def _show_files(self, selection: Selection, folder: str | os.PathLike[str], loader: Loader) -> None:
+        """Set which positions are shown.
+
+        Args:
+            folder: The directory that the record set's names are relative to, existing or not. With splits it contains
+                the folders of the splits, not those of the classes.
+        """
+        self._show(selection)
+        self._load_with(loader, selection.reader, os.fspath(folder))
+
+    @property
+    def loader(self) -> Any:
+        """The loader; equal to the one given, but it also loads images whose files are gone. None for the default."""
+        return None if isinstance(self._loader.loader, PillowLoader) else self._loader
+
+    @loader.setter
+    def loader(self, loader: Loader | None) -> None:
+        given = loader.loader if isinstance(loader, PathLoader) else loader
+        self._load_with(given, self._loader.reader, self._loader.folder)
+
+    def _load_with(self, loader: Loader | None, reader: RecordReader, folder: str) -> None:
+        """Set the loader; the arguments are those of `PathLoader`."""
+        chosen: Any = self._DEFAULT if loader is None else loader  # Any: None fails when it is called, as torchvision's
+        self._loader = PathLoader(chosen, reader, folder)
+
+
+# Any, in all of this module: samples are what the loader and the transforms make.
+
+
+class ClassFolderDataset(LoaderDataset):
+    """`ZooDataset` with the attributes of torchvision's ImageFolder.
+
+    Attributes:
+        extensions: The endings of images, or None with ``is_valid_file``.
+    """
+
+    extensions: str | Sequence[str] | None
+
+    _ALLOWS_EMPTY: ClassVar[bool] = False  # whether a class may be without samples, where that is no argument
+
+    @override
+    def _show_files(
+        self,
+        selection: Selection,
+        folder: str | os.PathLike[str],
+        loader: Loader,
+        is_valid_file: Callable[[str], bool] | None = None,
+        allow_empty: bool | None = None,
+    ) -> None:
+        """Set the attributes of ImageFolder.
+
+        Args:
+            folder: The directory that the records' names are relative to, existing or not.
+            is_valid_file: Leave out samples whose path it is false for.
+            allow_empty: Whether a class may be without samples. Default: as the class has it.
+        """
+        folder = os.path.expanduser(os.fspath(folder))
+        self.extensions = IMG_EXTENSIONS if is_valid_file is None else None
+        if is_valid_file is not None:
+            selection = _filtered(selection, folder, is_valid_file)
+        if not (self._ALLOWS_EMPTY if allow_empty is None else allow_empty):
+            classes = selection.reader.manifest.classes or ()
+            counts = np.bincount(selection.targets(), minlength=len(classes)).tolist()
+            empty = [name for name, count in zip(classes, counts, strict=False) if not count]
+            raise_if_empty(empty, self.extensions)
+        super()._show_files(selection, folder, loader)
+
+    @derived
+    def samples(self) -> list[tuple[str, int]]:
+        """The (path, label) tuples; a path is the one that torchvision would use, existing or not."""
+        return list_samples(self._selection, self._loader.folder)
+
+    imgs = samples
+
+    @derived
+    def targets(self) -> list[int]:
+        """The labels."""
+        return list_targets(self._selection)
+
+    @derived
+    def classes(self) -> list[str]:
+        """The class names in the order of their labels."""
+        return self._class_names()
+
+    @derived
+    def class_to_idx(self) -> dict[str, int]:
+        """The label of each class name."""
+        return {name: label for label, name in enumerate(self._class_names())}
+
+    def __getitem__(self, index: int) -> Pair:
+        """Return (image, label) as torchvision's ImageFolder does."""
+        sample, target = self._load(index)
+        if self.transforms_pairs:
+            return (sample, target) if self.transforms is None else self.transforms(sample, target)
+        return self._transformed(sample, target)
+
+    def _load(self, index: int) -> Pair:
+        """Return a sample before the transforms: what the loader made of it, and its label."""
+        number = self._as_opened(self._ITEMS, index)
+        if number is None:
+            path, target = getattr(self, self._ITEMS)[index]
+            return self.loader(path), target
+        return self._loader.load(self._selection.position(number)), self._label(number)
+
+    def _label(self, number: int) -> Any:
+        return getattr(self, self._ITEMS)[number][1] if self._ITEMS in self._made else self._selection.target(number)
+
+    def __len__(self) -> int:
+        return self._length(self._ITEMS)
+
+    @override
+    def fusion_problem(self) -> str:
+        if self.transforms_pairs:
+            return "its transforms take image and target together"
+        return self._label_problem(ClassFolderDataset, self._ITEMS) or self._loader.fusion_problem()
+
+    def _position(self, index: int) -> int | None:
+        number = self._as_opened(self._ITEMS, index)
+        if number is None:
+            return self._loader.find(getattr(self, self._ITEMS)[index][0])
+        return self._selection.position(number)
+
+
+class SamplesDataset(ClassFolderDataset):
+    """`ClassFolderDataset` whose torchvision class lists its samples as ``_samples`` and knows no ``targets``."""
+
+    _ITEMS = "_samples"
+
+    @override
+    def _show_files(self, selection: Selection, folder: str | os.PathLike[str], loader: Loader) -> None:  # type: ignore[override]
+        LoaderDataset._show_files(self, selection, folder, loader)
+
+    @derived
+    def _samples(self) -> list[tuple[str, int]]:
+        return list_samples(self._selection, self._loader.folder)
+
+
+def _filtered(selection: Selection, folder: str, is_valid_file: Callable[[str], bool]) -> Selection:
+    names = selection.reader.names
+    positions = selection.all_positions()
+    anywhere = selection.reader.manifest.is_listed
+    paths = (join_name(folder, names[position], anywhere=anywhere) for position in positions.tolist())
+    keep = [i for i, path in enumerate(paths) if is_valid_file(path)]
+    kept: NDArray[np.int64] = positions[np.array(keep, dtype=np.int64)]
+    return type(selection)(selection.reader, positions=kept, column=selection.column)
+
+
+SplitName = TypeVar("SplitName", bound=str)
+"""The names of the splits, for editors: `Literal["train", "test"]`."""
+
+
+class SplitDataset(ZooDataset, Generic[SplitName]):
+    """`ZooDataset` of one split; it stands before the family. If the catalogue has a part of that name, it is opened.
+
+    Attributes:
+        _SPLITS: The splits, in the order in which torchvision's error names them.
+        _SPLIT: The attribute that torchvision's class keeps the split in.
+    """
+
+    _SPLITS: ClassVar[Sequence[str]] = ("train", "test")
+    _SPLIT: ClassVar[str] = "_split"
+
+    def __init__(
+        self,
+        root: Root,
+        split: SplitName = "train",  # type: ignore[assignment]  # all of them have a split of this name
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self._choose_split(split)
+        self._show_split(split, download=download, options=options)
+
+    def _choose_split(self, split: str) -> None:
+        """Set the split to show, and the catalogue's part that holds it."""
+        setattr(self, self._SPLIT, check_choice(split, "split", self._SPLITS))
+        if any(part.name == split for part in catalogue.entry(self.entry).parts):
+            self._part = split
+
+
+class SplitFilesDataset(SplitDataset[SplitName], LoaderDataset):
+    """`SplitDataset` with an argument `loader`."""
+
+    def __init__(
+        self,
+        root: Root,
+        split: SplitName = "train",  # type: ignore[assignment]  # as above
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self._choose_split(split)
+        self._show_split(split, download=download, options=options, loader=loader)

@@ -1,0 +1,606 @@
+"""Call the compiled code; test which results equal those of Pillow, torch and torchvision bit for bit."""
+
+import atexit
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import filelock
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from torch.utils.data import get_worker_info
+from torchvision.transforms import InterpolationMode
+from torchvision.transforms.v2 import functional
+
+from recordzoo.base import settings
+from recordzoo.base.process import BACKGROUND, at_fork, lower_priority
+from recordzoo.base.text import AnyArray
+from recordzoo.loader.plan import Arithmetic, Erase, PixelOp, Size
+from recordzoo.loader.table import PIXEL_OPS, CompiledOp, compiled_form, on_picture
+
+BYTES = np.arange(256, dtype=np.uint8)[None].repeat(3, 0)
+"""The value to write for each byte of each channel, [3, 256]: the byte itself."""
+
+_PROBES = (
+    (40, 30, 12, 20),
+    (40, 30, 20, 20),
+    (40, 30, 19, 20),
+    (30, 40, 20, 60),
+    (30, 40, 60, 20),
+    (20, 20, 40, 50),
+    (300, 3, 50, 5),
+    (301, 3, 50, 5),
+)
+"""Height and width before and after resizing, on both sides of each limit where a Pillow version swaps its passes."""
+
+_CHANGES_PROBE = 37, 41
+
+
+class PixelSource(NamedTuple):
+    """The source pixels of an image: the first fields of `resample.JOB`."""
+
+    decoder: int
+    data: int
+    size: int
+    decoded_height: int
+    pitch: int
+    top: int
+    left: int
+    height: int
+    width: int
+
+
+class Span(NamedTuple):
+    """One dimension of an image: sizes before and after resizing, and the requested part; further fields of a job."""
+
+    size_in: int
+    size_out: int
+    first: int = 0  # the first requested output pixel
+    source: int = 0  # the first input pixel needed for it
+
+
+def job_of(
+    source: PixelSource, down: Span, across: Span, numbers: tuple[int, int], *, flip: bool, place: int
+) -> tuple[Any, ...]:
+    """Describe an image to make: all fields of `resample.JOB`. `numbers` come from `Compiled.numbers_of`."""
+    return *source, *down, *across, *numbers, flip, place, 0
+
+
+class Compiled:
+    """Compiled code that renders images. The constructor compiles (or loads from the cache) all but color changes.
+
+    Color changes take as long to compile again, and plans that only move pixels do not need them: `load_changes` loads
+    them.
+
+    Attributes:
+        exact: The libraries whose resampling is reproduced bit for bit, on this machine and in the installed versions.
+        exact_changes: The color changes that reproduce torchvision's bytes; None until they are loaded.
+    """
+
+    exact_changes: frozenset[str] | None = None
+
+    def __init__(self) -> None:
+        from recordzoo.loader import run as resample  # imports numba
+
+        self._code = resample
+        found: set[Arithmetic] = set()
+        for self._order in (resample.SHRINKING, resample.TALL, resample.NEVER):
+            if all(self._resamples_like("Pillow", *probe) for probe in _PROBES):
+                found.add("Pillow")
+                break
+        if all(self._resamples_like("torch", *probe) for probe in _PROBES):
+            found.add("torch")
+        self.exact: frozenset[Arithmetic] = frozenset(found)
+        self.render([], 0, (1, 1), BYTES.astype(np.float32), np.empty((0, 3), np.float32), is_last=False)
+
+    def render(
+        self,
+        jobs: list[tuple[Any, ...]],
+        decompress: int,
+        size: Size,
+        values: AnyArray,
+        out: AnyArray,
+        *,
+        is_last: bool,
+    ) -> list[int]:
+        """Render images.
+
+        Args:
+            jobs: Rows of `job_of`.
+            decompress: Address of `tj3Decompress8`.
+            size: Height and width of each image.
+            values: The value to write for each byte of each channel, [3, 256]: `BYTES`, or float32.
+            out: Rows of the same dtype, [n, 3 * height * width].
+            is_last: Whether an image is [height, width, 3]; otherwise [3, height, width].
+
+        Returns:
+            The rows that were not written, because their images could not be decoded.
+        """
+        work = np.array(jobs, self._code.JOB)
+        _call(self._code.render, work, decompress, *size, values, out, is_last, self._order)
+        failed: list[int] = work["place"][work["failed"] != 0].tolist()
+        return failed
+
+    def resize(
+        self, pixels: NDArray[np.uint8], height: int, width: int, mode: str, like: Arithmetic = "Pillow"
+    ) -> NDArray[np.uint8]:
+        """Resample an image.
+
+        Args:
+            pixels: uint8 [h, w, 3]; rows may have gaps between them.
+            like: The library whose bytes to reproduce, if it is in `exact`.
+
+        Returns:
+            uint8 [height, width, 3].
+        """
+        if pixels.strides[1:] != (3, 1):
+            pixels = np.ascontiguousarray(pixels)
+        rows, columns, _ = pixels.shape
+        source = PixelSource(0, address_of(pixels), 0, 0, pixels.strides[0], 0, 0, rows, columns)
+        down, across = Span(rows, height), Span(columns, width)
+        job = job_of(source, down, across, self.numbers_of(mode, like), flip=False, place=0)
+        made = np.empty((1, 3 * height * width), np.uint8)
+        self.render([job], 0, (height, width), BYTES, made, is_last=True)
+        return made.reshape(height, width, 3)
+
+    def numbers_of(self, mode: str, like: Arithmetic) -> tuple[int, int]:
+        """Return a job's numbers for `mode` ("bilinear" or "bicubic": support minus one pixel) and for the weights."""
+        return self._code.FILTERS[mode], self._code.WEIGHTS[like]
+
+    def change(
+        self,
+        images: NDArray[np.uint8],
+        places: Sequence[int],
+        size: Size,
+        changes: Sequence[Sequence[CompiledOp]],
+        values: AnyArray,
+        out: AnyArray,
+        *,
+        is_last: bool,
+    ) -> None:
+        """Change the pixels of images and write them as rows of a batch. Needs `load_changes`, called before.
+
+        Args:
+            images: uint8 [N, height * width * 3].
+            places: The row of each image, in `images` and in `out`.
+            size: Height and width of each.
+            changes: The changes of each, in their order.
+            values: The value to write for each byte of each channel, [3, 256].
+            out: Rows of the same dtype, [N, 3 * height * width].
+            is_last: Whether an image is written as [height, width, 3]; otherwise as [3, height, width].
+        """
+        found = []
+        for number, each in enumerate(changes):
+            for name, numbers in each:
+                found.append((number, self._run.NAMES.index(name), (*numbers, *(0.0,) * (8 - len(numbers)))))
+        operations = np.array(found, self._run.OPERATION)
+        rows = np.array(places, np.int64)
+        _call(self._run.change, images, rows, *size, operations, values, out, is_last)
+
+    def erase(self, erased: Sequence[tuple[int, Erase]], out: AnyArray, size: Size, *, is_last: bool) -> None:
+        """Erase boxes of rows of a batch, each with the number of its row; the rest as `change`."""
+        boxes = [(place, box.top, box.left, box.height, box.width, box.values) for place, box in erased]
+        _call(self._run.erase, np.array(boxes, self._run.ERASURE), out, *size, is_last)
+
+    def _resamples_like(self, like: Arithmetic, height: int, width: int, new_height: int, new_width: int) -> bool:
+        pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
+        picture = Image.fromarray(pixels)
+        for mode in (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC):
+            if like == "Pillow":
+                right = np.asarray(picture.resize((new_width, new_height), Image.Resampling[mode.name]))
+            else:
+                image = functional.resize(functional.pil_to_tensor(picture), [new_height, new_width], mode)
+                right = image.permute(1, 2, 0).numpy()
+            if not np.array_equal(self.resize(pixels, new_height, new_width, mode.value, like), right):
+                return False
+        return True
+
+    def load_changes(self) -> None:
+        """Compile the color changes, and compare them with torchvision's; once."""
+        from recordzoo.loader import run
+
+        self._run = run
+        found = frozenset(name for name in PIXEL_OPS if self._changes_like_torchvision(name))
+        values, out = BYTES.astype(np.float32), np.empty((0, 3), np.float32)
+        self.change(np.empty((0, 3), np.uint8), [], (1, 1), [], values, out, is_last=False)
+        self.erase([], out, (1, 1), is_last=False)
+        self.exact_changes = found
+
+    def _changes_like_torchvision(self, name: str) -> bool:
+        pixels = np.random.default_rng(0).integers(0, 256, (*_CHANGES_PROBE, 3), dtype=np.uint8)
+        probe = PixelOp(name, PIXEL_OPS[name].probe)
+        asked = compiled_form(probe, _CHANGES_PROBE)
+        assert asked is not None
+        right = np.asarray(on_picture(probe, Image.fromarray(pixels))).astype(np.int16)
+        made = np.empty((1, pixels.size), np.uint8)
+        self.change(pixels.reshape(1, -1), [0], _CHANGES_PROBE, [[asked]], BYTES, made, is_last=True)
+        return bool(np.abs(made.reshape(right.shape) - right).max() <= PIXEL_OPS[name].tolerance)
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> None:
+    """Call compiled code; if numba's disk cache fails, compile without it."""
+    try:
+        function(*arguments)
+    except (MemoryError, ArithmeticError):
+        raise
+    except Exception:  # noqa: BLE001 - numba raises anything when a disk is full, or its files are damaged
+        from recordzoo.loader.kernels import stop_caching
+
+        stop_caching()  # type: ignore[no-untyped-call]  # numba has no types
+        function(*arguments)
+
+
+def address_of(array: NDArray[np.uint8]) -> int:
+    """Return the memory address of an array's first element; faster than `array.ctypes`."""
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+T = TypeVar("T")
+
+_PROGRAM = """
+import sys
+from recordzoo.pixels import spare
+
+with spare.only_one(sys.argv[1], timeout_s=1.0) as is_only:
+    if is_only:
+        spare.be_spare()
+        from recordzoo.loader.compiled import compiled_code
+        sys.exit(compiled_code(changes=True) is None)
+"""
+"""Wait for the lock: other processes hold it only for a moment, to check it."""
+
+_PATIENCE_S = 300.0
+"""Longest wait for another process that compiles; after that this process compiles too."""
+
+_has_lock = False
+
+
+class Once(Generic[T]):
+    """Runs a function in its own thread at the first call; returns its result at every call.
+
+    Python raises KeyboardInterrupt in the main thread only. So Ctrl-C ends the waiting, the work goes on, and the next
+    call waits for it again. numba does not survive an interrupted import or compilation: later uses of it fail.
+
+    The thread is not a daemon: the process ends after the work, because LLVM may crash if interrupted.
+
+    Args:
+        work: The function. If it raises, so does the call, and the next call runs it again.
+        forked: The result in a process that was forked while the work ran. It must not start the work itself: modules
+            that another thread was importing at the fork stay locked there.
+    """
+
+    def __init__(self, work: Callable[[], T], forked: T) -> None:
+        self._work, self._forked = work, forked
+        self._lock = threading.Lock()
+        self._run: _Run[T] | None = None
+        # A fork waits for the lock: no thread of the child would release it.
+        at_fork(before=self._lock.acquire, in_parent=self._lock.release, in_child=self._lock.release)
+
+    def __call__(self) -> T:
+        """Wait for the result and return it."""
+        run = self.begin(again=True)
+        if not run.ended.is_set() and run.pid != os.getpid():
+            return self._forked
+        run.ended.wait()
+        if run.failure is not None:
+            raise run.failure
+        return run.results[0]
+
+    def begin(self, *, again: bool = False) -> "_Run[T]":
+        """Start the work unless it was started before (with `again`: or has failed), without waiting."""
+        with self._lock:
+            run = self._run
+            if run is None or (again and run.failure is not None):
+                run = _Run(self._work)
+                run.start()
+                self._run = run  # set last: if Ctrl-C comes before the start, the next call starts another run
+            return run
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is a result."""
+        run = self._run
+        return run is not None and bool(run.results)
+
+
+class _Run(threading.Thread, Generic[T]):
+    def __init__(self, work: Callable[[], T]) -> None:
+        super().__init__(name="recordzoo-once")
+        self.pid, self.ended = os.getpid(), threading.Event()
+        self.results: list[T] = []
+        self.failure: BaseException | None = None
+        self._work = work
+
+    def run(self) -> None:
+        try:
+            self.results.append(self._work())
+        except BaseException as err:  # noqa: BLE001 - raised in the thread that waits
+            self.failure = err
+        finally:
+            self.ended.set()
+
+
+class Stamps:
+    """The parts compiled on this machine.
+
+    Args:
+        folder: The folder of numba's cache.
+        key: Identifies the versions that compiled code depends on: stamps of other versions are ignored.
+    """
+
+    def __init__(self, folder: Path, key: str) -> None:
+        self._folder, self._key = folder, key
+        self.lock = folder / "recordzoo.lock"
+
+    def has(self, part: str) -> bool:
+        """Whether a part is compiled. If its files were deleted, loading compiles it again."""
+        return self._path(part).exists()
+
+    def add(self, part: str) -> None:
+        """Record that a part is compiled. If the stamp cannot be written, the next process waits for numba's cache."""
+        with contextlib.suppress(OSError):
+            self._path(part).touch()
+
+    def compiled_in_turn(self, part: str, work: Callable[[], T]) -> T:
+        """Compile a part, while no other process of this machine compiles."""
+        lock = filelock.FileLock(self.lock, mode=0o666)
+        until = time.monotonic() + _PATIENCE_S
+        while not (_has_lock or self.has(part)) and time.monotonic() < until:
+            try:
+                lock.acquire(timeout=0.1)
+            except filelock.Timeout:
+                continue
+            except (OSError, NotImplementedError):  # a file system without locks
+                pass
+            break
+        try:
+            return work()
+        finally:
+            lock.release()
+
+    def _path(self, part: str) -> Path:
+        return self._folder / f"recordzoo-{part}-{self._key}.ready"
+
+
+class Spare:
+    """The process that compiles in parallel to this one.
+
+    It outlives this process: otherwise scripts that end within seconds would never finish compiling. It ends by itself
+    within about a minute. Ctrl-C and the terminal do not reach it.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_impossible = False
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the process cannot be started or failed. False if it was killed: it may be started again."""
+        return self._is_impossible or (self._process is not None and (self._process.poll() or 0) > 0)
+
+    def start(self, lock: Path) -> None:
+        """Start the process, unless it runs or another process of this machine compiles."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        try:
+            with only_one(lock) as is_only:
+                if not is_only:
+                    return
+            self._process = _started(lock)
+        except (OSError, NotImplementedError):
+            self._is_impossible = True
+        else:
+            atexit.register(_leave, self._process)
+
+
+def _started(lock: Path) -> "subprocess.Popen[bytes]":
+    package = os.fspath(Path(__file__).parents[2])
+    path = os.pathsep.join([package, *(os.path.abspath(entry) for entry in sys.path if entry)])
+    return subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM, os.fspath(lock)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=lock.parent,
+        env={**os.environ, "RECORDZOO_COMPILE": "wait", "PYTHONPATH": path},
+        start_new_session=True,
+        creationflags=BACKGROUND,
+    )
+
+
+def _leave(process: "subprocess.Popen[bytes]") -> None:
+    """Detach the process, so that it outlives this one: Popen would warn of a child without `wait`."""
+    process.returncode = 0
+
+
+def be_spare() -> None:
+    """Compile for all processes of this machine, with the lock and low priority."""
+    global _has_lock
+    _has_lock = True
+    lower_priority()
+
+
+@contextlib.contextmanager
+def only_one(lock: str | Path, timeout_s: float = 0.0) -> Iterator[bool]:
+    """Take the lock for the block if it is free; yield whether it was."""
+    held = filelock.FileLock(lock, timeout=timeout_s, mode=0o666)
+    try:
+        held.acquire()
+    except filelock.Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        held.release()
+
+
+DISABLED = "NUMBA_DISABLE_JIT is set"
+OFF = "RECORDZOO_COMPILE is off"
+
+_LOOK_S = 0.5
+"""Interval between checks of the spare process."""
+
+_NOTICE_S = 2.0
+
+
+def compiled_code(*, changes: bool = False, waits: bool = True) -> Compiled | None:
+    """Return the compiled code at the start of a loader.
+
+    Args:
+        changes: Whether color changes are needed, too.
+        waits: Whether to wait for the compilation. Otherwise it runs in the background, unless
+            ``RECORDZOO_COMPILE=wait``.
+
+    Returns:
+        None without numba, or if the code is not compiled yet.
+    """
+    if why_not_compiled():
+        return None
+    parts = _parts(changes=changes)
+    if not _are_loaded(parts):
+        if not waits and settings.compile_mode() == "background" and not _are_cached(parts):
+            _compile_beside(parts)
+            return None
+        with contextlib.nullcontext() if _are_cached(parts) else _notice():
+            for load in parts.values():
+                load()
+    return _images()
+
+
+def compiled_now(*, changes: bool = False) -> Compiled | None:
+    """Return the compiled code during an epoch, or None if it is not loaded.
+
+    Checks every half second and loads in a thread.
+    """
+    global _next_look
+    parts = _parts(changes=changes)
+    if _are_loaded(parts):
+        return None if why_not_compiled() else _images()
+    if settings.compile_mode() == "wait":
+        return compiled_code(changes=changes)
+    if time.monotonic() > _next_look and not why_not_compiled():
+        _next_look = time.monotonic() + _LOOK_S
+        if _spare.has_failed or _are_cached(parts):
+            _begin(parts)
+    return None
+
+
+def why_not_compiled() -> str:
+    """Return the reason why compiled code is unavailable for good; "" otherwise."""
+    return OFF if settings.compile_mode() == "off" else _why_not()
+
+
+def _check() -> str:
+    """Import numba and the code to compile; return the reason if that is impossible."""
+    if importlib.util.find_spec("numba") is None:  # no wheel for this machine, or not wanted
+        return "numba is not installed"
+    try:
+        from numba import config
+    except Exception as err:  # noqa: BLE001 - no LLVM, NumPy too new; anything, after an interrupted import
+        return f"numba cannot be imported ({type(err).__name__}: {err})"
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]  # it is set when numba reads its environment
+        return DISABLED
+    from recordzoo.loader import run  # noqa: F401
+
+    return ""
+
+
+def _load_images() -> Compiled | None:
+    return _in_turn("images", Compiled)
+
+
+def _load_changes() -> None:
+    if (found := _images()) is not None:
+        _in_turn("changes", found.load_changes)
+
+
+_why_not = Once(_check, "this process was forked while numba was imported")
+_images: Once[Compiled | None] = Once(_load_images, None)
+_changes: Once[None] = Once(_load_changes, None)
+_spare = Spare()
+_next_look = 0.0
+
+
+def _parts(*, changes: bool) -> dict[str, Once[Any]]:
+    return {"images": _images, "changes": _changes} if changes else {"images": _images}
+
+
+def _are_loaded(parts: dict[str, Once[Any]]) -> bool:
+    return all(load.is_done for load in parts.values())
+
+
+def _are_cached(parts: dict[str, Once[Any]]) -> bool:
+    stamps = _stamps()
+    return stamps is not None and all(map(stamps.has, parts))
+
+
+def _begin(parts: dict[str, Once[Any]]) -> None:
+    for load in parts.values():
+        load.begin()
+
+
+def _compile_beside(parts: dict[str, Once[Any]]) -> None:
+    """Start the spare process, or a thread if the cache is not writable. Worker processes start nothing."""
+    if get_worker_info() is not None:
+        return
+    stamps = _stamps()
+    if stamps is not None and not _spare.has_failed:
+        _spare.start(stamps.lock)
+    if stamps is None or _spare.has_failed:
+        _begin(parts)
+
+
+def _in_turn(part: str, work: Callable[[], T]) -> T:
+    """Compile or load a part, and record that it is compiled."""
+    stamps = _stamps()
+    if stamps is None or stamps.has(part):
+        return work()
+    made = stamps.compiled_in_turn(part, work)
+    if _stamps() is not None:  # otherwise the cache failed during the work
+        stamps.add(part)
+    return made
+
+
+def _stamps() -> Stamps | None:
+    """Return the stamps beside numba's cache; None without a writable folder."""
+    from recordzoo.loader.kernels import cache_folder
+
+    folder = cache_folder()  # type: ignore[no-untyped-call]  # numba has no types
+    return None if folder is None else _stamps_in(folder)
+
+
+@functools.cache
+def _stamps_in(folder: str) -> Stamps:
+    from recordzoo.loader.kernels import versions
+
+    sources = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in Path(__file__).parent.glob("*.py")]
+    known = repr((versions(), sorted(sources)))  # type: ignore[no-untyped-call]  # as above
+    return Stamps(Path(folder), hashlib.sha256(known.encode()).hexdigest()[:16])
+
+
+@contextlib.contextmanager
+def _notice() -> Iterator[None]:
+    """Report the compilation on stderr if the block takes long."""
+    if settings.quiet() or os.environ.get("LOCAL_RANK", "0") != "0":
+        yield
+        return
+    text = "recordzoo: compiling image code for this machine, once; it takes 10 to 60 seconds\n"
+    timer = threading.Timer(_NOTICE_S, lambda: sys.stderr.write(text))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -1,0 +1,597 @@
+# mypy: ignore-errors
+# Python for numba, which infers its types itself.
+"""Operations that compute each pixel from that pixel alone, or look its bytes up in a table.
+
+A pixel is a uint32: red in the lowest byte, then green and blue; the highest byte is unused. An operation takes
+``(source, target, numbers)``: two images, uint32 [H, W], and up to eight numbers, float64; it writes all of the target.
+Values are float32 wherever Pillow's are.
+"""
+
+import os
+import sys
+
+import llvmlite
+import numba
+import numpy as np
+from llvmlite import binding, ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+LANES = 32
+"""Bytes that one vector instruction processes."""
+
+_CACHED = []
+
+
+def compiled(function):
+    """Compile a function at its first call; numba infers its types."""
+    try:
+        made = numba.njit(nogil=True, cache=True)(function)
+    except RuntimeError:  # no writable folder for numba's cache
+        return numba.njit(nogil=True)(function)
+    _CACHED.append(made)
+    return made
+
+
+def stop_caching():
+    """Compile only for this process from now on: numba's cache cannot be written or read."""
+    while _CACHED:
+        _CACHED.pop()._cache.disable()
+
+
+def cache_folder():
+    """Return the folder of numba's cache for this package; None if nothing is cached."""
+    return _CACHED[0]._cache.cache_path if _CACHED else None
+
+
+def versions():
+    """Return the versions that cached code depends on, besides its source."""
+    options = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("NUMBA_"))
+    features = binding.get_host_cpu_features().flatten()
+    return [sys.version, numba.__version__, llvmlite.__version__, binding.get_host_cpu_name(), features, *options]
+
+
+@intrinsic
+def load_pixel(typing_context, address):
+    """Load four bytes: a pixel, and one byte of the next."""
+
+    def generate(context, builder, signature, arguments):
+        loaded = builder.load(builder.inttoptr(arguments[0], ir.IntType(32).as_pointer()))
+        loaded.align = 1
+        return loaded
+
+    return types.uint32(types.uint64), generate
+
+
+@intrinsic
+def load_byte(typing_context, address):
+    """Load a byte."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.load(builder.inttoptr(arguments[0], ir.IntType(8).as_pointer()))
+
+    return types.uint8(types.uint64), generate
+
+
+@intrinsic
+def decompress(typing_context, function, decoder, data, size, pixels, pitch, layout):
+    """Call `tj3Decompress8` at its address."""
+    long, short = ir.IntType(64), ir.IntType(32)
+
+    def generate(context, builder, signature, arguments):
+        kind = ir.FunctionType(short, (long, long, long, long, short, short))
+        return builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
+
+    address = types.uint64
+    return types.int32(address, address, address, address, address, types.int32, types.int32), generate
+
+
+@intrinsic
+def weighted_sum(typing_context, rows, pitch, weights, count, bits, out):
+    """Write the weighted sum of `count` times `LANES` bytes, `pitch` bytes apart.
+
+    `rows`, `weights` and `out` are addresses; the weights have `bits` bits after the point.
+    """
+    byte, number = ir.IntType(8), ir.IntType(32)
+    bytes_type, sums_type = ir.VectorType(byte, LANES), ir.VectorType(number, LANES)
+
+    def spread(builder, value):
+        one = builder.insert_element(ir.Constant(sums_type, ir.Undefined), value, number(0))
+        return builder.shuffle_vector(one, one, ir.Constant(sums_type, [0] * LANES))
+
+    def constant(value: int):
+        return ir.Constant(sums_type, [value] * LANES)
+
+    def generate(context, builder, signature, arguments):
+        start, step, factors, taps, bits, target = arguments
+        shift = builder.trunc(bits, number)
+        half = builder.shl(number(1), builder.sub(shift, number(1)))
+        sums = cgutils.alloca_once(builder, sums_type)
+        builder.store(spread(builder, half), sums)
+        with cgutils.for_range(builder, taps) as loop:
+            at = builder.add(start, builder.mul(loop.index, step))
+            loaded = builder.load(builder.inttoptr(at, bytes_type.as_pointer()))
+            loaded.align = 1
+            of_factor = builder.add(factors, builder.mul(loop.index, loop.index.type(4)))
+            factor = builder.load(builder.inttoptr(of_factor, number.as_pointer()))
+            product = builder.mul(builder.zext(loaded, sums_type), spread(builder, factor))
+            builder.store(builder.add(builder.load(sums), product), sums)
+        found = builder.ashr(builder.load(sums), spread(builder, shift))
+        found = builder.select(builder.icmp_signed("<", found, constant(0)), constant(0), found)
+        found = builder.select(builder.icmp_signed(">", found, constant(255)), constant(255), found)
+        stored = builder.store(builder.trunc(found, bytes_type), builder.inttoptr(target, bytes_type.as_pointer()))
+        stored.align = 1
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 6), generate
+
+
+def copy_lanes(chosen):
+    """Return a compiled function that copies chosen bytes of `LANES` from one address to another."""
+
+    @intrinsic
+    def choose(typing_context, source, target):
+        byte = ir.IntType(8)
+        kind, part = ir.VectorType(byte, LANES), ir.VectorType(byte, len(chosen))
+
+        def generate(context, builder, signature, arguments):
+            loaded = builder.load(builder.inttoptr(arguments[0], kind.as_pointer()))
+            loaded.align = 1
+            mask = ir.Constant(ir.VectorType(ir.IntType(32), len(chosen)), chosen)
+            picked = builder.shuffle_vector(loaded, loaded, mask)
+            builder.store(picked, builder.inttoptr(arguments[1], part.as_pointer())).align = 1
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    return choose
+
+
+PILLOW, TORCH = range(2)
+"""The library of the weights."""
+
+_PILLOW_BITS = 22
+_TORCH_LIMIT = 1 << 15
+
+
+@compiled
+def _value(kind, x):
+    """Return a filter's value at a distance."""
+    x = abs(x)
+    if kind == 0:
+        return 1.0 - x if x < 1.0 else 0.0
+    a = -0.5
+    if x < 1.0:
+        return ((a + 2.0) * x - (a + 3.0)) * x * x + 1
+    if x < 2.0:
+        return (((x - 5) * x + 8) * x - 4) * a
+    return 0.0
+
+
+@compiled
+def _floats(kind, size_in, size_out, number, values):
+    """Write the weights of an output pixel, of sum 1; return its first source pixel and their number."""
+    scale = size_in / size_out
+    stretch = max(scale, 1.0)
+    support = (1.0 if kind == 0 else 2.0) * stretch
+    inverse = 1.0 / stretch
+    center = (number + 0.5) * scale
+    start = max(int(center - support + 0.5), 0)
+    count = min(int(center + support + 0.5), size_in) - start
+    total = 0.0
+    for tap in range(count):
+        values[tap] = _value(kind, (tap + start - center + 0.5) * inverse)
+        total += values[tap]
+    if total != 0.0:
+        for tap in range(count):
+            values[tap] /= total
+    return start, count
+
+
+@compiled
+def _torch_bits(largest):
+    """Return the number of fractional bits of torch's weights, from the image's largest weight."""
+    bits = 0
+    while bits < _PILLOW_BITS and int(0.5 + largest * (1 << (bits + 1))) < _TORCH_LIMIT:
+        bits += 1
+    return bits
+
+
+@compiled
+def compute_weights(kind, whose, size_in, size_out, first, source, firsts, weights):
+    """Compute the source pixels and weights of output pixels; return the weights' number of fractional bits.
+
+    Args:
+        kind: The filter's number.
+        whose: `PILLOW` or `TORCH`.
+        size_in: Pixels of the whole source.
+        size_out: Pixels of the whole output.
+        first: The first output pixel to compute; `firsts` has one row per output pixel.
+        source: The first source pixel present.
+        firsts: Written: each output pixel's first source pixel, relative to `source`, and their number; int64 [n, 2].
+        weights: Written: int32 [n, taps].
+    """
+    floats = np.empty((size_out, weights.shape[1]), np.float64)
+    largest = 0.0
+    for number in range(size_out):  # torch's precision depends on the largest weight of the whole image
+        row = floats[number]
+        start, count = _floats(kind, size_in, size_out, number, row)
+        for tap in range(count):
+            largest = max(largest, row[tap])
+        if first <= number < first + len(firsts):
+            firsts[number - first, 0] = start - source
+            firsts[number - first, 1] = count
+    bits = _torch_bits(largest) if whose == TORCH else _PILLOW_BITS
+    for number in range(len(firsts)):
+        row = floats[number + first]
+        for tap in range(firsts[number, 1]):
+            weights[number, tap] = int((-0.5 if row[tap] < 0 else 0.5) + row[tap] * (1 << bits))
+    return bits
+
+
+@compiled
+def most_taps(kind, size_in, size_out):
+    """Return the largest number of weights of an output pixel."""
+    stretch = max(size_in / size_out, 1.0)
+    return int(np.ceil((1.0 if kind == 0 else 2.0) * stretch)) * 2 + 1
+
+
+_ZERO, _MOST = np.float32(0), np.float32(255)
+_OF_RED, _OF_GREEN, _OF_BLUE = np.float32(19595), np.float32(38470), np.float32(7471)  # of 65536, as in Pillow
+
+
+@compiled
+def channel(pixel, shift):
+    """Return one byte of a pixel, by the number of its first bit: float32."""
+    return np.float32(np.int32((pixel >> np.uint32(shift)) & np.uint32(255)))
+
+
+@compiled
+def pack(red, green, blue):
+    """Pack three bytes into a pixel."""
+    return np.uint32(red) | np.uint32(green) << np.uint32(8) | np.uint32(blue) << np.uint32(16)
+
+
+@compiled
+def lightness(pixel):
+    """Return the lightness of a pixel, as Pillow's mode "L": float32. Sums are integers below 2 ** 24, so exact."""
+    total = channel(pixel, 0) * _OF_RED + channel(pixel, 8) * _OF_GREEN + channel(pixel, 16) * _OF_BLUE
+    return np.float32(np.int32(total + np.float32(32768)) >> 16)
+
+
+@compiled
+def blend(first, second, factor):
+    """Interpolate between two bytes (factor 0 to 1), or extrapolate (above 1)."""
+    found = first + factor * (second - first)
+    found = found if found > _ZERO else _ZERO
+    return np.int32(found if found < _MOST else _MOST)
+
+
+@compiled
+def _blend_all(first, pixel, factor):
+    """Blend each channel of a pixel with the same byte."""
+    return pack(
+        blend(first, channel(pixel, 0), factor),
+        blend(first, channel(pixel, 8), factor),
+        blend(first, channel(pixel, 16), factor),
+    )
+
+
+@compiled
+def brightness(source, target, numbers):
+    """Blend with black."""
+    factor = np.float32(numbers[0])
+    old, new = source.ravel(), target.ravel()
+    for i in range(len(old)):
+        new[i] = _blend_all(_ZERO, old[i], factor)
+
+
+@compiled
+def contrast(source, target, numbers):
+    """Blend with the mean lightness."""
+    factor = np.float32(numbers[0])
+    old, new = source.ravel(), target.ravel()
+    total = 0
+    for i in range(len(old)):
+        total += np.int32(lightness(old[i]))
+    mean = np.float32(int(total / len(old) + 0.5))
+    for i in range(len(old)):
+        new[i] = _blend_all(mean, old[i], factor)
+
+
+@compiled
+def saturation(source, target, numbers):
+    """Blend with the gray of each pixel."""
+    factor = np.float32(numbers[0])
+    old, new = source.ravel(), target.ravel()
+    for i in range(len(old)):
+        new[i] = _blend_all(lightness(old[i]), old[i], factor)
+
+
+@compiled
+def grayscale(source, target, numbers):
+    """Set all channels to the lightness."""
+    old, new = source.ravel(), target.ravel()
+    for i in range(len(old)):
+        light = np.int32(lightness(old[i]))
+        new[i] = pack(light, light, light)
+
+
+@compiled
+def _hue_and_saturation(red, green, blue):
+    """Return hue and saturation, 0 to 255, of three bytes that are not all equal."""
+    most, least = max(red, green, blue), min(red, green, blue)
+    spread = np.float32(most - least)
+    from_red = np.float32(most - red) / spread
+    from_green = np.float32(most - green) / spread
+    from_blue = np.float32(most - blue) / spread
+    if red == most:
+        hue = np.float32(from_blue - from_green)
+    elif green == most:
+        hue = np.float32(2.0 + np.float64(from_red) - np.float64(from_blue))
+    else:
+        hue = np.float32(4.0 + np.float64(from_green) - np.float64(from_red))
+    turned = np.float64(hue) / 6.0 + 1.0  # between 5/6 and 2
+    hue = np.float32(turned - 1.0 if turned >= 1.0 else turned)
+    return np.int32(np.float64(hue) * 255.0), np.int32(np.float64(spread / np.float32(most)) * 255.0)
+
+
+@compiled
+def _rounded(number):
+    """Round as C does: halves away from zero. The number is not negative."""
+    return np.int32(number + 0.5)
+
+
+@compiled
+def hue(source, target, numbers):
+    """Add a byte, without carry, to the hue of Pillow's mode "HSV"."""
+    added = np.int32(numbers[0])
+    old, new = source.ravel(), target.ravel()
+    for i in range(len(old)):
+        red, green, blue = (
+            np.int32(channel(old[i], 0)),
+            np.int32(channel(old[i], 8)),
+            np.int32(channel(old[i], 16)),
+        )
+        if red == green == blue:
+            new[i] = old[i]
+            continue
+        value = max(red, green, blue)
+        angle, colored = _hue_and_saturation(red, green, blue)
+        if colored == 0:
+            new[i] = pack(value, value, value)
+            continue
+        sector = np.float64((angle + added) & 255) * 6.0 / 255.0
+        number = np.int32(sector)
+        rest, share = np.float32(sector - number), np.float32(colored / 255.0)
+        low = _rounded(value * (1.0 - np.float64(share)))
+        falling = _rounded(value * (1.0 - np.float64(share * rest)))
+        rising = _rounded(value * (1.0 - np.float64(share) * (1.0 - np.float64(rest))))
+        number %= 6
+        if number == 0:
+            new[i] = pack(value, rising, low)
+        elif number == 1:
+            new[i] = pack(falling, value, low)
+        elif number == 2:
+            new[i] = pack(low, value, rising)
+        elif number == 3:
+            new[i] = pack(low, falling, value)
+        elif number == 4:
+            new[i] = pack(rising, low, value)
+        else:
+            new[i] = pack(value, low, falling)
+
+
+@compiled
+def _look_up(source, target, table):
+    """Replace each byte by its entry in its channel's table, uint8 [3, 256]."""
+    old, new = source.ravel(), target.ravel()
+    for i in range(len(old)):
+        red, green, blue = old[i] & 255, (old[i] >> 8) & 255, (old[i] >> 16) & 255
+        new[i] = pack(table[0, red], table[1, green], table[2, blue])
+
+
+@compiled
+def _histogram(source):
+    """Count the bytes of each channel, int64 [3, 256]."""
+    counts = np.zeros((3, 256), np.int64)
+    old = source.ravel()
+    for i in range(len(old)):
+        counts[0, old[i] & 255] += 1
+        counts[1, (old[i] >> 8) & 255] += 1
+        counts[2, (old[i] >> 16) & 255] += 1
+    return counts
+
+
+@compiled
+def posterize(source, target, numbers):
+    """Keep the highest bits of each byte; their number is the only argument."""
+    mask = np.uint32(((256 - (1 << (8 - int(numbers[0])))) & 255) * 0x010101)
+    old, new = source.ravel(), target.ravel()
+    for i in range(len(old)):
+        new[i] = old[i] & mask
+
+
+@compiled
+def solarize(source, target, numbers):
+    """Invert bytes from a threshold on."""
+    table = np.empty((3, 256), np.uint8)
+    for value in range(256):
+        table[:, value] = value if value < numbers[0] else 255 - value
+    _look_up(source, target, table)
+
+
+@compiled
+def invert(source, target, numbers):
+    """Invert all bytes."""
+    old, new = source.ravel(), target.ravel()
+    for i in range(len(old)):
+        new[i] = old[i] ^ np.uint32(0xFFFFFF)
+
+
+@compiled
+def autocontrast(source, target, numbers):
+    """Stretch each channel to all of 0 to 255."""
+    counts = _histogram(source)
+    table = np.empty((3, 256), np.uint8)
+    for c in range(3):
+        low, high = 0, 255
+        while low < 255 and counts[c, low] == 0:
+            low += 1
+        while high > 0 and counts[c, high] == 0:
+            high -= 1
+        scale = 255.0 / (high - low) if high > low else 1.0
+        offset = -low * scale if high > low else 0.0
+        for value in range(256):
+            table[c, value] = min(max(int(value * scale + offset), 0), 255)
+    _look_up(source, target, table)
+
+
+@compiled
+def equalize(source, target, numbers):
+    """Equalize the histogram of each channel."""
+    counts = _histogram(source)
+    table = np.empty((3, 256), np.uint8)
+    for c in range(3):
+        last = 255
+        while last > 0 and counts[c, last] == 0:
+            last -= 1
+        step = (counts[c].sum() - counts[c, last]) // 255
+        so_far = step // 2
+        for value in range(256):
+            table[c, value] = min(so_far // step, 255) if step else value
+            so_far += counts[c, value]
+    _look_up(source, target, table)
+
+
+_SIDE, _MIDDLE = np.float32(1) / np.float32(13), np.float32(5) / np.float32(13)
+_HALF = np.float32(0.5)
+
+
+@compiled
+def _smooth(above, here, below, x, shift):
+    """Return one byte of Pillow's SMOOTH filter."""
+    total = _HALF
+    for row, middle in ((below, _SIDE), (here, _MIDDLE), (above, _SIDE)):
+        total += (
+            channel(row[x - 1], shift) * _SIDE + channel(row[x], shift) * middle + channel(row[x + 1], shift) * _SIDE
+        )
+    return np.float32(np.int32(total))
+
+
+@compiled
+def sharpness(source, target, numbers):
+    """Blend with the smoothed image; the pixels at the edges stay."""
+    factor = np.float32(numbers[0])
+    height, width = source.shape
+    target[:] = source
+    for y in range(1, height - 1):
+        above, here, below = source[y - 1], source[y], source[y + 1]
+        for x in range(1, width - 1):
+            target[y, x] = pack(
+                blend(_smooth(above, here, below, x, 0), channel(here[x], 0), factor),
+                blend(_smooth(above, here, below, x, 8), channel(here[x], 8), factor),
+                blend(_smooth(above, here, below, x, 16), channel(here[x], 16), factor),
+            )
+
+
+@compiled
+def _weights(size, sigma):
+    """Return the weights of a Gaussian: float32 [size], of sum 1."""
+    values = np.empty(size, np.float32)
+    for i in range(size):
+        values[i] = np.exp(-0.5 * ((i - (size - 1) * 0.5) / sigma) ** 2)
+    return values / values.sum()
+
+
+@compiled
+def _reflected(place, size):
+    """Reflect a coordinate into the image, about the middle of its edge pixels."""
+    while place < 0 or place >= size:
+        place = -place if place < 0 else 2 * (size - 1) - place
+    return place
+
+
+@compiled
+def blur(source, target, numbers):
+    """Blur with a Gaussian. Numbers: width and height of its window, both odd, then its two sigmas."""
+    across, down = _weights(int(numbers[0]), numbers[2]), _weights(int(numbers[1]), numbers[3])
+    height, width = source.shape
+    half_x, half_y = len(across) // 2, len(down) // 2
+    rows = np.empty((height, 3, width), np.float32)
+    line = np.empty((3, width + 2 * half_x), np.float32)
+    for y in range(height):
+        for x in range(width + 2 * half_x):
+            pixel = source[y, _reflected(x - half_x, width)]
+            line[0, x], line[1, x], line[2, x] = channel(pixel, 0), channel(pixel, 8), channel(pixel, 16)
+        for c in range(3):
+            made = rows[y, c]
+            made[:] = 0
+            for tap in range(len(across)):
+                weight, shifted = across[tap], line[c, tap : tap + width]
+                for x in range(width):
+                    made[x] += weight * shifted[x]
+    sums = np.empty(3 * width, np.float32)
+    for y in range(height):
+        sums[:] = _HALF
+        for tap in range(len(down)):
+            weight, row = down[tap], rows[_reflected(y + tap - half_y, height)].ravel()
+            for i in range(3 * width):
+                sums[i] += weight * row[i]
+        for x in range(width):
+            target[y, x] = pack(np.int32(sums[x]), np.int32(sums[width + x]), np.int32(sums[2 * width + x]))
+
+
+@compiled
+def _whole(number):
+    """Return the pixel that contains a coordinate; -1 outside."""
+    return -1 if number < 0.0 else int(number)
+
+
+@compiled
+def affine(source, target, numbers):
+    """Map pixels by a matrix of 2 rows and 3 columns, nearest neighbour; the last number is the pixel outside.
+
+    Coordinates are computed as in Pillow: fixed point with 16 bits, or sums of float64 if rows stay rows.
+    """
+    a, b, c, d, e, f = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]
+    outside = np.uint32(numbers[6])
+    height, width = source.shape
+    if b == 0 and d == 0:
+        columns = np.empty(width, np.int64)
+        place = c + a * 0.5
+        for x in range(width):
+            columns[x] = _whole(place)
+            place += a
+        place = f + e * 0.5
+        for y in range(height):
+            row = _whole(place)
+            place += e
+            for x in range(width):
+                is_inside = 0 <= row < height and 0 <= columns[x] < width
+                target[y, x] = source[row, columns[x]] if is_inside else outside
+        return
+    across, down = np.int64(np.floor(a * 65536.0 + 0.5)), np.int64(np.floor(d * 65536.0 + 0.5))
+    across_row, down_row = np.int64(np.floor(b * 65536.0 + 0.5)), np.int64(np.floor(e * 65536.0 + 0.5))
+    first_x = np.int64(np.floor((c + a * 0.5 + b * 0.5) * 65536.0 + 0.5))
+    first_y = np.int64(np.floor((f + d * 0.5 + e * 0.5) * 65536.0 + 0.5))
+    for y in range(height):
+        at_x, at_y = first_x, first_y
+        for x in range(width):
+            column, row = at_x >> 16, at_y >> 16
+            is_inside = 0 <= column < width and 0 <= row < height
+            target[y, x] = source[row, column] if is_inside else outside
+            at_x += across
+            at_y += down
+        first_x += across_row
+        first_y += down_row
+
+
+@compiled
+def mirror(source, target, numbers):
+    """Swap left and right."""
+    height, width = source.shape
+    for y in range(height):
+        for x in range(width):
+            target[y, x] = source[y, width - 1 - x]

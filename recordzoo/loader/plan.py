@@ -1,0 +1,398 @@
+"""Plans: the transforms of a dataset that a loader runs itself."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+
+import torch
+from torchvision.transforms import v2
+
+from recordzoo.errors import ArgumentError
+from recordzoo.images.decode import ArrayFrame, Frame
+
+Size = tuple[int, int]
+"""Height and width, in torchvision's order."""
+
+Draws = Sequence[float]
+"""Random numbers from 0 to 1, 1 excluded."""
+
+Arithmetic = Literal["Pillow", "torch", "float"]
+"""How torchvision resamples bytes: PIL images with Pillow's integers, tensors with torch's (v2) or as float32 (v1)."""
+
+
+@dataclass(slots=True)  # not frozen: twice as fast to create, and there are many
+class Crop:
+    """Crop a box. Pixels outside the image are black."""
+
+    top: int
+    left: int
+    height: int
+    width: int
+
+    def is_inside(self, size: Size) -> bool:
+        """Whether the box lies within an image of this height and width."""
+        return min(self.top, self.left) >= 0 and self.top + self.height <= size[0] and self.left + self.width <= size[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """The resampling method set in a torchvision transform.
+
+    Attributes:
+        resize: torchvision's function: (PIL image or tensor, [height, width]) -> the resized image.
+        mode: "bilinear" or "bicubic" for the antialiased filter of that name; otherwise "".
+        arithmetic: The library that defines the bytes; "Pillow" if the image is a PIL image at this point.
+    """
+
+    resize: Callable[[Any, list[int]], Any]  # Any: a PIL image or a tensor, as given
+    mode: str
+    arithmetic: Arithmetic
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Resample to a size."""
+
+    height: int
+    width: int
+    resampling: Resampling
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """Mirror left and right."""
+
+
+@dataclass(slots=True)  # as Crop
+class PixelOp:
+    """Change the pixels of an RGB image, and not its size.
+
+    Attributes:
+        name: The name of a pixel operation in `table.PIXEL_OPS`.
+        arguments: The arguments of torchvision's function, after the image.
+    """
+
+    name: str
+    arguments: tuple[Any, ...] = ()  # Any: numbers and lists of numbers
+
+
+@dataclass(slots=True)  # as Crop
+class Erase:
+    """Set a box of the finished image to one value for each channel."""
+
+    top: int
+    left: int
+    height: int
+    width: int
+    values: tuple[float, float, float]
+
+
+Geometry = Crop | Resize | Flip
+"""Actions that move pixels."""
+
+Action = Geometry | PixelOp | Erase
+
+
+class Step(ABC):
+    """A transform of an image, read from torchvision's.
+
+    Attributes:
+        num_draws: Random numbers per image.
+        keeps_size: Whether the size of every image stays the same.
+        moves: Whether its actions are all `Geometry`: True, False, or None if that depends on the random numbers.
+        is_exact: Whether compiled code gives the bytes of Pillow and torchvision.
+    """
+
+    num_draws: int = 0
+    keeps_size: ClassVar[bool] = False
+    moves: ClassVar[bool | None] = False
+    is_exact: bool = True
+
+    @abstractmethod
+    def actions(self, size: Size, draws: Draws) -> list[Action]:
+        """Decide the actions on an image of a size.
+
+        Raises:
+            ValueError: The image is too small, in torchvision's words.
+        """
+
+    def output(self, size: Size | None) -> Size | None:
+        """Return the size of the result; None if it differs between images."""
+        return size
+
+
+def decide(steps: Sequence[Step], size: Size, draws: Draws) -> list[Action]:
+    """Return all actions on an image of a size."""
+    actions: list[Action] = []
+    for decided in decide_each(steps, size, draws):
+        actions += decided
+    return actions
+
+
+def decide_each(steps: Sequence[Step], size: Size, draws: Draws) -> list[list[Action]]:
+    """Return the actions on an image of a size, by step; the arguments are those of `decide`."""
+    found: list[list[Action]] = []
+    start = 0
+    for step in steps:
+        found.append(step.actions(size, draws[start : start + step.num_draws]))
+        start += step.num_draws
+        size = size_after(found[-1], size)
+    return found
+
+
+def size_after(actions: Sequence[Action], size: Size) -> Size:
+    """Return the size of an image of `size` after these actions."""
+    for action in actions:
+        if isinstance(action, Crop | Resize):
+            size = action.height, action.width
+    return size
+
+
+def num_draws(steps: Sequence[Step]) -> int:
+    """Return the number of random numbers for all steps."""
+    return sum(step.num_draws for step in steps)
+
+
+def between(low: float, high: float, draw: float) -> float:
+    """Interpolate linearly from `low` to `high`."""
+    return low + (high - low) * draw
+
+
+Transform = Callable[[Any], Any]
+
+Operation = tuple[Literal["div", "mul", "sub"], float | tuple[float, ...]]
+"""An operation, with one number or one per channel."""
+
+
+@dataclass(frozen=True)
+class Pointwise:
+    """Operations on float32 values: divide, normalize. The results are torchvision's, to the last bit.
+
+    Attributes:
+        operations: None for images that stay uint8.
+    """
+
+    operations: tuple[Operation, ...] | None = None
+    _rows: dict[tuple[int, int], torch.Tensor] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """uint8 or float32."""
+        return torch.uint8 if self.operations is None else torch.float32
+
+    def then(self, *operations: Operation) -> "Pointwise":
+        """Return a copy with more operations; its results are float."""
+        return Pointwise((*(self.operations or ()), *operations))
+
+    def apply_(self, images: torch.Tensor) -> torch.Tensor:
+        """Do the operations in place and return the images.
+
+        Args:
+            images: float32 [..., 3, H, W], contiguous or channels-last.
+        """
+        if not self.operations:
+            return images
+        # In channels-last memory the last dimension, 3 long, would be broadcast in the innermost loop: ten times slower
+        # than a row of W times 3.
+        is_last = images.stride(-3) == 1 and images.shape[-3] > 1
+        values = images.movedim(-3, -1).flatten(-2) if is_last else images
+        for number, (name, operand) in enumerate(self.operations):
+            if isinstance(operand, float):
+                getattr(values, f"{name}_")(operand)
+            else:
+                getattr(values, f"{name}_")(self._operand(number, operand, images, is_last))
+        return images
+
+    def _operand(self, number: int, values: Sequence[float], images: torch.Tensor, is_last: bool) -> torch.Tensor:
+        if images.device.type != "cpu":
+            operand = torch.tensor(values, dtype=torch.float32, device=images.device)
+            return operand.repeat(images.shape[-1]) if is_last else operand[:, None, None]
+        width = images.shape[-1] if is_last else 0
+        found = self._rows.get((number, width))
+        if found is None:
+            operand = torch.tensor(values, dtype=torch.float32, device="cpu")
+            found = operand.repeat(width) if is_last else operand[:, None, None]
+            self._rows[number, width] = found
+        return found
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The transforms that a loader runs itself, and those that run as written.
+
+    Attributes:
+        steps: Operations on the pixels, as bytes; then boxes to erase.
+        is_tensor: Whether a transform converts the image to a tensor; otherwise `rest` gets a PIL image.
+        is_image: Whether that tensor is a `tv_tensors.Image`.
+        pointwise: Operations on the values after the steps.
+        size: Height and width of the result; None if images differ in size.
+        rest: The first unknown transform and those after it; they run as written.
+        ending: A plan for the known transforms at the end of `rest`, if there are any.
+        erases: Whether boxes of the finished values are erased.
+        fused: The transforms that the steps were read from.
+        reason: Why the first transform of `rest` is unknown.
+    """
+
+    steps: tuple[Step, ...] = ()
+    is_tensor: bool = False
+    is_image: bool = False
+    pointwise: Pointwise = field(default_factory=Pointwise)
+    size: Size | None = None
+    rest: tuple[Transform, ...] = ()
+    ending: "Plan | None" = None
+    erases: bool = False
+    fused: tuple[Transform, ...] = ()
+    reason: str = ""
+
+    @property
+    def num_draws(self) -> int:
+        """Random numbers per image; those of the ending come last."""
+        return num_draws(self.steps) + (self.ending.num_draws if self.ending else 0)
+
+    @property
+    def is_geometric(self) -> bool:
+        """Whether pixels are only moved: no colors are changed, no boxes erased."""
+        return all(step.moves for step in self.steps)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether compiled code gives the bytes of Pillow and torchvision."""
+        return all(step.is_exact for step in self.steps)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the plan produces tensors and leaves no transforms."""
+        return self.is_tensor and not self.rest
+
+
+StepReader = Callable[[Plan, Any], Plan]
+"""Returns a plan extended by a transform.
+
+Raises:
+    UnknownTransformError: The transform, or one of its options, is not supported at this point.
+"""
+
+
+@dataclass(frozen=True)
+class Views:
+    """The views of an image, one per plan.
+
+    Attributes:
+        plans: One plan or more.
+        is_list: Whether a sample has a list of views; otherwise it has the single view.
+    """
+
+    plans: tuple[Plan, ...]
+    is_list: bool = False
+
+    @property
+    def num_draws(self) -> int:
+        """Random numbers per image."""
+        return sum(plan.num_draws for plan in self.plans)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all views are tensors and no transforms are left."""
+        return all(plan.is_whole for plan in self.plans)
+
+
+class UnknownTransformError(Exception):
+    """Why a transform is not fused."""
+
+
+def with_step(plan: Plan, step: Step, *, erases: bool = False) -> Plan:
+    """Return a plan with one more step."""
+    if plan.erases:
+        raise UnknownTransformError("boxes of the image are erased by then")
+    return replace(plan, steps=(*plan.steps, step), size=step.output(plan.size), erases=erases)
+
+
+def is_v2(transform: Any) -> bool:
+    """Whether a transform is one of `torchvision.transforms.v2`."""
+    return type(transform).__module__.startswith(v2.__name__)
+
+
+View = Callable[[Any], Any]
+
+
+@runtime_checkable
+class HasViews(Protocol):
+    """A transform that returns several views of an image; a loader decodes the image once for all of them.
+
+    Calling it with an image must return a list with the result of each view, in the order of `image_views`.
+    """
+
+    def __call__(self, image: Any) -> list[Any]:
+        """Return the views of an image."""
+
+    def image_views(self) -> Sequence[View]:
+        """Return the transform of each view."""
+
+
+class MultiView:
+    """Apply several transforms to one image; return the list of views.
+
+    A `RecordLoader` decodes the image once for all views. A batch then has a list of tensors, one per view.
+
+    Args:
+        views: The transforms.
+
+    Raises:
+        ArgumentError: `views` is not a list of transforms.
+
+    Examples:
+        >>> double = MultiView([lambda x: x + 1, lambda x: x * 10])
+        >>> double(4)
+        [5, 40]
+    """
+
+    def __init__(self, views: Sequence[View]) -> None:
+        if not isinstance(views, Iterable) or not all(map(callable, views)):
+            raise ArgumentError(f"views={views!r} is no list of transforms, one for each view.")
+        self.views = list(views)
+
+    def __call__(self, image: Any) -> list[Any]:
+        """Return the views of an image."""
+        return [view(image) for view in self.views]
+
+    def image_views(self) -> Sequence[View]:
+        """Return the transforms; see `HasViews`."""
+        return self.views
+
+    def __repr__(self) -> str:
+        return f"MultiView({self.views!r})"
+
+
+def views_of(transform: Any) -> Sequence[View] | None:
+    """Return the transforms of a transform with several views; None if it has one."""
+    if not isinstance(transform, HasViews):
+        return None
+    # A subclass that overrides __call__ may do something else than call its views.
+    owners = [_owner(type(transform), name) for name in ("image_views", "__call__", "forward")]
+    return list(transform.image_views()) if owners[0] <= min(owners[1:]) else None
+
+
+def _owner(kind: type, name: str) -> int:
+    """Return the position, in the class's method resolution order, of the class that defines a method."""
+    return next((place for place, base in enumerate(kind.__mro__) if name in vars(base)), len(kind.__mro__))
+
+
+def decoded_once(frame: Frame, views: Sequence[list[Action]]) -> Frame:
+    """Decode the part of an image that its views need, and shift their first crops into that part.
+
+    Returns:
+        The pixels of the smallest box with the first crops of all views, or of the whole image if a view needs it.
+    """
+    crops = [actions[0] for actions in views if actions]
+    size = frame.height, frame.width
+    if len(crops) < len(views) or not all(isinstance(crop, Crop) and crop.is_inside(size) for crop in crops):
+        return ArrayFrame(frame.pixels())
+    inside = [crop for crop in crops if isinstance(crop, Crop)]
+    top, left = min(crop.top for crop in inside), min(crop.left for crop in inside)
+    bottom = max(crop.top + crop.height for crop in inside)
+    right = max(crop.left + crop.width for crop in inside)
+    pixels = frame.pixels((left, top, right - left, bottom - top))
+    for actions, crop in zip(views, inside, strict=True):
+        actions[0] = Crop(crop.top - top, crop.left - left, crop.height, crop.width)
+    return ArrayFrame(pixels)

@@ -1,0 +1,365 @@
+# mypy: ignore-errors
+# Python for numba, which infers its types itself; mypy would see other ones.
+"""Decode, resample, flip and write many images in one call, without the GIL.
+
+The resampling equals Pillow's, or torch's for uint8 tensors, bit for bit: integer `weights`, rounded after the
+horizontal and after the vertical pass. It takes a quarter of Pillow's time: both passes are one loop of vector
+instructions over neighbouring bytes. For the horizontal pass, blocks of rows are transposed: the pixels of a column, of
+four bytes each, are neighbours then.
+"""
+
+import numpy as np
+
+from recordzoo.loader.kernels import (
+    LANES,
+    PILLOW,
+    TORCH,
+    affine,
+    autocontrast,
+    blur,
+    brightness,
+    compiled,
+    compute_weights,
+    contrast,
+    copy_lanes,
+    decompress,
+    equalize,
+    grayscale,
+    hue,
+    invert,
+    load_byte,
+    load_pixel,
+    mirror,
+    most_taps,
+    pack,
+    posterize,
+    saturation,
+    sharpness,
+    solarize,
+    weighted_sum,
+)
+
+FILTERS = {"bilinear": 0, "bicubic": 1}
+"""torchvision's names."""
+
+WEIGHTS = {"Pillow": PILLOW, "torch": TORCH}
+"""The library of the weights."""
+
+NEVER, TALL, SHRINKING = range(3)
+"""When the vertical pass comes first: until Pillow 12.1, in 12.2 and 12.3, since 13."""
+
+JOB = np.dtype(
+    [
+        ("decoder", np.uint64),  # a decompressor of libjpeg-turbo that is ready for the image; 0 if it needs none
+        ("data", np.uint64),  # address of the JPEG file, or of the first pixel if it needs no decoding
+        ("size", np.uint64),  # bytes of the file
+        ("decoded_height", np.int64),  # rows that the decompressor writes
+        ("pitch", np.int64),  # bytes from one row of pixels to the next
+        ("top", np.int64),  # the first row and column of these pixels to resample
+        ("left", np.int64),
+        ("height", np.int64),  # rows and columns to resample
+        ("width", np.int64),
+        ("rows_in", np.int64),  # height of the whole image before ...
+        ("rows_out", np.int64),  # ... and after resampling
+        ("row_first", np.int64),  # the first requested output row
+        ("row_source", np.int64),  # the first of the `height` rows, counted in the whole image
+        ("columns_in", np.int64),
+        ("columns_out", np.int64),
+        ("column_first", np.int64),
+        ("column_source", np.int64),
+        ("filter", np.int64),
+        ("weights", np.int64),  # one of `WEIGHTS`
+        ("flip", np.int64),
+        ("place", np.int64),  # the number of the image in the output
+        ("failed", np.int64),  # written: what the decompressor returned
+    ],
+    align=True,
+)
+"""An image to render: a row of numbers for `render`."""
+
+_BLOCK = 32  # rows transposed at once
+_RGB = 0  # TJPF_RGB
+
+
+@compiled
+def _turn(pixels, pitch, height, width, block):
+    """Transpose a block of rows to uint32 [width, rows], one pixel per number."""
+    for x in range(width - 1):
+        for j in range(height):
+            block[x, j] = load_pixel(np.uint64(pixels + j * pitch + 3 * x))
+    for j in range(height):  # the last pixel of a row may be the last one in memory
+        at = np.uint64(pixels + j * pitch + 3 * (width - 1))
+        red, green, blue = load_byte(at), load_byte(at + np.uint64(1)), load_byte(at + np.uint64(2))
+        block[width - 1, j] = np.uint32(red) | np.uint32(green) << np.uint32(8) | np.uint32(blue) << np.uint32(16)
+
+
+@compiled
+def _narrow(pixels, owner, pitch, height, width, firsts, weights, bits, flip, out):
+    """Resample rows: the horizontal pass.
+
+    Args:
+        pixels: Address of the first.
+        owner: The array of the pixels: keeps the memory alive, because numba does not know that the address is in use.
+        firsts: Written by `compute_weights`.
+        weights: Likewise.
+        bits: The result of `compute_weights`.
+        flip: Whether the last pixel is written first.
+        out: uint32 [height or more, columns or more]: pixels of four bytes.
+    """
+    columns = len(firsts)
+    block = np.empty((width, _BLOCK), np.uint32)
+    turned = np.empty((columns, _BLOCK), np.uint32)
+    pitch_of_block = 4 * _BLOCK
+    for y in range(0, height, _BLOCK):
+        count = min(_BLOCK, height - y)
+        _turn(pixels + y * pitch, pitch, count, width, block)
+        for x in range(columns):
+            source = np.int64(block.ctypes.data) + firsts[x, 0] * pitch_of_block
+            target = np.int64(turned.ctypes.data) + (columns - 1 - x if flip else x) * pitch_of_block
+            factors = np.int64(weights.ctypes.data) + x * 4 * weights.shape[1]
+            for start in range(0, 4 * count, LANES):
+                weighted_sum(source + start, pitch_of_block, factors, firsts[x, 1], bits, target + start)
+        for j in range(count):
+            for x in range(columns):
+                out[y + j, x] = turned[x, j]
+
+
+@compiled
+def _copied(pixels, pitch, height, width, flip, out):
+    """Copy rows without a horizontal pass."""
+    for y in range(height):
+        for x in range(width):
+            at = np.uint64(pixels + y * pitch + 3 * x)
+            red, green, blue = load_byte(at), load_byte(at + np.uint64(1)), load_byte(at + np.uint64(2))
+            out[y, width - 1 - x if flip else x] = (
+                np.uint32(red) | np.uint32(green) << np.uint32(8) | np.uint32(blue) << np.uint32(16)
+            )
+
+
+_pixels = copy_lanes([at for at in range(LANES) if at % 4 < 3])
+_reds, _greens, _blues = (copy_lanes(list(range(channel, LANES, 4))) for channel in range(3))
+
+
+@compiled
+def write_row(row, width, y, values, out, is_last):
+    """Write a row of pixels, four bytes each, into an image, [3, H, W] or [H, W, 3], as the values of their bytes."""
+    size = len(out) // 3
+    if out.itemsize == 1 and width >= LANES // 4:  # bytes as they are
+        source, target = np.int64(row.ctypes.data), np.int64(out.ctypes.data)
+        step = LANES // 4
+        for number in range(-(-width // step)):
+            x = min(number * step, width - step)
+            if is_last:
+                _pixels(source + 4 * x, target + 3 * (y * width + x))
+            else:
+                _reds(source + 4 * x, target + y * width + x)
+                _greens(source + 4 * x, target + size + y * width + x)
+                _blues(source + 4 * x, target + 2 * size + y * width + x)
+        return
+    pixels = row[: 4 * width].reshape((width, 4))
+    if is_last:
+        line = out[3 * width * y : 3 * width * (y + 1)].reshape((width, 3))
+        for x in range(width):
+            for c in range(3):
+                line[x, c] = values[c, pixels[x, c]]
+    else:
+        for c in range(3):
+            plane = out[c * size + width * y : c * size + width * (y + 1)]
+            for x in range(width):
+                plane[x] = values[c, pixels[x, c]]
+
+
+@compiled
+def _shortened(pixels, pitch, width, firsts, weights, bits):
+    """Resample columns: the vertical pass, if it comes first. Returns pixels of 3 bytes, uint8 [rows, 3 * width]."""
+    length = 3 * width
+    out = np.empty((len(firsts), length), np.uint8)
+    for y in range(len(firsts)):
+        source = pixels + firsts[y, 0] * pitch
+        factors = np.int64(weights.ctypes.data) + y * 4 * weights.shape[1]
+        if length < LANES:  # so narrow that a vector read would go beyond the last pixel
+            for j in range(length):
+                total = np.int64(1) << (bits - 1)
+                for tap in range(firsts[y, 1]):
+                    total += np.int64(load_byte(np.uint64(source + tap * pitch + j))) * weights[y, tap]
+                out[y, j] = np.uint8(min(max(total >> bits, 0), 255))
+            continue
+        target = np.int64(out.ctypes.data) + y * length
+        for start in range(0, length - LANES + 1, LANES):
+            weighted_sum(source + start, pitch, factors, firsts[y, 1], bits, target + start)
+        weighted_sum(source + length - LANES, pitch, factors, firsts[y, 1], bits, target + length - LANES)
+    return out
+
+
+@compiled
+def _is_vertical_first(order, job):
+    """Whether the vertical pass comes first; depends on the sizes of the whole image."""
+    less = job.rows_in - job.rows_out
+    if less <= 0 or order == NEVER or job.weights == TORCH:
+        return False
+    if order == TALL:
+        return job.rows_in > 100 * job.columns_in
+    return less > 2 * (job.columns_in - job.columns_out)
+
+
+@compiled
+def _make(job, pixels, height, width, values, out, is_last, order):
+    """Resample decoded pixels and write the image."""
+    kind = job.filter
+    across = np.empty((width, most_taps(kind, job.columns_in, job.columns_out)), np.int32)
+    across_firsts = np.empty((width, 2), np.int64)
+    across_bits = compute_weights(
+        kind, job.weights, job.columns_in, job.columns_out, job.column_first, job.column_source, across_firsts, across
+    )
+    down = np.empty((height, most_taps(kind, job.rows_in, job.rows_out)), np.int32)
+    down_firsts = np.empty((height, 2), np.int64)
+    down_bits = compute_weights(
+        kind, job.weights, job.rows_in, job.rows_out, job.row_first, job.row_source, down_firsts, down
+    )
+    padded = -(-width // (LANES // 4)) * (LANES // 4)
+    if _is_vertical_first(order, job):
+        short = _shortened(pixels, job.pitch, job.width, down_firsts, down, down_bits)
+        wide = np.empty((height, padded), np.uint32)
+        address = np.int64(short.ctypes.data)
+        _narrow(address, short, 3 * job.width, height, job.width, across_firsts, across, across_bits, job.flip, wide)
+        rows = wide.view(np.uint8)
+        for y in range(height):
+            write_row(rows[y], width, y, values, out, is_last)
+        return
+    wide = np.empty((job.height, padded), np.uint32)
+    if job.columns_in == job.columns_out:
+        start = pixels + 3 * (job.column_first - job.column_source)
+        _copied(start, job.pitch, job.height, width, job.flip, wide)
+    else:
+        _narrow(pixels, wide, job.pitch, job.height, job.width, across_firsts, across, across_bits, job.flip, wide)
+    row = np.empty(4 * padded, np.uint8)
+    for y in range(height):
+        source = np.int64(wide.ctypes.data) + down_firsts[y, 0] * 4 * padded
+        factors = np.int64(down.ctypes.data) + y * 4 * down.shape[1]
+        for start in range(0, 4 * padded, LANES):
+            target = np.int64(row.ctypes.data) + start
+            weighted_sum(source + start, 4 * padded, factors, down_firsts[y, 1], down_bits, target)
+        write_row(row, width, y, values, out, is_last)
+
+
+@compiled
+def render(jobs, function, height, width, values, out, is_last, order):
+    """Render images.
+
+    Args:
+        out: [N, 3 * height * width], with the dtype of `values`: rows `place` are written.
+        order: When the vertical pass comes first: `NEVER`; `TALL`, for images more than 100 times as high as wide whose
+            height shrinks; `SHRINKING`, where the height loses more than twice as many pixels as the width.
+    """
+    largest = 0
+    for job in jobs:
+        if job.decoder:
+            largest = max(largest, job.decoded_height * job.pitch)
+    scratch = np.empty(largest, np.uint8)
+    for number in range(len(jobs)):
+        job = jobs[number]
+        pixels = np.int64(job.data)
+        if job.decoder:
+            pixels = np.int64(scratch.ctypes.data)
+            jobs[number].failed = decompress(
+                function, job.decoder, job.data, job.size, np.uint64(pixels), np.int32(job.pitch), np.int32(_RGB)
+            )
+            if jobs[number].failed:
+                continue
+        pixels += job.top * job.pitch + 3 * job.left
+        _make(job, pixels, height, width, values, out[job.place], is_last, order)
+
+
+OPERATION = np.dtype([("image", np.int64), ("number", np.int64), ("numbers", np.float64, 8)], align=True)
+"""An operation on an image: the image's number, the operation's place in `NAMES`, and the operation's own numbers."""
+
+ERASURE = np.dtype(
+    [
+        ("image", np.int64),
+        ("top", np.int64),
+        ("left", np.int64),
+        ("height", np.int64),
+        ("width", np.int64),
+        ("values", np.float32, 3),
+    ],
+    align=True,
+)
+"""A box of an image to fill with one value for each channel."""
+
+
+@compiled
+def _change(number, source, target, numbers):
+    """Apply the operation with a number. The numbers have no gaps: `NAMES` is derived from this function."""
+    if number == 0:
+        brightness(source, target, numbers)
+    elif number == 1:
+        contrast(source, target, numbers)
+    elif number == 2:
+        saturation(source, target, numbers)
+    elif number == 3:
+        hue(source, target, numbers)
+    elif number == 4:
+        grayscale(source, target, numbers)
+    elif number == 5:
+        posterize(source, target, numbers)
+    elif number == 6:
+        solarize(source, target, numbers)
+    elif number == 7:
+        invert(source, target, numbers)
+    elif number == 8:
+        autocontrast(source, target, numbers)
+    elif number == 9:
+        equalize(source, target, numbers)
+    elif number == 10:
+        affine(source, target, numbers)
+    elif number == 11:
+        mirror(source, target, numbers)
+    elif number == 12:
+        sharpness(source, target, numbers)
+    else:
+        blur(source, target, numbers)
+
+
+NAMES = _change.py_func.__code__.co_names
+"""The operations by number: Python lists the globals of a function in the order in which they appear."""
+
+
+@compiled
+def _gather(old, image):
+    """Pack bytes, [H * W * 3], into pixels, uint32 [H, W]."""
+    new = image.ravel()
+    for i in range(len(new)):
+        new[i] = pack(old[3 * i], old[3 * i + 1], old[3 * i + 2])
+
+
+@compiled
+def change(images, places, height, width, operations, values, out, is_last):
+    """Change images and write them as rows of a batch; see `Compiled.change`.
+
+    `operations` is an array of dtype `OPERATION`: the operations of the first image in order, then of the next one.
+    """
+    first, second = np.empty((height, width), np.uint32), np.empty((height, width), np.uint32)
+    following = 0
+    for number in range(len(places)):
+        _gather(images[places[number]], first)
+        while following < len(operations) and operations[following].image == number:
+            _change(operations[following].number, first, second, operations[following].numbers)
+            first, second = second, first
+            following += 1
+        rows = first.view(np.uint8)
+        for y in range(height):
+            write_row(rows[y], width, y, values, out[places[number]], is_last)
+
+
+@compiled
+def erase(erasures, out, height, width, is_last):
+    """Fill boxes of images with one value for each channel; a box's `image` is a row of `out`."""
+    for i in range(len(erasures)):
+        box, image = erasures[i], out[erasures[i].image]
+        for c in range(3):
+            for y in range(box.top, box.top + box.height):
+                for x in range(box.left, box.left + box.width):
+                    if is_last:
+                        image[3 * (y * width + x) + c] = box.values[c]
+                    else:
+                        image[c * height * width + y * width + x] = box.values[c]

@@ -1,0 +1,533 @@
+"""`RecordSampler`: the order of samples in a DataLoader, for every rank and epoch, resumable at any place."""
+
+import functools
+import math
+from collections.abc import Iterator, Sized
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import DistributedSampler
+
+from recordzoo.base.text import JSON
+from recordzoo.errors import ArgumentError
+from recordzoo.loader.mix import Mix, MixScheme
+from recordzoo.loader.order import EpochSeed, Ranks, Seed, check_dealt_once, checked_state, truth_value, whole_number
+from recordzoo.loader.orders import (
+    BalancedWeights,
+    BlockLayout,
+    GivenWeights,
+    Int64s,
+    Order,
+    SampleScheme,
+    Scheme,
+    WithoutReplacement,
+    WithReplacement,
+)
+from recordzoo.loader.storage import storage_of, warn_of_requests, will_need
+
+CHUNK = 2048
+"""Number of samples whose order is computed at once: NumPy's overhead is then 0.1 microseconds per sample."""
+
+
+@dataclass(frozen=True, eq=False)
+class Epoch:
+    """One epoch of one rank: an immutable view, which any thread may use.
+
+    The epoch is one sequence of *places*, the same on all ranks: rank r of W takes places r, r + W, r + 2W, ... A rank
+    numbers its places from 0, the epoch's beginning, even if it resumes later.
+
+    Args:
+        number: The number of the epoch.
+        scheme: Makes the order.
+        seed: With the number, it determines the order.
+        rank: This rank.
+        num_replicas: Number of ranks.
+        consumed: Places consumed before, by any number of ranks.
+        drop_last: Leave out the last places if they do not divide by the number of ranks, instead of repeating the
+            first ones.
+    """
+
+    number: int
+    scheme: Scheme
+    seed: EpochSeed
+    rank: int
+    num_replicas: int
+    consumed: int = 0
+    drop_last: bool = False
+
+    @functools.cached_property
+    def order(self) -> Order:
+        """The sample at each place."""
+        return self.scheme.order(*self.seed.key(self.number))
+
+    def __getstate__(self) -> dict[str, Any]:  # Any: the fields' values
+        return {name: value for name, value in self.__dict__.items() if name != "order"}
+
+    @property
+    def length(self) -> int:
+        """Number of samples."""
+        return self.scheme.length
+
+    @property
+    def first(self) -> int:
+        """The number of this rank's first place: 0, or the position of a resumed epoch."""
+        return self.consumed // self.num_replicas
+
+    @property
+    def end(self) -> int:
+        """The number after that of this rank's last place; equal on all ranks."""
+        left = max(0, self.length - self.consumed)
+        return self.first + (left if self.drop_last else left + self.num_replicas - 1) // self.num_replicas
+
+    def consumed_at(self, end: int) -> int:
+        """Return the number of places consumed by all ranks together, when each has reached the place of this number.
+
+        At the end with `drop_last`, all places count: the rest is left out on any number of ranks.
+        """
+        if self.drop_last and end >= self.end:
+            return self.length
+        return min(self.length, self.consumed + (end - self.first) * self.num_replicas)
+
+    def places(self, start: int, end: int) -> Int64s:
+        """Return this rank's places from number `start` up to `end`; those from `length` on repeat the first ones."""
+        rows = np.arange(start - self.first, end - self.first, dtype=np.int64)
+        return self.consumed + rows * self.num_replicas + self.rank
+
+    def indices(self, start: int, end: int) -> Int64s:
+        """Return the indices of the samples at this rank's places from number `start` up to `end`."""
+        return self.order(self._wrapped(start, end))
+
+    def opened(self, start: int, end: int) -> Int64s:
+        """Return the indices of all samples in the windows that these places read first.
+
+        They are the samples to prefetch: in storage order for an order of blocks; otherwise equal to `indices`.
+        """
+        windows = self._windows(start, end)
+        is_first = (np.arange(start, end) - self._cycle < self.first) | (
+            windows != self._windows(start - self._cycle, end - self._cycle)
+        )
+        return self.order.members(windows[is_first])
+
+    def closed(self, start: int, end: int) -> Int64s:
+        """Return the indices of all samples in the windows that these places read last."""
+        windows = self._windows(start, end)
+        is_last = (np.arange(start, end) + self._cycle >= self.end) | (
+            windows != self._windows(start + self._cycle, end + self._cycle)
+        )
+        return self.order.members(windows[is_last])
+
+    def chunks(self) -> Iterator[tuple[int, int]]:
+        """Iterate over the ranges of numbers, from first to end, whose order is computed at once."""
+        return ((start, min(start + CHUNK, self.end)) for start in range(self.first, self.end, CHUNK))
+
+    @property
+    def _cycle(self) -> int:
+        """Period, in this rank's places, of the window pattern."""
+        return self.order.cycle // math.gcd(self.order.cycle, self.num_replicas)
+
+    def _wrapped(self, start: int, end: int) -> Int64s:
+        return self.places(start, end) % max(1, self.length)
+
+    def _windows(self, start: int, end: int) -> Int64s:
+        return self.order.windows(self._wrapped(start, end))
+
+
+_MIN_WINDOWS = 4
+"""Minimum number of windows per virtual rank: with few samples, blocks are small."""
+
+
+class Draws(TypedDict, total=False):
+    """The arguments of `RecordSampler` for draws other than once per sample."""
+
+    weights: Any  # an array, a list, a tensor, or "balanced"
+    weights_by: str | None
+    num_samples: int | None
+    replacement: bool | None
+
+
+def names_given(draws: Draws) -> list[str]:
+    """Return the names of the arguments that are not None."""
+    return [name for name, value in draws.items() if value is not None]
+
+
+def is_drawn(dataset: object, draws: Draws) -> bool:
+    """Whether samples are drawn other than once each; such samples are shuffled."""
+    return isinstance(dataset, Mix) or bool(names_given(draws))
+
+
+def sizes_of(dataset: Sized) -> list[int]:
+    """Return the number of samples as it is now; of a mix, the sums of its datasets' numbers."""
+    if not isinstance(dataset, Mix):
+        return [len(dataset)]
+    dataset.renew()
+    return dataset.cumulative_sizes
+
+
+# Any: the user's value.
+def checked_shuffle(shuffle: Any) -> bool | Literal["block"]:
+    """Return True, False or "block"."""
+    if isinstance(shuffle, str) and shuffle == "block":
+        return "block"
+    try:
+        return truth_value("shuffle", shuffle)
+    except ArgumentError as err:
+        raise ArgumentError(f"shuffle={shuffle!r} is not one of True, False and 'block'.") from err
+
+
+def checked_blocks(**values: int) -> dict[str, int]:
+    """Return `block_bytes`, `window` and `virtual_ranks` of a sampler."""
+    found = {name: whole_number(name, value) for name, value in values.items()}
+    for name, value in found.items():
+        if value < 1:
+            raise ArgumentError(f"{name}={value} must be at least 1.")
+    return found
+
+
+def scheme_of(dataset: Sized, shuffle: bool | str, draws: Draws, **blocks: int) -> Scheme:
+    """Return the scheme for a sampler's epochs; `shuffle` and `blocks` are checked ones."""
+    given = names_given(draws)
+    if isinstance(dataset, Mix):
+        if given or shuffle is not True:
+            wrong = given[0] if given else f"shuffle={shuffle!r}"
+            raise ArgumentError(f"{wrong} with a mix, which says itself how samples are drawn. Leave it out.")
+        return MixScheme(dataset)
+    if given:
+        return _drawn(dataset, shuffle, draws, given)
+    return _block_layout(dataset, **blocks) if shuffle == "block" else SampleScheme(len(dataset), shuffle is True)
+
+
+def _drawn(dataset: Sized, shuffle: object, draws: Draws, given: list[str]) -> Scheme:
+    if "weights" not in given:
+        raise ArgumentError(f"{', '.join(sorted(given))} without weights: pass weights, or leave them out.")
+    if shuffle is not True:
+        raise ArgumentError(
+            f"shuffle={shuffle!r} with weights: samples are drawn at random, one by one. Leave one out."
+        )
+    num_samples = draws.get("num_samples")
+    if num_samples is not None:
+        num_samples = whole_number("num_samples", num_samples, at_least=1)
+    weights, field = draws["weights"], draws.get("weights_by")
+    is_balanced = isinstance(weights, str)
+    if is_balanced and weights != "balanced":
+        raise ArgumentError(f"weights={weights!r} is not 'balanced', and no array of numbers.")
+    if field is not None and not is_balanced:
+        raise ArgumentError(f"weights_by={field!r} is for weights='balanced': it names the field with the classes.")
+    found = BalancedWeights(dataset, field) if is_balanced else GivenWeights(weights, len(dataset))
+    replacement = draws.get("replacement")
+    if replacement is None or truth_value("replacement", replacement):
+        return WithReplacement(found, len(dataset) if num_samples is None else num_samples)
+    return WithoutReplacement(found, num_samples)
+
+
+def _block_layout(dataset: Sized, *, block_bytes: int, window: int, virtual_ranks: int) -> BlockLayout:
+    storage, length = storage_of(dataset), len(dataset)
+    wanted = math.ceil(length * storage.mean_bytes / block_bytes / virtual_ranks)
+    per_rank = max(wanted, _MIN_WINDOWS * window)
+    return BlockLayout(length, virtual_ranks, per_rank, window, storage.order, storage.mean_bytes)
+
+
+class RecordSampler(DistributedSampler[int]):
+    """Samples indices of a dataset: shuffled or not, distributed or not, resumed in O(1) at any place of an epoch.
+
+    It stands in for ``shuffle=True`` and for `DistributedSampler`, of which it is a subclass so that Lightning does not
+    wrap it in another one. An epoch is one sequence of places, a function of seed and epoch alone; rank r of W takes
+    samples r, r + W, r + 2W, ..., so that global batches of one size hold the same samples for every W. All ranks take
+    the same number: the epoch's first samples are repeated, or with `drop_last` the remainder is left out. The process
+    group may be initialised after the sampler is created: an epoch reads the ranks when it begins; likewise the number
+    of samples and the weights, which may change between epochs.
+
+    Every iteration starts a new epoch, even if the last one was not finished, unless `set_epoch` or `load_state_dict`
+    sets one. Ranks that do not iterate equally often must call `set_epoch`.
+
+    Args:
+        dataset: Any dataset with a length. ``shuffle="block"`` uses the storage order, known for this package's
+            datasets and for a `Subset` or `ConcatDataset` of them.
+        shuffle: True permutes all samples, without a list of them. "block" permutes blocks of samples that are stored
+            together and mixes those of a window: for data larger than memory, on disks that seek. False: in the order
+            of the dataset.
+        seed: Determines the order, together with the epoch; the same on all ranks.
+        num_replicas: Number of ranks. Default: that of `torch.distributed` when an epoch begins; 1 without it.
+        rank: This rank, from 0. Default: likewise.
+        drop_last: If samples do not divide by the number of ranks, leave some out instead of repeating some.
+        weights: Draw samples by weight: a number of 0 or more for each, or "balanced", for classes that are drawn
+            equally often. Draw i of an epoch is a function of seed, epoch and i. An array is not copied: changes in it
+            count from the next epoch.
+        weights_by: With "balanced", the field of the record set whose values are the classes. Default: the target.
+            Samples of class -1 (no class) are not drawn.
+        num_samples: Draws in an epoch. Default: the number of samples of the dataset.
+        replacement: With `weights`. False: no sample twice in an epoch. Default: True.
+        block_bytes: "block": size of a block in bytes; smaller if there would be too few blocks.
+        window: "block": number of blocks that each virtual rank mixes at a time.
+        virtual_ranks: "block": a world size that divides it reads each block on one rank only, once an epoch. With any
+            other world size, several ranks read a block, with the same samples.
+
+    Attributes:
+        dataset, shuffle, drop_last: As above.
+
+    Raises:
+        ArgumentError: A value is invalid.
+
+    Examples:
+        >>> sampler = RecordSampler(range(10), seed=1)
+        >>> sorted(sampler)
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    """
+
+    def __init__(
+        self,
+        dataset: Sized,
+        *,
+        shuffle: bool | Literal["block"] = True,
+        seed: int = 0,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        drop_last: bool = False,
+        weights: Any = None,  # an array, a list, a tensor, or "balanced"
+        weights_by: str | None = None,
+        num_samples: int | None = None,
+        replacement: bool | None = None,
+        block_bytes: int = 2 << 20,
+        window: int = 4,
+        virtual_ranks: int = 64,
+    ) -> None:
+        # Not super().__init__(): it wants a process group, and fixes number of ranks and rank.
+        self._ranks = Ranks(num_replicas, rank)
+        draws = Draws(weights=weights, weights_by=weights_by, num_samples=num_samples, replacement=replacement)
+        shuffle = checked_shuffle(shuffle)
+        blocks = checked_blocks(block_bytes=block_bytes, window=window, virtual_ranks=virtual_ranks)
+        self._make_scheme = functools.partial(scheme_of, dataset, shuffle, draws, **blocks)
+        self._is_weighted = bool(names_given(draws))
+        # Any: DistributedSampler declares a Dataset, for which anything with a length does.
+        self.dataset: Any = dataset
+        self.shuffle: Any = shuffle  # there a bool
+        self.drop_last = truth_value("drop_last", drop_last)
+        self._seed = Seed(whole_number("seed", seed))
+        self._known_sizes = sizes_of(dataset)
+        self._scheme = self._make_scheme()  # for the next epoch, of a dataset of these sizes
+        # The next epoch, how much of it was consumed, and its seed from a state; if no epoch has begun.
+        self._next: tuple[int, int, EpochSeed | None] = (0, 0, None)
+        self._begun: Epoch | None = None
+        self._taken = 0  # this rank's next place in the current epoch
+
+    def __len__(self) -> int:
+        """Return the number of samples that this rank takes in a whole epoch; equal on all current ranks."""
+        epoch = self._begun if self._begun and self.is_within_epoch else self.upcoming()
+        num_replicas = self.num_replicas
+        return (epoch.length if self.drop_last else epoch.length + num_replicas - 1) // num_replicas
+
+    def __iter__(self) -> "EpochIterator":
+        """Iterate over this rank's indices; the epoch begins with the first of them that is drawn."""
+        return EpochIterator(self)
+
+    # Number of ranks and rank are not attributes that can be set, as in DistributedSampler: they may change.
+    @property
+    def num_replicas(self) -> int:  # type: ignore[override]
+        """Number of ranks: as given, otherwise those of `torch.distributed` now."""
+        return self._ranks.now()[0]
+
+    @property
+    def rank(self) -> int:  # type: ignore[override]
+        """This rank: as given, otherwise that of `torch.distributed` now."""
+        return self._ranks.now()[1]
+
+    @property
+    def num_samples(self) -> int:  # type: ignore[override]
+        """As `len`; an attribute of `DistributedSampler`."""
+        return len(self)
+
+    @property
+    def total_size(self) -> int:  # type: ignore[override]
+        """Number of samples of all ranks together; an attribute of `DistributedSampler`."""
+        return len(self) * self.num_replicas
+
+    @property
+    def seed(self) -> int | None:  # type: ignore[override]
+        """The seed that, with the epoch, determines the order; None if a loader draws it when the epoch begins."""
+        return self._current().seed.value
+
+    @property
+    def window_bytes(self) -> int:
+        """Average bytes that this rank mixes at a time, and that the page cache should hold; 0 unless "block"."""
+        return self._scheme.window_bytes(self.num_replicas)
+
+    @property
+    def epoch(self) -> int:  # type: ignore[override]
+        """The epoch that was begun last, or set or loaded since then."""
+        return self._current().number
+
+    @property
+    def consumed(self) -> int:
+        """Number of the epoch's samples that all ranks consumed together, if all are as far as this one."""
+        return self._begun.consumed_at(self._taken) if self._begun else self.upcoming().consumed
+
+    @property
+    def is_within_epoch(self) -> bool:
+        """Whether an epoch has begun and is not over."""
+        return self._begun is not None and self._taken < self._begun.end
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of the next iteration; a resumed epoch keeps its position."""
+        epoch = whole_number("epoch", epoch)
+        if self._begun or epoch != self.epoch:
+            self._set_next(epoch)
+
+    def share_seed(self, seed: Seed) -> None:
+        """Use the caller's seed object; for loaders."""
+        self._seed = seed
+
+    def upcoming(self) -> Epoch:
+        """Return the epoch that the next `begin` begins, with the number of samples that there are now."""
+        number, consumed = self._upcoming_place()
+        if not consumed and sizes_of(self.dataset) != self._known_sizes:
+            self._renew()
+        return self.make_epoch(number, consumed)
+
+    def make_epoch(self, number: int, consumed: int = 0) -> Epoch:
+        """Return any epoch, from a place on, for the current ranks; does not move this sampler."""
+        num_replicas, rank = self._ranks.now()
+        next_number, _, loaded = self._next
+        seed = loaded if loaded and number == next_number else self._seed.known(self._ranks.that_agree())
+        return Epoch(number, self._scheme, seed, rank, num_replicas, consumed, self.drop_last)
+
+    def begin(self, epoch: Epoch | None = None) -> Epoch:
+        """Begin the epoch that was set or loaded, otherwise the one after the last, and return it: for loaders.
+
+        `indices` and `places` are its; a loader that works ahead of its user says with `mark` how far the user is.
+        Number of ranks and rank are those of this moment, for the whole epoch.
+
+        Args:
+            epoch: Begin this one.
+
+        Raises:
+            ArgumentError: `accelerate` would divide this rank's samples among the ranks again.
+        """
+        if epoch is None:
+            if self._is_weighted and not self._upcoming_place()[1]:  # the weights may have been changed in place
+                self._renew()
+            epoch = self.upcoming()
+        check_dealt_once(self, epoch.num_replicas)
+        warn_of_requests(self.dataset)
+        if epoch.seed.value is None:
+            epoch = replace(epoch, seed=self._seed.begin(self._ranks.that_agree()))
+        self._begun, self._taken = epoch, epoch.first
+        return epoch
+
+    def mark(self, epoch: Epoch, end: int) -> None:
+        """Record that this rank consumed an epoch up to the place of this number. Older epochs are ignored."""
+        if epoch is self._begun:
+            self._taken = end
+
+    def places(self, start: int, end: int) -> NDArray[np.int64]:
+        """Return `Epoch.places` of the epoch; with seed and epoch, they determine all random numbers."""
+        return self._current().places(start, end)
+
+    def indices(self, start: int, end: int) -> NDArray[np.int64]:
+        """Return `Epoch.indices` of the epoch, many at once."""
+        return self._current().indices(start, end)
+
+    def state_dict(self, taken: int | None = None, batch_size: int = 1) -> dict[str, JSON]:
+        """Return the sampler's position and the identity of its order: a few numbers, the same on all ranks.
+
+        Args:
+            taken: Number of samples of this iteration that this rank has used. Default: the number drawn, which is too
+                high for a DataLoader with workers. (`StatefulDataLoader` and `RecordLoader` count themselves.)
+            batch_size: With `taken`, of a DataLoader with ``drop_last=True``: the batch size. Samples left at the end
+                that do not fill a batch count as used.
+        """
+        epoch = self._current()
+        consumed = epoch.consumed_at(self._taken) if self._begun else epoch.consumed
+        if taken is not None:
+            end = epoch.first + whole_number("taken", taken, at_least=0)
+            consumed = epoch.consumed_at(end if epoch.end - end >= batch_size else epoch.end)
+        return {**self._identity(epoch.scheme), **epoch.seed.state(), "epoch": epoch.number, "consumed": consumed}
+
+    def load_state_dict(self, state: dict[str, JSON]) -> None:
+        """Resume from a `state_dict`, on any number of ranks; at the end of an epoch, with the next one.
+
+        Raises:
+            ArgumentError: The state belongs to another order, such as another length or shuffling; or a number in it is
+                none, or is beyond the epoch.
+        """
+        if self._is_weighted or sizes_of(self.dataset) != self._known_sizes:
+            self._renew()
+        state = checked_state(state, "a RecordSampler", ("epoch", "consumed"), self._identity(self._scheme))
+        self._set_next(*self.checked_place(state), self._seed.load(state))
+
+    def checked_place(self, state: dict[str, Any]) -> tuple[int, int]:  # Any: a value from a file
+        """Return the epoch of a state, and how much of it was consumed."""
+        epoch, consumed = (whole_number(f"state: {name}", state[name], at_least=0) for name in ("epoch", "consumed"))
+        if consumed > self._scheme.length:
+            raise ArgumentError(
+                f"state: consumed={consumed} is beyond the end of the epoch, which has {self._scheme.length} samples."
+            )
+        return epoch, consumed
+
+    def _identity(self, scheme: Scheme) -> dict[str, JSON]:
+        own = {"length": scheme.length, "shuffle": self.shuffle, "blocks": None, "draws": None}
+        return own | scheme.identity
+
+    def _renew(self) -> None:
+        """Ask for the samples and the weights again."""
+        self._known_sizes = sizes_of(self.dataset)
+        self._scheme = self._make_scheme()
+
+    def _upcoming_place(self) -> tuple[int, int]:
+        """Return the number of the next epoch, and how much of it was consumed."""
+        if self._begun:
+            return self._begun.number + 1, 0
+        number, consumed, _ = self._next
+        epoch = self.make_epoch(number, consumed)
+        return (number + 1, 0) if consumed and epoch.first >= epoch.end else (number, consumed)
+
+    def _current(self) -> Epoch:
+        return self._begun or self.upcoming()
+
+    def _set_next(self, number: int, consumed: int = 0, seed: EpochSeed | None = None) -> None:
+        self._next, self._begun = (number, consumed, seed), None
+
+
+class EpochIterator(Iterator[int]):
+    """Draws this rank's indices one by one; begins the epoch with the first.
+
+    torchdata's StatefulDataLoader makes iterators that it never draws from. It loads the sampler's state, then that of
+    an iterator: there nothing may be left of the epoch, which the sampler's own state does not tell from the next one.
+    """
+
+    def __init__(self, sampler: "RecordSampler") -> None:
+        self._sampler = sampler
+        self._loaded: tuple[int, int] | None = None  # an epoch, and how much of it was consumed
+        self._epoch: Epoch | None = None
+        self._drawn: Iterator[int] = iter(())
+        self._taken = 0
+
+    def __next__(self) -> int:
+        if self._epoch is None:
+            self._epoch = self._sampler.begin(self._from_state())
+            self._taken = self._epoch.first
+            self._drawn = self._draw(self._epoch)
+        index = next(self._drawn)
+        self._taken += 1
+        self._sampler.mark(self._epoch, self._taken)
+        return index
+
+    def _from_state(self) -> Epoch | None:
+        return None if self._loaded is None else self._sampler.make_epoch(*self._loaded)
+
+    def _draw(self, epoch: Epoch) -> Iterator[int]:
+        for start, end in epoch.chunks():
+            if self._sampler.shuffle == "block":
+                will_need(self._sampler.dataset, epoch.opened(start, end))
+            yield from epoch.indices(start, end).tolist()
+
+    def state_dict(self) -> dict[str, int]:
+        """Return the number of the epoch, and how much of it was consumed."""
+        if self._epoch is not None:
+            return {"epoch": self._epoch.number, "consumed": self._epoch.consumed_at(self._taken)}
+        epoch = self._from_state() or self._sampler.upcoming()
+        return {"epoch": epoch.number, "consumed": epoch.consumed}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Resume where `state_dict` was called."""
+        self._loaded, self._epoch = self._sampler.checked_place(state), None

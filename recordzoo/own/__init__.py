@@ -1,0 +1,1 @@
+"""A user's samples become records."""

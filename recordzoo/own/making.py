@@ -1,0 +1,233 @@
+"""Make the record set of any `Target`, and check that an existing one fits the request."""
+
+import contextlib
+import dataclasses
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from recordzoo.base.progress import format_bytes
+from recordzoo.base.settings import command
+from recordzoo.base.text import JSON
+from recordzoo.errors import ArgumentError, FolderError, OtherSourceError, RecordZooError
+from recordzoo.own.importing import import_foreign, is_known
+from recordzoo.own.targets import Target
+from recordzoo.preparing.job import ensure_located
+from recordzoo.preparing.kinds import KINDS, text_of
+from recordzoo.preparing.located import Located, find_changes, locate
+from recordzoo.preparing.options import Options
+from recordzoo.preparing.publish import generation
+from recordzoo.recipes.annotated import AnnotatedFolder
+from recordzoo.recipes.columns import Columns
+from recordzoo.recipes.declared import IMAGE_ENDINGS, is_image
+from recordzoo.recipes.folders import raise_if_empty
+from recordzoo.recipes.lists import ListRecipe, list_path
+from recordzoo.records.manifest import SetKind
+from recordzoo.records.reader import RecordReader, is_record_set
+
+_FOLDERS_TRIED = 100
+
+
+def completed(target: Target, shuffle_seed: int | None, options: Options) -> Target:
+    """Return a target with the options that its recipe takes.
+
+    Raises:
+        ArgumentError: An option does not apply to this kind of target.
+    """
+    variant = options.variant
+    if target.kind == "set" and variant is None:
+        raise ArgumentError(
+            f"{target.label} is a record set already. For a variant of it pass variant='256' (--short-side, --max-side "
+            "or --format)."
+        )
+    if target.kind == "foreign" and variant is not None:
+        place = target.place()
+        raise ArgumentError(
+            f"A variant is made of a record set: prepare {target.label} first, then run: "
+            f"{command('prepare', place, '--short-side', '256')}"
+        )
+    if target.kind == "list":
+        if shuffle_seed is not None and not isinstance(shuffle_seed, int):
+            raise ArgumentError(f"Argument shuffle_seed is {shuffle_seed!r}; it must be a whole number.")
+        added = {
+            "shuffle_seed": shuffle_seed,
+            "layout": options.layout,
+            "skips_missing": options.on_error == "skip",
+        }
+        return dataclasses.replace(target, settings={**target.settings, **added})
+    if target.kind == "annotated":
+        target = dataclasses.replace(target, settings={**target.settings, "skips_missing": options.on_error == "skip"})
+    if shuffle_seed is not None:
+        raise ArgumentError(f"shuffle_seed (--shuffle) is for lists of files; {target.label} is none.")
+    return target
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Made:
+    """A record set that `make` made or found.
+
+    Attributes:
+        path: Its directory.
+        was_ready: Whether it existed before.
+        located: Where it was looked for; None for other tools' data.
+    """
+
+    path: Path
+    was_ready: bool
+    located: Located | None = None
+
+
+def make(target: Target, options: Options, *, download: bool = True, full: bool = False) -> Made:
+    """Make a record set; if it exists, compare it with the request instead.
+
+    Args:
+        target: As `completed` returns it.
+        options: How.
+        download: Download raw data that is not there.
+        full: Compare all files of a list with those that its record set was made from, not a bounded number.
+
+    Raises:
+        RecordZooError: As `ensure`.
+        OtherSourceError: The record set is there, and holds something else.
+    """
+    if target.kind == "foreign":
+        place = target.place()
+        before = generation(place) if is_record_set(place) else None
+        path = import_foreign(**target.settings, options=options)
+        return Made(path, was_ready=before == generation(path))
+    options = dataclasses.replace(options, prepare=options.prepare is not False)
+    recipe = target.recipe()
+    located = locate(recipe, target.root, options)
+    if isinstance(recipe, ListRecipe | AnnotatedFolder) and (not located.is_published or located.refresh):
+        if (source := located.source()) is not None:
+            source.files()  # missing raw data is reported first
+        located.progress.note(f"{target.label}: {recipe.choice()}")
+    before = generation(located.target) if located.is_published else None
+    if target.kind == "tree":
+        with _naming_others(target.root):
+            _check_folders(target.root)
+            path = ensure_located(located, download=download)
+    else:
+        path = ensure_located(located, download=download)
+    was_ready = before == generation(path)
+    check_made(target, path, was_ready=was_ready, full=full)
+    return Made(path, was_ready, located)
+
+
+def _check_folders(path: Path) -> None:
+    """Raise if a directory holds nothing that recordzoo knows."""
+    if path.is_dir() and not any(each.is_dir() or is_image(each.name) for each in path.iterdir()):
+        raise FolderError(
+            f"{path} has no class folders, no images, and no files of a known format. {command('prepare', '--help')} "
+            f"names the formats; any dataset of Python's is stored by recordzoo.convert(dataset, 'my.records').",
+            path=os.fspath(path),
+        )
+
+
+@contextlib.contextmanager
+def _naming_others(path: Path) -> Iterator[None]:
+    """Name the folder that holds another tool's files in the error for a directory without images."""
+    try:
+        yield
+    except FolderError as err:
+        folders = itertools.islice(itertools.chain([path], path.glob("*/"), path.glob("*/*/")), _FOLDERS_TRIED)
+        other = next((folder for folder in folders if _is_of_others(folder)), None)
+        if other is None:
+            raise
+        text = f"{str(err).rstrip('.')}. {other} holds another tool's files; run: {command('prepare', other)}"
+        raise FolderError(text, **err.details) from err
+
+
+def _is_of_others(folder: Path) -> bool:
+    try:
+        return folder.is_dir() and is_known(folder, {})
+    except RecordZooError:  # files or a package are missing
+        return True
+
+
+def check_made(target: Target, path: Path, *, was_ready: bool, full: bool) -> None:
+    """Refuse a record set that is not of a directory or a list as it was asked for, or that holds no images.
+
+    Raises:
+        OtherSourceError: It is of something else.
+        FolderError: It has no images, or a class has none.
+    """
+    recipe = target.recipe()
+    if isinstance(recipe, ListRecipe):
+        _check_list(path, recipe, target.root, was_ready=was_ready, full=full)
+    if target.kind not in ("tree", "flat", "annotated"):
+        return
+    reader = RecordReader(path)
+    wanted = recipe.kind
+    is_other = isinstance(recipe, AnnotatedFolder) and not recipe.is_of(reader.manifest, target.root)
+    if reader.manifest.kind is not wanted or is_other:
+        raise OtherSourceError(
+            f"{path} holds {text_of(reader.manifest)}, not {KINDS[wanted].text}. Pass refresh=True (--refresh) to make "
+            "it again, or another output (--output).",
+            path=os.fspath(path),
+        )
+    if not len(reader):
+        raise FolderError(f"{path} holds no images. Add some, and pass --refresh.", path=os.fspath(path))
+    if target.kind == "tree" and not target.settings.get("allow_empty"):
+        _check_classes(reader)
+
+
+def _check_classes(reader: RecordReader) -> None:
+    empty = reader.manifest.metadata.get("empty_classes")
+    try:
+        raise_if_empty(empty if isinstance(empty, list) else [], IMAGE_ENDINGS)
+    except FolderError as err:
+        text = f"{reader.path}: {err}. Pass --allow-empty, or remove these folders and pass --refresh."
+        raise FolderError(text, path=os.fspath(reader.path), **err.details) from err
+
+
+def _check_list(place: Path, recipe: ListRecipe, path: Path, *, was_ready: bool, full: bool = False) -> None:
+    """Refuse records that are not those of a list as it is now.
+
+    Args:
+        place: The record set.
+        recipe: How it should have been made. What was not asked for (None) may be anything.
+        path: The list.
+        was_ready: It was not made just now: also compare the files, as far as they are still there.
+        full: All of them, not a bounded number.
+
+    Raises:
+        OtherSourceError: They are not.
+    """
+    reader = RecordReader(place)
+    problem = _difference(reader, recipe, path)
+    if problem is None and was_ready and (changes := find_changes(reader, path.absolute(), full=full)):
+        problem = f"is out of date: in {changes.root}, {changes.summary}"
+    if problem is not None:
+        raise OtherSourceError(
+            f"{place} {problem}. Pass --refresh (refresh=True) to rebuild it, or another --output.", path=str(place)
+        )
+
+
+def _difference(reader: RecordReader, recipe: ListRecipe, path: Path) -> str | None:
+    metadata = reader.manifest.metadata
+    if reader.manifest.kind is not SetKind.LIST:
+        return f"is a record set of {text_of(reader.manifest)}, not of the list {path}"
+    if metadata.get("list") != recipe.digest(path):
+        made_from = list_path(reader)
+        if made_from == os.fspath(path.absolute()):
+            return f"was made from {path}, which has changed since"
+        return f"was made from {made_from or 'another list'}, which is not what {path} says"
+    written = metadata.get("written")
+    for name, wanted in recipe.options.items():
+        found = written.get(name) if isinstance(written, dict) else None
+        if wanted is not None and wanted != found:
+            return f"was written {_written(name, found)}, not {_written(name, wanted)}"
+    return None
+
+
+def _written(name: str, value: JSON) -> str:
+    """Say how a list was written, with the options of Python and of the command line."""
+    if name == "columns":
+        return f"with {' '.join(Columns.from_json(value or {}).words()) or 'the usual columns'}"
+    options = {"shuffle_seed": "--shuffle", "num_shards": "--shards", "shard_bytes": "--shard-size"}
+    if value is None:
+        return f"without {name} ({options[name]})"
+    shown = f" ({format_bytes(value)})" if name == "shard_bytes" and isinstance(value, int) else ""
+    return f"with {name} ({options[name]}) {value}{shown}"

@@ -1,0 +1,520 @@
+"""The arguments of `prepare` → `Target`s: a dataset or a part of one, a tree, a list, a record set, foreign files."""
+
+import difflib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
+
+from recordzoo import catalogue
+from recordzoo.base import settings as roots
+from recordzoo.base.settings import command
+from recordzoo.base.text import did_you_mean, name_first, no_split, shown
+from recordzoo.catalogue import Entry
+from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
+from recordzoo.net.url import Url, is_url
+from recordzoo.recipes.columns import LIST_ENDINGS, PARQUET, USUAL, Columns
+
+_ENDING = ".records"
+_NUM_NAMED = 5
+
+
+def unknown_name(name: str) -> ArgumentError:
+    """Make the error for a word that is no dataset and no path, with datasets and paths that have similar names."""
+    err = catalogue.unknown(name)
+    meant = err.details.get("meant")
+    near = near_paths(name)
+    if meant is None and near:
+        meant = near[0]
+    hint = f"Did you mean {meant}? " if meant else ""
+    return ArgumentError(
+        f"There is no dataset and no path {name!r}. {hint}{command('list')} shows the datasets; a path is a directory "
+        f"with one folder for each class, a list of files ({', '.join(LIST_ENDINGS)}), another tool's files, or a "
+        f"record set. Prepare your copy of a dataset that is not in the list: {command('prepare', './FOLDER')}",
+        name=name,
+        meant=meant,
+    )
+
+
+def nothing_there(text: str) -> NotPreparedError:
+    """Make the error for a path that does not exist, with similar paths beside it."""
+    near = near_paths(text)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    return NotPreparedError(
+        f"{text} does not exist.{hint} Give a directory with one folder for each class, a list of files "
+        f"({', '.join(LIST_ENDINGS)}), a record set, or the name of a dataset; {command('list')} shows them.",
+        path=text,
+        meant=near[0] if near else None,
+    )
+
+
+def no_set(text: str, places: Sequence[Path], *, is_dataset: bool) -> NotPreparedError:
+    """Make the error for data without a record set, with the sets in that directory or, of a dataset, elsewhere.
+
+    Args:
+        text: The argument: a dataset, a tree or a list.
+        places: Where its record sets would be.
+        is_dataset: Whether it names a dataset.
+    """
+    from recordzoo.records.reader import is_record_set
+
+    absent = f"{' and '.join(map(str, places))} {'does' if len(places) == 1 else 'do'} not exist"
+    if is_dataset:
+        there = "It is prepared elsewhere"
+        candidates = [root / place.name for root in roots.known() for place in places]
+    else:
+        there = f"{text} holds record sets; give the path of one"
+        candidates = sorted(Path(text).glob(f"*{_ENDING}"))
+    found = [str(path) for path in candidates if is_record_set(path)]
+    hint = f"{there}: {name_first(found, _NUM_NAMED)}." if found else f"Run: {command('prepare', text)}"
+    return NotPreparedError(f"There is no record set for {text}: {absent}. {hint}", path=str(places[0]))
+
+
+def near_paths(text: str) -> list[str]:
+    """Find directories, lists and record sets beside a path that have a similar name, the most similar first."""
+    path = Path(text)
+    found: dict[str, str] = {}
+    try:
+        names = sorted(os.listdir(path.parent))
+    except OSError:
+        return []
+    for name in names:
+        is_list = name.lower().endswith(LIST_ENDINGS)
+        if name.startswith(".") or not (is_list or (path.parent / name).is_dir()):
+            continue
+        # Every command takes photos and photos.records alike: name only one of them.
+        found.setdefault(_stem(name), name)
+    close = difflib.get_close_matches(_stem(path.name), list(found), 3, 0.7)
+    folder = "." if path.parent == Path() else str(path.parent)
+    return [os.path.join(folder, found[stem]) for stem in close]
+
+
+def _stem(name: str) -> str:
+    return name.lower().removesuffix(_ENDING)
+
+
+if TYPE_CHECKING:
+    from recordzoo.recipes.recipe import Recipe
+
+Kind = Literal["dataset", "tree", "flat", "annotated", "list", "set", "foreign"]
+
+WHAT: dict[Kind, str] = {
+    "tree": "a directory of images",
+    "flat": "a directory of images",
+    "annotated": "a directory of images with annotations",
+    "list": "a list of files",
+    "set": "a record set",
+    "foreign": "another tool's data",
+    "dataset": "a dataset",
+}
+_READINGS: dict[str, Kind] = {"classes": "tree", "flat": "flat", "list": "list"}
+"""Values of `from_` that name no format."""
+
+_ADDRESSES = ("hf://", "mongodb://", "mongodb+srv://")
+_ENTRIES_TRIED = 100
+_COMMON_NAME = re.compile("[a-z]+")
+"""Names that any archive may have: images, train, ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How user data is read.
+
+    Attributes:
+        from_: "classes" (every folder is a class), "flat" (all images, without classes), "coco", "yolo" or "masks"
+            (images with annotations), "list", or a format of another tool. Default: detected.
+        allow_empty: A class may be without images.
+        fields: For other tools' files: what keys are called as fields.
+        kinds: For other tools' files: how fields are stored.
+        allow_paths: For other tools' files: paths in them may lead out of their folder.
+        columns: For lists: which columns are what.
+    """
+
+    from_: str | None = None
+    allow_empty: bool = False
+    fields: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, Any] = field(default_factory=dict)  # Any: `Kind` of the schema, which imports NumPy
+    columns: Columns = USUAL
+    allow_paths: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the name of the format.
+
+        Raises:
+            ArgumentError: There is none of that name.
+        """
+        if self.from_ is not None and self.from_ not in (known := readings()):
+            raise ArgumentError(
+                f"Unknown value {self.from_!r} for argument from_ (--from). Valid values are {', '.join(known)}."
+                f"{did_you_mean(str(self.from_), known)}"
+            )
+        if self.from_ == "flat" and self.allow_empty:
+            raise ArgumentError("from_='flat' (--from flat) stores no classes; leave out allow_empty (--allow-empty).")
+
+
+def readings() -> tuple[str, ...]:
+    """Return the valid values of `from_`."""
+    from recordzoo.own.importing import NAMES
+    from recordzoo.recipes.annotated import FORMATS
+
+    return (*_READINGS, *FORMATS, *NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One record set that was asked for.
+
+    Attributes:
+        label: What it is called: "imagenet.train", or a path or address.
+        root: Where its raw data is or goes to; the tree, the list, the record set or the foreign file itself.
+        kind: What `root` is; of a record set, variants are made.
+        entry: Its dataset; None if it is a path.
+        part: Its part.
+        is_named: This record set itself was asked for, not a dataset of which it is one.
+        split_of: The tree whose split it is, if it is one.
+        settings: The arguments of its recipe, if it is a path.
+    """
+
+    label: str
+    root: Path
+    kind: Kind = "dataset"
+    entry: Entry | None = None
+    part: str = ""
+    is_named: bool = True
+    split_of: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)  # Any: as the recipe takes them
+
+    def recipe(self) -> "Recipe":
+        """Make its recipe; imports no torch, but NumPy and what reads archives."""
+        if self.entry is not None:
+            from recordzoo.recipes.declared import dataset_recipe
+
+            return dataset_recipe(self.entry.name, self.part)
+        if self.kind == "foreign":
+            from recordzoo.own.importing import foreign_recipe
+
+            return foreign_recipe(**self.settings)
+        if self.kind == "set":
+            from recordzoo.recipes.variant import StoredRecipe
+            from recordzoo.records.reader import RecordReader
+
+            return StoredRecipe(RecordReader(self.root))
+        if self.kind == "tree":
+            from recordzoo.recipes.folders import folder_recipe
+
+            return folder_recipe(**self.settings)
+        if self.kind == "flat":
+            from recordzoo.recipes.folders import flat_recipe
+
+            return flat_recipe()
+        if self.kind == "list":
+            from recordzoo.recipes.lists import list_recipe
+
+            return list_recipe(**self.settings)
+        from recordzoo.recipes.annotated import annotated_recipe
+
+        return annotated_recipe(**self.settings)
+
+    def place(self) -> Path:
+        """Return where its record set is by default."""
+        return self.settings["output"] if self.kind == "foreign" else self.recipe().target(self.root)
+
+
+def find_dataset(name: str) -> tuple[Entry, str | None]:
+    """Do what `catalogue.find` does; an error also says which paths may have been meant.
+
+    Raises:
+        ArgumentError: There is no such dataset or part.
+    """
+    if name.partition(".")[0] not in catalogue.names():
+        raise unknown_name(name)
+    return catalogue.find(name)
+
+
+def is_path(text: str) -> bool:
+    """Whether an argument is the path of a directory or a file.
+
+    It has a separator, braces, or the ending of a list or a record set; or something here, or a record set made from
+    it, has that name and no dataset does.
+    """
+    marks = [os.sep, "{", *([os.altsep] if os.altsep else [])]
+    if text in (".", "..") or any(mark in text for mark in marks) or _is_list(text) or text.endswith(".records"):
+        return True
+    if text.partition(".")[0] in catalogue.names():
+        return False
+    return Path(text).exists() or records_beside(text) is not None
+
+
+def is_name(data: str | os.PathLike[str]) -> TypeGuard[str]:
+    """Whether an argument is the name of a dataset, known or not: no path, no URL, and no record set is called so."""
+    return isinstance(data, str) and not is_url(data) and not is_path(data) and not _is_set(Path(data))
+
+
+# Any: a table in memory, of another library maybe.
+def resolve(
+    data: Any,
+    root: Path,
+    split: str | None = None,
+    reading: Reading | None = None,
+    output: str | os.PathLike[str] | None = None,
+) -> list[Target]:
+    """Turn one argument of `prepare` into record sets.
+
+    Args:
+        data: A dataset (all its parts that are not optional), a part of one, the path of a tree, a list, a record set
+            or another tool's files, or an address of such; or a table in memory. A `Path` never names a dataset.
+        root: Where the raw data of a dataset is or goes to; of a table in memory, what its paths are relative to.
+        split: Only the part that holds this split.
+        reading: How user data is read.
+        output: The record set's directory. Default: as each kind has it.
+
+    Raises:
+        ArgumentError: There is no such dataset, part or split.
+        NotPreparedError: The path does not exist.
+    """
+    reading = reading or Reading()
+    if not isinstance(data, str | os.PathLike):
+        label = f"<{type(data).__name__}>"
+        settings = {"columns": reading.columns, "data": data}
+        return [Target(label, root.absolute() / label, "list", settings=settings)]
+    text = os.fspath(data)
+    if is_url(data):
+        if text.startswith(_ADDRESSES) and not text.rstrip("/").endswith(".records"):
+            return [_foreign(text, reading, output)]
+        url = Url.parse(text)
+        raise ArgumentError(
+            f"{url} is a URL; raw data and the record sets made from it are on this machine. To copy a record set that "
+            f"is there, run: {command('pull', url)}"
+        )
+    if is_name(data):
+        return _of_dataset(data, root, split)
+    return _own(text, split, reading, output)
+
+
+def check_reading(targets: Sequence[Target], reading: Reading) -> None:
+    """Raise for arguments that would be ignored, because none of these targets has that kind of data.
+
+    Raises:
+        ArgumentError: There is such an argument.
+    """
+    own, foreign, trees = {"tree", "flat", "annotated", "list", "foreign"}, {"foreign"}, {"tree"}
+    given = {
+        "from_ (--from)": (reading.from_ is not None, "own data", own),
+        "image, targets, split_column or name_column (--image, --target, --split-column, --name-column)": (
+            reading.columns != USUAL,
+            "lists of files",
+            {"list"},
+        ),
+        "fields (--field)": (bool(reading.fields), "other tools' files", foreign),
+        "kinds": (bool(reading.kinds), "other tools' files", foreign),
+        "allow_paths (--allow-paths)": (reading.allow_paths, "other tools' files", foreign),
+        "allow_empty (--allow-empty)": (reading.allow_empty, "class folders", trees),
+    }
+    for name, (is_given, takers, kinds) in given.items():
+        if is_given and not any(target.kind in kinds for target in targets):
+            raise ArgumentError(f"{name} is for {takers}, and {targets[0].label} is {WHAT[targets[0].kind]}.")
+
+
+def records_beside(text: str) -> Path | None:
+    """Find the record set that was made from a tree or a list, which may be gone, by its name."""
+    path = Path(os.path.normpath(text))
+    if not path.name or path.name == "..":
+        return None
+    place = path.with_suffix(".records") if _is_list(text) else path.with_name(f"{path.name}.records")
+    return place if place.is_dir() and _is_set(place) else None
+
+
+def _of_dataset(name: str, root: Path, split: str | None) -> list[Target]:
+    entry, part = find_dataset(name)
+    parts = entry.default_parts if part is None else [part]
+    if split is not None:
+        holders = [s.part for s in entry.splits if s.name == split and part in (None, s.part)]
+        if not holders:
+            known = dict.fromkeys(s.name for s in entry.splits if part in (None, s.part))
+            raise no_split(name, split, known)
+        parts = list(dict.fromkeys(holders))
+    is_named = part is not None or split is not None
+    targets = [Target(entry.label(p), root, "dataset", entry, p, is_named) for p in parts]
+    if Path(name).is_dir() and root.resolve() == Path.cwd() and not any(map(_has_begun, targets)):
+        raise ArgumentError(
+            f"{name} is a dataset, and there is a folder {name} here that holds none of its raw files. For the folder, "
+            f"run: {command('prepare', os.path.join(os.curdir, name))}. For the dataset, run: "
+            f"{command('prepare', name, '--root', 'data')}"
+        )
+    return targets
+
+
+def _has_begun(target: Target) -> bool:
+    """Whether something of a dataset is in its root: records, a build of them, raw files, or parts of these."""
+    from recordzoo.preparing.space import build_path  # imports NumPy
+
+    recipe, place = target.recipe(), target.place()
+    if place.exists() or build_path(place).exists():
+        return True
+    paths = [remote.path(target.root) for remote in recipe.raw_files]
+    if any(path.exists() or path.with_name(f"{path.name}.part").exists() for path in paths):
+        return True
+    try:
+        return recipe.find(target.root) is not None
+    except SourceError:  # some of it is there
+        return True
+
+
+def _is_list(text: str) -> bool:
+    return text.lower().endswith(LIST_ENDINGS)
+
+
+def _is_set(path: Path) -> bool:
+    from recordzoo.records.reader import is_record_set
+
+    return is_record_set(path)
+
+
+def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLike[str] | None) -> list[Target]:
+    """Turn a path into record sets: several if it is a tree whose only folders are splits."""
+    path = Path(text).expanduser()
+    if output is None and not path.resolve().name and not _is_set(path):
+        from recordzoo.recipes import folders as folder
+
+        folder.records_beside(path)  # refuses it, before a search of the whole file system
+    kind = _kind(path, text, reading)
+    if reading.from_ is None and path.is_file():
+        _refuse_raw_file(path, text)
+    folders = _split_folders(path) if kind == "tree" and reading.from_ is None else []
+    if split is not None:
+        if not folders:
+            raise ArgumentError(
+                f"{text} has no splits. --split is for datasets, and for directories whose only folders are splits "
+                "(train, val, ...), without --from."
+            )
+        if split not in folders:
+            raise no_split(text, split, folders)
+        folders = [split]
+    if kind == "foreign":
+        return [_foreign(text, reading, output)]
+    settings: dict[str, Any] = {"columns": reading.columns} if kind == "list" else {}  # Any: as the recipe takes them
+    if kind == "annotated":
+        settings = {"format": reading.from_ or _annotations(path)}
+    if kind == "tree":
+        settings = {"allow_empty": reading.allow_empty, "allow_none": False}
+    if folders:
+        return [
+            Target(os.path.join(text, name), path / name, kind, split_of=text, settings=settings) for name in folders
+        ]
+    return [Target(text, path, kind, settings=settings)]
+
+
+def _refuse_raw_file(path: Path, text: str) -> None:
+    """Refuse a raw file of the zoo, by its name; if anybody may have a file of that name, also by its size."""
+    for entry, facts in catalogue.raw_files().get(path.name, ()):
+        if path.stat().st_size == facts.size_bytes or not _COMMON_NAME.fullmatch(path.name.partition(".")[0]):
+            up = len(Path(entry.folder).parts)
+            root = (
+                path.absolute().parents[up] if path.absolute().parent.parts[-up:] == Path(entry.folder).parts else None
+            )
+            raise ArgumentError(
+                f"{text} is a raw file of {entry.name}. To prepare that dataset, run: "
+                f"{command('prepare', entry.name, '--root', root or path.parent)}. To read it as another tool's data, "
+                "pass --from and its format (from_)."
+            )
+
+
+def _kind(path: Path, text: str, reading: Reading) -> Kind:
+    """Classify a path, in this order: a record set, what `reading` says, a list, annotations, foreign files."""
+    if path.is_dir() and _is_set(path):
+        return "set"
+    if reading.from_ is not None:
+        from recordzoo.recipes.annotated import FORMATS
+
+        kind = "annotated" if reading.from_ in FORMATS else _READINGS.get(reading.from_, "foreign")
+        if kind != "foreign":
+            _check_there(path, text, is_list=kind == "list")
+        return kind
+    is_list = _is_list(text) and not path.is_dir()
+    if is_list and path.suffix.lower() == PARQUET and path.is_file() and reading.columns == USUAL:
+        from recordzoo.recipes.lists import has_paths
+
+        is_list = has_paths(path)
+    if not is_list and (path.is_file() or "{" in text or any(each.is_file() for each in path.parents)):
+        return "foreign"
+    _check_there(path, text, is_list=is_list)
+    if is_list:
+        return "list"
+    if path.is_dir() and _annotations(path) is not None:
+        return "annotated"
+    return "foreign" if path.is_dir() and not _is_tree(path) and _is_foreign(path, reading.fields) else "tree"
+
+
+def _annotations(path: Path) -> str | None:
+    from recordzoo.recipes.annotated import format_of
+
+    return format_of(path)
+
+
+def _is_foreign(path: Path, fields: Mapping[str, str]) -> bool:
+    from recordzoo.own.importing import is_known
+
+    return is_known(path, fields)
+
+
+def _is_tree(path: Path, *, has_splits: bool = True) -> bool:
+    """Whether a directory is clearly one of class folders, found out without listing all of it.
+
+    A folder in it holds an image, and beside the folders lie only images, texts and lists. If it may have splits, a
+    folder called as a split may itself be such a directory.
+    """
+    from recordzoo.recipes.declared import SPLIT_NAMES, is_image
+
+    harmless = (*(ending for ending in LIST_ENDINGS if ending != PARQUET), ".md", ".json")
+    folders = []
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                folders.append(Path(entry.path))
+            elif not (entry.name.startswith(".") or is_image(entry.name) or entry.name.lower().endswith(harmless)):
+                return False
+    for folder in folders:
+        if has_splits and folder.name.lower() in SPLIT_NAMES and _is_tree(folder, has_splits=False):
+            return True
+        with os.scandir(folder) as entries:
+            if any(is_image(entry.name) for entry, _ in zip(entries, range(_ENTRIES_TRIED), strict=False)):
+                return True
+    return False
+
+
+def _foreign(text: str, reading: Reading, output: str | os.PathLike[str] | None) -> Target:
+    from recordzoo.own.importing import default_place
+
+    location = text if "://" in text else os.path.abspath(os.path.expanduser(text))
+    label = shown(text)
+    settings = {
+        "location": location,
+        "output": default_place(location) if output is None else Path(output).expanduser().absolute(),
+        "format": reading.from_,
+        "fields": reading.fields,
+        "kinds": reading.kinds,
+        "allow_paths": reading.allow_paths,
+    }
+    return Target(label, Path() if "://" in text else Path(location), "foreign", settings=settings)
+
+
+def _split_folders(path: Path) -> list[str]:
+    from recordzoo.recipes.folders import split_folders
+
+    return split_folders(path) if path.is_dir() else []
+
+
+def _check_there(path: Path, text: str, *, is_list: bool) -> None:
+    """Refuse a path at which nothing can be prepared. If a tree was deleted, its record set is enough."""
+    if path.is_dir() or (is_list and path.exists()):
+        return
+    beside = records_beside(text)
+    if beside is None:
+        raise nothing_there(text)
+    if is_list:
+        raise NotPreparedError(
+            f"{text} does not exist. Its record set {beside} does: open that path instead.",
+            path=text,
+        )

@@ -1,0 +1,571 @@
+"""The build directory of an output: locked, written, published, then removed or left for the next command."""
+
+import contextlib
+import errno
+import hashlib
+import json
+import logging
+import os
+import random
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from recordzoo.base import durable
+from recordzoo.base import settings as roots
+from recordzoo.base.files import is_link, rename
+from recordzoo.base.lock import Lock, NoLocksError, holder
+from recordzoo.base.process import crash_point
+from recordzoo.base.progress import Progress, format_bytes
+from recordzoo.errors import PrepareError, RecordZooError
+from recordzoo.preparing.space import (
+    LOCK,
+    PLAN_NAME,
+    RECORDS_DIR,
+    SET,
+    Output,
+    build_path,
+    check_space,
+    disk_error,
+    written_bytes,
+)
+from recordzoo.records.made_from import strangers
+from recordzoo.records.manifest import MANIFEST_NAME
+from recordzoo.records.reader import is_record_set
+
+REPLACING = "replacing"
+"""In a build: the identity of the output that is about to replace the published one."""
+
+OLD = "old"
+"""In a build: the published output that was replaced."""
+
+logger = logging.getLogger("recordzoo")
+
+
+def give_name(build: Path, output: Output) -> bool:
+    """Rename a build's output to its final name; False if something else has that name."""
+    try:
+        durable.rename(build / SET, output.path)
+    except OSError:
+        if not os.path.lexists(output.path) or not (build / SET).exists():
+            raise
+        return False
+    return True
+
+
+def exchange(build: Path, output: Output) -> None:
+    """Exchange a build's output with the published one by one system call, or else by two renames.
+
+    Between the two renames nothing is published. `settle` finishes or undoes what a kill interrupts.
+    """
+    durable.write_file(build / REPLACING, _identity(build / SET))
+    durable.sync_directory(build)
+    crash_point("set.replacing")
+    if durable.exchange(build / SET, output.path):
+        return
+    rename(output.path, build / OLD)
+    crash_point("set.moved_away")
+    try:
+        rename(build / SET, output.path)
+    except BaseException:
+        rename(build / OLD, output.path)
+        raise
+
+
+def settle(build: Path, output: Output) -> bool:
+    """Finish or undo an exchange that a kill interrupted: one output is published, and no stranger's file is lost.
+
+    Call it with the build's lock held.
+
+    Returns:
+        Whether a published output that was missing is back.
+    """
+    try:
+        wanted = (build / REPLACING).read_bytes()
+    except OSError:
+        return False
+    if not os.path.lexists(output.path) and (build / OLD).exists():
+        rename(build / OLD, output.path)
+        is_back = True
+    else:
+        is_back = False
+        if _identity(output.path) == wanted:
+            if (build / SET).exists():
+                rename(build / SET, build / OLD)  # the old output, if one system call exchanged the two
+            keep_strangers(build / OLD, output.path)
+            durable.remove(build / PLAN_NAME)  # nothing of this build is to be continued
+    durable.remove(build / REPLACING)
+    return is_back
+
+
+def keep_strangers(old: Path, new: Path) -> None:
+    """Move the files that recordzoo did not write from a record set that was replaced into the new one.
+
+    If one of them cannot be moved, the whole old directory gets a name beside the new one.
+    """
+    for name in strangers(old):
+        target, number = new / name, 0
+        while os.path.lexists(target):
+            number += 1
+            target = new / f"{name}.{number}"
+        try:
+            durable.move(old / name, target, rename)
+        except OSError as err:
+            aside = new.with_name(f"{new.name}.old-{secrets.token_hex(4)}")
+            rename(old, aside)
+            logger.warning(
+                "%s, which recordzoo did not write, cannot be moved to %s (%s). The old record set is kept as %s.",
+                aside / name,
+                target,
+                err,
+                aside,
+            )
+            return
+
+
+def generation(path: Path) -> tuple[int, int] | None:
+    """Return the identity of the output at a path; None if there is none."""
+    with contextlib.suppress(OSError):
+        status = path.stat()
+        return status.st_dev, status.st_ino
+    return None
+
+
+def check_place(path: Path, elsewhere: str = RECORDS_DIR, *, is_set: bool | None = None) -> None:
+    """Refuse a path for a record set that cannot be renamed or is occupied by something else.
+
+    Args:
+        elsewhere: As in `Output`.
+        is_set: Whether it is a record set, maybe damaged. Default: detected.
+    """
+    if _is_mounted(path):
+        what = "is where another volume is mounted, and cannot be renamed"
+    elif (
+        (is_record_set(path) if is_set is None else is_set)
+        or not os.path.lexists(path)
+        or (path.is_dir() and not any(path.iterdir()))
+    ):
+        return
+    else:
+        what = "is in the way: it is not a record set. Move it"
+    raise PrepareError(f"{path} {what}, or {elsewhere}.", path=str(path))
+
+
+def remove_build(build: Path, output: Output, *, keep: str = "") -> None:
+    """Remove all files of a build but one, after an interrupted exchange is settled.
+
+    Args:
+        keep: Name of the file to keep.
+    """
+    settle(build, output)
+    keep_strangers(build / OLD, output.path)
+    with contextlib.suppress(FileNotFoundError), os.scandir(build) as entries:
+        for entry in list(entries):
+            if entry.name == keep:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    os.unlink(entry.path)
+
+
+def _identity(folder: Path) -> bytes:
+    """Identify an output by the digest of its manifest and its inode, which renames keep; b"" if it cannot be read."""
+    with contextlib.suppress(OSError):
+        digest = hashlib.sha256((folder / MANIFEST_NAME).read_bytes()).hexdigest()
+        return f"{digest} {folder.stat().st_ino}".encode()
+    return b""
+
+
+def _is_mounted(path: Path) -> bool:
+    """Whether a path is a mount point; `os.path.ismount` is wrong for paths that begin with /proc/PID/root."""
+    with contextlib.suppress(OSError):
+        return not path.is_symlink() and path.stat().st_dev != os.stat(os.path.join(path, os.pardir)).st_dev
+    return False
+
+
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class Build:
+    """The build of one output. The process that holds its lock owns all files in it.
+
+    Where the file system has no locks, or another user left a build, the process has a build of its own, which is not
+    continued after a kill.
+
+    Args:
+        output: The output to publish.
+
+    Attributes:
+        path: The build directory.
+        plan: The description of the output; empty before `claim`.
+        remaining: Estimate of the bytes that were still to be written at `claim`.
+        discarded: Whether `claim` removed a build that had another plan.
+        is_first: Whether this build was published.
+    """
+
+    def __init__(self, output: Output) -> None:
+        self.output = output
+        self.path = build_path(output.path)
+        self.plan: Mapping[str, Any] = {}
+        self.remaining = self._needed = 0
+        self.discarded = self.is_first = False
+        self._lock: Lock | None = None
+
+    @property
+    def set(self) -> Path:
+        """The directory in which the output is built."""
+        return self.path / SET
+
+    def try_lock(self, *, makes: bool = True) -> bool:
+        """Return whether this process may build now; False if another one builds.
+
+        Args:
+            makes: Make the build directory; otherwise return False if there is none.
+
+        Raises:
+            PrepareError: A file or a link has the name of the build directory.
+            OSError: The disk is full or failed.
+        """
+        try:
+            if makes:
+                self._make_directory()
+            elif not self.path.is_dir():
+                return False
+            lock = Lock(self.path / LOCK)
+            if not lock.try_acquire():
+                return False
+            if not os.access(self.path, os.W_OK):  # another user's, who has ended
+                lock.release()
+                self._use_own_directory()
+                return makes
+        except FileNotFoundError:  # another process has just removed the directory
+            return False
+        except NoLocksError:
+            with contextlib.suppress(OSError):  # nobody can hold the lock
+                (self.path / LOCK).unlink(missing_ok=True)
+                self.path.rmdir()
+            self._use_own_directory()
+            return makes
+        except OSError as err:
+            if err.errno not in _REFUSED:
+                raise
+            if os.path.lexists(self.path):
+                self._use_own_directory()
+            return makes  # `claim` reports that nothing may be written here
+        self._lock = lock
+        return True
+
+    def _make_directory(self) -> None:
+        """Make the build directory, in which other users may see the lock, whatever the umask."""
+        try:
+            self.path.mkdir()
+            with contextlib.suppress(OSError):
+                self.path.chmod(stat.S_IMODE(self.path.stat().st_mode) | 0o111)
+        except FileExistsError:
+            if is_link(self.path) or self.path.is_file():
+                raise PrepareError(
+                    f"{self.path} is in the way: the output is built there. Move it, or {self.output.elsewhere}.",
+                    path=str(self.path),
+                ) from None
+
+    def _use_own_directory(self) -> None:
+        self.path = self.path.with_name(f"{self.path.name}-{secrets.token_hex(4)}")
+
+    @property
+    def holder(self) -> str:
+        """The process that holds the lock, for messages."""
+        return holder(self.path / LOCK)
+
+    def settle(self) -> bool:
+        """Finish an interrupted exchange; return whether a published output that was missing is back."""
+        return settle(self.path, self.output)
+
+    def claim(self, plan: Mapping[str, Any], needed: int) -> None:
+        """Continue the build that is there, if it has the same plan, or start a new one.
+
+        Args:
+            plan: The description of the output.
+            needed: Estimated size of the output in bytes.
+
+        Raises:
+            DiskSpaceError: There is too little space for the missing bytes.
+            OSError: The disk is full, failed or read-only.
+        """
+        self.plan, self._needed = plan, needed
+        known = _read_plan(self.path)
+        is_same = known is not None and canonical(known) == canonical(plan)
+        self._check_space(written_bytes(self.path) if is_same else 0)
+        if not is_same:
+            self.discarded = known is not None
+            remove_build(self.path, self.output, keep=LOCK)
+            if left := sorted(self.path.glob("u*-*.npz")):
+                raise PrepareError(
+                    f"{left[0]}, of an interrupted preparation, cannot be deleted. Delete {self.path}.",
+                    path=str(self.path),
+                )
+        self.path.mkdir(exist_ok=True)
+        crash_point("build.claimed")
+        self.set.mkdir(exist_ok=True)
+        if not is_same:
+            durable.replace_file(self.path / PLAN_NAME, canonical(plan))
+        durable.sync_directory(self.output.path.parent)
+        crash_point("build.planned")
+
+    def check_space(self) -> None:
+        """Refuse to go on with too little space: an interrupted build may keep less than it wrote."""
+        self._check_space(written_bytes(self.path))
+
+    def _check_space(self, written: int) -> None:
+        self.remaining = max(0, self._needed - written)
+        check_space(self.output.path.parent, self.remaining, self.output.elsewhere)
+
+    def check(self) -> None:
+        """Raise if somebody removed the build directory."""
+        if not (self.path.exists() if self._lock is None else self._lock.is_mine):
+            raise PrepareError(
+                f"{self.path} was removed while it was written. Run the same command again.", path=str(self.path)
+            )
+
+    def publish(self, may_replace: Callable[[Path], bool]) -> bool:
+        """Give the finished output its final name; False if something that may not be replaced has that name."""
+        self.check()
+        if may_replace(self.output.path):
+            exchange(self.path, self.output)
+        elif not give_name(self.path, self.output):
+            return False
+        crash_point("set.published")
+        durable.sync_directory(self.output.path.parent)
+        crash_point("set.synced")
+        self.is_first = True
+        return True
+
+    def remove(self) -> None:
+        """Remove the build directory and release the lock; nothing if this process has lost the build."""
+        if self._lock is not None and not self._lock.is_mine:
+            self._lock.release()
+            return
+        try:
+            remove_build(self.path, self.output, keep=LOCK)
+        finally:
+            if self._lock is not None:
+                self._lock.delete()
+        with contextlib.suppress(OSError):  # another process locks it already
+            self.path.rmdir()
+        crash_point("build.cleaned")
+
+    def release(self) -> None:
+        """Leave the build for the next process with the same plan."""
+        if self._lock is None or not (self.path / PLAN_NAME).exists() or (self.plan and not self.output.is_resumable):
+            self.remove()
+            return
+        try:
+            if self._lock.is_mine:
+                self.settle()
+                for path in (*self.path.glob("*.tmp"), *self.path.glob("task.*")):  # of these nothing is continued
+                    with contextlib.suppress(OSError):
+                        path.unlink()
+        finally:
+            self._lock.release()
+
+
+def tidy(output: Output) -> None:
+    """Remove what a command that was killed after publishing has left; an interrupted build of a new set stays."""
+    build = Build(output)
+    with contextlib.suppress(OSError, PrepareError):
+        if not build.try_lock(makes=False):
+            return
+        is_over = True
+        try:
+            build.settle()
+            is_over = not (build.path / PLAN_NAME).exists() or not build.set.exists()
+        finally:
+            if is_over:
+                build.remove()
+            else:
+                build.release()
+
+
+@contextlib.contextmanager
+def kept_from_others(output: Output) -> Iterator[bool]:
+    """Keep other processes from building an output while the block removes it.
+
+    Yields:
+        Whether no process builds it; if False, remove nothing.
+    """
+    build = Build(output)
+    if not build.try_lock():
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        build.release()
+
+
+def canonical(document: Mapping[str, Any]) -> bytes:
+    """Encode a document as JSON: equal documents give equal bytes."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _read_plan(build: Path) -> dict[str, Any] | None:
+    """Read the plan of a build directory; None if it has none."""
+    try:
+        plan: dict[str, Any] = json.loads((build / PLAN_NAME).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return plan
+
+
+_POLL_S = (0.2, 5.0)
+"""Seconds between two checks, first and maximum: a wait of hours must not burden the file server."""
+
+_SAY_AGAIN_S = 30.0
+
+
+def never(_: Path) -> bool:
+    """Replace nothing: for `may_replace`."""
+    return False
+
+
+@contextlib.contextmanager
+def publishing(
+    output: Output,
+    is_ready: Callable[[], bool],
+    progress: Progress,
+    *,
+    again: bool = False,
+    may_replace: Callable[[Path], bool] = never,
+    is_waiting: bool = True,
+) -> Iterator[Build | None]:
+    """Publish the block's output: the block calls `Build.claim` and writes into ``build.set``.
+
+    The output gets its name when the block ends. If the block raises or the process is killed, the build is kept, and
+    the next process with the same plan continues it. Any number of processes may call this at once.
+
+    Args:
+        is_ready: Returns whether the wanted output exists; raises if something else is at its path.
+        progress: Shows which process this one waits for.
+        again: Rebuild an output that is ready, unless another process builds it during the wait.
+        may_replace: Returns whether the content of the output's path at the end of the block may be replaced.
+        is_waiting: Wait for another process that builds the output; otherwise raise.
+
+    Yields:
+        The build; None if the output is ready.
+
+    Raises:
+        PrepareError: Something else is at the output's path, or the disk failed.
+        DiskSpaceError: The disk is full.
+        Exception: Any error of `is_ready` and the block; a `RecordZooError` or `OSError` only if no other process has
+            published.
+    """
+    build, before = Build(output), generation(output.path)
+
+    def is_done() -> bool:
+        return is_ready() and (not again or generation(output.path) != before)
+
+    try:
+        output.path.parent.mkdir(parents=True, exist_ok=True)
+        if is_mine := _wait(build, is_done, progress, is_waiting=is_waiting):
+            try:
+                if build.settle():
+                    before = generation(output.path)
+                is_mine = not is_done()
+            except BaseException:
+                build.release()
+                raise
+            if not is_mine:
+                build.remove()
+    except OSError as err:
+        if isinstance(err, RecordZooError):
+            raise
+        raise disk_error(err, output, 0) from err
+    if not is_mine:
+        tidy(output)
+        yield None
+        return
+    try:
+        yield from _built(build, is_done, may_replace, progress)
+    except OSError as err:
+        if isinstance(err, RecordZooError) or not build.plan:  # nothing was written yet
+            raise
+        raise disk_error(err, output, build.remaining) from err
+
+
+def _wait(build: Build, is_done: Callable[[], bool], progress: Progress, *, is_waiting: bool) -> bool:
+    """Wait until this process holds the build's lock; False if the output is there."""
+    said, naps = -_SAY_AGAIN_S, _naps()
+    while not is_done():
+        if build.try_lock():
+            return True
+        if not is_waiting:
+            raise PrepareError(
+                f"{build.holder} is writing {build.output.path}. Wait for its end.", path=str(build.output.path)
+            )
+        if time.monotonic() - said >= _SAY_AGAIN_S:
+            said, written = time.monotonic(), written_bytes(build.path)
+            how_far = f" ({format_bytes(written)} are written)" if written else ""
+            progress.note(f"Waiting for {build.holder}, which prepares {build.output.path}{how_far}.")
+        time.sleep(next(naps))
+    return False
+
+
+def _naps() -> Iterator[float]:
+    """Yield the seconds before each next check; jitter spreads processes that started together."""
+    jitter = random.Random()  # its own generator: the program's random numbers stay unchanged
+    nap, longest = _POLL_S
+    while True:
+        yield nap * jitter.uniform(0.7, 1.0)
+        nap = min(longest, nap * 1.3)
+
+
+def _built(
+    build: Build, is_done: Callable[[], bool], may_replace: Callable[[Path], bool], progress: Progress
+) -> Iterator[Build]:
+    """Yield a build, then publish it."""
+    path = build.output.path
+    try:
+        yield build
+        if not build.publish(may_replace) and not is_done():
+            raise PrepareError(f"{path} was made by another process meanwhile.", path=str(path))
+    except BaseException as err:
+        build.release()
+        if not isinstance(err, RecordZooError | OSError) or not _is_true(is_done):
+            raise
+        progress.note(f"{err} Another process has published {path} meanwhile.")
+        return
+    build.remove()
+    if is_record_set(path):
+        roots.remember(path.parent)
+
+
+def _is_true(is_done: Callable[[], bool]) -> bool:
+    """Whether the output exists; False if checking fails, because a second error must not hide the first."""
+    with contextlib.suppress(Exception):
+        return is_done()
+    return False
+
+
+def publish(
+    output: Output,
+    is_ready: Callable[[], bool],
+    progress: Progress,
+    write: Callable[[Build], object],
+    *,
+    again: bool = False,
+    may_replace: Callable[[Path], bool] = never,
+) -> bool:
+    """Publish the output of `write` as `publishing` does.
+
+    Returns:
+        Whether this process published; False if another one did.
+    """
+    with publishing(output, is_ready, progress, again=again, may_replace=may_replace) as build:
+        if build is not None:
+            write(build)
+    return build is not None and build.is_first

@@ -1,0 +1,459 @@
+"""Convert units to finished shards, in this process or a pool; report the progress.
+
+The progress is counted in bytes of raw data; each unit counts with exactly its size.
+"""
+
+import contextlib
+import functools
+import hashlib
+import mmap
+import multiprocessing
+import os
+import pickle
+import platform
+import queue
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import lmdb
+import loky
+import PIL
+from loky.process_executor import TerminatedWorkerError
+from typing_extensions import override
+
+from recordzoo.base import durable
+from recordzoo.base.files import BackgroundHash
+from recordzoo.base.process import killed, serve, start_time
+from recordzoo.base.progress import Progress
+from recordzoo.base.settings import need
+from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SourceError
+from recordzoo.preparing.assemble import Finished
+from recordzoo.preparing.convert import ShardFacts, Task, UnitConverter, convert_unit
+
+
+class Pool:
+    """Processes of this machine that convert units.
+
+    Args:
+        executor: Starts them.
+        places: Target number of units at the workers, running or queued.
+
+    Attributes:
+        places: As given.
+    """
+
+    shares_cache = True
+    """Whether units are read through this machine's page cache, like the archive being hashed."""
+
+    def __init__(self, executor: Executor, places: int) -> None:
+        self._executor, self.places = executor, places
+
+    def submit(self, task: Task) -> Future[list[ShardFacts]]:
+        """Hand a unit to the workers."""
+        try:
+            return self._executor.submit(convert_unit, task)
+        except (BrokenProcessPool, TerminatedWorkerError) as err:
+            raise killed() from err
+
+    def result(self, future: Future[list[ShardFacts]]) -> list[ShardFacts]:
+        """Return the result of a unit that has ended; if the pool failed, raise `PrepareError`."""
+        try:
+            return future.result()
+        except (BrokenProcessPool, TerminatedWorkerError) as err:
+            raise killed() from err
+
+
+@contextlib.contextmanager
+def local_pool(number: int, tasks: Sequence[Task]) -> Iterator[Pool]:
+    """Start processes on this machine; they end with the block or with this process.
+
+    Args:
+        number: Maximum number of processes.
+        tasks: The units, all of one build.
+    """
+    setup = tasks[0].recipe.worker_setup()
+    executor = loky.ProcessPoolExecutor(
+        max_workers=min(number, len(tasks)), initializer=serve, initargs=(os.getpid(), start_time(os.getpid()), setup)
+    )
+    try:
+        yield Pool(executor, number + 1)
+    finally:
+        executor.shutdown(wait=True, kill_workers=True)
+
+
+CONNECT_S = 30.0
+"""Timeout for a scheduler's answer: in a cluster job it may start at the same time as this program."""
+
+_FILE_POLL_S = 0.2
+_PREPARATIONS = 4
+"""How many preparations a worker caches: it may serve several at once."""
+
+_KEPT = "What is finished is kept; run the same command again."
+_loading = threading.Lock()
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that affect a shard's bytes or the format of a unit's call."""
+    return {
+        "recordzoo": str(vars(sys.modules["recordzoo"])["__version__"]),  # importing it here would be circular
+        "lmdb": str(lmdb.__version__),
+        "Pillow": PIL.__version__,
+        "Python": ".".join(platform.python_version_tuple()[:2]),
+        "bytes of a page of memory": str(mmap.PAGESIZE),
+    }
+
+
+def share(task: Task) -> dict[str, str]:
+    """Write the data shared by all units into the build directory; return the reference for each call."""
+    template = replace(task, number=-1, unit=None, done=())  # type: ignore[arg-type]  # each call brings its own
+    data = cloudpickle.dumps((template, task.recipe.worker_setup()))
+    digest = hashlib.sha256(data).hexdigest()
+    path = task.folder / f"task.{digest[:16]}.pickle"
+    durable.write_file(path, data)
+    durable.sync_directory(task.folder)
+    return {"path": os.fspath(path), "digest": digest}
+
+
+def call_of(task: Task, shared: Mapping[str, str]) -> dict[str, Any]:
+    """Return a unit's call in built-in types: a worker with another version can read it and report that."""
+    unit: bytes = cloudpickle.dumps((task.number, task.unit, task.done))
+    return {"versions": versions(), "host": socket.gethostname(), "shared": dict(shared), "unit": unit}
+
+
+def convert_assigned(call: Mapping[str, Any]) -> list[ShardFacts]:
+    """Convert a unit, in a worker."""
+    _check_versions(call["versions"])
+    here, path = socket.gethostname(), Path(call["shared"]["path"])
+    try:
+        with _loading:
+            template = _loaded(path, call["shared"]["digest"])
+        number, unit, done = pickle.loads(call["unit"])  # noqa: S301 - from the executor, whose calls are code
+        return convert_unit(replace(template, number=number, unit=unit, done=done, shared=path))
+    except (SourceError, PrepareError) as err:
+        if here == call["host"]:
+            raise
+        raise type(err)(f"Host {here}: {err}", **err.details) from err
+
+
+def _check_versions(wanted: Mapping[str, str]) -> None:
+    mine = versions()
+    other = [f"{name} {mine.get(name)} instead of {wanted[name]}" for name in wanted if mine.get(name) != wanted[name]]
+    if other:
+        raise PrepareError(
+            f"The worker on {socket.gethostname()} has {', '.join(other)}. The records could have other bytes: install "
+            "the same versions on all workers."
+        )
+
+
+@functools.lru_cache(_PREPARATIONS)
+def _loaded(path: Path, digest: str) -> Task:
+    """Read the data shared by all units of a preparation, and call its set-up, once per process."""
+    try:
+        data = path.read_bytes()
+    except OSError as err:
+        raise PrepareError(
+            f"The worker on {socket.gethostname()} cannot read {path} ({err.strerror}). All workers must see the raw "
+            "data and the records under the same paths as the process that prepares: put both on a shared file system."
+        ) from err
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise PrepareError(f"{path} was changed since it was written. Run the same command again.")
+    try:
+        task, setup = pickle.loads(data)  # noqa: S301 - its hash came with the call
+        if setup is not None:
+            setup()
+    except Exception as err:
+        raise PrepareError(
+            f"The worker on {socket.gethostname()} cannot load what it shall convert ({type(err).__name__}: {err}). "
+            "Install the same packages on all workers, and let them find the same modules (PYTHONPATH)."
+        ) from err
+    template: Task = task
+    return template
+
+
+class ExecutorPool(Pool):
+    """The workers of an executor, which gets all units at once and is not shut down.
+
+    Args:
+        executor: Its workers convert.
+        tasks: The units, all of one build.
+    """
+
+    shares_cache = False
+
+    def __init__(self, executor: Executor, tasks: Sequence[Task]) -> None:
+        super().__init__(executor, len(tasks))
+        # Threads share this process's memory.
+        self._shared = None if isinstance(executor, ThreadPoolExecutor) else share(tasks[0])
+
+    @override
+    def submit(self, task: Task) -> Future[list[ShardFacts]]:
+        try:
+            if self._shared is None:
+                return self._executor.submit(convert_unit, task)
+            return self._executor.submit(convert_assigned, call_of(task, self._shared))
+        except RecordZooError:
+            raise
+        except Exception as err:
+            raise PrepareError(f"The executor takes no more units ({err!r}). {_KEPT}") from err
+
+    @override
+    def result(self, future: Future[list[ShardFacts]]) -> list[ShardFacts]:
+        try:
+            return future.result()
+        except (BrokenExecutor, CancelledError) as err:
+            raise PrepareError(f"The executor lost its workers, or was shut down ({err!r}). {_KEPT}") from err
+
+
+@contextlib.contextmanager
+def dask_executor(address: str) -> Iterator[Executor]:
+    """Connect to a Dask scheduler; yield the executor of its workers.
+
+    Args:
+        address: ``tcp://host:8786``, or the JSON file that the scheduler was told to write (``--scheduler-file``).
+
+    Raises:
+        ArgumentError: The address is invalid.
+        PrepareError: `distributed` is not installed, or no scheduler answers.
+    """
+    need("distributed", "A Dask cluster converts", "dask")
+    from distributed import Client
+
+    try:
+        client = Client(set_as_default=False, timeout=CONNECT_S, name="recordzoo", **_client_arguments(address))
+    except ValueError as err:
+        raise ArgumentError(
+            f"{address!r} is no address of a Dask scheduler ({err}). One is tcp://host:8786, or the path of its "
+            "--scheduler-file, which ends in .json."
+        ) from err
+    except OSError as err:
+        raise PrepareError(
+            f"No Dask scheduler answers at {address} ({err}). Start one with: dask scheduler, or look at the address "
+            "that it printed."
+        ) from err
+    try:
+        yield client.get_executor(pure=False)
+    finally:
+        client.close()
+
+
+def _client_arguments(address: str) -> dict[str, str]:
+    """Return the arguments of a client; wait for a scheduler's file."""
+    if not address.endswith(".json"):
+        return {"address": address}
+    file = Path(address).expanduser()
+    deadline = time.monotonic() + CONNECT_S
+    while not file.exists():
+        if time.monotonic() > deadline:
+            raise OSError(f"there is no such file after {CONNECT_S:.0f} s")
+        time.sleep(_FILE_POLL_S)
+    return {"scheduler_file": str(file)}
+
+
+AHEAD_BYTES = 2 << 30
+"""Maximum lead of submitted units over the archive's hash, so that both read the same cached pages."""
+
+_POLL_S = 0.25
+
+_SHARDS = (".tmp", ".lmdb")
+_EVERY_S = 0.25
+"""Seconds between two looks at the shards of running units, at least."""
+
+_LOOK_S = 1.0
+"""Time limit of one look; it then stops before the next file."""
+
+_REST = 19
+"""The pause after a look, as a multiple of the look's duration."""
+
+
+class UnitProgress:
+    """Reports the progress of one unit that this process converts.
+
+    Args:
+        size_bytes: The unit's size. It may be an estimate: its members may have more or fewer bytes.
+        progress: Receives the progress.
+    """
+
+    def __init__(self, size_bytes: int, progress: Progress) -> None:
+        self._left, self._progress = size_bytes, progress
+
+    def advance(self, num_bytes: int, num_images: int) -> None:
+        """Count bytes read and images stored."""
+        counted = min(num_bytes, self._left)
+        self._left -= counted
+        self._progress.advance(counted, num_images)
+
+    def finish(self) -> None:
+        """Count the rest of the unit as done."""
+        self.advance(self._left, 0)
+
+
+class PoolProgress:
+    """Reports the progress of units in other processes, from the size of their shards.
+
+    It needs no channel to the workers, so it works with any executor. Looking takes at most a twentieth of the time:
+    with 1,000 units on a network drive, one look may take seconds.
+
+    Args:
+        folder: The build directory.
+        expansion: Bytes in shards for each byte of raw data, as estimated; corrected by the units that are finished.
+        progress: Receives the progress.
+        clock: Returns the time in seconds.
+    """
+
+    def __init__(
+        self, folder: Path, expansion: float, progress: Progress, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._folder, self._expansion, self._progress, self._clock = folder, expansion, progress, clock
+        self._told: dict[int, int] = {}
+        self._raw_bytes = self._shard_bytes = 0
+        self._next_look = 0.0
+
+    def finished(self, shards: Sequence[ShardFacts], size_bytes: int) -> None:
+        """Count a finished unit.
+
+        Args:
+            shards: Its shards.
+            size_bytes: The size of its raw data.
+        """
+        num_images = sum(facts.num_images for facts in shards)
+        self._progress.advance(size_bytes - self._told.pop(shards[0].unit, 0), num_images)
+        self._raw_bytes += size_bytes
+        self._shard_bytes += sum(facts.size_bytes for facts in shards)
+
+    def look(self, running: Sequence[tuple[int, int]]) -> None:
+        """Report the bytes written since the last look, if the next look is due.
+
+        Args:
+            running: Number and size in bytes of each running unit.
+        """
+        begin = self._clock()
+        if begin < self._next_look or not running:
+            return
+        written = self._written({number for number, _ in running}, begin + _LOOK_S)
+        end = self._clock()
+        self._next_look = end + max(_EVERY_S, _REST * (end - begin))
+        expansion = self._shard_bytes / self._raw_bytes if self._raw_bytes and self._shard_bytes else self._expansion
+        for number, size_bytes in running:
+            before = self._told.get(number, 0)
+            estimate = int(written.get(number, 0) / expansion) if expansion > 0 else 0
+            now = max(before, min(size_bytes, estimate))
+            self._told[number] = now
+            self._progress.advance(now - before)
+
+    def _written(self, running: Set[int], until: float) -> dict[int, int]:
+        """Add up the shards of each running unit, finished or not; other processes write to the directory.
+
+        The rest is left out when the time is up: a look blocks handing out units.
+        """
+        written: dict[int, int] = {}
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                number = entry.name[1:].partition("-")[0]
+                is_shard = entry.name.startswith("u") and number.isdecimal() and entry.name.endswith(_SHARDS)
+                if is_shard and int(number) in running:  # no stat of other files: each is a round trip
+                    if self._clock() > until:
+                        break
+                    with contextlib.suppress(OSError):
+                        written[int(number)] = written.get(int(number), 0) + entry.stat().st_size
+        return written
+
+
+def run_tasks(
+    finished: Finished,
+    tasks: Sequence[Task],
+    hashes: Sequence[BackgroundHash],
+    progress: Progress,
+    *,
+    num_workers: int,
+    executor: Executor | None,
+    expansion: float,
+) -> None:
+    """Convert units, and add each to the finished ones.
+
+    Args:
+        finished: The build's finished shards.
+        tasks: The other units.
+        hashes: Running hashes of the archives.
+        progress: Receives the progress.
+        num_workers: Maximum number of local processes; 1: this process.
+        executor: Converts in all its workers instead.
+        expansion: Estimated bytes written per byte of raw data.
+    """
+    if not tasks:
+        return
+    pool: contextlib.AbstractContextManager[Pool]
+    if executor is not None:
+        pool = contextlib.nullcontext(ExecutorPool(executor, tasks))
+    # A daemonic process (a DataLoader's worker, a multiprocessing.Pool's) may have no children.
+    elif num_workers <= 1 or len(tasks) == 1 or multiprocessing.current_process().daemon:
+        for task in tasks:
+            _run_here(finished, task, progress)
+        return
+    else:
+        pool = local_pool(num_workers, tasks)
+    meter = PoolProgress(finished.folder, expansion, progress)
+    with pool as there:
+        _run_pool(finished, there, tasks, hashes if there.shares_cache else (), meter)
+
+
+def _run_here(finished: Finished, task: Task, progress: Progress) -> None:
+    meter = UnitProgress(task.unit.size_bytes, progress)
+    finished.add(UnitConverter(task, lambda facts: finished.check(), meter.advance).run())
+    meter.finish()
+
+
+def _run_pool(
+    finished: Finished, pool: Pool, tasks: Sequence[Task], hashes: Sequence[BackgroundHash], meter: PoolProgress
+) -> None:
+    waiting = list(reversed(tasks))
+    running: dict[Future[list[ShardFacts]], Task] = {}
+    ended: queue.SimpleQueue[Future[list[ShardFacts]]] = queue.SimpleQueue()
+    starts = dict(zip((task.number for task in tasks), _starts(tasks), strict=True))
+    try:
+        while waiting or running:
+            while waiting and len(running) < pool.places:
+                if not _may_start(starts[waiting[-1].number], hashes, running):
+                    break
+                task = waiting.pop()
+                future = pool.submit(task)
+                running[future] = task
+                future.add_done_callback(ended.put)
+            for future in _collected(ended):
+                shards, task = pool.result(future), running.pop(future)
+                finished.add(shards)
+                meter.finished(shards, task.unit.size_bytes)
+            finished.check()
+            meter.look([(task.number, task.unit.size_bytes) for task in running.values()])
+    except BaseException:
+        for future in running:  # what the workers finish meanwhile is found by the next run
+            future.cancel()
+        raise
+
+
+def _collected(ended: "queue.SimpleQueue[Future[list[ShardFacts]]]") -> Iterator[Future[list[ShardFacts]]]:
+    """Yield ended units; wait for a moment if there are none."""
+    with contextlib.suppress(queue.Empty):
+        yield ended.get(timeout=_POLL_S)
+        while True:
+            yield ended.get_nowait()
+
+
+def _starts(tasks: Sequence[Task]) -> Iterator[int]:
+    """Yield each unit's approximate archive offset. After a resume it is too low: units are only submitted earlier."""
+    position = 0
+    for task in tasks:
+        yield position
+        position += task.unit.size_bytes
+
+
+def _may_start(start: int, hashes: Sequence[BackgroundHash], running: dict[Future[list[ShardFacts]], Task]) -> bool:
+    return not hashes or not running or start - AHEAD_BYTES <= sum(each.position for each in hashes)

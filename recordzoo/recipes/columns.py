@@ -1,0 +1,528 @@
+"""Split the text of a list file into columns of cells; collect all faults."""
+
+import codecs
+import csv
+import io
+import math
+import re
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.base.text import JSON, did_you_mean, shown
+from recordzoo.errors import ArgumentError, SourceError
+from recordzoo.records.manifest import FieldKind, FieldSpec
+
+PARQUET = ".parquet"
+LIST_ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", PARQUET)
+"""Extensions of list files."""
+
+PATH_COLUMNS = ("path", "image", "file", "filename", "filepath")
+"""Usual names of the column of paths."""
+
+NUM_SHOWN = 20
+"""Number of faults that a message names."""
+
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+# UTF-32 comes first: one of its marks begins with one of UTF-16's.
+_OTHER_MARKS = (
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+_MOST_SHARED = 1 << 16
+_LINE = re.compile(r"(?P<path>.*[^ ]) +(?P<label>[^ ]+)", re.DOTALL)
+
+
+class Faults:
+    """Collects the faults of a list; a row is a "line" or a "row" in messages."""
+
+    def __init__(self, path: Path, word: str = "line") -> None:
+        self._path, self.word = path, word
+        self.first = 0 if word == "row" else 1
+        self._found: list[tuple[int, str]] = []
+
+    def add(self, line: int, what: str) -> None:
+        """Add a fault of a line."""
+        self._found.append((line, what))
+
+    def raise_if_any(self) -> None:
+        """Raise an error that names the faults.
+
+        Raises:
+            SourceError: There are faults.
+        """
+        if not self._found:
+            return
+        found = sorted(set(self._found))
+        lines: dict[str, list[str]] = {}
+        for line, what in found[:NUM_SHOWN]:
+            lines.setdefault(what, []).append(str(line))
+        shown = "; ".join(f"{self.word}{'s'[: len(at) > 1]} {', '.join(at)}: {what}" for what, at in lines.items())
+        more = f"; and {len(found) - NUM_SHOWN} more" if len(found) > NUM_SHOWN else ""
+        raise SourceError(
+            f"{self._path} cannot be used: {shown}{more}.", path=str(self._path), lines=[line for line, _ in found]
+        )
+
+
+class Column(list[str]):
+    """The cells of a column. While few cells are distinct, equal ones share an object: 8 bytes a line, not 100."""
+
+    def __init__(self) -> None:
+        self._shared: dict[str, str] = {}
+
+    def add(self, cell: str) -> None:
+        """Add a cell."""
+        shared = self._shared
+        self.append(shared.setdefault(cell, cell) if len(shared) < _MOST_SHARED else shared.get(cell, cell))
+
+
+@dataclass
+class ListTable:
+    """Columns of cells under their names, and the line on which each row begins.
+
+    Attributes:
+        texts: Columns that the table's types declare as text, even if they look like numbers.
+    """
+
+    header: list[str] = field(default_factory=list)
+    columns: list[Column] = field(default_factory=list)
+    lines: "array[int]" = field(default_factory=lambda: array("q"))
+    texts: set[str] = field(default_factory=set)
+
+    def begin(self, header: list[str]) -> None:
+        """Name the columns."""
+        self.header = header
+        self.columns = [Column() for _ in header]
+
+    def add(self, line: int, cells: list[str], faults: Faults) -> None:
+        """Add a row if it is complete."""
+        if len(cells) != len(self.header):
+            faults.add(line, f"{_columns(len(cells))}, not {len(self.header)}")
+        elif any("\0" in cell for cell in cells):
+            faults.add(line, "a NUL byte")
+        else:
+            for column, cell in zip(self.columns, cells, strict=True):
+                column.add(cell.strip())
+            self.lines.append(line)
+
+
+def _columns(count: int) -> str:
+    return "1 column" if count == 1 else f"{count} columns"
+
+
+def read_table(path: Path, data: bytes, faults: Faults) -> ListTable:
+    """Read a list's rows; the columns of a plain one are "path" and "label"."""
+    separator = _SEPARATORS.get(path.suffix.lower())
+    return _plain(data, faults) if separator is None else _with_header(data, separator, faults)
+
+
+def check_encoding(data: bytes, faults: Faults) -> None:
+    """Refuse a list that is not UTF-8.
+
+    Raises:
+        SourceError: It is not UTF-8; the message names the lines.
+    """
+    encoding = next((name for mark, name in _OTHER_MARKS if data.startswith(mark)), None)
+    if encoding is not None:
+        faults.add(1, f"the file is {encoding}; save it as UTF-8")
+        faults.raise_if_any()
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        for number, line in enumerate(data.splitlines(), 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as err:
+                faults.add(number, f"byte {err.start + 1} is not UTF-8 (0x{line[err.start]:02x})")
+        faults.raise_if_any()
+        raise AssertionError("a file that is not UTF-8 has a line that is not") from None
+
+
+def text_of(data: bytes, newline: str | None) -> io.TextIOWrapper:
+    """Read a list's text in pieces, without the byte order mark of some editors."""
+    return io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline=newline)
+
+
+def _plain(data: bytes, faults: Faults) -> ListTable:
+    """Read `path label` lines: the label follows the last spaces, or the tab if there is one."""
+    table = ListTable()
+    table.begin(["path", "label"])
+    for number, line in enumerate(text_of(data, None), 1):
+        if line.startswith("#") or not line.strip():
+            continue
+        if "\t" in line:
+            table.add(number, line.rstrip("\n").split("\t"), faults)
+        elif match := _LINE.fullmatch(line.strip(" \n")):
+            table.add(number, [match["path"], match["label"]], faults)
+        else:
+            hint = "; with commas, the list's name must end with .csv" if "," in line else ""
+            faults.add(number, f"no label (a line is: path, space or tab, label{hint})")
+    return table
+
+
+def _with_header(data: bytes, separator: str, faults: Faults) -> ListTable:
+    """Read a table whose first line names the columns; blank lines are skipped."""
+    table = ListTable()
+    for line, cells in _cells(data, separator, faults):
+        if table.header:
+            table.add(line, cells, faults)
+        else:
+            table.begin([cell.strip() for cell in cells])
+    return table
+
+
+def _cells(data: bytes, separator: str, faults: Faults) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(text_of(data, ""), delimiter=separator, skipinitialspace=True, strict=True)
+    line = 1
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield line, cells
+            line = reader.line_num + 1
+    except csv.Error as err:
+        hint = " (a quotation mark that is not closed?)" if b'"' in data else ""
+        faults.add(line, f"{err}{hint}")
+
+
+LABEL_COLUMNS = ("label", "class", "target", "category")
+"""Usual names of the column of labels."""
+
+TARGET_KINDS = ("class", "int", "float", "multilabel", "text")
+"""Kinds of targets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns that the user named. Other columns are found by their usual names.
+
+    Attributes:
+        image: The column of paths.
+        targets: Columns with their kinds; None: class or float, by the values. The first is the default target.
+        split: The column of splits.
+        name: The column of the records' names. Default: the paths.
+    """
+
+    image: str | None = None
+    targets: tuple[tuple[str, str | None], ...] = ()
+    split: str | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check kinds and columns.
+
+        Raises:
+            ArgumentError: A kind does not exist, a column is named twice, or an address is given for one.
+        """
+        for given in (self.image, self.split, self.name, *(f"{column}:{kind}" for column, kind in self.targets)):
+            if given is not None and "://" in given:
+                raise ArgumentError(f"{shown(given)} is an address, and no column's name.")
+        for column, kind in self.targets:
+            if kind is not None and kind not in TARGET_KINDS:
+                raise ArgumentError(
+                    f"Unknown kind {kind!r} of target {column!r} (--target {column}:{kind}). Valid kinds are "
+                    f"{', '.join(TARGET_KINDS)}.{did_you_mean(str(kind), TARGET_KINDS)}"
+                )
+        named = [each for each in (self.image, *dict(self.targets), self.split, self.name) if each is not None]
+        twice = next((each for each in named if named.count(each) > 1), None)
+        if twice is not None:
+            raise ArgumentError(f"Column {twice!r} is named twice: as image, target, split or name.")
+
+    # Any: checked here.
+    @classmethod
+    def of(cls, image: str | None, targets: Any, split: str | None, name: str | None) -> "Columns":
+        """Return the columns in the arguments of `prepare`.
+
+        Raises:
+            ArgumentError: `targets` is no dict of kinds; or as the constructor.
+        """
+        if targets is not None and not isinstance(targets, Mapping):
+            raise ArgumentError(
+                f"Argument targets is {targets!r}; it must be a dict of columns and kinds, such as "
+                "{'breed': 'class', 'age': 'float'}."
+            )
+        return cls(image, tuple((targets or {}).items()), split, name)
+
+    # Any: JSON, maybe from an untrusted source.
+    @classmethod
+    def from_json(cls, document: Any) -> "Columns":
+        """Return the columns in a record set's metadata; the usual ones if there are none, or invalid ones."""
+        try:
+            given = dict(document)
+            return cls(**{**given, "targets": tuple((name, kind) for name, kind in given.get("targets", ()))})
+        except (ArgumentError, TypeError, ValueError):
+            return cls()
+
+    def to_json(self) -> JSON:
+        """Return the value for a record set's metadata; None if no column was named."""
+        if self == USUAL:
+            return None
+        targets: list[JSON] = [[name, kind] for name, kind in self.targets]
+        return {"image": self.image, "targets": targets, "split": self.split, "name": self.name}
+
+    def words(self) -> list[str]:
+        """Return the command line's options that name these columns."""
+        named = [("--image", self.image), ("--split-column", self.split), ("--name-column", self.name)]
+        named += [("--target", name if kind is None else f"{name}:{kind}") for name, kind in self.targets]
+        return [word for option, value in named if value is not None for word in (option, value)]
+
+
+USUAL = Columns()
+"""All columns are found by their usual names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The numbers of the columns, by role.
+
+    Attributes:
+        image: The column of paths.
+        targets: Those of targets, with their kinds.
+        split: The column of splits, if there is one.
+        name: The column of names, if the user named one.
+        is_named: The user named the targets.
+    """
+
+    image: int
+    targets: Mapping[int, str | None]
+    split: int | None
+    name: int | None
+    is_named: bool
+
+    @classmethod
+    def find(cls, path: Path, table: ListTable, asked: Columns) -> "Places":
+        """Find the columns that the user named, and the others by their usual names.
+
+        Raises:
+            ArgumentError: There is no column that was named.
+            SourceError: There is none with a usual name.
+        """
+        known = [name.lower() for name in table.header]
+
+        def named(name: str | None, option: str) -> int | None:
+            if name is not None and name not in table.header:
+                raise ArgumentError(
+                    f"{path} has no column {name!r} ({option}); it has {_shown(table.header)}."
+                    f"{did_you_mean(name, table.header)}"
+                )
+            return None if name is None else table.header.index(name)
+
+        def usual(names: Sequence[str]) -> int | None:
+            return next((known.index(name) for name in names if name in known), None)
+
+        image, name = named(asked.image, "--image"), named(asked.name, "--name-column")
+        image = usual(PATH_COLUMNS) if image is None else image
+        split = named(asked.split, "--split-column")
+        split = usual(["split"]) if split is None else split
+        if image is None:
+            raise _no_column(path, table, PATH_COLUMNS, "--image COLUMN (image=) names it")
+        found = ((named(column, "--target"), kind) for column, kind in asked.targets)
+        targets = {index: kind for index, kind in found if index is not None}
+        if not targets:
+            others = [index for index in range(len(known)) if index not in (image, name, split)]
+            label = next((known.index(each) for each in LABEL_COLUMNS if each in known), None)
+            label = others[0] if label not in others and len(others) == 1 else label
+            if label not in others:
+                raise _no_column(path, table, LABEL_COLUMNS, "--target COLUMN (targets=) names it")
+            targets = {label: None}
+        return cls(image, targets, split, name, bool(asked.targets))
+
+
+def _shown(header: Sequence[str]) -> str:
+    return ", ".join(map(repr, header))[:300] or "nothing"
+
+
+def _no_column(path: Path, table: ListTable, wanted: Sequence[str], option: str) -> SourceError:
+    return SourceError(
+        f"{path}, line 1: the first line must name the columns, one of them {wanted[0]!r} (or {', '.join(wanted[1:])}; "
+        f"{option}); it has {_shown(table.header)}. Such as: path,label",
+        path=str(path),
+        lines=[1],
+    )
+
+
+def read_targets(words: list[str]) -> dict[str, str | None] | None:
+    """Read ``COLUMN`` and ``COLUMN:KIND`` words of a command line; None if there are none."""
+    targets: dict[str, str | None] = {}
+    for word in words:
+        column, _, kind = word.rpartition(":")
+        targets[column or word] = kind if column else None
+    return targets or None
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,100}")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*(e[+-]?[0-9]+)?|\.[0-9]+(e[+-]?[0-9]+)?|nan|inf)", re.IGNORECASE)
+_PADDED = re.compile(r"[+-]?0[0-9]")
+_FRACTION = re.compile(r"[.e]", re.IGNORECASE)
+_INT64 = range(-(1 << 63), 1 << 63)
+_EXACT_FLOATS = range(-(1 << 53), (1 << 53) + 1)
+_MAX_FLOAT32 = float(np.finfo(np.float32).max)
+_MAX_NAME_CHARACTERS = 4096
+_MAX_LABELS_BYTES = 4 << 30
+
+
+@dataclass(frozen=True)
+class ListField:
+    """A field of a list.
+
+    Attributes:
+        column: The header of its column.
+        spec: The meaning of the values.
+        values: N of them: an array [N, ...], or texts.
+    """
+
+    column: str
+    spec: FieldSpec
+    values: NDArray[Any] | Sequence[str]  # Any: of several dtypes
+
+    def kept(self, keep: NDArray[np.bool_]) -> "ListField":
+        """Return the field of some rows."""
+        values = self.values
+        if isinstance(values, np.ndarray):
+            return replace(self, values=values[keep])
+        return replace(self, values=[values[number] for number in np.flatnonzero(keep).tolist()])
+
+    def shown(self, name: str) -> str:
+        """Describe the field, for the user to check."""
+        names = "" if self.spec.names is None else f", {len(self.spec.names):,} names"
+        column = "" if name == self.column else f" from {self.column!r}"
+        return f"{name}{column} ({self.spec.kind}{names})"
+
+
+def _is_float32(cell: str) -> bool:
+    return _NUMBER.fullmatch(cell) is not None and not _MAX_FLOAT32 < abs(float(cell)) < math.inf
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A column.
+
+    Attributes:
+        column: The column's header.
+        what: The word for its values in messages: "label", or the header.
+        cells: N texts.
+        lines: The line of each text.
+        is_text: Whether the table's types say that they are not numbers.
+    """
+
+    column: str
+    what: str
+    cells: Sequence[str]
+    lines: Sequence[int]
+    is_text: bool
+
+    def numbers(self) -> NDArray[Any] | None:  # Any: of either dtype
+        """Return the numbers, NaN for empty cells; None if a cell is not a number, or would lose digits.
+
+        Numbers with leading zeros, such as postcodes, are names.
+        """
+        filled = [cell for cell in self.cells if cell]
+        if self.is_text or not filled or not all(map(_NUMBER.fullmatch, filled)) or any(map(_PADDED.match, filled)):
+            return None
+        whole = [int(cell) for cell in filled if _WHOLE.fullmatch(cell)]
+        if len(whole) == len(self.cells) and all(number in _INT64 for number in whole):
+            return np.array(whole, np.int64)
+        if not all(number in _EXACT_FLOATS for number in whole):
+            return None
+        return np.array([float(cell or "nan") for cell in self.cells], np.float64)
+
+    def field(self) -> ListField:
+        """Return the field of a column that is not a target: numbers if all cells are numbers, else text."""
+        numbers = self.numbers()
+        if numbers is None:
+            return self._made(FieldSpec(FieldKind.TEXT), self.cells)
+        return self._made(FieldSpec(FieldKind.FLOAT if numbers.dtype.kind == "f" else FieldKind.INT), numbers)
+
+    # Any: as in `ListField`.
+    def _made(self, spec: FieldSpec, values: NDArray[Any] | Sequence[str]) -> ListField:
+        return ListField(self.column, spec, values)
+
+    def target(self, kind: str | None, faults: Faults) -> ListField:
+        """Return a target; without a kind it is a class, or a float if all cells are numbers, some with a fraction.
+
+        Raises:
+            SourceError: A cell does not have that kind, or there were faults before.
+        """
+        is_float = kind is None and any(map(_FRACTION.search, self.cells)) and self.numbers() is not None
+        if is_float or kind in (None, "class", "int"):
+            self._refuse(lambda cell: not cell, lambda _: f"no {self.what}", faults)
+        if kind == "text":
+            return self._made(FieldSpec(FieldKind.TEXT), self.cells)
+        if is_float or kind == "float":
+            self._refuse(lambda cell: cell and not _is_float32(cell), self._is_no("float32 number"), faults)
+            faults.raise_if_any()
+            return self._made(FieldSpec(FieldKind.FLOAT), np.array([float(c or "nan") for c in self.cells], np.float32))
+        if kind == "int":
+            self._refuse(lambda cell: cell and not _WHOLE.fullmatch(cell), self._is_no("whole number"), faults)
+            faults.raise_if_any()
+            return self._made(FieldSpec(FieldKind.INT), self._whole(faults))
+        return self._labels(faults) if kind == "multilabel" else self._classes(faults)
+
+    def _refuse(self, is_wrong: Callable[[str], object], say: Callable[[str], str], faults: Faults) -> None:
+        for line, cell in zip(self.lines, self.cells, strict=True):
+            if is_wrong(cell):
+                faults.add(line, say(cell))
+
+    def _is_no(self, kind: str) -> Callable[[str], str]:
+        return lambda cell: f"the {self.what} {cell[:80]!r} is no {kind}"
+
+    def _whole(self, faults: Faults) -> NDArray[np.int64]:
+        number_of = {cell: int(cell) for cell in set(self.cells)}
+        self._refuse(
+            lambda cell: number_of[cell] not in _INT64,
+            lambda cell: f"the {self.what} {number_of[cell]} has more than 64 bits",
+            faults,
+        )
+        faults.raise_if_any()
+        return np.fromiter((number_of[cell] for cell in self.cells), np.int64, len(self.cells))
+
+    def _classes(self, faults: Faults) -> ListField:
+        """Return integers unchanged; other cells become class names, numbered in sorted order."""
+        if not self.is_text and all(map(_WHOLE.fullmatch, self.cells)):
+            self._check_spellings(faults)
+            return self._made(FieldSpec(FieldKind.CLASS), self._whole(faults))
+        names = self._names(self.cells, faults)
+        label_of = {name: label for label, name in enumerate(names)}
+        labels = np.fromiter((label_of[cell] for cell in self.cells), np.int64, len(self.cells))
+        return self._made(FieldSpec(FieldKind.CLASS, names), labels)
+
+    def _check_spellings(self, faults: Faults) -> None:
+        """Refuse different texts for the same number: they may be one class or two."""
+        first: dict[int, str] = {}
+        reported: set[str] = set()
+        for line, cell in zip(self.lines, self.cells, strict=True):
+            known = first.setdefault(int(cell), cell)
+            if cell != known and cell not in reported:
+                reported.add(cell)
+                faults.add(
+                    line, f"the {self.what}s {cell!r} here and {known!r} above are the same number: use one spelling"
+                )
+
+    def _names(self, labels: Iterable[str], faults: Faults) -> tuple[str, ...]:
+        names = sorted(set(labels))
+        if any(len(name) > _MAX_NAME_CHARACTERS for name in names):
+            too_long = f"a {self.what} of %s characters"
+            self._refuse(
+                lambda cell: len(cell) > _MAX_NAME_CHARACTERS, lambda cell: too_long % f"{len(cell):,}", faults
+            )
+        return tuple(names)
+
+    def _labels(self, faults: Faults) -> ListField:
+        """Return uint8 [N, C] of 0 and 1."""
+        labels_of = {cell: {label.strip() for label in cell.split(",")} - {""} for cell in set(self.cells)}
+        names = self._names((label for labels in labels_of.values() for label in labels), faults)
+        if not names or len(names) * len(self.cells) > _MAX_LABELS_BYTES:
+            few_or_many = f"{len(names):,} different labels, too many" if names else "no labels"
+            faults.add(self.lines[0] if self.lines else 1, f"{self.what} has {few_or_many} for the kind multilabel")
+            faults.raise_if_any()
+        place_of = {name: place for place, name in enumerate(names)}
+        found = np.zeros((len(self.cells), len(names)), np.uint8)
+        for number, cell in enumerate(self.cells):
+            found[number, [place_of[label] for label in labels_of[cell]]] = 1
+        return self._made(FieldSpec(FieldKind.MULTILABEL, names), found)

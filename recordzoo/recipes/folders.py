@@ -1,0 +1,331 @@
+"""Recipe for the user's own tree with one folder per class: `<tree>.records`, in ImageFolder's order.
+
+The scan is `torchvision.datasets.folder.find_classes` and `make_dataset` without torch: same names, same order, same
+error texts (a differential test compares them).
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from recordzoo.base.settings import command
+from recordzoo.base.text import JSON
+from recordzoo.errors import ArgumentError, FolderError
+from recordzoo.net.download import RemoteFile
+from recordzoo.raw.member import Member, Source
+from recordzoo.raw.tree import TreeSource
+from recordzoo.recipes.declared import IMAGE_ENDINGS, are_splits, class_folder_order, is_image
+from recordzoo.recipes.recipe import NO_TARGET, Blob, BlobField, Recipe, Stored, Table
+from recordzoo.records.made_from import TREE_FILE
+from recordzoo.records.manifest import Manifest, SetKind
+from recordzoo.records.reader import is_record_set
+
+_BUILD = ".records.build."  # in the name of an unfinished record set
+
+
+def folder_recipe(
+    names: Sequence[str] | None = None, *, allow_empty: bool = True, allow_none: bool = True
+) -> "FolderRecipe":
+    """Return the recipe of a tree.
+
+    Args:
+        names: The files to take, ``class/[folders/]file``. Default: all files with an image's extension.
+        allow_empty: Whether a class may have no images.
+        allow_none: Whether all classes may have no images.
+    """
+    return FolderRecipe(names, allow_empty=allow_empty, allow_none=allow_none)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The result of scanning a tree.
+
+    Attributes:
+        root: The resolved tree.
+        classes: Its first-level directories, sorted.
+        names: The selected files, in ImageFolder's order.
+        directories: Modification time in ns of each directory, by relative name ("" is the tree itself).
+    """
+
+    root: Path
+    classes: tuple[str, ...]
+    names: tuple[str, ...]
+    directories: Mapping[str, int]
+
+    @property
+    def empty_classes(self) -> list[str]:
+        """The classes without selected files."""
+        return sorted(set(self.classes).difference(name.partition("/")[0] for name in self.names))
+
+
+class FolderRecipe(Recipe):
+    """The images of a tree. `find` keeps its result for `build_table` and `extras`; pickled copies do not."""
+
+    kind = dataset = SetKind.FOLDER
+    part = ""
+    fields = {"image": BlobField("image")}  # noqa: RUF012 - declared by Recipe, never changed
+    raw_files: tuple[RemoteFile, ...] = ()
+
+    def __init__(
+        self, names: Sequence[str] | None = None, *, allow_empty: bool = True, allow_none: bool = True
+    ) -> None:
+        self.selection = "" if names is None else selection_digest(names)
+        self.allow_empty, self.allow_none = allow_empty, allow_none
+        self._names = None if names is None else tuple(names)
+        self._scan: Scan | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Worker processes get their names with their unit: pickling a million more would be useless.
+        return {**self.__dict__, "_names": None, "_scan": None}
+
+    @property
+    @override
+    def options(self) -> Mapping[str, JSON]:
+        return {"selection": self.selection}
+
+    @override
+    def is_of(self, manifest: Manifest, root: Path) -> bool:
+        return super().is_of(manifest, root) and manifest.metadata.get("selection") == self.selection
+
+    def target(self, root: Path) -> Path:
+        """See `Recipe`: beside the tree, because inside it would be a class of it.
+
+        Raises:
+            ArgumentError: The tree is the root of the file system, beside which nothing lies.
+        """
+        return records_beside(root, f"-{self.selection[:8]}" if self.selection else "")
+
+    @override
+    def title(self, root: Path) -> str:
+        return root.resolve().name
+
+    @override
+    def command(self, root: Path) -> str:
+        return command("prepare", root)
+
+    def find(self, root: Path) -> Source | None:
+        """Scan the tree.
+
+        Raises:
+            FolderError: There is no tree, no class, or a class has no images; in torchvision's words. Or there is no
+                image at all.
+        """
+        self._scan = scan(root.resolve(), self._names)
+        if not self.allow_empty:
+            raise_if_empty(self._scan.empty_classes, IMAGE_ENDINGS if self._names is None else None)
+        if not self.allow_none and not self._scan.names:
+            raise no_images(root)
+        return TreeSource(self._scan.root, list(self._scan.names))
+
+    @override
+    def looked_for(self, root: Path) -> list[str]:
+        return ["one folder for each class"]
+
+    def extras(self) -> Mapping[str, bytes]:
+        """See `Recipe`: `TREE_FILE`."""
+        if self._scan is None or self.selection:
+            return {}
+        tree = {"root": os.fspath(self._scan.root), "directories": dict(self._scan.directories)}
+        return {TREE_FILE: json.dumps(tree, indent=1).encode()}
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob]:
+        # A file without an image's extension was chosen by `is_valid_file`: the user has a loader for it.
+        yield Blob("image", member.name, member.read(), checked=is_image(member.name))
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        keys = stored.keys.get("image", ())
+        order = class_folder_order(keys)
+        names = [keys[index] for index in order]
+        skipped = stored.skipped.get("image", frozenset())
+        kept = {_class_of(name) for name in names if name not in skipped}
+        classes = sorted(set(map(_class_of, names)) if self._scan is None else self._scan.classes)
+        label_of = {name: label for label, name in enumerate(classes)}
+        return Table(
+            names=names,
+            arrays={"target": np.fromiter((label_of[_class_of(name)] for name in names), np.int64, len(names))},
+            classes=classes,
+            metadata={"selection": self.selection, "empty_classes": sorted(set(classes) - kept)},
+        )
+
+
+def _class_of(name: str) -> str:
+    return name.partition("/")[0]
+
+
+def records_beside(root: Path, ending: str = "") -> Path:
+    """Return the path of a tree's record set.
+
+    Raises:
+        ArgumentError: The tree is the root of the file system, beside which nothing lies.
+    """
+    tree = root.resolve()
+    if not tree.name:
+        raise ArgumentError(
+            f"The records of {root} cannot lie beside it: it is the root of the file system. Name a directory in "
+            "it, or pass records_dir (--output)."
+        )
+    return tree.with_name(f"{tree.name}{ending}.records")
+
+
+def selection_digest(names: Sequence[str]) -> str:
+    """Return the identity of a selection of files: 64 hex digits, the same in whatever order they are named."""
+    digest = hashlib.sha256()
+    for name in sorted(set(names)):
+        digest.update(name.encode("utf-8", "surrogateescape") + b"\0")
+    return digest.hexdigest()
+
+
+def scan(root: Path, names: Sequence[str] | None = None) -> Scan:
+    """List the classes and images of a tree as torchvision does; links to directories are followed.
+
+    Args:
+        root: The tree.
+        names: Take these files instead of looking for images.
+
+    Raises:
+        FolderError: There is no tree, or no class in it.
+    """
+    directories = {"": root.stat().st_mtime_ns} if root.exists() else {}
+    classes = class_names(root)
+    if names is not None:
+        order = class_folder_order(list(dict.fromkeys(names)))
+        unique = list(dict.fromkeys(names))
+        return Scan(root, tuple(classes), tuple(unique[i] for i in order), directories)
+    found: list[str] = []
+    for name in classes:
+        top = os.path.join(root, name)
+        for path, _, files in sorted(os.walk(top, followlinks=True)):
+            folder = name + path[len(top) :].replace(os.sep, "/")
+            directories[folder] = os.stat(path).st_mtime_ns
+            found += [f"{folder}/{file}" for file in sorted(files) if is_image(file)]
+    return Scan(root, tuple(classes), tuple(found), directories)
+
+
+def class_names(root: Path) -> list[str]:
+    """List the first-level directories of a tree, sorted, without record sets.
+
+    Raises:
+        FolderError: There is no tree, or no directory in it.
+    """
+    try:
+        with os.scandir(root) as entries:
+            found = sorted(entry.name for entry in entries if entry.is_dir())
+    except FileNotFoundError as err:
+        raise FolderError(str(err), path=os.fspath(root)) from err
+    classes = without_record_sets(root, found)
+    if not classes:
+        raise no_class_folder(root)
+    return classes
+
+
+def without_record_sets(root: Path, folders: Sequence[str]) -> list[str]:
+    """Drop folders of a tree that are record sets, finished or not: they are not classes."""
+    return [name for name in folders if _BUILD not in name and not is_record_set(root / name)]
+
+
+def split_folders(root: Path) -> list[str]:
+    """List the folders of a tree whose only folders are splits (train, val, ...); none of another tree.
+
+    Raises:
+        OSError: The tree cannot be listed.
+    """
+    with os.scandir(root) as entries:
+        folders = without_record_sets(root, sorted(entry.name for entry in entries if entry.is_dir()))
+    return [name for name in folders if not name.startswith(".")] if are_splits(folders) else []
+
+
+def no_class_folder(root: str | os.PathLike[str]) -> FolderError:
+    """Return torchvision's error for a tree without class folders, with advice on the images in it."""
+    count, hint = 0, ""
+    with contextlib.suppress(OSError):
+        count = sum(is_image(name) for name in os.listdir(root))
+    if count:
+        lie = "1 image lies" if count == 1 else f"{count:,} images lie"
+        hint = (
+            f" {lie} there without class folders. To give them classes, move them into one folder for each class, or "
+            "write a list (.csv, .txt) of their paths and labels and prepare that. To store them without classes, run: "
+            f"{command('prepare', root, '--from', 'flat')}"
+        )
+    return FolderError(f"Couldn't find any class folder in {root}.{hint}", path=os.fspath(root), num_images=count)
+
+
+def no_images(root: Path) -> FolderError:
+    """Return the error for a tree in which no class has an image."""
+    text = f"There are no images in {root}: none of its class folders has a file that ends with"
+    return FolderError(f"{text} {', '.join(IMAGE_ENDINGS)}.", path=os.fspath(root))
+
+
+def raise_if_empty(empty: Sequence[str], endings: str | Sequence[str] | None) -> None:
+    """Raise torchvision's error if there are classes without images.
+
+    Raises:
+        FolderError: There are empty classes.
+    """
+    if empty:
+        message = f"Found no valid file for the classes {', '.join(sorted(empty))}. "
+        if endings is not None:
+            message += f"Supported extensions are: {endings if isinstance(endings, str) else ', '.join(endings)}"
+        raise FolderError(message, classes=list(empty))
+
+
+def flat_recipe() -> "FlatRecipe":
+    """Return the recipe."""
+    return FlatRecipe()
+
+
+class FlatRecipe(Recipe):
+    """The images in a directory and below it, in the order of ``sorted(os.walk(directory))``."""
+
+    kind = dataset = SetKind.FLAT
+    part = ""
+    fields = {"image": BlobField("image")}  # noqa: RUF012 - declared by Recipe, never changed
+    raw_files: tuple[RemoteFile, ...] = ()
+
+    def target(self, root: Path) -> Path:
+        """See `Recipe`: beside the directory."""
+        return records_beside(root)
+
+    @override
+    def title(self, root: Path) -> str:
+        return root.resolve().name
+
+    @override
+    def command(self, root: Path) -> str:
+        return command("prepare", root, "--from", "flat")
+
+    def find(self, root: Path) -> Source | None:
+        """List the images.
+
+        Raises:
+            FolderError: There is no such directory, or no image in it.
+        """
+        source = TreeSource(root.resolve(), wanted=is_image)
+        if not len(source.files().sizes):
+            raise FolderError(f"There are no images in {root} ({', '.join(IMAGE_ENDINGS)}).", path=os.fspath(root))
+        return source
+
+    @override
+    def looked_for(self, root: Path) -> list[str]:
+        return ["images"]
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob]:
+        yield Blob("image", member.name, member.read())
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        keys = list(stored.keys["image"])
+        return Table(
+            names=keys,
+            arrays={"target": np.full(len(keys), NO_TARGET, np.int64)},
+        )

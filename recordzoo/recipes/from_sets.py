@@ -1,0 +1,241 @@
+"""The stored values of a record set as a source, each once, in storage order."""
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from recordzoo.base.text import AnyArray
+from recordzoo.net.download import RemoteFile
+from recordzoo.raw.member import Member, SizedSource, Unit
+from recordzoo.recipes.recipe import ABSENT, Blob, Recipe, Stored, Table
+from recordzoo.records.manifest import NO_SHARD
+from recordzoo.records.reader import RecordReader
+
+_HINTED = 64
+"""Number of values hinted at once: from a URL they are fetched together."""
+
+Entry = tuple[str, str, int, int]
+"""A stored value: field, name, position in the set, size in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredValue(Member):
+    """A stored value of a blob field, as a member; its name is unique within the field."""
+
+    field: str
+
+
+@dataclass(frozen=True)
+class FieldValues:
+    """The V stored values of a blob field.
+
+    Attributes:
+        keys: A name for each value: that of the first record that has it.
+        positions: The position of that record, int64 [V].
+        lengths: The value's length in bytes, uint32 [V].
+        places: Where it is stored, ascending, uint64 [V].
+        of_position: Which value each of the N chosen records has, int64 [N]; `ABSENT` for none.
+    """
+
+    keys: Sequence[str]
+    positions: NDArray[np.int64]
+    lengths: NDArray[np.uint32]
+    places: NDArray[np.uint64]
+    of_position: NDArray[np.int64]
+
+
+def shapes_of(reader: RecordReader, field: str) -> NDArray[np.uint32]:
+    """Return the shapes of a raw field's values, uint32 [n, dimensions]."""
+    shape = reader.manifest.blobs[field].shape
+    if shape is None:
+        return reader.array(f"{field}.shape")
+    return np.broadcast_to(np.array(shape, np.uint32), (len(reader), len(shape)))
+
+
+def _unique(names: list[str]) -> list[str]:
+    """Number duplicate names, which a user's own list may have."""
+    if len(set(names)) == len(names):
+        return names
+    times: dict[str, int] = {}
+    for place, name in enumerate(names):
+        times[name] = times.get(name, 0) + 1
+        if times[name] > 1:
+            names[place] = f"{name}\0{times[name]}"  # no name contains a NUL
+    return names
+
+
+@dataclass(frozen=True)
+class SetSource(SizedSource):
+    """All stored values of a record set, or of some of its records.
+
+    Attributes:
+        reader: The set.
+        digest: The fingerprint.
+        positions: The records, int64 [N]. Default: all.
+    """
+
+    reader: RecordReader
+    digest: str
+    positions: NDArray[np.int64] | None = None
+
+    @property
+    @override
+    def description(self) -> str:
+        return str(self.reader.path)
+
+    def fingerprint(self) -> str:
+        """See `Source`."""
+        return self.digest
+
+    def files(self) -> None:
+        """See `Source`: the record set stands for its files."""
+
+    @override
+    def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
+        return sum(map(cost, self._sizes))
+
+    @override
+    def member_sizes(self) -> Sequence[int]:
+        return self._sizes
+
+    @functools.cached_property
+    def names(self) -> list[str]:
+        """The records' names."""
+        names: Sequence[str] = self.reader.names
+        if self.positions is None:
+            return list(names)
+        if 2 * len(self.positions) > len(names):  # iterating is faster than indexing
+            names = list(names)
+        return [names[position] for position in self.positions.tolist()]
+
+    def chosen(self, values: AnyArray) -> AnyArray:
+        """Return the records' elements of an array over the whole set."""
+        return values if self.positions is None else values[self.positions]
+
+    def splits(self) -> dict[str, NDArray[np.int64]]:
+        """Return the splits, as places in the order of the records; of some records those that have any left."""
+        found = {name: np.asarray(self.reader.split(name), np.int64) for name in self.reader.manifest.splits}
+        if self.positions is None:
+            return found
+        place = np.full(len(self.reader), -1, np.int64)
+        place[self.positions] = np.arange(len(self.positions))
+        kept = {name: place[positions][place[positions] >= 0] for name, positions in found.items()}
+        return {name: places for name, places in kept.items() if len(places)}
+
+    @functools.cached_property
+    def _values(self) -> dict[str, FieldValues]:
+        return {name: self._field_values(name) for name in self.reader.manifest.blobs}
+
+    def _field_values(self, field: str) -> FieldValues:
+        """List the stored values of a blob field; a file that a list names several times is one."""
+        index = self.chosen(self.reader.array(f"{field}.index"))
+        present = np.flatnonzero(index["shard"] != NO_SHARD)
+        rows = index[present]
+        every = rows["shard"].astype(np.uint64) << np.uint64(32) | rows["slot"]
+        places, first, value = np.unique(every, return_index=True, return_inverse=True)
+        of_position = np.full(len(index), ABSENT, np.int64)
+        of_position[present] = value
+        records = present[first]
+        keys = _unique([self.names[record] for record in records.tolist()])
+        positions = records if self.positions is None else self.positions[records]
+        return FieldValues(keys, positions, rows["length"][first], places, of_position)
+
+    def keys(self) -> dict[str, list[str | None]]:
+        """Return the keys of each blob field for a `Table`."""
+        return {
+            name: [None if place == ABSENT else values.keys[place] for place in values.of_position.tolist()]
+            for name, values in self._values.items()
+        }
+
+    @functools.cached_property
+    def _entries(self) -> list[Entry]:
+        """All values, in storage order."""
+        entries = [
+            (field, *value)
+            for field, each in self._values.items()
+            for value in zip(each.keys, each.positions.tolist(), each.lengths.tolist(), strict=True)
+        ]
+        places = [each.places for each in self._values.values()]
+        order = np.argsort(np.concatenate(places), kind="stable").tolist() if places else []
+        return [entries[i] for i in order]
+
+    @functools.cached_property
+    def _sizes(self) -> list[int]:
+        return [size for *_, size in self._entries]
+
+    @override
+    def unit(self, start: int, stop: int) -> Unit:
+        return SetUnit(self.reader, tuple(self._entries[start:stop]))
+
+
+@dataclass(frozen=True, slots=True)
+class SetUnit:
+    """Some consecutive values; see `Unit`.
+
+    Attributes:
+        reader: The record set that they are in.
+        entries: The values.
+    """
+
+    reader: RecordReader
+    entries: tuple[Entry, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """The values' sizes together."""
+        return sum(size for *_, size in self.entries)
+
+    @property
+    def stamp(self) -> str:
+        """Return "": the source's fingerprint, of the set's digest, detects any change."""
+        return ""
+
+    def members(self) -> Iterator[Member]:
+        """Yield the values; `Member.read` raises `CorruptRecordError` if one is damaged."""
+        for place, (field, name, position, size) in enumerate(self.entries):
+            if place % _HINTED == 0:
+                self._hint(self.entries[place : place + _HINTED])
+            yield StoredValue(name, size, functools.partial(self.reader.read, field, position), field)
+
+    def _hint(self, entries: Sequence[Entry]) -> None:
+        wanted: dict[str, list[int]] = {}
+        for field, _, position, _ in entries:
+            wanted.setdefault(field, []).append(position)
+        for field, positions in wanted.items():
+            self.reader.hint(field, positions)
+
+
+class SetRecipe(Recipe):
+    """A recipe whose raw data is a record set: stored values stay unchanged."""
+
+    raw_files: tuple[RemoteFile, ...] = ()
+    source: SetSource | None = None
+    """What `find` found; a pickled copy has none: units have their own readers."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "source": None}
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob]:
+        assert isinstance(member, StoredValue)
+        yield Blob(member.field, member.name, member.read())
+
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        """See `Recipe`: the records of the set, without what the set says of all of them."""
+        assert self.source is not None
+        source, manifest = self.source, self.source.reader.manifest
+        raw = [name for name, field in self.fields.items() if field.encoding == "raw" and field.shape is None]
+        return Table(
+            names=source.names,
+            keys=source.keys(),
+            arrays={name: source.chosen(source.reader.array(name)) for name in manifest.columns},
+            splits=source.splits(),
+            fields=manifest.fields,
+            default_target=manifest.default_target,
+            shapes={name: source.chosen(shapes_of(source.reader, name)) for name in raw},
+        )

@@ -1,0 +1,419 @@
+"""Recipe for a variant: another recipe's images, converted before they are stored."""
+
+import dataclasses
+import io
+import re
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL
+from PIL import Image
+from typing_extensions import override
+
+from recordzoo.base.settings import command
+from recordzoo.base.text import JSON, did_you_mean
+from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.raw.member import Member, Source
+from recordzoo.recipes.from_sets import SetRecipe, SetSource
+from recordzoo.recipes.recipe import (
+    PNG_LEVEL,
+    Blob,
+    BlobField,
+    Recipe,
+    Sidecar,
+    Stored,
+    Table,
+    open_image,
+    problem_of,
+    quiet,
+)
+from recordzoo.records.made_from import LIST_FILE, MADE_FROM_FILE, MAX_EXTRA_BYTES, TREE_FILE
+from recordzoo.records.manifest import ORIGINAL, Manifest
+from recordzoo.records.reader import RecordReader, is_record_set
+
+DEFAULT_QUALITY = 90
+MAX_SIDE = 65_500
+"""JPEG's maximum."""
+
+# Bytes that a pixel takes, a little more than on photographs of ImageNet (docs/variants.md).
+_BYTES_PER_PIXEL = {"jpeg": 0.36, "png": 2.0, "webp": 0.33, "raw": 3.0}
+_ORIGINAL_BYTES_PER_PIXEL = 0.5
+_ASPECT = 4 / 3
+_HEADER_BYTES = 620  # of a JPEG: its tables
+_LOSSY = ("jpeg", "webp")
+
+_NAME = re.compile(
+    r"(?:full|(?P<max>max)?(?P<side>[1-9][0-9]{0,4}))(?:-(?P<format>png|webp|raw))?(?:-q(?P<quality>[1-9][0-9]{0,2}))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The size and format of converted images. Without a side, they keep their full size.
+
+    Attributes:
+        short_side: Images with a longer short side are reduced to this one, in pixels.
+        max_side: Images with a longer long side are reduced to this one, instead.
+        format: "jpeg", "png", "webp", or "raw": pixels, uint8 [H, W, 3].
+        quality: For JPEG and WebP, 1 to 100; by default 90.
+    """
+
+    short_side: int | None = None
+    max_side: int | None = None
+    format: str = "jpeg"
+    quality: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.format not in _BYTES_PER_PIXEL:
+            hint = did_you_mean(str(self.format), _BYTES_PER_PIXEL)
+            raise ArgumentError(
+                f"Unknown format {self.format!r} of a variant (--format). Valid are "
+                f"{', '.join(_BYTES_PER_PIXEL)}.{hint}"
+            )
+        if self.short_side is not None and self.max_side is not None:
+            raise ArgumentError(
+                f"A variant has a short side ({self.short_side}) or a longest side ({self.max_side}), not both."
+            )
+        _check_number("side of a variant", self.side, MAX_SIDE)
+        if self.quality is not None and self.format not in _LOSSY:
+            raise ArgumentError(f"Quality {self.quality!r} is for JPEG and WebP; {self.format} loses nothing.")
+        _check_number("quality of a variant", self.quality, 100)
+        if self.quality is None and self.format in _LOSSY:
+            object.__setattr__(self, "quality", DEFAULT_QUALITY)
+
+    @classmethod
+    def parse(cls, name: str) -> "Variant":
+        """Read a variant's name: "256", "max512-webp", "256-raw", "full-png", "256-q95".
+
+        Raises:
+            ArgumentError: It is not a variant's name, or not the canonical one.
+        """
+        match = _NAME.fullmatch(name) if isinstance(name, str) else None
+        if match is None:
+            raise ArgumentError(
+                f"Unknown value {name!r} for argument variant. Valid are '256' (the short side), 'max512' (the longest "
+                "side) and 'full', each with '-png', '-webp' or '-raw' behind it for another format than JPEG, and "
+                "'-q95' for another quality than 90."
+            )
+        side = None if match["side"] is None else int(match["side"])
+        variant = cls(
+            short_side=None if match["max"] else side,
+            max_side=side if match["max"] else None,
+            format=match["format"] or "jpeg",
+            quality=None if match["quality"] is None else int(match["quality"]),
+        )
+        if str(variant) != name:
+            raise ArgumentError(f"Unknown value {name!r} for argument variant; what it says is called '{variant}'.")
+        return variant
+
+    def __str__(self) -> str:
+        side = "full" if self.side is None else f"max{self.max_side}" if self.max_side else str(self.short_side)
+        image_format = "" if self.format == "jpeg" else f"-{self.format}"
+        quality = "" if self.quality in (None, DEFAULT_QUALITY) else f"-q{self.quality}"
+        return f"{side}{image_format}{quality}"
+
+    @property
+    def side(self) -> int | None:
+        """The side that is given; None for the full size."""
+        return self.short_side if self.max_side is None else self.max_side
+
+    @property
+    def flags(self) -> str:
+        """The options of `recordzoo prepare` that ask for it."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        if self.quality == DEFAULT_QUALITY:
+            del given["quality"]
+        if self.format == "jpeg" and len(given) > 1:
+            del given["format"]
+        return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in given.items())
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return the entry for the manifest."""
+        return asdict(self)
+
+    def size_of(self, width: int, height: int) -> tuple[int, int]:
+        """Return the width and height that an image of this size gets: never larger ones.
+
+        They are those of ``torchvision.transforms.Resize(short_side)``, and of v2's ``Resize(None, max_side)``.
+        """
+        short, long = sorted((width, height))
+        if self.short_side is not None and short > self.short_side:
+            short, long = self.short_side, int(self.short_side * long / short)
+        elif self.max_side is not None and long > self.max_side:
+            short, long = max(1, int(self.max_side * short / long)), self.max_side
+        return (short, long) if width <= height else (long, short)
+
+    def estimated_bytes(self, size_bytes: int) -> int:
+        """Estimate, on the high side, the stored size of a photograph whose JPEG has `size_bytes`."""
+        pixels = largest = size_bytes / _ORIGINAL_BYTES_PER_PIXEL
+        if self.short_side is not None:
+            largest = self.short_side**2 * _ASPECT
+        elif self.max_side is not None:
+            largest = self.max_side**2 / _ASPECT
+        if self.format == "jpeg" and self.side is not None and pixels <= largest:
+            return size_bytes  # stored untouched
+        return int(min(pixels, largest) * _BYTES_PER_PIXEL[self.format]) + _HEADER_BYTES
+
+
+def _check_number(what: str, value: object, largest: int) -> None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= largest):
+        raise ArgumentError(f"The {what} is {value!r}; it must be a whole number from 1 to {largest}.")
+
+
+RESAMPLING = Image.Resampling.BILINEAR
+"""Pillow's, antialiased: `torchvision.transforms.Resize` at its default. So ``Resize(256)`` of an original and the raw
+variant "256" are the same pixels."""
+
+ENCODER = f"Pillow {PIL.__version__}"
+
+
+def converted(data: bytes, variant: Variant) -> tuple[bytes, tuple[int, int]]:
+    """Return the bytes to store for an encoded image, and its width and height.
+
+    The pixels are those of torchvision's loader: RGB, EXIF's orientation not applied. An image that is no larger than
+    the variant and of its format already is stored untouched.
+
+    Raises:
+        Exception: Any type: the image cannot be decoded, or cannot be encoded in this way.
+    """
+    with quiet():
+        image = open_image(data)
+        pixels = image.convert("RGB")  # decodes all of it: a truncated one is found even if it is stored untouched
+        size = variant.size_of(*pixels.size)
+        if variant.side is not None and size == pixels.size and image.format == variant.format.upper():
+            return data, size
+        if size != pixels.size:
+            pixels = pixels.resize(size, RESAMPLING)
+        if variant.format == "raw":
+            return pixels.tobytes(), size
+        buffer = io.BytesIO()
+        pixels.info.clear()  # EXIF, ICC profiles, comments
+        pixels.save(buffer, variant.format, **_encoding(variant))
+        return buffer.getvalue(), size
+
+
+def _encoding(variant: Variant) -> dict[str, Any]:
+    if variant.format == "png":
+        return {"compress_level": PNG_LEVEL}
+    if variant.format == "webp":
+        return {"quality": variant.quality}
+    return {"quality": variant.quality, "subsampling": "4:2:0"}
+
+
+_COUNTED_ANEW = ("num_bad", "num_skipped")
+_SIZE = "size\0"  # before an image's key: the name of a side that holds the height and width of its raw pixels
+_SIZE_FORMAT = struct.Struct("<II")
+_TYPICAL_BYTES = 110_000  # of a photograph in ImageNet or CUB-200-2011
+
+
+class StoredRecipe(SetRecipe):
+    """The records of a record set, in place of raw data."""
+
+    def __init__(self, reader: RecordReader) -> None:
+        manifest = reader.manifest
+        self.reader = reader
+        self.kind, self.dataset, self.part = manifest.kind, manifest.dataset, manifest.part
+        self.origin = manifest.source
+        self.made_from = manifest.raw_files
+        self.fields = {name: BlobField(*dataclasses.astuple(spec)) for name, spec in manifest.blobs.items()}
+
+    def target(self, root: Path) -> Path:
+        """See `Recipe`: itself; not a link to it, beside which variants do not belong."""
+        return self.reader.folder.resolve()
+
+    @override
+    def title(self, root: Path) -> str:
+        return self.reader.path.name.removesuffix(".records")
+
+    @override
+    def command(self, root: Path) -> str:
+        return command("prepare", self.reader.path)
+
+    def find(self, root: Path) -> Source | None:
+        """See `Recipe`: the record set as it is now."""
+        if not is_record_set(self.reader.folder):
+            return None
+        reader = RecordReader(self.reader.path)
+        self.source = SetSource(reader, reader.digest)
+        return self.source
+
+    @override
+    def looked_for(self, root: Path) -> list[str]:
+        return [self.reader.path.name]
+
+    def extras(self) -> Mapping[str, bytes]:
+        """See `Recipe`: where the tree or the list was, and its files."""
+        found = {name: self.reader.extra(name, MAX_EXTRA_BYTES) for name in (TREE_FILE, LIST_FILE, MADE_FROM_FILE)}
+        return {name: data for name, data in found.items() if data is not None}
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        manifest = self.reader.manifest
+        metadata = {name: value for name, value in manifest.metadata.items() if name not in _COUNTED_ANEW}
+        return dataclasses.replace(super().build_table(stored, sidecars), metadata=metadata, skipped=manifest.skipped)
+
+
+def variant_recipe(recipe: Recipe, root: Path, name: str | None) -> Recipe:
+    """Return the recipe of a variant, from the original record set if it exists, else from the raw data.
+
+    Args:
+        recipe: How the original record set is made.
+        root: Where the raw data is.
+        name: The variant's; None or "original" for `recipe` as it is.
+
+    Raises:
+        ArgumentError: It is no variant's name; or the dataset holds more than images, which would not fit them.
+        OtherSourceError: The original record set is a variant itself.
+    """
+    if name is None or name == ORIGINAL or isinstance(recipe, VariantRecipe):
+        return recipe
+    variant = Variant.parse(name)
+    original = recipe.target(root)
+    if not isinstance(recipe, StoredRecipe) and is_record_set(original):
+        reader = RecordReader(original)
+        if recipe.is_of(reader.manifest, root):
+            recipe = StoredRecipe(reader)
+    if isinstance(recipe, StoredRecipe):
+        check_variant(recipe.reader, ORIGINAL)
+    _check_fields(recipe, root)
+    return VariantRecipe(recipe, variant, original)
+
+
+def check_variant(reader: RecordReader, name: str | None) -> None:
+    """Refuse a record set of another variant than the one that is asked for; None asks for none."""
+    found = reader.manifest.variant
+    if name is not None and found != name:
+        hint = "variants are made of the original" if name == ORIGINAL else "pass another records_dir, or none"
+        raise OtherSourceError(
+            f"{reader.path} holds the variant {found!r}, not {name!r}: {hint}.", path=str(reader.path), variant=found
+        )
+
+
+def _check_fields(recipe: Recipe, root: Path) -> None:
+    pictures = [name for name, field in recipe.fields.items() if field.encoding in ("image", "raw")]
+    image = recipe.fields.get("image")
+    if image is None or image.encoding != "image":
+        why = 'it has no "image"' if image is None else "its images are stored as numbers, not as image files"
+    elif pictures != ["image"]:
+        others = ", ".join(name for name in pictures if name != "image")
+        why = f"its images come with others ({others}), which belong to the original's pixels and would not fit"
+    else:
+        return
+    raise ArgumentError(f"There are no variants of {recipe.title(root)}: {why}.")
+
+
+class VariantRecipe(Recipe):
+    """The records of another recipe, with its images converted.
+
+    Args:
+        inner: The recipe of the records, from raw data or from the original record set.
+        wanted: The size and format of the stored images.
+        original: The path of the original record set, which may not exist; the variant is beside it.
+    """
+
+    def __init__(self, inner: Recipe, wanted: Variant, original: Path) -> None:
+        self.inner, self.wanted, self.original = inner, wanted, original
+        self.kind, self.dataset, self.part, self.origin = inner.kind, inner.dataset, inner.part, inner.origin
+        self.raw_files, self.made_from, self.counts = inner.raw_files, inner.made_from, inner.counts
+        self.expansion = inner.expansion * self.stored_bytes(_TYPICAL_BYTES) / _TYPICAL_BYTES
+
+    @property
+    @override
+    def variant(self) -> str:  # type: ignore[override]  # a constant of other recipes
+        return str(self.wanted)
+
+    @override
+    def is_of(self, manifest: Manifest, root: Path) -> bool:
+        return manifest.variant == self.variant and self.inner.is_of(manifest, root)
+
+    @property
+    @override
+    def fields(self) -> Mapping[str, BlobField]:  # type: ignore[override]  # a list's are known when it was read
+        image = BlobField("raw", None, "|u1") if self._is_raw else BlobField("image")
+        return {**self.inner.fields, "image": image}
+
+    @property
+    def _is_raw(self) -> bool:
+        return self.wanted.format == "raw"
+
+    @property
+    def set_name(self) -> str:
+        """See `Recipe`: "imagenet.train-256"."""
+        return f"{self.inner.set_name}-{self.wanted}"
+
+    @property
+    def options(self) -> Mapping[str, JSON]:
+        """See `Recipe`: another Pillow may give other bytes."""
+        return {**self.inner.options, "encoder": ENCODER}
+
+    @override
+    def stored_bytes(self, size_bytes: int) -> int:
+        return self.wanted.estimated_bytes(size_bytes)
+
+    @override
+    def target(self, root: Path) -> Path:
+        return self.original.with_name(f"{self.original.name.removesuffix('.records')}-{self.wanted}.records")
+
+    @override
+    def title(self, root: Path) -> str:
+        return f"{self.inner.title(root)}-{self.wanted}"
+
+    @override
+    def command(self, root: Path) -> str:
+        return f"{self.inner.command(root)} {self.wanted.flags}"
+
+    @override
+    def find(self, root: Path) -> Source | None:
+        return self.inner.find(root)
+
+    @override
+    def looked_for(self, root: Path) -> list[str]:
+        return list(dict.fromkeys([self.original.name, *self.inner.looked_for(root)]))
+
+    @override
+    def worker_setup(self) -> Callable[[], None] | None:
+        return self.inner.worker_setup()
+
+    @override
+    def extras(self) -> Mapping[str, bytes]:
+        return self.inner.extras()
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        for item in self.inner.extract(member):
+            if isinstance(item, Blob) and item.field == "image":
+                yield from self._converted(item)
+            else:
+                yield item
+
+    def _converted(self, blob: Blob) -> Iterator[Blob | Sidecar]:
+        """Convert an image. If that fails, keep it unchanged, or without pixels, with the reason."""
+        try:
+            data, (width, height) = converted(blob.data, self.wanted)
+            problem = None
+        except Exception as err:  # noqa: BLE001 - Pillow's format plug-ins raise anything on broken images
+            data, width, height = b"" if self._is_raw else blob.data, 0, 0
+            problem = problem_of(err, blob.data)
+        if self._is_raw:
+            yield Sidecar(_SIZE + blob.key, _SIZE_FORMAT.pack(height, width))
+        yield Blob("image", blob.key, data, checked=False, problem=problem)
+
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        """See `Recipe`: the table of the records that it is a variant of."""
+        others = {name: data for name, data in sidecars.items() if not name.startswith(_SIZE)}
+        table = self.inner.build_table(stored, others)
+        shapes = dict(table.shapes)
+        if self._is_raw:
+            keys = table.keys.get("image", table.names)
+            missing = stored.skipped.get("image", ())
+            sizes = [
+                (0, 0, 0) if key is None or key in missing else (*_SIZE_FORMAT.unpack(sidecars[_SIZE + key]), 3)
+                for key in keys
+            ]
+            shapes["image"] = np.array(sizes, np.uint32).reshape(-1, 3)
+        details = {**self.wanted.to_json(), "resampling": RESAMPLING.name.lower(), "encoder": ENCODER}
+        return dataclasses.replace(table, shapes=shapes, metadata={**table.metadata, "variant": details})

@@ -1,0 +1,589 @@
+"""`RemoteDirectory`: a record set's files at a URL, read through this machine's cache, each verified."""
+
+import collections
+import contextlib
+import functools
+import hashlib
+import json
+import logging
+import os
+import re
+import tempfile
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from recordzoo.base import settings
+from recordzoo.base.files import hash_text
+from recordzoo.base.progress import Progress
+from recordzoo.base.settings import command
+from recordzoo.base.text import AnyArray
+from recordzoo.errors import CorruptRecordError, ManifestError, RecordError, RemoteError
+from recordzoo.net.cache import Cache, InTheWayError, NotCachedError, WrongBytesError
+from recordzoo.net.hub import NOT_FOUND, RANGE_NOT_SATISFIABLE
+from recordzoo.net.part import HashedFile
+from recordzoo.net.store import Background, Store
+from recordzoo.net.url import Url
+from recordzoo.records.arrays import file_name
+from recordzoo.records.files import close_evicted, evictable, shard_files
+from recordzoo.records.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ShardSpec, manifest_digest
+from recordzoo.records.shard import Shards
+from recordzoo.records.verify import Check, Report
+
+logger = logging.getLogger("recordzoo")
+
+_OPENED = "opened"  # in the cache: the last known record set of a URL, for offline machines and for `cache`
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class RemoteDirectory:
+    """The files of one generation of the record set at a URL: later fetches must have the hashes of its manifest.
+
+    Args:
+        url: The record set.
+        cache_bytes: Maximum size of the cache; None for the setting.
+    """
+
+    def __init__(self, url: Url, cache_bytes: int | None = None) -> None:
+        self.path, self.cache, self.store = url, Cache.default(cache_bytes, close_evicted), Store(url)
+        self.digest = ""
+        self._arrays: dict[str, HashedFile] = {}
+        self._shards: dict[str, HashedFile] = {}
+
+    def read_manifest(self, digest: str | None = None) -> bytes:
+        """Return the manifest: of a known digest from the cache if possible, else the present one from the server.
+
+        Raises:
+            ManifestError: The URL has no manifest.
+            RemoteError: It cannot be read.
+        """
+        known = digest
+        if known is None and settings.offline():
+            known = _read_opened(self._cached(_OPENED, self._place) or b"")[1]
+        if known and "/" not in known:
+            data = self._cached(known, MANIFEST_NAME)
+            if data is not None and manifest_digest(data) == known:
+                return data
+        try:
+            data = self.store.read(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
+        except RemoteError as err:
+            if err.status == NOT_FOUND:
+                raise ManifestError(
+                    f"{self.path / MANIFEST_NAME} does not exist: there is no record set at this address.",
+                    path=str(self.path),
+                    status=NOT_FOUND,
+                ) from None
+            raise
+        self._keep(manifest_digest(data), MANIFEST_NAME, data)
+        opened = {"address": str(self.path), "digest": manifest_digest(data)}
+        self._keep(_OPENED, self._place, json.dumps(opened).encode())
+        return data
+
+    def describe(self, digest: str, manifest: Manifest) -> None:
+        """Set the files and their hashes."""
+        self.digest = digest
+        for name, spec in manifest.arrays.items():
+            self._arrays[file_name(name)] = HashedFile(file_name(name), spec.size_bytes, spec.hash)
+        for shard in manifest.shards:
+            self._shards[shard.name] = HashedFile(shard.name, shard.size_bytes, shard.hash)
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all arrays and shards."""
+        return sum(file.size_bytes for file in (*self._arrays.values(), *self._shards.values()))
+
+    def open(self, name: str, size_bytes: int | None = None) -> int:
+        """Open a file of the record set; fetch it if it is not in the cache.
+
+        Raises:
+            ManifestError: The manifest has no such file.
+            CorruptRecordError: Its bytes do not have the hash in the manifest.
+            RecordError: The record set was replaced by another one since it was opened.
+            RemoteError: It cannot be fetched.
+            NotCachedError: It is a shard that the cache cannot hold.
+        """
+        if name in self._shards:
+            return self._fetch(self._shards[name], is_bounded=True)
+        if name not in self._arrays:
+            return _in_memory(self._extra(name))
+        try:
+            return self._fetch(self._arrays[name], is_bounded=False)
+        except NotCachedError as err:
+            logger.warning("%s is kept in memory: %s", self.path / name, err)
+            return _in_memory(self._array(self._arrays[name]))
+
+    def is_here(self, name: str) -> bool:
+        """Whether a shard can be read from the cache; records its use."""
+        fd = self.cache.find(self.digest, name, self._shards[name].size_bytes)
+        if fd is not None:
+            os.close(fd)
+        return fd is not None
+
+    def read_range(self, name: str, begin: int, end: int) -> bytes:
+        """Return a range of a shard from the server.
+
+        Raises:
+            As `open`.
+        """
+        try:
+            return self.store.read_range(name, begin, end, self._shards[name].size_bytes)
+        except RemoteError as err:
+            raise self.explained(name, err) from None
+
+    def drop(self, name: str) -> bool:
+        """Remove a damaged file from the cache, so that it is fetched again."""
+        self.cache.drop(self.digest, name)
+        return True
+
+    def explained(self, name: str, err: RemoteError | None) -> RecordError:
+        """Return the error for a damaged or unreadable file; it tells whether the record set was replaced.
+
+        Args:
+            name: The file.
+            err: The failed read; None if the bytes are wrong.
+        """
+        if err is not None and err.status not in (NOT_FOUND, RANGE_NOT_SATISFIABLE):
+            return err
+        try:
+            now = manifest_digest(self.store.read(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1))
+        except RemoteError as gone:
+            now = "" if gone.status == NOT_FOUND else self.digest
+        if now != self.digest:
+            what = "replaced by another record set" if now else "removed"
+            return RecordError(
+                f"{self.path} was {what} since it was opened. Open the dataset again.", path=str(self.path)
+            )
+        problem = "is missing or shorter" if err is not None else "is damaged: its bytes are not those of the manifest"
+        return CorruptRecordError(
+            f"{self.path / name} {problem}. Push the record set again, which sends what is damaged: "
+            f"{command('push', 'SET', self.path, '--verify')}",
+            path=str(self.path / name),
+        )
+
+    def _fetch(self, file: HashedFile, *, is_bounded: bool) -> int:
+        try:
+            return self.cache.fetch(self.store, self.digest, file, is_bounded=is_bounded)
+        except WrongBytesError:
+            failure = self.explained(file.name, None)
+        except RemoteError as err:
+            failure = self.explained(file.name, err)
+        raise failure
+
+    def _array(self, file: HashedFile) -> bytes:
+        data = b"".join(self.store.pieces(file.name, file.size_bytes))
+        if hash_text(hashlib.sha256(data)) != file.hash:
+            raise self.explained(file.name, None)
+        return data
+
+    def _extra(self, name: str) -> bytes:
+        """Return a file that the manifest does not name; it is untrusted, as on disk."""
+        absent = f"{name}.absent"
+        if (data := self._cached(self.digest, name)) is not None:
+            return data
+        if self._cached(self.digest, absent) is None:
+            try:
+                data = self.store.read(name, MAX_MANIFEST_BYTES + 1)
+            except RemoteError as err:
+                if err.status != NOT_FOUND:
+                    raise
+                self._keep(self.digest, absent, b"")
+            else:
+                self._keep(self.digest, name, data)
+                return data
+        raise ManifestError(f"{self.path / name} is missing.", path=str(self.path / name))
+
+    @property
+    def _place(self) -> str:
+        return hashlib.sha256(str(self.path).encode()).hexdigest() + ".json"
+
+    def _cached(self, digest: str, name: str) -> bytes | None:
+        fd = self.cache.find(digest, name)
+        if fd is None:
+            return None
+        with open(fd, "rb") as file:
+            return file.read(MAX_MANIFEST_BYTES + 1)
+
+    def _keep(self, digest: str, name: str, data: bytes) -> None:
+        try:
+            self.cache.write(digest, name, data)
+        except NotCachedError as err:
+            logger.debug("not cached: %s", err)
+
+
+def cached_addresses(cache: Cache) -> dict[str, str]:
+    """Return address, without login -> digest, for the record sets in a cache."""
+    found = {address: digest for _, address, digest in _all_opened(cache)}
+    return {address: digest for address, digest in found.items() if digest and (cache.folder / digest).is_dir()}
+
+
+def remove_cached(cache: Cache, digest: str) -> bool:
+    """Remove a record set from a cache; return whether all is gone: files that are being fetched stay."""
+    is_gone = cache.remove_set(digest)
+    for name, _, opened in _all_opened(cache):
+        if is_gone and opened == digest:
+            cache.drop(_OPENED, name)
+    return is_gone
+
+
+def _all_opened(cache: Cache) -> Iterator[tuple[str, str, str]]:
+    """Yield the name, address and digest of each record of an opened URL."""
+    for path in sorted((cache.folder / _OPENED).glob("*.json")):
+        with contextlib.suppress(OSError):  # removed to make room
+            yield (path.name, *_read_opened(path.read_bytes()))
+
+
+def _read_opened(data: bytes) -> tuple[str, str]:
+    """Return an address and the digest of its last known record set; "" if the file is damaged."""
+    try:
+        found = json.loads(data)
+        address, digest = str(found["address"]), str(found["digest"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return "", ""
+    return (address, digest) if _DIGEST.fullmatch(digest) else ("", "")
+
+
+def _in_memory(data: bytes) -> int:
+    """Return the descriptor of an unnamed file with these bytes."""
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        return os.dup(file.fileno())
+
+
+logger = logging.getLogger("recordzoo")
+
+SINGLE_VALUES = 16
+"""After so many ranged reads of a shard, the whole shard is fetched, if the cache can hold the set."""
+
+AHEAD_BYTES = 1 << 30
+"""Maximum bytes of hinted, unread values; further values are fetched when they are read."""
+
+_SHARDS_AT_ONCE = 2
+_VALUES_AT_ONCE = 32
+
+_Key = tuple[int, int, int]  # shard, length, offset
+
+
+class RemoteShards(Shards):
+    """The shards of a record set at a URL.
+
+    If the cache can hold all of them, those of hinted values are fetched whole, in the background and in the order of
+    their first use; `read` waits for them. All other values are fetched by one ranged read each, hinted ones in
+    parallel.
+
+    Args:
+        directory: The record set's files.
+        specs: The shards' entries in the manifest.
+
+    Attributes:
+        is_warned: Whether the user was warned that the cache cannot hold them.
+    """
+
+    is_warned = False
+
+    def __init__(self, directory: RemoteDirectory, specs: Sequence[ShardSpec]) -> None:
+        super().__init__(directory, specs)
+        self._directory: RemoteDirectory = directory
+        evictable.add(self._token)
+        weakref.finalize(self, evictable.discard, self._token)
+        self._limit: int | None = None
+        self._hinted: set[int] = set()  # shards that this process reads whole
+        self._refused: set[int] = set()  # shards that the cache did not take
+        self._singles = collections.Counter[int]()
+        self._ahead = _Ahead()
+        self._fetchers = Background(_SHARDS_AT_ONCE, "recordzoo-shards")
+        self._readers = Background(_VALUES_AT_ONCE, "recordzoo-values")
+
+    @property
+    def limit_bytes(self) -> int:
+        """Maximum size of the cache in bytes, as of the first use."""
+        if self._limit is None:
+            self._limit = self._directory.cache.limit()
+        return self._limit
+
+    @property
+    def fits_cache(self) -> bool:
+        """Whether the cache can hold the record set."""
+        return self._directory.size_bytes <= self.limit_bytes
+
+    @override
+    def read(self, number: int, length: int, offset: int) -> bytes:
+        """Return bytes of a shard.
+
+        Raises:
+            RecordError: They cannot be fetched.
+            OSError: They cannot be read from the cache.
+        """
+        value = self._own().take((number, length, offset))
+        if value is not None:
+            return value
+        if self._is_whole(number):
+            try:
+                return super().read(number, length, offset)
+            except NotCachedError as err:
+                self._refuse(number, err)
+        return self._fetch(number, length, offset)
+
+    @override
+    def read_again(self, number: int, length: int, offset: int) -> bytes:
+        """Remove the shard from the cache and return the bytes from the server.
+
+        Raises:
+            RecordError: The server cannot be read.
+        """
+        name = self.specs[number].name
+        shard_files.close((self._token, number))
+        self._directory.drop(name)
+        return self._directory.read_range(name, offset, offset + length)
+
+    def changed(self, number: int) -> RecordError:
+        """Return the error for a value that is damaged at the server too."""
+        return self._directory.explained(self.specs[number].name, None)
+
+    @override
+    def hint(self, rows: AnyArray) -> None:
+        """Fetch values or their shards in the background."""
+        if self.fits_cache:
+            self._hinted.update(np.unique(rows["shard"]).tolist())
+        self.will_need(rows)
+        alone = [number for number in np.unique(rows["shard"]).tolist() if not self._is_whole(number)]
+        for row in rows[np.isin(rows["shard"], alone)]:
+            key = (int(row["shard"]), int(row["length"]), int(row["offset"]))
+            if key[2] + key[1] <= self.specs[key[0]].size_bytes:
+                self._own().put(key, functools.partial(self._readers.submit, functools.partial(self._fetch, *key)))
+
+    @override
+    def will_need(self, rows: AnyArray) -> None:
+        """Fetch the shards of values in the order of first use, if the cache can hold all shards.
+
+        Values of one shard, or of two neighbours, are read in order: then the next shards are fetched, too.
+        """
+        found, first = np.unique(rows["shard"], return_index=True)
+        numbers: list[int] = found[np.argsort(first)].tolist()
+        here = [number for number in numbers if self._is_here(number)]
+        self._advise_values(rows[np.isin(rows["shard"], here)])
+        if self.fits_cache and numbers:
+            last = max(numbers)
+            if last - min(numbers) <= 1:
+                numbers.extend(range(last + 1, min(last + 1 + _SHARDS_AT_ONCE, len(self.specs))))
+            for number in numbers:
+                if number not in self._refused and not self._is_here(number) and self._own().begin(number):
+                    self._fetchers.submit(functools.partial(self._bring, number))
+
+    @override
+    def forget(self, rows: AnyArray) -> None:
+        """Do as `Shards.forget`, for shards in the cache."""
+        here = [number for number in np.unique(rows["shard"]).tolist() if self._is_here(number)]
+        super().forget(rows[np.isin(rows["shard"], here)])
+
+    @override
+    def _advise(self, number: int, begins: NDArray[np.uint64], ends: NDArray[np.uint64], advice: int) -> None:
+        with contextlib.suppress(NotCachedError):  # it was just evicted
+            super()._advise(number, begins, ends, advice)
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError("A reader pickles, its shards do not.")
+
+    @override
+    def _open(self, number: int) -> int:
+        close_evicted()
+        return super()._open(number)
+
+    def _own(self) -> "_Ahead":
+        if self._ahead.pid != os.getpid():
+            self._ahead = _Ahead()
+        return self._ahead
+
+    def _is_here(self, number: int) -> bool:
+        """Whether a shard is in the cache."""
+        return self._directory.is_here(self.specs[number].name)
+
+    def _is_whole(self, number: int) -> bool:
+        """Whether a shard is read whole through the cache."""
+        if shard_files.has((self._token, number)):
+            return True
+        is_wanted = number in self._hinted or self._singles[number] >= SINGLE_VALUES
+        return (is_wanted and self.fits_cache and number not in self._refused) or self._is_here(number)
+
+    def _fetch(self, number: int, length: int, offset: int) -> bytes:
+        self._singles[number] += 1
+        return self._directory.read_range(self.specs[number].name, offset, offset + length)
+
+    def _bring(self, number: int) -> None:
+        try:
+            os.close(self._open(number))
+        except NotCachedError as err:
+            self._refuse(number, err)
+        except RecordError as err:
+            logger.debug("not fetched ahead: %s", err)
+        finally:
+            self._own().coming.discard(number)
+
+    def _refuse(self, number: int, err: NotCachedError) -> None:
+        """Read the values of a shard past the cache from now on; if the cache is full, those of all shards."""
+        if not self._refused:
+            logger.warning("%s: values are fetched one by one, because %s.", self._directory.path, err)
+        self._refused.update([number] if isinstance(err, InTheWayError) else range(len(self.specs)))
+
+
+class _Ahead:
+    """What this process fetches in the background; a forked child starts with nothing."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.coming: set[int] = set()  # shards
+        self._lock = threading.Lock()
+        self._values: OrderedDict[_Key, Future[bytes]] = OrderedDict()
+        self._num_bytes = 0
+
+    def begin(self, number: int) -> bool:
+        """Record that a shard is fetched; False if it is already."""
+        with self._lock:
+            is_new = number not in self.coming
+            self.coming.add(number)
+            return is_new
+
+    def put(self, key: _Key, submit: "functools.partial[Future[bytes]]") -> None:
+        """Fetch a value, unless it comes; forget the oldest ones if there are too many bytes."""
+        with self._lock:
+            if key not in self._values:
+                self._values[key] = submit()
+                self._num_bytes += key[1]
+            while self._num_bytes > AHEAD_BYTES:
+                self._num_bytes -= self._values.popitem(last=False)[0][1]
+
+    def take(self, key: _Key) -> bytes | None:
+        """Wait for a value and forget it; None if it was not fetched, or could not be: the caller does that."""
+        if not self._values:
+            return None
+        with self._lock:
+            value = self._values.pop(key, None)
+            self._num_bytes -= 0 if value is None else key[1]
+        try:
+            return None if value is None else value.result()
+        except RecordError as err:
+            logger.debug("not fetched ahead: %s", err)
+            return None
+
+
+_DAMAGE = (NOT_FOUND, RANGE_NOT_SATISFIABLE)
+"""Statuses for a missing or too short file; all others say nothing about the record set."""
+
+
+def verify_at_url(url: Url, full: bool, progress: Progress, max_problems: int | None) -> Report:
+    """Implement `recordzoo.verify` for a URL.
+
+    Raises:
+        ManifestError: There is no manifest: it is not a record set.
+        FormatVersionError: It has a later format.
+        RemoteError: The server cannot be reached, or refuses access.
+    """
+    directory = _Streamed(url)
+    try:
+        os.close(directory.open(MANIFEST_NAME))
+    except RemoteError as err:
+        if err.status != NOT_FOUND:
+            raise
+        text = f"{url} is not a record set: it has no {MANIFEST_NAME}."
+        raise ManifestError(text, path=str(url), status=NOT_FOUND) from None
+    check = _RemoteCheck(directory, progress, max_problems)
+    check.run(full)
+    return check.report
+
+
+class _Streamed:
+    """The files at a URL for `Check`: each is fetched once, into an unnamed temporary file."""
+
+    def __init__(self, url: Url) -> None:
+        self.path, self.store = url, Store(url)
+        self._sizes: dict[str, int] | None = None
+        self._fetched: dict[str, IO[bytes]] = {}
+
+    def listed(self) -> dict[str, int]:
+        """Return the sizes of the files at the URL; empty if the server cannot list them."""
+        if self._sizes is None:
+            try:
+                self._sizes = self.store.list()
+            except RemoteError:
+                self._sizes = {}
+        return self._sizes
+
+    def size(self, name: str) -> int | None:
+        """Return the size of a file; None if it is missing, or the server does not say."""
+        return self.listed().get(name) or self.store.size(name)
+
+    def open(self, name: str, size_bytes: int | None = None) -> int:
+        """Fetch a file and return its descriptor."""
+        if name not in self._fetched:
+            file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object
+            weakref.finalize(self, file.close)
+            if size_bytes is None:
+                file.write(self.store.read(name, MAX_MANIFEST_BYTES + 1))
+            else:
+                self.check_size(name, size_bytes)
+                for piece in self.store.pieces(name, size_bytes):
+                    file.write(piece)
+            file.flush()
+            self._fetched[name] = file
+        return os.dup(self._fetched[name].fileno())
+
+    def check_size(self, name: str, size_bytes: int) -> None:
+        """Refuse a file of another size."""
+        found = self.size(name)
+        if found != size_bytes:
+            what = "is missing" if found is None else f"has {found:,} bytes instead of {size_bytes:,}"
+            raise CorruptRecordError(f"{self.path / name} {what}.", path=str(self.path / name))
+
+    def drop(self, name: str) -> bool:
+        """Return False: there are no cached copies."""
+        return False
+
+
+class _RemoteCheck(Check):
+    """One run of `verify` over a URL."""
+
+    def __init__(self, directory: _Streamed, progress: Progress, max_problems: int | None) -> None:
+        super().__init__(directory, progress, max_problems)
+        self.there = directory
+
+    @override
+    def error(self, where: str, err: OSError | MemoryError) -> None:
+        """Report a file that is missing or cut; raise other errors of the server."""
+        if isinstance(err, RemoteError) and err.status not in _DAMAGE:
+            raise err
+        super().error(where, err)
+
+    @override
+    def listed(self) -> set[str]:
+        return set(self.there.listed())
+
+    @override
+    def read_head(self, spec: ShardSpec) -> bytes:
+        self.there.check_size(spec.name, spec.size_bytes)
+        return self.there.store.read_range(spec.name, 0, min(2 * spec.page_size, spec.size_bytes), spec.size_bytes)
+
+    @override
+    def check_shards(self, numbers: Sequence[int], manifest: bytes) -> None:
+        for number in numbers:
+            spec = self.manifest.shards[number]
+            state = hashlib.sha256()
+            try:
+                for data in self.there.store.pieces(spec.name, spec.size_bytes):
+                    state.update(data)
+                    self.progress.advance(len(data))
+            except RecordError as err:
+                self.error(spec.name, err)
+                continue
+            self.count(0, spec.size_bytes)
+            if hash_text(state) != spec.hash:
+                self.problem(spec.name, "its hash is not the one in the manifest; it was damaged or replaced")
+                continue
+            values = sum(int(np.count_nonzero(index["shard"] == number)) for index in self.indices.values())
+            self.count(0, 0, values)  # the shard's hash proves their bytes

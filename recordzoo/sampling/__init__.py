@@ -1,1 +1,0 @@
-"""The order of samples: shuffled without a list, the same on every rank, resumable at any place."""

@@ -1,0 +1,1 @@
+"""Record sets become another set, or go to another place."""

@@ -1,0 +1,249 @@
+"""Copy a record set: to a directory with `Copy`, several files at a time and one rename; to a URL with `push`."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recordzoo.base import durable
+from recordzoo.base.files import DONT_NEED, advise, hash_of
+from recordzoo.base.process import crash_point
+from recordzoo.base.progress import Progress, default_progress
+from recordzoo.base.settings import command
+from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError
+from recordzoo.net.part import WORKERS, Crew, HashedFile, Part
+from recordzoo.net.url import Url, is_url
+from recordzoo.preparing.publish import Build, publish
+from recordzoo.preparing.space import Output
+from recordzoo.records.made_from import COPIED_FILE
+from recordzoo.records.manifest import MANIFEST_NAME
+from recordzoo.records.reader import is_record_set
+from recordzoo.sets.places import Copied, Source, digest_at, named, named_files
+from recordzoo.sets.push import Push, push_job
+
+
+def copy(
+    path: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    *,
+    replace: bool = False,
+    verify: bool = False,
+    workers: int = WORKERS,
+    progress: Progress | None = None,
+) -> Path | str:
+    """Copy a record set to another place, several files at a time; it appears in one step, complete.
+
+    Each file is compared with the manifest's hash while it is copied. After an interruption, the same call continues
+    with the files already copied. From a URL this is `pull`, to a URL `push`.
+
+    Args:
+        path: The record set: its directory, or its URL.
+        destination: A path or URL that ends in ``.records``, or a folder, in which the set keeps its name.
+        replace: Replace another record set at the destination. Your own files in it move into the new one.
+        verify: Read each file back and compare its hash again.
+        workers: Number of files copied in parallel.
+        progress: Receives the progress.
+
+    Returns:
+        The copy's directory or URL.
+
+    Raises:
+        ManifestError: There is no record set at `path`.
+        OtherSourceError: Another record set, or something else, is at `destination`.
+        CorruptRecordError: A file of the set is damaged; nothing is published.
+        DiskSpaceError: There is too little room on the disk.
+        PrepareError: With `verify`: the bytes read back differ from the written ones.
+        RemoteError: A server cannot be reached, or refuses access.
+        ArgumentError: Both are URLs, or both are the same directory.
+
+    Examples:
+        >>> import recordzoo
+        >>> recordzoo.copy("data/photos.records", "/mnt/fast")  # doctest: +SKIP
+        PosixPath('/mnt/fast/photos.records')
+    """
+    options = {"replace": replace, "verify": verify, "workers": workers, "progress": progress}
+    return copy_job(path, destination, **options).run().place
+
+
+def pull(
+    url: str,
+    path: str | os.PathLike[str] = ".",
+    *,
+    replace: bool = False,
+    workers: int = WORKERS,
+    progress: Progress | None = None,
+) -> Path:
+    """Copy a record set from a URL to this machine, several files at a time; it appears in one step, complete.
+
+    Each file is compared with the manifest's hash. After an interruption, the same call continues with the bytes
+    already fetched.
+
+    Args:
+        url: The record set's URL, or the URL of its parent folder.
+        path: A directory whose name ends in ``.records``, or a folder, in which the set keeps its name.
+        replace: Replace another record set at `path` atomically.
+        workers: Number of files fetched in parallel.
+        progress: Receives the progress.
+
+    Returns:
+        The record set's directory.
+
+    Raises:
+        NotPreparedError: There is no record set at `url`.
+        OtherSourceError: Another record set, or something else, is at `path`.
+        CorruptRecordError: A file at the URL differs from the manifest, also when fetched again.
+        RemoteError: The server cannot be reached, or refuses access.
+        DiskSpaceError: There is too little room on the disk.
+        ArgumentError: `url` is no URL, or there are several record sets in that folder.
+
+    Examples:
+        >>> import recordzoo
+        >>> recordzoo.pull("s3://bucket/datasets/photos.records", "data")  # doctest: +SKIP
+        PosixPath('/home/me/data/photos.records')
+    """
+    job = pull_job(url, path, replace=replace, workers=workers, progress=progress)
+    job.run()
+    return job.target
+
+
+# Any, here and below: the options of `Copy`.
+def copy_job(path: str | os.PathLike[str], destination: str | os.PathLike[str], **options: Any) -> "Copy | Push":
+    """Return a copy that has not begun; the arguments are those of `copy`."""
+    if not is_url(destination):
+        return Copy(Source.find(path), Path(destination), **options)
+    if is_url(path):
+        there = Url.parse(path)
+        raise ArgumentError(
+            f"{there} and {Url.parse(destination)} are both URLs. Pull the record set first, then push it: "
+            f"{command('pull', there)}"
+        )
+    return push_job(path, os.fspath(destination), **options)
+
+
+def pull_job(url: str, path: str | os.PathLike[str], **options: Any) -> "Copy":
+    """Return a pull that has not begun; the arguments are those of `pull`."""
+    if is_url(path):
+        raise ArgumentError(f"{Url.parse(path)} is a URL; a record set is pulled into a directory of this machine.")
+    return Copy(Source.find(Url.parse(url)), Path(path), **options)
+
+
+@dataclass
+class Copy:
+    """A copy to this machine, into `folder` or one in it; `plan` changes nothing. The arguments are those of `copy`."""
+
+    source: Source
+    folder: Path
+    replace: bool = False
+    verify: bool = False
+    workers: int = WORKERS
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        here = self.source.place
+        self.target = named(self.folder.expanduser().absolute(), here.name)
+        if isinstance(here, Path) and self.target.exists() and self.target.samefile(here):
+            raise ArgumentError(f"{self.target} is the record set itself. Name another directory.")
+        self.files = named_files(self.source.manifest)
+        self._copied: dict[str, int] = {}
+
+    def plan(self) -> Copied:
+        """Return the expected result; what an interrupted copy left counts as not yet copied."""
+        is_ready = self._is_ready()
+        missing = [] if is_ready else self.files
+        return Copied(self.target, self.source, self.files, {file.name: file.size_bytes for file in missing}, is_ready)
+
+    def run(self) -> Copied:
+        """Copy the record set."""
+        progress = self.progress or default_progress()
+        is_made = publish(
+            Output(self.target, elsewhere="name another directory"),
+            self._is_ready,
+            progress,
+            lambda build: self._write(build, progress),
+            may_replace=lambda path: self.replace and is_record_set(path),
+        )
+        return Copied(self.target, self.source, self.files, self._copied, not is_made)
+
+    def _is_ready(self) -> bool:
+        """Whether the record set is complete at its destination; raise if something there may not be replaced."""
+        if not os.path.lexists(self.target):
+            return False
+        there = digest_at(self.target)
+        is_same = there == self.source.digest
+        if is_same and all(map(self._is_whole, self.files)):
+            return True
+        if there is not None and self.replace:
+            return False
+        if there is None:
+            what = "is there, and is no record set that can be read. Move it away, or name another directory"
+        else:
+            what = f"holds {'a damaged copy of this' if is_same else 'another'} record set. Pass --replace"
+            what += " (replace=True) to replace it, or name another directory"
+        raise OtherSourceError(f"{self.target} {what}.", path=str(self.target))
+
+    def _is_whole(self, file: HashedFile) -> bool:
+        """Whether a file exists, by its size; with `verify`, by its hash."""
+        path = self.target / file.name
+        return _has_size(path, file.size_bytes) and (not self.verify or hash_of(path) == file.hash)
+
+    def _write(self, build: Build, progress: Progress) -> None:
+        """Write the record set into a build, the manifest last."""
+        num_bytes = sum(file.size_bytes for file in self.files)
+        build.claim({"copy": self.source.digest}, num_bytes)
+        progress.begin(f"copying {self.source.place.name}", num_bytes)
+        crew = Crew(progress, self.workers)
+        crew.run(lambda file: self._fetch(file, build, crew), self.files)
+        progress.end()
+        for name, data in self.source.beside():
+            durable.write_file(build.set / name, data)
+        said = {"from": str(self.source.place), "digest": self.source.digest}
+        durable.write_file(build.set / COPIED_FILE, json.dumps(said).encode())
+        durable.write_file(build.set / MANIFEST_NAME, self.source.data)
+        durable.sync_directory(build.set)
+        crash_point("set.manifest_written")
+
+    def _fetch(self, file: HashedFile, build: Build, crew: Crew) -> None:
+        """Copy a file into the build, check it, and give it its name; go on where an interrupted copy ended."""
+        path = build.set / file.name
+        if path.is_file():
+            if _has_size(path, file.size_bytes) and hash_of(path) == file.hash:
+                crew.advance(file.size_bytes)
+                return
+            durable.remove(path)
+        with Part(path.with_name(f"{file.name}.part")) as part:
+
+            def write(data: bytes) -> None:
+                build.check()
+                part.write(data)
+                self._copied[file.name] = self._copied.get(file.name, 0) + len(data)
+                crash_point("pull.received")
+
+            is_right = part.complete(self.source.supply, file, write, crew.advance)
+            if is_right:
+                part.sync()
+        if not is_right:
+            durable.remove(part.path)
+            raise self.source.damaged(file.name)
+        durable.rename(part.path, path)
+        if self.verify:
+            _read_back(path, file.hash)
+        crash_point("pull.fetched")
+
+
+def _has_size(path: Path, size_bytes: int) -> bool:
+    try:
+        return path.stat().st_size == size_bytes
+    except OSError:
+        return False
+
+
+def _read_back(path: Path, expected: str) -> None:
+    """Drop a new file's page cache and hash the file again from the disk."""
+    with open(path, "rb") as file:
+        if advise is not None:
+            advise(file.fileno(), 0, 0, DONT_NEED)
+    if hash_of(path) != expected:
+        raise PrepareError(
+            f"{path} reads back otherwise than it was written. Check the disk, or choose another.", path=str(path)
+        )

@@ -1,0 +1,213 @@
+"""The two ends of a copy: `Source`, the record set that is copied, and the directory or URL that it gets."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from recordzoo.base.settings import command
+from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, RecordError, RemoteError
+from recordzoo.net.hub import NOT_FOUND, RANGE_NOT_SATISFIABLE, HubDataset, is_bucket
+from recordzoo.net.part import HashedFile
+from recordzoo.net.store import Store
+from recordzoo.net.url import Url, is_url
+from recordzoo.records.arrays import MARKS_EXTRA_BYTES, file_name, fits, marks_name
+from recordzoo.records.files import Directory, pread
+from recordzoo.records.made_from import BESIDE, COPIED_FILE, MAX_EXTRA_BYTES
+from recordzoo.records.manifest import (
+    ENDING,
+    MANIFEST_NAME,
+    MAX_MANIFEST_BYTES,
+    Manifest,
+    manifest_digest,
+    parse_manifest,
+)
+from recordzoo.records.reader import RecordReader
+
+_WITHOUT_HOST = ("file", "local", "memory")
+_ABSENT = (NOT_FOUND, RANGE_NOT_SATISFIABLE, 403)  # S3 answers 403 for an absent file without the right to list
+_PIECE_BYTES = 4 << 20
+
+_Place = TypeVar("_Place", Path, Url)
+
+
+def named_files(manifest: Manifest) -> list[HashedFile]:
+    """List the files that a manifest names: the small ones first, so that a mistake shows early."""
+    arrays = [HashedFile(file_name(name), spec.size_bytes, spec.hash) for name, spec in manifest.arrays.items()]
+    shards = [HashedFile(spec.name, spec.size_bytes, spec.hash) for spec in manifest.shards]
+    return [*sorted(arrays, key=lambda file: (file.size_bytes, file.name)), *shards]
+
+
+def digest_at(path: Path) -> str | None:
+    """Return the digest of the record set in a directory; None without a readable manifest."""
+    try:
+        return RecordReader(path).digest
+    except RecordError:
+        return None
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """The files of a record set on this machine, as a `Supply`."""
+
+    reader: RecordReader
+
+    def pieces(self, name: str, size_bytes: int, start: int = 0) -> Iterator[bytes]:
+        """See `Supply`."""
+        folder = self.reader.folder
+        with open(Directory(folder).open(name, size_bytes), "rb") as file:
+            try:
+                for begin in range(start, size_bytes, _PIECE_BYTES):
+                    yield pread(file.fileno(), min(_PIECE_BYTES, size_bytes - begin), begin)
+            except OSError as err:
+                where = str(folder / name)
+                raise RecordError(f"{where} cannot be read: {err.strerror}.", path=where) from err
+
+
+@dataclass(frozen=True)
+class Source:
+    """A record set to copy.
+
+    Attributes:
+        place: Its directory or URL.
+        data: The bytes of its manifest.
+        manifest: The manifest.
+        digest: The set's digest.
+        supply: Gives the files that the manifest names.
+    """
+
+    place: Path | Url
+    data: bytes
+    manifest: Manifest
+    digest: str
+    supply: Store | _Folder
+
+    @classmethod
+    def find(cls, text: str | os.PathLike[str]) -> "Source":
+        """Find the record set at a path or URL, or the only one below a URL."""
+        if is_url(text):
+            url, found = find_set(os.fspath(text))
+            return cls(url, found, parse_manifest(found, str(url / MANIFEST_NAME)), manifest_digest(found), Store(url))
+        reader = RecordReader(text)
+        data = reader.extra(MANIFEST_NAME)
+        if data is None or manifest_digest(data) != reader.digest:
+            raise RecordError(f"{reader.folder} was replaced while it was opened. Run the same command again.")
+        return cls(reader.folder, data, reader.manifest, reader.digest, _Folder(reader))
+
+    def marks(self) -> Iterator[tuple[str, bytes]]:
+        """Yield name and content of each undamaged file of marks; readers determine missing ones again."""
+        for field in self.manifest.blobs:
+            data = self._optional(marks_name(field), self.manifest.num_records + MARKS_EXTRA_BYTES)
+            if data is not None and fits(data, self.manifest.arrays[f"{field}.index"]):
+                yield marks_name(field), data
+
+    def beside(self) -> Iterator[tuple[str, bytes]]:
+        """Yield what `marks` does and, of a set on this machine, the files that tell where the raw data is."""
+        yield from self.marks()
+        for name in set(BESIDE) - {COPIED_FILE} if isinstance(self.place, Path) else ():
+            data = self._optional(name, MAX_EXTRA_BYTES)
+            if data is not None:
+                yield name, data
+
+    def _optional(self, name: str, max_bytes: int) -> bytes | None:
+        """Return a small file that the manifest does not name; None if there is none."""
+        if isinstance(self.supply, Store):
+            return read_if_there(self.supply, name, max_bytes, _ABSENT)
+        return self.supply.reader.extra(name, max_bytes)
+
+    def damaged(self, name: str) -> CorruptRecordError:
+        """Return the error for a file that differs from the manifest."""
+        where, cure = str(self.place / name), f"Run: {command('verify', self.place, '--full')}"
+        if isinstance(self.place, Url):
+            cure = "Push the record set again, with --verify."
+        text = f"{where} is missing or damaged: its hash is not the one in the manifest. Nothing was published. {cure}"
+        return CorruptRecordError(text, url=where) if is_url(self.place) else CorruptRecordError(text, path=where)
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """The result of a copy, or of its plan.
+
+    Attributes:
+        place: The new record set: its directory, or its URL without a login.
+        source: The record set that was copied.
+        files: Its files, without the manifest.
+        copied: Bytes copied now of each file, by name.
+        was_ready: Whether the new record set was complete already.
+    """
+
+    place: Path | str
+    source: Source
+    files: Sequence[HashedFile]
+    copied: Mapping[str, int]
+    was_ready: bool
+
+
+def find_set(text: str) -> tuple[Url, bytes]:
+    """Find the record set at an address, or the only one below it; return its URL and manifest.
+
+    Raises:
+        ArgumentError: The address is not a URL, or there are several record sets.
+        NotPreparedError: There is no record set.
+        RemoteError: The server cannot be reached.
+    """
+    url, names = _address(text), list[str]()
+    data = read_if_there(Store(url))
+    if data is None and not url.name.endswith(ENDING):
+        with contextlib.suppress(RemoteError):  # the server cannot list
+            names = sorted(name for name in Store(url).folders() if name.endswith(ENDING))
+    if len(names) > 1:
+        shown = ", ".join(str(url / name) for name in names)
+        raise ArgumentError(f"There are several record sets at {url}; name one: {shown}.")
+    place = url / names[0] if names else url
+    data = read_if_there(Store(place)) if names else data
+    if data is None:
+        raise NotPreparedError(
+            f"There is no record set at {url}: it has no {MANIFEST_NAME}. Check the address; if the set was being "
+            f"pushed, run the same command again: {command('push', 'SET', url)}",
+            url=str(url),
+        )
+    return place, data
+
+
+def destination(text: str, name: str) -> Url:
+    """Return the URL to which a set named `name` is pushed: the given one, or one below it."""
+    url = _address(text)
+    if url.scheme in ("http", "https"):
+        raise ArgumentError(f"{url} cannot be written to: a record set is pushed to s3://, gs://, az://, hf://.")
+    if url.has_query:
+        raise ArgumentError(f"{url} is followed by a query (?...): a record set is pushed to an address without one.")
+    if url.scheme == "hf" and not (HubDataset.find(url.public) or is_bucket(url)):
+        raise ArgumentError(
+            f"{url} is no dataset and no bucket of the Hub: hf://datasets/USER/NAME or hf://buckets/USER/NAME."
+        )
+    return named(url, name)
+
+
+def named(place: _Place, name: str) -> _Place:
+    """Return the place of a set: the given one if it ends in ``.records``, else one in it, with the set's name."""
+    return place if place.name.endswith(ENDING) else place / f"{name.removesuffix(ENDING)}{ENDING}"
+
+
+def read_if_there(
+    store: Store,
+    name: str = MANIFEST_NAME,
+    max_bytes: int = MAX_MANIFEST_BYTES + 1,
+    absent: Sequence[int] = (NOT_FOUND,),
+) -> bytes | None:
+    """Return the content of a small file at a URL; None if the server answers with a status in `absent`."""
+    try:
+        return store.read(name, max_bytes)
+    except RemoteError as err:
+        if err.status in absent:
+            return None
+        raise
+
+
+def _address(text: str) -> Url:
+    url = Url.parse(text)
+    if not url.name and url.scheme not in _WITHOUT_HOST:
+        raise ArgumentError(f"{url} names no bucket or host. An address looks like s3://bucket/datasets.")
+    return url

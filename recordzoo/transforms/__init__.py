@@ -1,1 +1,0 @@
-"""Read a list of transforms into a plan for each image."""
