@@ -22,7 +22,7 @@ from benchmarks.common import (
     ratio,
 )
 from recordzoo.preparing.job import ensure
-from recordzoo.recipes.folders import recipe
+from recordzoo.recipes.folders import folder_recipe
 
 BATCH = 64
 
@@ -95,7 +95,7 @@ def build(folder: Path, photos: list[bytes], total_bytes: int) -> int:
     env.sync(True)
     env.close()
     (folder / "names.txt").write_text("\n".join(names))
-    ensure(recipe(), folder / "tree", prepare=True)
+    ensure(folder_recipe(), folder / "tree", prepare=True)
     return len(names)
 
 

@@ -105,10 +105,10 @@ def leave_part(folder: Path, data: bytes) -> Path:
 CHILD = """
 import json, sys
 from pathlib import Path
-from recordzoo.net import retry
+from recordzoo.net import http
 from recordzoo.net.download import RemoteFile
 from recordzoo.net.download import fetch
-retry.BACKOFF_S = 0.001
+http.BACKOFF_S = 0.001
 urls, size_bytes, sha256, folder = json.loads(sys.argv[1])
 fetch(RemoteFile("birds.tgz", tuple(urls), size_bytes, sha256=sha256), Path(folder), dataset="birds")
 """

@@ -15,7 +15,7 @@ from recordzoo.base import settings
 from recordzoo.errors import ArgumentError
 from recordzoo.loader import compiled as compiling
 from recordzoo.loader import samples as rows
-from recordzoo.loader.compiled import Spare, Stamps, only_one
+from recordzoo.loader.spare import Spare, Stamps, only_one
 from tests import warm
 from tests.batching import JITTER, RANDOM
 from tests.preparing import wait_for
@@ -27,7 +27,7 @@ import sys, time
 import torch
 from recordzoo import RecordLoader
 from recordzoo.datasets import ImageFolderRecord
-from recordzoo.pixels import compiling
+from recordzoo.loader import compiled as compiling
 from tests.batching import FIXED, JITTER, RANDOM
 from torchvision import transforms
 
