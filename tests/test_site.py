@@ -132,7 +132,7 @@ def test_axe_finds_nothing(chromium, site, url, dark, width):
 
 SEARCHED = {
     "cub": "CUB-200",
-    "resume": "resuming",
+    "resume": "Shuffle",
     "pandas": "Lists and tables",
     "regression": "Lists and tables",
     "multi-label": "Lists and tables",
