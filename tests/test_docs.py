@@ -133,11 +133,15 @@ def test_every_dataset_has_its_facts_on_its_page():
         assert all(f"`{name}`" in page for name in entry.class_names)
 
 
-def test_every_room_has_its_module():
-    for room in re.findall(
-        r"^\| `(\w+/?)` \|", text_of("docs/architecture.md").partition("\n## Rooms\n")[2], re.MULTILINE
-    ):
-        assert (ROOT / "recordzoo" / (room if room.endswith("/") else f"{room}.py")).exists(), room
+def test_what_the_map_names_is_there():
+    """Rooms, the modules to read first, and files."""
+    page = text_of("docs/architecture.md")
+    named = [f"recordzoo/{path}" for path in re.findall(r"`(\w+/\w+\.(?:py|toml))`", page)]
+    for room, modules in re.findall(r"^\| `(\w+/?)` \|.*\|(.*)\|$", page.partition("\n## From")[0], re.MULTILINE):
+        named.append(f"recordzoo/{room if room.endswith('/') else f'{room}.py'}")
+        named += [f"recordzoo/{room}{module}.py" for module in re.findall(r"`(\w+)`", modules)]
+    assert len(named) > 30
+    assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 def test_the_error_tree_is_drawn_whole():
