@@ -21,7 +21,6 @@ from tests.fakes import cub200, simple
 from tests.fakes.pictures import jpeg, picture
 from tests.fakes.server import FileServer
 from tests.fakes.simple import SimpleRecipe
-from tests.faults import fault
 
 REPOSITORY = Path(__file__).parent.parent
 Both = tuple[ImageFolder, ImageFolderRecord]
@@ -59,11 +58,6 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-@fault(
-    "U4",
-    "download=True although all is there already",
-    "nothing: no request, no message, no file is touched, however often",
-)
 def test_to_download_twice_is_to_do_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: Any) -> None:
     archive = simple.write(tmp_path / "server", "stream")
     with FileServer(tmp_path / "server") as server:
@@ -81,11 +75,6 @@ def test_to_download_twice_is_to_do_nothing(tmp_path: Path, capfd: pytest.Captur
     assert (capfd.readouterr(), caplog.messages) == (("", ""), [])
 
 
-@fault(
-    "U5",
-    "a root is relative, has a ~, is a Path, is not ASCII, is missing, a file, or may not be written to",
-    "it works where it can; errors have the whole path",
-)
 @pytest.mark.parametrize("folder", ["plain", "with space", "häß", "日本", "-dash", "a*b[c]"])
 def test_spellings_of_a_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
     root = tmp_path / folder
@@ -99,7 +88,6 @@ def test_spellings_of_a_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fo
     assert sorted(os.listdir(tmp_path)) == [folder]
 
 
-@fault("U5")
 def test_roots_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_bytes(b"x")
     monkeypatch.chdir(tmp_path)
@@ -131,9 +119,6 @@ INDICES = (
 )
 
 
-@fault(
-    "U6", "an index is negative, too large, a NumPy number, a bool, a float, a slice", "what torchvision does with it"
-)
 @given(index=INDICES)
 def test_any_index_is_as_in_torchvision(both: Both, index: Any) -> None:
     theirs, ours = both
@@ -153,7 +138,6 @@ def fail_for_odd(label: int) -> int:
     return label
 
 
-@fault("U7", "a transform raises", "the error itself; in a batch with a note, which sample it was")
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_error_of_a_transform_comes_as_it_is(tree: Path, workers: int) -> None:
     dataset = ImageFolderRecord(tree, transform=pil_to_tensor, target_transform=fail_for_odd)
@@ -170,11 +154,6 @@ def test_an_error_of_a_transform_comes_as_it_is(tree: Path, workers: int) -> Non
 @pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")  # that is what is tried
 @pytest.mark.filterwarnings("ignore:.*pin_memory.*:UserWarning")  # where there is no accelerator
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@fault(
-    "U8",
-    "a DataLoader has more workers than processors, keeps them, pins memory, or the dataset is empty",
-    "the batches that it makes of torchvision's ImageFolder",
-)
 @pytest.mark.parametrize(
     "options",
     [
@@ -191,7 +170,6 @@ def test_a_loader_gives_what_it_gives_of_torchvision(both: Both, options: dict[s
         assert same(list(theirs), list(ours))
 
 
-@fault("U8")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_dataset_of_nothing(tmp_path: Path, workers: int) -> None:

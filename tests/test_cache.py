@@ -24,7 +24,6 @@ from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.remote import remove_cached
 from tests.fakes.records import some_values, write_records
 from tests.fakes.server import FileServer
-from tests.faults import fault
 from tests.preparing import wait_for
 from tests.running import run
 from tests.terminals import run_on_terminal
@@ -221,7 +220,6 @@ class TestRemove:
         assert delete(left["path"], cwd=data).returncode == 0
         assert not list(data.glob("photos.records*"))
 
-    @fault("U10")
     def test_a_set_with_files_of_others_is_left(self, data):
         (data / "photos.records" / "notes.txt").write_text("mine")
         result = delete(data / "photos.records", cwd=data)
@@ -229,13 +227,11 @@ class TestRemove:
         assert "it holds files that recordzoo did not write (notes.txt); move them away" in result.stderr
         assert is_record_set(data / "photos.records")
 
-    @fault("U10")
     def test_a_build_with_files_of_others_is_left(self, data):
         (data / "birds.records.build" / "notes.txt").write_text("mine")
         assert delete("birds.records.build", cwd=data).returncode == 1
         assert (data / "birds.records.build" / "notes.txt").read_text() == "mine"
 
-    @fault("U10")
     def test_a_link_is_refused(self, data, others):
         result = delete("linked.records", cwd=data)
         assert (result.returncode, "linked.records is a link" in result.stderr) == (2, True)
@@ -243,11 +239,6 @@ class TestRemove:
         (data / "through").symlink_to(others.parent / "elsewhere")
         assert [item for item in listed(data, cwd=data) if "linked" in item["path"]] == []
 
-    @fault(
-        "U10",
-        "a command removes records or downloads that are in use, or not recordzoo's",
-        "it leaves them, and says why",
-    )
     def test_what_is_being_prepared_is_left(self, data):
         build = a_build(data / "photos.records")
         lock = Lock(build / "lock")
@@ -366,7 +357,6 @@ class TestCachedSets:
             rounds += 1
         assert (found, rounds > 10) == ([True] * 30, True)
 
-    @fault("U10")
     def test_what_is_being_fetched_is_left(self, served, tmp_path):
         reader = RecordReader(f"{served.url}/birds.records")
         part = tmp_path / "cache" / reader.digest / ".shard-00001.lmdb.100.part"
@@ -395,7 +385,6 @@ class TestCachedSets:
         result = delete(f"{served.url}/birts.records", cwd=tmp_path)
         assert (result.returncode, f"birts.records is not in the cache {tmp_path}/cache." in result.stderr) == (3, True)
 
-    @fault("U10")
     def test_files_of_others_in_the_cache_are_left(self, served, tmp_path):
         digest = RecordReader(f"{served.url}/birds.records").digest
         cache = tmp_path / "cache"

@@ -6,7 +6,6 @@ import pytest
 from PIL import Image
 
 from tests.fakes import folder
-from tests.faults import fault
 from tests.running import run
 
 THERE = "s3://bucket/data/a.records"
@@ -96,12 +95,6 @@ MISTAKES = [
 ]
 
 
-@fault(
-    "U9",
-    "options contradict each other, or name something that is not there",
-    "one line that says so, before anything is done; exit code 2",
-)
-@fault("U1", "a dataset's name is mistyped", "which was meant, and which there are; exit code 2")
 @pytest.mark.parametrize(("words", "code", "said"), MISTAKES)
 def test_a_mistake_is_answered_with_one_line(words, code, said, here):
     before = _names(here)

@@ -24,7 +24,6 @@ from tests.disks import failing
 from tests.fakes import simple
 from tests.fakes.server import FileServer
 from tests.fakes.simple import FORMS
-from tests.faults import fault
 from tests.preparing import (
     Ended,
     Notes,
@@ -66,11 +65,6 @@ def converted(ended: list[Ended]) -> int:
 
 class TestAllAtOnce:
     @pytest.mark.slow
-    @fault(
-        "P1",
-        "all ranks of a job ask for the same dataset at once, with download=True",
-        "one downloads and converts, the others wait and open the same set; no process group is needed",
-    )
     def test_one_download_and_one_conversion(self, tmp_path: Path) -> None:
         archive = simple.write(tmp_path / "server", "stream")
         root = tmp_path / "root"
@@ -85,11 +79,6 @@ class TestAllAtOnce:
         assert beside(root, "stream") == ["simple.records"]
 
     @pytest.mark.slow
-    @fault(
-        "P2",
-        "they do so where file locks do not work",
-        "perhaps work is done twice, but there is one set: the first to finish publishes",
-    )
     @pytest.mark.parametrize("form", ["stream", "tree"])
     def test_without_locks(self, form: str, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         """File locks that do nothing: perhaps work is done twice, but there is one set, right for every process."""
@@ -98,7 +87,6 @@ class TestAllAtOnce:
             ended = [process.end() for process in processes]
         assert_made(tmp_path, form, whole[form], ended)
 
-    @fault("P2")
     @pytest.mark.parametrize("error", ["ENOLCK", pytest.param("ENOSYS", marks=pytest.mark.slow)])
     def test_where_the_system_has_no_locks(self, error: str, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
@@ -107,11 +95,6 @@ class TestAllAtOnce:
             ended = [process.end() for process in processes]
         assert_made(tmp_path, "stream", whole["stream"], ended)
 
-    @fault(
-        "P6",
-        "each node of a job has a disk of its own, or all share one",
-        "one conversion for each place, whatever the ranks are called; the sets are the same, byte for byte",
-    )
     @pytest.mark.parametrize("nodes", [1, 2])
     def test_nodes_with_disks_of_their_own(self, nodes: int, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         roots = [tmp_path / f"node{number % nodes}" for number in range(4)]
@@ -129,11 +112,6 @@ class TestAllAtOnce:
             assert_made(root, "stream", whole["stream"])
 
     @pytest.mark.slow
-    @fault(
-        "P15",
-        "many ranks write to one log",
-        "only who works tells of it, the others one line a minute while they wait; nothing once the records are there",
-    )
     def test_who_says_what(self, tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
         with Process(tmp_path, "stream", workers=1, stop_at="shard.done") as builder:
@@ -212,11 +190,6 @@ class TestAllAtOnce:
 
 
 class TestTakingOver:
-    @fault(
-        "P3",
-        "the process that prepares dies while others wait for it",
-        "one of them takes over and goes on with what is finished",
-    )
     def test_the_waiting_say_for_whom_and_go_on_with_it(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
         with Process(tmp_path, "stream", workers=1, stop_at="shard.done:3") as builder:
@@ -238,11 +211,6 @@ class TestTakingOver:
         assert len(finished & kept) >= 3
         assert_made(tmp_path, "stream", whole["stream"])
 
-    @fault(
-        "P4",
-        "the process that prepares is stopped for minutes, and then it wakes up",
-        "the others wait for it; where the file system has no locks, they do the work, and it returns their set",
-    )
     @pytest.mark.parametrize("step", ["build.planned", "shard.sealed:2", "set.arrays_written"])
     @pytest.mark.slow
     def test_one_that_is_stopped_is_waited_for(
@@ -258,7 +226,6 @@ class TestTakingOver:
         assert converted(ended) == 1
         assert_made(tmp_path, "stream", whole["stream"], ended)
 
-    @fault("P4")
     @pytest.mark.parametrize("step", ["build.planned", "shard.sealed:2", "set.arrays_written"])
     @pytest.mark.slow
     def test_one_that_is_stopped_without_locks_does_no_harm(
@@ -338,11 +305,6 @@ class TestTurns:
             publish(Output(tmp_path / "x"), (tmp_path / "x").exists, LogProgress(), lose)
         assert not (tmp_path / "x").exists()
 
-    @fault(
-        "P5",
-        "a preparation takes hours, longer than any barrier of a process group would wait",
-        "there is no barrier: the others try the lock, and say every half minute for whom they wait and how far it is",
-    )
     def test_a_wait_of_hours(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         clock, said = [0.0], Notes()
         path = tmp_path / "x.records"
@@ -402,11 +364,6 @@ class TestTurns:
                 pass
 
 
-@fault(
-    "P14",
-    "locks, builds and unfinished files of jobs that crashed lie around",
-    "nothing blocks the next run; what belonged to the dead goes, and what is not ours stays",
-)
 def test_what_crashed_jobs_left(tmp_path: Path) -> None:
     archive = simple.write(tmp_path / "server", "stream")
     root = tmp_path / "root"

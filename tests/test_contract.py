@@ -27,7 +27,6 @@ from recordzoo.preparing.job import ensure
 from recordzoo.recipes.variant import StoredRecipe
 from tests.contract import DECLARED, ROWS, Pair, Row, all_samples, difference, outcome, plain, same_outcome
 from tests.fakes.server import FileServer
-from tests.faults import fault
 
 # torchvision leaves files of several frames open (GIF images among the pets).
 pytestmark = [
@@ -212,7 +211,6 @@ INDICES = [0, 1, -1, np.int64(1), np.uint8(2), torch.tensor(1), True, 10**6, -(1
 INDICES += [slice(0, 0), 1.5, None, "a", np.array(1), torch.tensor([1])]
 
 
-@fault("U6")
 def test_index(compared: Compared) -> None:
     theirs, ours = compared.both()
     for index in INDICES:
@@ -256,11 +254,6 @@ def test_mutations(compared: Compared) -> None:
         compared.assert_same(theirs, copy.copy(ours), name)
 
 
-@fault(
-    "U2",
-    'an argument has a value that does not exist: split="valid"',
-    "torchvision's own message, which lists the valid ones",
-)
 def test_bad_arguments(compared: Compared) -> None:
     for kwargs in compared.row.bad_arguments:
         merged = {**compared.row.arguments, **kwargs}
@@ -271,7 +264,6 @@ def test_bad_arguments(compared: Compared) -> None:
         assert str(a) == str(b)
 
 
-@fault("U5")
 def test_missing_root(compared: Compared, tmp_path: Path) -> None:
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"  # some of torchvision's classes make their root
     # Others first look for images when they read one.

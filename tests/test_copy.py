@@ -12,7 +12,6 @@ from recordzoo.records.reader import RecordReader
 from tests.copying import copied_files, shard, write_set
 from tests.fakes import folder
 from tests.fakes.records import flip, flip_byte, place_of
-from tests.faults import fault
 from tests.running import run, run_advice
 
 
@@ -108,7 +107,6 @@ class TestSomethingIsHere:
 
 
 class TestFaults:
-    @fault("K15", "a record set that is copied is damaged", "an error with the file, and the command that lists damage")
     @pytest.mark.parametrize("how", ["flipped", "cut", "gone"])
     def test_nothing_is_published_of_a_damaged_set(self, there, here, how):
         path = there / shard(1)

@@ -14,7 +14,6 @@ from recordzoo.recipes.declared import class_folder_order, dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200
 from tests.fakes.server import FileServer
-from tests.faults import fault
 
 FAKE = cub200.build()
 ALL_TYPES = ["category", "bbox", "parts", "attributes", "segmentation"]
@@ -305,11 +304,6 @@ def test_arguments_that_do_not_exist(archives: Path) -> None:
         dataset_recipe("cub200", "", ())
 
 
-@fault(
-    "U3",
-    "download=False, and nothing is there",
-    "one error: what was looked for, where, and the argument and the command that get it",
-)
 def test_nothing_there(tmp_path: Path) -> None:
     with pytest.raises(NotPreparedError) as caught:
         CUB200Record(tmp_path)

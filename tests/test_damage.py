@@ -25,7 +25,6 @@ import pytest
 from tests.fakes import archives as fake
 from tests.fakes import legacy
 from tests.fakes.legacy import chunk
-from tests.faults import fault
 from tests.foreign import check_refused, pairs, written
 from tests.test_foreign_tfrecord import framed
 
@@ -201,17 +200,11 @@ def check_row(row: Row, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FLIPPED)
-@fault(
-    "F1",
-    "a bit of a file of another format is flipped, and the format has checksums",
-    "an error that names the file and the byte; no record set",
-)
 def test_a_flipped_bit(name: str, tmp_path: Path) -> None:
     check_row(FLIPPED[name], tmp_path)
 
 
 @pytest.mark.parametrize("name", CUT)
-@fault("F2", "a file of another format is cut", "an error that names the file; no record set")
 def test_a_cut_file(name: str, tmp_path: Path) -> None:
     check_row(CUT[name], tmp_path)
 
@@ -222,9 +215,6 @@ def test_something_else_in_its_place(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("write", [tfrecord, tars])
-@fault(
-    "F3", "numbered files of another format are not all there", "an error that counts and names those that are missing"
-)
 def test_a_missing_file(write: Callable[[Path], Path], tmp_path: Path) -> None:
     path = write(tmp_path)
     path.unlink()

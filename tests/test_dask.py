@@ -17,7 +17,6 @@ from tests.clusters import Cluster, cluster
 from tests.fakes import simple
 from tests.fakes.folder import write_tree
 from tests.fakes.simple import SimpleRecipe
-from tests.faults import fault
 from tests.preparing import REPOSITORY, SHARD_BYTES, Process, assert_made, beside, builds, contents, wait_for
 from tests.running import run
 
@@ -51,11 +50,6 @@ def test_the_command_line_converts_on_a_cluster(two_workers: Cluster, tmp_path: 
     assert both.stderr.startswith("error: --workers 2 is for processes of this machine")
 
 
-@fault(
-    "C21",
-    "a worker of a cluster is killed while it converts",
-    "Dask runs its unit again elsewhere; what the first run left half-written never counts and is removed",
-)
 def test_a_worker_is_killed_half_way(wanted: dict[str, str], two_workers: Cluster, tmp_path: Path) -> None:
     simple.write(tmp_path, "nested")
     with Cluster(two_workers.folder / "dying") as alone, Process(tmp_path, "nested", dask=str(alone.file)) as process:
@@ -69,11 +63,6 @@ def test_a_worker_is_killed_half_way(wanted: dict[str, str], two_workers: Cluste
     assert_made(tmp_path, "nested", wanted)
 
 
-@fault(
-    "C22",
-    "the scheduler of a cluster ends, or is started again",
-    "an error says so; what is finished is kept, and the same command goes on from there, on a cluster or without",
-)
 def test_the_scheduler_is_killed_half_way(wanted: dict[str, str], two_workers: Cluster, tmp_path: Path) -> None:
     simple.write(tmp_path, "nested")
     with Cluster(two_workers.folder / "lost") as lost:

@@ -25,7 +25,6 @@ from tests.disks import Volume, failing, mounted
 from tests.fakes import simple
 from tests.fakes.server import FileServer
 from tests.fakes.simple import SimpleRecipe
-from tests.faults import fault
 from tests.preparing import (
     SHARD_BYTES,
     Process,
@@ -73,7 +72,6 @@ class TestFullDisk:
         records_dir = str(volume.path / "simple.records")
         return Process(root, "tree", **{"shard_bytes": 1 << 20, "workers": 1, "records_dir": records_dir, **arguments})
 
-    @fault("K9", "the records go to another volume than the raw data", "they do; nothing is renamed across volumes")
     def test_too_small_from_the_start(self, volume: Volume, wanted: dict[str, str], tmp_path: Path) -> None:
         simple.write(tmp_path, "tree", MANY)
         ballast = volume.fill(leave=1 << 20)
@@ -91,11 +89,6 @@ class TestFullDisk:
         assert beside(tmp_path, "tree") == ["volume"]
 
     @pytest.mark.slow
-    @fault(
-        "K1",
-        "the disk becomes full during a download, in a shard, or when the set is put together",
-        "an error that says how much is missing; what is there is kept, and the same command goes on from it",
-    )
     @pytest.mark.parametrize("workers", [1, 2])
     def test_full_in_the_middle(self, workers: int, volume: Volume, wanted: dict[str, str], tmp_path: Path) -> None:
         simple.write(tmp_path, "tree", MANY)
@@ -121,7 +114,6 @@ class TestFullDisk:
         assert [path.name for path in volume.path.iterdir()] == ["simple.records"]
 
     @pytest.mark.slow
-    @fault("K1")
     def test_full_while_it_downloads(self, volume: Volume, tmp_path: Path) -> None:
         archive = simple.write(tmp_path / "server", "stream", MANY)
         root = volume.path / "root"
@@ -142,16 +134,10 @@ class TestFullDisk:
             assert server.log[1].range == f"bytes={kept}-"
         assert (root / "simple.tgz").read_bytes() == archive.read_bytes()
 
-    @fault(
-        "K2",
-        "LMDB says of a full disk that it had an input or output error",
-        "the system itself is asked: the error says that the disk is full, or the quota, or that a file is too large",
-    )
     def test_what_lmdb_says_of_a_full_disk(self, volume: Volume) -> None:
         volume.fill(leave=2 << 20)
         self.refused(volume.path, errno.ENOSPC)
 
-    @fault("K2")
     def test_what_lmdb_says_of_a_limit(self, tmp_path: Path) -> None:
         with limited(resource.RLIMIT_FSIZE, 2 << 20):
             self.refused(tmp_path, errno.EFBIG)
@@ -179,7 +165,6 @@ def limited(what: int, limit: int) -> Iterator[None]:
         resource.setrlimit(what, (soft, hard))
 
 
-@fault("K3")
 def test_a_file_size_limit(whole: dict[str, str], tmp_path: Path) -> None:
     """EFBIG, as of a file system that takes no larger files: no shard of that size is ever counted."""
     simple.write(tmp_path, "stream")
@@ -193,11 +178,6 @@ def test_a_file_size_limit(whole: dict[str, str], tmp_path: Path) -> None:
     assert_made_again(tmp_path, "stream", whole)
 
 
-@fault(
-    "K3",
-    "a quota is used up, or files may not become so large",
-    "an error that names the quota or the limit; the same command goes on when there is room",
-)
 @pytest.mark.parametrize(("call", "when"), [("pwrite64,pwritev", "3+"), slow("fsync", "1"), ("fsync", "4")])
 def test_a_quota(call: str, when: str, whole: dict[str, str], tmp_path: Path) -> None:
     simple.write(tmp_path, "stream")
@@ -209,8 +189,6 @@ def test_a_quota(call: str, when: str, whole: dict[str, str], tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@fault("K3")
-@fault("K4")
 @pytest.mark.parametrize(("error", "kind"), [("EDQUOT", "DiskSpaceError"), ("EIO", "PrepareError")])
 def test_a_download_that_cannot_be_put_on_the_disk(
     error: str, kind: str, downloaded: dict[str, str], tmp_path: Path
@@ -229,7 +207,6 @@ def test_a_download_that_cannot_be_put_on_the_disk(
     assert contents(root / "simple.records") == downloaded
 
 
-@fault("P17")
 def test_a_shard_that_cannot_be_mapped(whole: dict[str, str], tmp_path: Path) -> None:
     """LMDB maps a shard at its full size while it is written."""
     simple.write(tmp_path, "stream")
@@ -242,11 +219,6 @@ def test_a_shard_that_cannot_be_mapped(whole: dict[str, str], tmp_path: Path) ->
     assert_made(tmp_path, "stream", whole)
 
 
-@fault(
-    "K13",
-    "the file system takes no more files (its inodes are used up), though it has room",
-    "an error that says so; a record set has one file for about a gigabyte of images, and a few more",
-)
 @pytest.mark.parametrize("files", [12, slow(8), slow(24)])
 def test_no_more_files(files: int, wanted: dict[str, str], tmp_path: Path) -> None:
     simple.write(tmp_path, "tree", MANY)
@@ -265,7 +237,6 @@ def test_no_more_files(files: int, wanted: dict[str, str], tmp_path: Path) -> No
 
 class TestReadOnly:
     @pytest.mark.slow
-    @fault("K6")
     def test_another_users_directory(self, whole: dict[str, str], tmp_path: Path) -> None:
         if os.getuid() != 0:
             pytest.skip("only root may become another user")
@@ -285,7 +256,6 @@ class TestReadOnly:
             assert_made(root, "stream", whole)
 
     @pytest.mark.slow
-    @fault("K6")
     def test_a_volume_that_is_read_only(self, whole: dict[str, str], tmp_path: Path) -> None:
         with mounted(tmp_path / "volume", "size=20m") as volume:
             simple.write(volume.path, "stream")
@@ -302,7 +272,6 @@ class TestReadOnly:
             assert (ended.digest, ended.log) == (digest, "")
             assert contents(volume.path / "simple.records") == whole
 
-    @fault("K6")
     def test_a_download_into_what_is_read_only(self, tmp_path: Path) -> None:
         archive = simple.write(tmp_path / "server", "stream")
         with mounted(tmp_path / "volume", "size=20m") as volume, FileServer(tmp_path / "server") as server:
@@ -314,7 +283,6 @@ class TestReadOnly:
             assert os.strerror(errno.EROFS) in error["text"]
             assert server.log == []
 
-    @fault("K9")
     def test_a_volume_that_is_mounted_where_the_records_belong(self, tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
         with mounted(tmp_path / "simple.records", "size=20m") as volume:
@@ -327,11 +295,6 @@ class TestReadOnly:
         assert beside(tmp_path, "stream") == ["simple.records"]
 
 
-@fault(
-    "K7",
-    "a network drive says that a rename failed though it was done",
-    "the target is looked at, and the work goes on",
-)
 def test_renames_whose_answers_are_lost(
     downloaded: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -367,11 +330,6 @@ def test_renames_whose_answers_are_lost(
         durable.rename(tmp_path / "nothing", tmp_path / "target")
 
 
-@fault(
-    "K8",
-    "two processes that know nothing of each other both finish",
-    "the first one publishes; the second looks whether it is the same set and drops its own",
-)
 @pytest.mark.parametrize("same", [True, False])
 def test_a_set_that_is_there_is_not_renamed_over(same: bool, tmp_path: Path) -> None:
     archive = simple.write(tmp_path / "server", "stream")
@@ -394,12 +352,6 @@ def test_a_set_that_is_there_is_not_renamed_over(same: bool, tmp_path: Path) -> 
 class TestPlainFileSystems:
     """What network drives and drives of other systems do not have."""
 
-    @fault(
-        "K10",
-        "the file system has no links, cannot sync a directory, or does not tell upper from lower case",
-        "nothing changes: only files and renames are used, and no two names differ in case alone (looked at in the "
-        "names; not on such a file system)",
-    )
     @pytest.mark.parametrize("refresh", [False, True])
     def test_without_links(self, refresh: bool, whole: dict[str, str], tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
@@ -411,7 +363,6 @@ class TestPlainFileSystems:
         ).digest
         assert_made(tmp_path, "stream", whole)
 
-    @fault("K10")
     @pytest.mark.parametrize("error", ["EINVAL", slow("EOPNOTSUPP")])
     def test_without_syncing_directories(self, error: str, whole: dict[str, str], tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
@@ -420,12 +371,6 @@ class TestPlainFileSystems:
 
 
 class TestPermissions:
-    @fault(
-        "K11",
-        "a shared directory, and everybody has another umask",
-        "a record set may be read by whom the umask of its maker allows, all its files alike, also when others go on "
-        "with a preparation",
-    )
     @pytest.mark.parametrize("umask", [0o002, 0o027, slow(0o007), slow(0o022), slow(0o077)])
     def test_what_the_umask_allows(self, umask: int, tmp_path: Path) -> None:
         archive = simple.write(tmp_path / "server", "stream")
@@ -446,7 +391,6 @@ class TestPermissions:
             assert mode & ~(0o666 & ~umask) == 0, path.name
 
     @pytest.mark.slow
-    @fault("K11")
     @pytest.mark.parametrize("umask", [0o002, 0o022, 0o077])
     def test_another_member_of_the_group_goes_on(self, umask: int, whole: dict[str, str], shared: Path) -> None:
         """With what a colleague left if it may, and else without it; the lock file is no obstacle."""
@@ -481,11 +425,6 @@ class TestPermissions:
 
 
 class TestTimes:
-    @fault(
-        "K12",
-        "files have times in the future or long past, or no times of reading at all",
-        "nothing depends on them: what is prepared stays so, and whoever died is taken over from",
-    )
     @pytest.mark.parametrize("seconds", [-(10**9), 4 * 10**9])
     def test_raw_data_and_records(self, seconds: int, tmp_path: Path) -> None:
         simple.write(tmp_path, "tree")

@@ -32,7 +32,6 @@ from tests.downloading import (
     start_child,
 )
 from tests.fakes.server import LAST_MODIFIED, Fault, FileServer
-from tests.faults import fault
 from tests.preparing import wait_for
 
 # The plain case
@@ -118,7 +117,6 @@ def test_a_name_that_leaves_the_folder_is_refused(name: str) -> None:
         RemoteFile(name)
 
 
-@fault("D22", "the server gives the file a name such as `../../x`", "its names are never used")
 @pytest.mark.parametrize("name", ["../../evil.tgz", "/tmp/evil.tgz", "..\\evil.tgz", "evil\0.tgz", "\x1b[31mevil", ""])
 def test_the_name_that_a_server_gives_is_not_used(tmp_path: Path, name: str) -> None:
     hostile = Fault(headers={"Content-Disposition": f'attachment; filename="{name}"'})
@@ -131,7 +129,6 @@ def test_the_name_that_a_server_gives_is_not_used(tmp_path: Path, name: str) -> 
 # Interrupted, in one process
 
 
-@fault("D1", "the connection drops", "it goes on where it stopped, by itself; progress counts no byte twice")
 @pytest.mark.parametrize("at", [0, 1, CHUNK, len(DATA) // 2, len(DATA) - 1])
 @pytest.mark.parametrize("length", ["", "close", "chunked"])
 def test_a_dropped_connection_is_resumed(tmp_path: Path, at: int, length: str) -> None:
@@ -182,13 +179,11 @@ def test_without_a_validator_or_a_hash_nothing_is_resumed(tmp_path: Path) -> Non
     assert [request.range for request in server.log] == [None, None]
 
 
-@fault("D1")
 def test_a_reset_connection_is_resumed(tmp_path: Path) -> None:
     with serve(Fault(drop_after=500_000, reset=True), Fault(drop_after=1, reset=True)) as server:
         assert get(remote(server), tmp_path).read_bytes() == DATA
 
 
-@fault("D1")
 def test_a_link_that_always_drops_still_finishes(tmp_path: Path) -> None:
     with serve_always(Fault(drop_after=50_000)) as server:
         assert get(remote(server), tmp_path).read_bytes() == DATA
@@ -215,7 +210,6 @@ def test_a_host_that_ignores_range_and_drops_is_given_up(tmp_path: Path) -> None
     assert len(server.log) == 1 + retry.ATTEMPTS
 
 
-@fault("D11")
 def test_a_silent_server_is_left_and_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECORDZOO_TIMEOUT", "0.2")
     recorder = Recorder()
@@ -225,18 +219,12 @@ def test_a_silent_server_is_left_and_asked_again(tmp_path: Path, monkeypatch: py
     assert server.log[1].range == f"bytes={2 * CHUNK}-"
 
 
-@fault(
-    "D3",
-    "less comes than was promised",
-    "the rest is asked for; if it never comes, an error says how much came of what",
-)
 def test_a_short_body_is_resumed(tmp_path: Path) -> None:
     with serve(Fault(missing=10)) as server:
         assert get(remote(server), tmp_path).read_bytes() == DATA
     assert server.log[1].sent == 10
 
 
-@fault("D3")
 @pytest.mark.parametrize(
     ("length", "message"),
     [("", r"999994 bytes read, 10 more expected.*1 MB are kept"), ("close", r"received 999994 of 1000004 bytes")],
@@ -248,7 +236,6 @@ def test_a_body_that_stays_short_says_how_much_came(tmp_path: Path, length: str,
     assert (tmp_path / f"{NAME}.part").read_bytes() == DATA[:-10]
 
 
-@fault("D3")
 def test_a_host_whose_file_is_shorter_says_both_sizes(tmp_path: Path) -> None:
     with (
         serve_always(Fault(body=DATA[:5000], length="close")) as server,
@@ -258,11 +245,6 @@ def test_a_host_whose_file_is_shorter_says_both_sizes(tmp_path: Path) -> None:
     assert [request.status for request in server.log] == [200, 416, 416]
 
 
-@fault(
-    "D5",
-    "the server does not say how long the file is, and the connection is cut",
-    "size and hash are known to recordzoo: the rest is asked for",
-)
 @pytest.mark.parametrize("length", ["close", "chunked"])
 def test_a_body_of_unknown_length_that_ends_early_is_resumed(tmp_path: Path, length: str) -> None:
     with serve(Fault(body=DATA[:CHUNK], length=length, etag="", last_modified="")) as server:
@@ -281,7 +263,6 @@ def test_progress_of_an_unknown_length_has_no_total(tmp_path: Path) -> None:
 # Interrupted, across processes
 
 
-@fault("D2", "the process is killed while it downloads", "the next run asks for the rest only")
 @pytest.mark.parametrize(
     ("step", "kept"),
     [
@@ -427,11 +408,6 @@ def test_a_part_that_somebody_else_wrote_to_is_never_published(tmp_path: Path) -
     assert files(tmp_path) == set()
 
 
-@fault(
-    "D24",
-    "several processes download one file, where there are no file locks",
-    "each gets it whole; some bytes come twice",
-)
 def test_four_processes_at_once_all_end_fine(tmp_path: Path) -> None:
     no_locks = "import errno, fcntl\ndef flock(*_): raise OSError(errno.ENOLCK, 'no locks')\nfcntl.flock = flock\n"
     with serve(*[Fault(drop_after=300_000)] * 4) as server:

@@ -30,7 +30,6 @@ from tests.downloading import (
     serve_always,
 )
 from tests.fakes.server import LAST_MODIFIED, Fault, FileServer
-from tests.faults import fault
 
 # What is asked for is the rest, from byte 1000
 
@@ -72,14 +71,6 @@ ROWS = {
 }
 
 
-@fault("D4")
-@fault("D5")
-@fault("D6")
-@fault("D7")
-@fault("D8")
-@fault("D9")
-@fault("D15")
-@fault("D23")
 @pytest.mark.parametrize("facts", [{}, {"sha256": None}], ids=["hash known", "hash unknown"])
 @pytest.mark.parametrize("row", ROWS.values(), ids=list(ROWS))
 def test_an_answer_to_a_request_for_the_rest(tmp_path: Path, row: Row, facts: dict[str, Any]) -> None:
@@ -99,7 +90,6 @@ def test_an_answer_to_a_request_for_the_rest(tmp_path: Path, row: Row, facts: di
 # Wrong answers
 
 
-@fault("D6", "the server ignores that only the rest is asked for", "the file is taken from the start; nothing is mixed")
 def test_an_ignored_range_starts_over(tmp_path: Path) -> None:
     recorder = Recorder()
     with serve(Fault(drop_after=2 * CHUNK), Fault(ignore_range=True)) as server:
@@ -109,9 +99,6 @@ def test_an_ignored_range_starts_over(tmp_path: Path) -> None:
     assert recorder.position == len(DATA)
 
 
-@fault(
-    "D7", "the server sends the rest from another place", "these bytes are dropped, and the file comes from the start"
-)
 @pytest.mark.parametrize("shift", [-5, 5])
 def test_a_range_from_elsewhere_is_not_appended(tmp_path: Path, shift: int) -> None:
     with serve(Fault(drop_after=1000), Fault(shift=shift)) as server:
@@ -136,21 +123,18 @@ def test_a_range_of_an_unknown_whole_is_appended(tmp_path: Path) -> None:
     assert server.sent(NAME) == len(DATA)
 
 
-@fault("D8", "the server says that there is no rest (416)", "a file that is complete is checked; else it starts over")
 def test_a_range_that_cannot_be_had_starts_over(tmp_path: Path) -> None:
     with serve(Fault(drop_after=1000), Fault(unsatisfiable=True)) as server:
         assert get(remote(server), tmp_path).read_bytes() == DATA
     assert [request.status for request in server.log] == [200, 416, 200]
 
 
-@fault("D8")
 def test_a_range_that_can_never_be_had_is_given_up(tmp_path: Path) -> None:
     with FileServer({}, {NAME: itertools.repeat(Fault(status=416))}) as server, pytest.raises(DownloadError):
         get(remote(server), tmp_path)
     assert len(server.log) == retry.ATTEMPTS
 
 
-@fault("D9", "the file changes on the server between two attempts", "the new one is taken from the start")
 @pytest.mark.parametrize("facts", [{}, {"sha256": None, "size_bytes": None}])
 def test_a_file_that_changed_between_two_requests_is_not_mixed(tmp_path: Path, facts: dict[str, Any]) -> None:
     with serve(Fault(body=OTHER, drop_after=1000)) as server:
@@ -171,11 +155,6 @@ def test_a_changed_file_of_another_size_begins_progress_again(tmp_path: Path) ->
     assert recorder.begun == [(200_000, 0), (len(DATA), 0)]
 
 
-@fault(
-    "D4",
-    "the server sends more bytes than the file has",
-    "it is stopped there; an error says both sizes; nothing of it is kept",
-)
 @pytest.mark.parametrize("length", ["", "close", "chunked"])
 def test_a_long_body_is_an_error_and_not_kept(tmp_path: Path, length: str) -> None:
     with serve_always(Fault(extra=b"more", length=length)) as server:
@@ -197,11 +176,6 @@ def test_a_file_of_another_size_is_refused_before_it_is_sent(tmp_path: Path) -> 
     assert (tmp_path / f"{NAME}.part").read_bytes() == DATA[:1000]
 
 
-@fault(
-    "D23",
-    "a server or proxy sends the file compressed once more",
-    "an error that says so; what was there before stays",
-)
 def test_an_encoded_body_is_an_error(tmp_path: Path) -> None:
     with serve(Fault(encoding="gzip")) as server, pytest.raises(DownloadError, match="Content-Encoding gzip"):
         get(remote(server), tmp_path)
@@ -209,11 +183,6 @@ def test_an_encoded_body_is_an_error(tmp_path: Path) -> None:
     assert files(tmp_path) == set()
 
 
-@fault(
-    "D15",
-    "a web page comes instead of the file: a login, a quota, a hotel's network",
-    "an error with the page's title; nothing of it is kept",
-)
 @pytest.mark.parametrize("content_type", ["text/html; charset=utf-8", "application/octet-stream"])
 def test_a_web_page_is_said_to_be_one(tmp_path: Path, content_type: str) -> None:
     leave_part(tmp_path, DATA[:1000])
@@ -243,9 +212,6 @@ def test_a_web_page_that_is_wanted_is_downloaded(tmp_path: Path) -> None:
 # Busy and unwilling servers
 
 
-@fault(
-    "D14", "the server answers 5xx, or 404", "a busy server is asked five times; one that refuses once, and it says why"
-)
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
 def test_a_busy_server_is_asked_again(tmp_path: Path, status: int) -> None:
     with serve(*[Fault(status=status)] * 4) as server:
@@ -260,7 +226,6 @@ def test_a_server_that_stays_busy_is_given_up(tmp_path: Path) -> None:
     assert files(tmp_path) == set()
 
 
-@fault("D14")
 @pytest.mark.parametrize(
     ("status", "hint"),
     [(400, "mirror"), (401, "login"), (403, "terms"), (404, "moved"), (407, "proxy"), (410, "moved"), (451, "mirror")],
@@ -282,12 +247,6 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return recorded
 
 
-@fault("D12", "429 with Retry-After", "it waits as long as it is asked to; if that is over 5 minutes, an error says so")
-@fault(
-    "D13",
-    "Retry-After is a date, or is not there",
-    "it waits until then, or 1, 2, 4 and 8 seconds, some less at random",
-)
 def test_retry_after_is_kept_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = waits(monkeypatch)
     soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=100)
@@ -300,7 +259,6 @@ def test_retry_after_is_kept_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert recorded[3] <= 0.008
 
 
-@fault("D13")
 def test_waits_grow_and_are_jittered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = waits(monkeypatch)
     monkeypatch.setattr(retry, "BACKOFF_S", 20.0)
@@ -311,7 +269,6 @@ def test_waits_grow_and_are_jittered(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(set(recorded)) == len(recorded) == 4
 
 
-@fault("D12")
 def test_a_server_that_asks_to_wait_for_long_has_failed(tmp_path: Path) -> None:
     message = r"429 Too Many Requests and asks to come back in 2 h 00 min.*5 kB"
     faults = Fault(drop_after=5000), Fault(status=429, retry_after="7200")
@@ -320,7 +277,6 @@ def test_a_server_that_asks_to_wait_for_long_has_failed(tmp_path: Path) -> None:
     assert f"{NAME}.part" in files(tmp_path)
 
 
-@fault("D13")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -375,11 +331,6 @@ ABSURD = {
 }
 
 
-@fault(
-    "D29",
-    "headers that mean nothing: lengths, places and waits of hundreds of digits, addresses that are none",
-    "the next address is asked, as after any other failure",
-)
 @pytest.mark.parametrize("raw", ABSURD.values(), ids=list(ABSURD))
 @pytest.mark.parametrize("facts", [{}, {"size_bytes": None}], ids=["size known", "size unknown"])
 def test_headers_that_mean_nothing_lead_to_the_next_address(tmp_path: Path, raw: bytes, facts: dict[str, Any]) -> None:
@@ -410,11 +361,6 @@ def test_an_address_that_is_none_is_named(tmp_path: Path, url: str) -> None:
 # Wrong content
 
 
-@fault(
-    "D20",
-    "the host replaced the file by another one",
-    "it is asked for once more, and kept under another name; the error says both hashes, its size and its date",
-)
 def test_another_hash_is_kept_aside_and_said(tmp_path: Path) -> None:
     found = hashlib.sha256(OTHER).hexdigest()
     with serve(data=OTHER) as server, pytest.raises(HashMismatchError) as error:
@@ -434,11 +380,6 @@ def test_check_hash_off_takes_what_comes(tmp_path: Path) -> None:
         assert get(remote(server), tmp_path, check_hash=False).read_bytes() == OTHER[:5000]
 
 
-@fault(
-    "D10",
-    "what was downloaded already is damaged on the disk",
-    "the hash of the whole is wrong; the file is downloaded once more, all of it",
-)
 @pytest.mark.parametrize("size", [1000, len(DATA)])
 def test_a_part_that_was_damaged_on_disk_is_downloaded_again_once(tmp_path: Path, size: int) -> None:
     leave_part(tmp_path, b"!" + DATA[1:size])

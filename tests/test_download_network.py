@@ -35,7 +35,6 @@ from tests.downloading import (
 )
 from tests.fakes.proxy import Proxy
 from tests.fakes.server import Fault, FileServer
-from tests.faults import fault
 
 # Redirects
 
@@ -60,7 +59,6 @@ def test_a_redirected_download_resumes_by_its_first_address(tmp_path: Path) -> N
     assert server.sent("store") == len(DATA)
 
 
-@fault("D17", "redirects go round in a circle, or on and on", "an error that names the circle, or the sixth address")
 @pytest.mark.parametrize(
     ("location", "message"),
     [
@@ -128,7 +126,6 @@ def tls(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatc
     return made
 
 
-@fault("D16", "an https address redirects to plain http", "the redirect is refused, and the error names both addresses")
 def test_https_never_goes_to_http(tmp_path: Path, tls: Certificate) -> None:
     with serve() as plain:
         faults = {NAME: [Fault(drop_after=1000)], "down": [Fault(location=f"{plain.url}/{NAME}")]}
@@ -139,11 +136,6 @@ def test_https_never_goes_to_http(tmp_path: Path, tls: Certificate) -> None:
         assert plain.log == []
 
 
-@fault(
-    "D18",
-    "the certificate of a server has expired, is signed by nobody, or is another host's",
-    "nothing is sent or received; the error says what is wrong with it; there is no switch to go on regardless",
-)
 @pytest.mark.parametrize(
     ("host", "days", "trusted", "message"),
     [
@@ -204,7 +196,6 @@ def test_no_proxy_is_kept_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert proxy.log == []
 
 
-@fault("D19")
 @pytest.mark.parametrize("secure", [False, True])
 def test_a_proxy_that_wants_a_login(
     tmp_path: Path, tls: Certificate, monkeypatch: pytest.MonkeyPatch, secure: bool
@@ -222,7 +213,6 @@ def test_a_proxy_that_wants_a_login(
         assert get(remote(server), tmp_path).read_bytes() == DATA
 
 
-@fault("D19")
 @pytest.mark.parametrize(("status", "attempts"), [(403, 1), (502, 5)])
 def test_a_proxy_that_refuses_a_tunnel(
     tmp_path: Path, tls: Certificate, monkeypatch: pytest.MonkeyPatch, status: int, attempts: int
@@ -235,7 +225,6 @@ def test_a_proxy_that_refuses_a_tunnel(
     assert server.log == []
 
 
-@fault("D19")
 @pytest.mark.parametrize("secure", [False, True])
 def test_an_unreachable_proxy_is_named_and_not_the_host_called_dead(
     tmp_path: Path, tls: Certificate, monkeypatch: pytest.MonkeyPatch, secure: bool
@@ -251,11 +240,6 @@ def test_an_unreachable_proxy_is_named_and_not_the_host_called_dead(
     assert server.log == []
 
 
-@fault(
-    "D19",
-    "a proxy wants a login, cannot be reached, or gives an old copy of the file",
-    "the error names the proxy and what it said; an old copy is noticed, and the host's own file asked for",
-)
 @pytest.mark.parametrize("old", [OTHER, OTHER[:5000]], ids=["same size", "another size"])
 def test_an_old_copy_in_a_cache_gives_way_to_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: bytes
@@ -289,11 +273,6 @@ def logins(server: FileServer) -> list[str | None]:
     return [base64.b64decode(text.removeprefix("Basic ")).decode() if text else None for text in found]
 
 
-@fault(
-    "D30",
-    "the address of a mirror or a proxy has a password: `RECORDZOO_MIRROR=https://me:secret@mirror.example`",
-    "it is sent there, and to no other host; no error, log or file has it",
-)
 @pytest.mark.parametrize(
     ("login", "sent"),
     [
@@ -390,7 +369,6 @@ def test_offline_shows_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
-@fault("D11")
 @pytest.mark.parametrize("silence", [Fault(mute=True), Fault(stall_after=0)])
 def test_a_server_that_stays_silent_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silence: Fault
@@ -406,12 +384,6 @@ def test_a_server_that_stays_silent_is_given_up(
 
 
 @pytest.mark.slow
-@fault(
-    "D11",
-    "the server goes silent, or sends a byte now and then for ever",
-    "it is left after 30 s and asked again for the rest; after five such attempts the error says what came, and keeps "
-    "it (`RECORDZOO_TIMEOUT`, `RECORDZOO_MIN_SPEED`)",
-)
 @pytest.mark.parametrize("length", ["", "chunked"])
 def test_a_server_that_trickles_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: str) -> None:
     monkeypatch.setenv("RECORDZOO_TIMEOUT", "0.3")
@@ -427,7 +399,6 @@ def test_a_server_that_trickles_is_given_up(tmp_path: Path, monkeypatch: pytest.
     assert len(kept) > 5 * 10
 
 
-@fault("D11")
 def test_the_rest_of_a_trickle_comes_from_the_next_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECORDZOO_TIMEOUT", "0.3")
     monkeypatch.setenv("RECORDZOO_MIN_SPEED", "1000")
@@ -487,7 +458,6 @@ def test_the_mirror_is_asked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert server.log == []
 
 
-@fault("D21")
 def test_the_next_address_goes_on_where_the_first_one_failed(tmp_path: Path) -> None:
     with serve(Fault(drop_after=5000), Fault(status=404)) as first, serve() as second:
         assert get(remote(first, second), tmp_path).read_bytes() == DATA
@@ -511,11 +481,6 @@ def test_bytes_of_two_addresses_are_never_resumed_without_a_hash(tmp_path: Path)
     assert second.log[-1].range is None
 
 
-@fault(
-    "D21",
-    "a mirror is dead, or gives a damaged file",
-    "a warning; the next address is asked, for the rest only where the bytes are right; the hash is the same for all",
-)
 def test_a_dead_mirror_and_a_corrupt_one_give_way_to_a_good_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -533,7 +498,6 @@ def test_a_dead_mirror_and_a_corrupt_one_give_way_to_a_good_one(
     assert files(tmp_path) == {NAME}
 
 
-@fault("D21")
 def test_a_wrong_file_of_one_address_gives_way_to_the_right_one_of_another(tmp_path: Path) -> None:
     with serve(data=OTHER) as first, serve() as second:
         assert get(remote(first, second), tmp_path, progress=Recorder()).read_bytes() == DATA
@@ -552,7 +516,6 @@ def test_all_addresses_are_named_when_none_has_it(tmp_path: Path) -> None:
 # Asked not to
 
 
-@fault("D27")
 def test_terms_that_are_not_accepted_give_the_instructions_and_touch_nothing(tmp_path: Path) -> None:
     with serve() as server:
         file = remote(server, needs_terms=True, instructions="1. Sign up.\n2. Download.")
@@ -582,11 +545,6 @@ def test_a_file_without_address_gives_the_instructions(tmp_path: Path) -> None:
         get(RemoteFile(NAME), tmp_path)
 
 
-@fault(
-    "D26",
-    "`RECORDZOO_OFFLINE` is set",
-    "what is there is used; what is not is named, with its address, size and place; no socket is opened",
-)
 def test_offline_opens_no_socket(tmp_path: Path) -> None:
     hook = """
 import sys

@@ -30,7 +30,6 @@ from tests.downloading import (
 from tests.fakes import simple
 from tests.fakes.server import FileServer
 from tests.fakes.simple import SimpleRecipe
-from tests.faults import fault
 from tests.preparing import Process, served
 
 ME, COLLEAGUE = 4002, 4001
@@ -57,11 +56,6 @@ def give_to_colleague(path: Path, mode: int) -> None:
 
 
 class TestColleagues:
-    @fault(
-        "D25",
-        "the lock file, or a part of a download, belongs to another user",
-        "a holder that lives is waited for; else the work is done without the lock; what may not be touched stays",
-    )
     def test_a_build_that_may_not_be_written_to(self, shared: Path, tmp_path: Path) -> None:
         archive = simple.write(tmp_path / "server", "stream")
         build = shared / "simple.records.build"
@@ -75,7 +69,6 @@ class TestColleagues:
         assert [path.name for path in build.iterdir()] == ["lock"]
 
     @pytest.mark.slow
-    @fault("D25")
     @pytest.mark.parametrize("umask", [0o022, 0o077])
     def test_a_lock_that_a_colleague_holds_is_waited_for(self, umask: int, shared: Path, tmp_path: Path) -> None:
         archive = simple.write(tmp_path / "server", "stream")
@@ -98,7 +91,6 @@ class TestColleagues:
         else:  # what the colleague keeps to themselves is not made a second time
             assert "may not be read (Permission denied): it belongs to another user" in ended.error["text"]
 
-    @fault("D25")
     @pytest.mark.parametrize("mode", [0o600, 0o644, 0o666])
     def test_a_part_of_a_colleague(self, mode: int, shared: Path) -> None:
         part = leave_part(shared, DATA[:5000])
@@ -115,11 +107,6 @@ class TestColleagues:
         assert part.read_bytes() == DATA[:5000]
 
 
-@fault(
-    "D27",
-    "the files may only be had by hand, behind a login",
-    "the error is a numbered recipe with names, sizes, the folder and the command to go on with; then it goes on",
-)
 def test_by_hand(tmp_path: Path) -> None:
     archive = simple.write(tmp_path / "downloads", "stream")
     root = tmp_path / "my data"
@@ -159,11 +146,6 @@ class TestRoom:
         options = {**served(archive, url), "shard_bytes": 1 << 20, **options}
         return preparing.run(root, "stream", prefix=volume.enter, **options)
 
-    @fault(
-        "D28",
-        "the disk has no room for the download and the records",
-        "an error before the first byte says how much is missing, and where; what is there already counts",
-    )
     @pytest.mark.parametrize("there", [0, 5_000_000])
     def test_too_little_is_said_before_anything_is_asked_for(self, there: int, volume: Volume, archive: Path) -> None:
         size = archive.stat().st_size
@@ -179,7 +161,6 @@ class TestRoom:
         assert server.log == []
         assert files(volume.path) == {"ballast", f"{archive.name}.part"}
 
-    @fault("D28")
     def test_only_what_is_still_to_come_needs_room(self, volume: Volume, archive: Path) -> None:
         """The part takes its room already; counted twice, the rest would not fit."""
         size = archive.stat().st_size
@@ -190,7 +171,6 @@ class TestRoom:
         assert server.sent(archive.name) == 1000
 
     @pytest.mark.slow
-    @fault("D28")
     def test_each_volume_is_asked_for_what_it_gets(self, volume: Volume, archive: Path, tmp_path: Path) -> None:
         size = archive.stat().st_size
         volume.fill(leave=int(1.1 * size))  # for one of the two

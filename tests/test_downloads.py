@@ -19,7 +19,6 @@ from tests.downloading import quick
 from tests.fakes import simple
 from tests.fakes.server import Fault, FileServer
 from tests.fakes.simple import FORMS, SimpleRecipe
-from tests.faults import fault
 
 __all__ = ["quick"]  # a fixture for all tests here
 
@@ -138,11 +137,6 @@ def test_its_bytes_are_those_of_all_files(files: dict[str, bytes], tmp_path: Pat
     assert ends[0] == sum(map(len, files.values()))
 
 
-@fault(
-    "D31",
-    "Ctrl-C while several files are downloaded at once",
-    "all of them end; what each received is kept, and the same command goes on from there",
-)
 def test_ctrl_c_ends_all_and_keeps_what_they_received(files: dict[str, bytes], tmp_path: Path) -> None:
     faults = {name: [Fault(stall_after=500_000)] for name in ("other0.bin", "other1.bin")}
     with FileServer(files, faults) as server:
@@ -158,11 +152,6 @@ def test_ctrl_c_ends_all_and_keeps_what_they_received(files: dict[str, bytes], t
     assert again == sum(map(len, OTHERS.values())) - sum(kept.values())
 
 
-@fault(
-    "D32",
-    "one of several files that are downloaded at once cannot be had",
-    "the others end, too, and its error is raised; what they received is kept",
-)
 def test_the_first_error_ends_the_others(files: dict[str, bytes], tmp_path: Path) -> None:
     few = {name: files[name] for name in ("other0.bin", "other1.bin")}
     faults = {"other0.bin": [Fault(stall_after=500_000)], "other1.bin": [Fault(status=404)]}

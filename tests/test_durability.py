@@ -8,7 +8,6 @@ from tests import preparing
 from tests.disks import failing, strace
 from tests.fakes import simple
 from tests.fakes.server import FileServer
-from tests.faults import fault
 from tests.preparing import assert_made_again, served
 
 
@@ -70,7 +69,6 @@ def traced(root: Path, form: str, log: Path, **options: Any) -> Calls:
     return Calls(log.read_text(), root)
 
 
-@fault("K5")
 def test_a_download_is_synced_before_it_has_its_name(tmp_path: Path) -> None:
     archive = simple.write(tmp_path / "server", "stream")
     root = tmp_path / "root"
@@ -85,12 +83,6 @@ def test_a_download_is_synced_before_it_has_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@fault(
-    "K5",
-    "the power fails at any moment",
-    "what has its final name is whole: every file is on the disk before its name, and that before anything else "
-    "counts on it (read off the system calls; no power was cut)",
-)
 @pytest.mark.parametrize(("form", "workers"), [("stream", 1), ("tree", 2)])
 def test_synced_then_renamed_then_the_directory_synced(form: str, workers: int, tmp_path: Path) -> None:
     root = tmp_path / "root"
@@ -126,11 +118,6 @@ def test_synced_then_renamed_then_the_directory_synced(form: str, workers: int, 
     assert calls.place("fsync", rf"{build}$", after=plan) > plan
 
 
-@fault(
-    "K4",
-    "the disk fails while it is written to (an input or output error)",
-    "an error; a file whose sync failed is thrown away and made again, and nothing is published",
-)
 @pytest.mark.parametrize(
     ("call", "when"),
     [

@@ -24,7 +24,6 @@ from recordzoo.records.reader import RecordReader
 from tests.fakes import simple
 from tests.fakes.samples import Samples
 from tests.fakes.simple import SimpleRecipe
-from tests.faults import fault
 from tests.preparing import SHARD_BYTES, contents
 
 
@@ -117,11 +116,6 @@ class Twice(Hands):
         return first
 
 
-@fault(
-    "C17",
-    "an executor runs the same unit twice, at the same time or after one another",
-    "each run writes files of its own and gives them their names by a rename; both have the same bytes",
-)
 def test_a_unit_runs_twice_at_the_same_time(raw: Path, wanted: dict[str, str], tmp_path: Path) -> None:
     with Twice(4) as hands:
         assert contents(prepared(raw, tmp_path / "twice.records", executor=hands)) == wanted
@@ -145,7 +139,6 @@ class Again(Hands):
         return self._pool.submit(both)
 
 
-@fault("C17")
 def test_a_second_run_that_dies_harms_nothing(
     raw: Path, wanted: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,11 +169,6 @@ def test_a_relative_root_means_the_same_to_workers(
         assert contents(prepared(Path(), tmp_path / "x.records", executor=hands)) == wanted
 
 
-@fault(
-    "C18",
-    "a worker of a cluster has another version of recordzoo, Pillow or lmdb, or pages of another size",
-    "the unit is refused, with both versions: the records could have other bytes",
-)
 def test_other_versions_are_refused(raw: Path, tmp_path: Path) -> None:
     def older(call: dict[str, Any]) -> dict[str, Any]:
         return {**call, "versions": {**call["versions"], "recordzoo": "0.0.1"}}
@@ -191,11 +179,6 @@ def test_other_versions_are_refused(raw: Path, tmp_path: Path) -> None:
     assert str(caught.value).startswith(text)
 
 
-@fault(
-    "C19",
-    "a worker of a cluster does not see the directory of the records, or the raw data",
-    "an error names the host and the path, and says that it must be on a shared file system",
-)
 def test_a_worker_that_does_not_see_the_build(raw: Path, tmp_path: Path) -> None:
     def lost(call: dict[str, Any]) -> dict[str, Any]:
         path = Path(call["shared"]["path"])
@@ -242,11 +225,6 @@ def test_what_finished_before_an_error_is_kept(raw: Path, wanted: dict[str, str]
     assert set(before.values()) <= after
 
 
-@fault(
-    "C20",
-    "the process that prepares ends while workers of a cluster still convert",
-    "they finish no shard after that, because the next command may have other options: their units are errors",
-)
 def test_a_worker_finishes_nothing_when_the_preparation_has_ended(
     raw: Path, wanted: dict[str, str], tmp_path: Path
 ) -> None:

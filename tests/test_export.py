@@ -22,7 +22,6 @@ from recordzoo.formats.export import WRITERS
 from recordzoo.own.writer import RecordWriter
 from tests.exporting import CLASSES, SHARD_BYTES, damaged, files, given, write
 from tests.fakes.records import write_records
-from tests.faults import fault
 from tests.foreign import pairs
 from tests.preparing import REPOSITORY
 
@@ -128,7 +127,6 @@ class TestSplits:
 
 class TestSomethingIsThere:
     @pytest.mark.parametrize("what", ["a folder", "an empty folder", "a file", "a broken link", "an export"])
-    @fault("E4", "something is at the output", "an error; nothing is replaced")
     def test_it_stays(self, what: str, there: Path, tmp_path: Path) -> None:
         place = tmp_path / "thesis"
         if what == "a file":
@@ -148,7 +146,6 @@ class TestSomethingIsThere:
         assert (files(place) if place.exists() else {}) == before
         assert os.listdir(tmp_path) == ["thesis"]
 
-    @fault("E5", "something appears at the output during an export", "an error; nothing is replaced")
     def test_it_appears_meanwhile(self, there: Path, tmp_path: Path) -> None:
         place = tmp_path / "tree"
 
@@ -172,7 +169,6 @@ class TestSomethingIsThere:
 
 
 class TestInterrupted:
-    @fault("E1", "an export is interrupted or killed", "no output; the same command begins again")
     def test_it_begins_again(self, there: Path, tmp_path: Path) -> None:
         class Interrupts(SilentProgress):
             @override
@@ -192,18 +188,12 @@ class TestInterrupted:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("to", WRITERS)
-    @fault("E2", "a record is damaged", "an error that names it; no output")
     def test_a_damaged_record_is_an_error_and_there_is_no_output(self, to: str, there: Path, tmp_path: Path) -> None:
         path = damaged(Path(shutil.copytree(there, tmp_path / "a.records")), 7)
         with pytest.raises(CorruptRecordError, match=r"image 7 \(raw/1/002.png\) is damaged"):
             recordzoo.export(path, tmp_path / "out", to=to)
         assert sorted(os.listdir(tmp_path)) == ["a.records", "damaged.records"]
 
-    @fault(
-        "E3",
-        "the disk is too small, or becomes full",
-        "an error before or while writing, with the bytes that are missing; nothing is kept",
-    )
     def test_too_little_room(self, there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("recordzoo.preparing.space.free_bytes", lambda folder: 1000)
         with pytest.raises(DiskSpaceError, match=r"has 1 kB free, and .* are needed: .* more"):
@@ -211,7 +201,6 @@ class TestInterrupted:
         assert not (tmp_path / "tree").exists()
 
     @pytest.mark.slow
-    @fault("E3")
     def test_no_files_may_be_so_large(self, there: Path, tmp_path: Path) -> None:
         """The real system refuses the write."""
         script = f"{_LIMITED}{_EXPORT}"

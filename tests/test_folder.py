@@ -24,7 +24,6 @@ from recordzoo.preparing import located as changes
 from recordzoo.recipes.declared import IMAGE_ENDINGS
 from tests.fakes import cub200, folder
 from tests.fakes.folder import image_bytes, write_tree
-from tests.faults import fault
 
 
 def assert_same(theirs: ImageFolder, ours: ImageFolderRecord) -> None:
@@ -83,11 +82,6 @@ SELECTIONS: dict[str, Callable[[str], bool] | None] = {
 }
 
 
-@fault(
-    "C8",
-    "classes and files sort in a surprising way: case, digits, dots, folders in folders",
-    "`classes`, `class_to_idx` and `samples` are ImageFolder's, tried on random trees",
-)
 @given(
     paths=PATHS,
     empty=st.lists(st.lists(NAMES, min_size=1, max_size=2), max_size=2),
@@ -169,7 +163,6 @@ def test_linked_root(tree: Path, tmp_path: Path) -> None:
     assert tree.with_name("photos.records").is_dir()
 
 
-@fault("C6")
 def test_links_inside(tree: Path, tmp_path: Path) -> None:
     other = write_tree(
         tmp_path / "other", {"x/1.jpg": image_bytes("1.jpg", 1), "x/deep/2.png": image_bytes("2.png", 2)}
@@ -218,7 +211,6 @@ def test_a_manifest_of_the_users_own(tree: Path, tmp_path: Path) -> None:
 # Errors ---------------------------------------------------------------------------------------------------------------
 
 
-@fault("C7")
 def test_root_without_classes(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     a, b = (raised(lambda kind=kind: kind(str(tmp_path / "empty"))) for kind in (ImageFolder, ImageFolderRecord))
@@ -226,11 +218,6 @@ def test_root_without_classes(tmp_path: Path) -> None:
     assert str(a) == str(b)
 
 
-@fault(
-    "C7",
-    "a class folder is empty, or there is no class folder",
-    "torchvision's error in torchvision's words, unless `allow_empty=True`; nothing is made",
-)
 def test_empty_classes(tree: Path) -> None:
     for name in ("b empty", "a empty/nested"):
         (tree / name).mkdir(parents=True)
@@ -243,7 +230,6 @@ def test_empty_classes(tree: Path) -> None:
     assert str(found) == expected
 
 
-@fault("C7")
 def test_only_empty_classes(tmp_path: Path) -> None:
     (tmp_path / "photos" / "a").mkdir(parents=True)
     ours = ImageFolderRecord(tmp_path / "photos", allow_empty=True)
@@ -258,7 +244,6 @@ def test_prepare_false(tree: Path) -> None:
     ImageFolderRecord(tree, prepare=False)
 
 
-@fault("C3")
 @pytest.mark.parametrize("name", ["a.jpg", "b.png", "c.gif.jpg"])
 def test_undecodable_image(tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
     data = {"a.jpg": folder.bad_image(), "b.png": b"", "c.gif.jpg": folder.cut_image()}[name]
@@ -620,7 +605,6 @@ def test_files_that_are_no_images_never_matter(tree: Path) -> None:
     assert_same(ImageFolder(tree), ImageFolderRecord(tree))
 
 
-@fault("C6")
 def test_a_dangling_image_is_said_when_preparing(tree: Path) -> None:
     os.symlink("nowhere", tree / "dog" / "dangling.jpg")
     with pytest.raises(SourceError, match=r"dog/dangling\.jpg"):

@@ -22,7 +22,6 @@ from recordzoo.formats.sets import table_files
 from recordzoo.records.manifest import FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 from tests.fakes.hub import HubServer
-from tests.faults import fault
 from tests.foreign import check, check_refused, check_resumed, digest, expected_of, pairs
 from tests.preparing import REPOSITORY, prepared
 
@@ -152,11 +151,6 @@ def test_paths_of_images_are_kept_and_missing_bytes_are_read(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("path", "text"), [("secret.txt", "it is no image"), ("none.jpg", "No such file")])
-@fault(
-    "F6",
-    "a path in a file of another format leads out of its folder, to no file or to a pipe",
-    "an error that names it; nothing outside is read, and nothing is waited for",
-)
 def test_a_path_that_leads_to_no_image(tmp_path: Path, path: str, text: str) -> None:
     (tmp_path / "secret.txt").write_text("a password")
     rows = [{"bytes": None, "path": path}]
@@ -165,7 +159,6 @@ def test_a_path_that_leads_to_no_image(tmp_path: Path, path: str, text: str) -> 
     check_refused(tmp_path / "birds.parquet", tmp_path / "one.records", "rows 0 to 0, column image", repr(path), text)
 
 
-@fault("F6")
 def test_a_path_that_leads_elsewhere(tmp_path: Path) -> None:
     """By "..", from the root, or through a link; with allow_paths it is read."""
     folder = tmp_path / "set"
@@ -183,7 +176,6 @@ def test_a_path_that_leads_elsewhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@fault("F4")
 def test_a_file_that_unpacks_to_far_more(tmp_path: Path) -> None:
     """One text of 1 MiB, two hundred times."""
     table = pa.table({"image": [SAMPLES[0][0]] * 200, "text": ["x" * (1 << 20)] * 200})
@@ -194,7 +186,6 @@ def test_a_file_that_unpacks_to_far_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@fault("F1")
 def test_a_footer_that_ends_the_process_that_reads_it(tmp_path: Path) -> None:
     """pyarrow aborts; that is a child process."""
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -216,7 +207,6 @@ def test_a_footer_that_ends_the_process_that_reads_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFOs")
-@fault("F6")
 def test_a_path_to_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jpg")
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -259,7 +249,6 @@ def test_row_groups_and_batches_are_parts(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-@fault("F2")
 def test_every_cut_of_an_arrow_stream_is_an_error(tmp_path: Path) -> None:
     birds().save_to_disk(tmp_path / "saved")
     path = tmp_path / "saved" / "data-00000-of-00001.arrow"
@@ -271,7 +260,6 @@ def test_every_cut_of_an_arrow_stream_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["birds.parquet", "birds.arrow"])
-@fault("F4")
 def test_flipped_bytes_never_crash(tmp_path: Path, name: str) -> None:
     """In a process of its own: what is read is right, or an error of ours."""
     path = tmp_path / name
@@ -320,7 +308,6 @@ print(good, bad)
 """
 
 
-@fault("F4")
 def test_forged_offsets(tmp_path: Path) -> None:
     """A string that ends behind its buffer: pyarrow itself would read other memory."""
     batch = pa.record_batch({"caption": ["x" * 38, "x" * 39]})
@@ -332,7 +319,6 @@ def test_forged_offsets(tmp_path: Path) -> None:
     check_refused(tmp_path / "x.arrow", tmp_path / "one.records", "x.arrow is cut or damaged")
 
 
-@fault("F4")
 def test_a_forged_number_of_rows(tmp_path: Path) -> None:
     """Columns of nulls have no bytes: their rows would never end."""
     batch = pa.record_batch({"nothing": pa.nulls(4242)})
@@ -345,7 +331,6 @@ def test_a_forged_number_of_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("metadata", [b"[]", b"{", b'{"info": {"features": 3}}', b"[" * 100_000])
-@fault("F4")
 def test_forged_features(tmp_path: Path, metadata: bytes) -> None:
     table = pa.table({"image": [b"x"]}).replace_schema_metadata({"huggingface": metadata})
     parquet.write_table(table, tmp_path / "x.parquet")
@@ -360,7 +345,6 @@ def test_a_forged_shape(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@fault("F3")
 def test_a_missing_shard_and_other_columns(tmp_path: Path) -> None:
     folder = write_shards(tmp_path / "birds", birds())
     parquet.write_table(pa.table({"text": ["x"]}), folder / "train-00001-of-00003.parquet")
@@ -389,7 +373,6 @@ def test_splits_from_names() -> None:
         split_of("a/train-00000-of-00001.parquet", "b/train-00000-of-00001.parquet")
 
 
-@fault("F7")
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parquet.write_table(pa.table({"image": [b""]}), tmp_path / "birds.parquet")
     monkeypatch.setattr(packages, "is_installed", lambda package: False)

@@ -10,7 +10,6 @@ import pytest
 
 from recordzoo.errors import NotPreparedError
 from recordzoo.formats.find import find_foreign
-from tests.faults import fault
 from tests.foreign import check, check_refused, check_resumed, expected_of, pairs
 
 SAMPLES = pairs(20)
@@ -120,11 +119,6 @@ def index_of(folder: Path, rows: Rows) -> None:
         ((0, 7, 0), ("row 8 (7 bytes at 0)", "overlap")),
     ],
 )
-@fault(
-    "F4",
-    "sizes, offsets, types or shapes in a file of another format are forged",
-    "an error that names the place; nothing is allocated or read on their word",
-)
 def test_a_forged_row(folder: Path, tmp_path: Path, row: tuple[int, int, int], texts: tuple[str, ...]) -> None:
     rows = write(folder)
     index_of(folder, [*rows[:7], row, *rows[8:]])
@@ -146,18 +140,12 @@ def test_a_forged_row(folder: Path, tmp_path: Path, row: tuple[int, int, int], t
         ("photos.npy", b"junk", "cannot be read"),
     ],
 )
-@fault("F4")
 def test_a_damaged_index(folder: Path, tmp_path: Path, name: str, data: bytes, text: str) -> None:
     write(folder)
     (folder / name).write_bytes(data)
     check_refused(folder, tmp_path / "one.records", str(folder / name), text)
 
 
-@fault(
-    "F5",
-    "a file of another format holds a pickle or names code to import",
-    "nothing is executed or imported: an error that names the field",
-)
 def test_a_pickle_and_a_forged_shape(folder: Path, tmp_path: Path) -> None:
     write(folder)
     index = folder / "photos.npy"
@@ -177,7 +165,6 @@ def test_no_row_and_two_indexes(folder: Path, tmp_path: Path) -> None:
     check_refused(folder, tmp_path / "one.records", "photos.csv and photos.tsv could both be its index")
 
 
-@fault("F2")
 def test_a_file_that_shrank(folder: Path) -> None:
     index_of(folder, write(folder))
     foreign = find_foreign(str(folder), None, {})

@@ -18,7 +18,6 @@ from recordzoo.formats.find import find_foreign
 from recordzoo.own.importing import default_place
 from recordzoo.records.reader import RecordReader
 from tests.fakes.mongo import Mongo, serving
-from tests.faults import fault
 from tests.foreign import UNIT_BYTES, check, check_refused, check_resumed, expected_of, pairs
 from tests.preparing import prepared
 
@@ -95,7 +94,6 @@ def test_gridfs(server: Mongo, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@fault("F8")
 def test_resumed(server: Mongo, tmp_path: Path) -> None:
     address = write(server)
     check_resumed(address, check(address, expected_of(SAMPLES), tmp_path / "one.records"), tmp_path / "again.records")
@@ -175,7 +173,6 @@ def test_documents_with_other_keys(server: Mongo, tmp_path: Path) -> None:
         find_foreign(address, None, {"od": "strange"})
 
 
-@fault("F10")
 def test_a_collection_that_changes(server: Mongo, tmp_path: Path) -> None:
     address = write(server)
     foreign = find_foreign(address, None, {})
@@ -196,7 +193,6 @@ def test_nothing_there(server: Mongo, tmp_path: Path) -> None:
     check_refused(address, tmp_path / "one.records", "mongodb://127.0.0.1:1/db/photos: ServerSelectionTimeoutError")
 
 
-@fault("F7")
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "is_installed", lambda package: False)
     with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[formats\]'"):

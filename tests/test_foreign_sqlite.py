@@ -13,7 +13,6 @@ from recordzoo.formats import sqlite
 from recordzoo.formats.find import find_foreign
 from recordzoo.own.importing import default_place
 from recordzoo.records.reader import RecordReader
-from tests.faults import fault
 from tests.foreign import check, check_refused, check_resumed, expected_of, pairs
 from tests.preparing import prepared
 
@@ -47,7 +46,6 @@ def test_the_table_of_tutorials(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@fault("F8")
 def test_resumed(path: Path, tmp_path: Path) -> None:
     check_resumed(path, check(path, expected_of(SAMPLES), tmp_path / "one.records"), tmp_path / "resumed.records")
 
@@ -105,7 +103,6 @@ def test_the_table_and_the_fields_that_are_named(tmp_path: Path) -> None:
     assert default_place(str(path / "more")) == tmp_path / "more.records"
 
 
-@fault("F5")
 def test_nothing_of_the_file_is_run(tmp_path: Path) -> None:
     endless = "WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n) SELECT i, x'ffd8ff' AS img FROM n"
     path = write(tmp_path / "a.db", f"CREATE VIEW photos AS {endless}", "CREATE VIRTUAL TABLE words USING fts5(body)")
@@ -154,11 +151,6 @@ def test_a_write_ahead_log(in_use: sqlite3.Connection, tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["a.db"]
 
 
-@fault(
-    "F10",
-    "another program writes to a database while it is imported",
-    "an error that says so; a write-ahead log is read",
-)
 def test_a_locked_database(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "_LOCK_S", 0.01)
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
@@ -166,7 +158,6 @@ def test_a_locked_database(path: Path, tmp_path: Path, monkeypatch: pytest.Monke
         check_refused(path, tmp_path / "one.records", str(path), "database is locked", "Another program is writing")
 
 
-@fault("F4")
 def test_a_damaged_page(path: Path, tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     at = data.index(b"a/12.jpg") // 4096 * 4096
@@ -190,7 +181,6 @@ def test_a_tree_that_leads_to_the_same_page_again(path: Path, tmp_path: Path) ->
     check_refused(path, tmp_path / "one.records", str(path))
 
 
-@fault("F4")
 def test_a_forged_length(path: Path, tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     kind = 2 * len(SAMPLES[12][0]) + 12  # of a BLOB in a record's header, as a variable-length integer

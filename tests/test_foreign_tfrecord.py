@@ -13,7 +13,6 @@ from recordzoo.base import settings as packages
 from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError
 from recordzoo.records.reader import RecordReader
 from tests.fakes.legacy import chunk, varint
-from tests.faults import fault
 from tests.foreign import check, check_refused, check_resumed, written
 from tests.preparing import prepared
 
@@ -94,7 +93,6 @@ def test_numbers_with_their_shape_and_dtype_beside_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@fault("F8", "an import is killed", "no record set; the same command goes on, and the bytes are the same")
 def test_resumed(tmp_path: Path) -> None:
     path, expected = written("tfrecord")
     check_resumed(path, check(path, expected, tmp_path / "one.records"), tmp_path / "resumed.records")
@@ -138,11 +136,6 @@ def test_two_keys_that_usually_are_the_image(tmp_path: Path) -> None:
         prepared(path, tmp_path / "two.records", fields={"image": "photo", "image_raw": "photo"})
 
 
-@fault(
-    "F9",
-    "samples have not all the same keys",
-    "keys of the first samples are fields, with None where a sample lacks one; a later new key is an error",
-)
 def test_a_key_that_the_first_example_lacks(tmp_path: Path) -> None:
     path = tmp_path / "a.tfrecord"
     records = [example(image=b"\xff\xd8\xff"), example(image=b"\xff\xd8\x00", caption=b"a cat")]
@@ -165,11 +158,6 @@ def test_an_unknown_key(files: Path, tmp_path: Path) -> None:
         prepared(files, tmp_path / "one.records", fields={"image/clas": "target"})
 
 
-@fault(
-    "F7",
-    "a package that reads or writes the format is not installed",
-    "the command that installs it, before anything is done",
-)
 def test_without_the_package(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "is_installed", lambda package: False)
     with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[formats\]'"):

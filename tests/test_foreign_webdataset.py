@@ -19,7 +19,6 @@ from recordzoo.formats import webdataset as tar_keys
 from recordzoo.own.importing import default_place
 from recordzoo.records.reader import RecordReader
 from tests.fakes import archives as fake
-from tests.faults import fault
 from tests.foreign import check, check_refused, check_resumed, expected_of, pairs
 from tests.preparing import prepared
 
@@ -76,7 +75,6 @@ def test_what_webdataset_wrote_is_what_webdataset_reads(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@fault("F8")
 def test_resumed(tmp_path: Path) -> None:
     samples = pairs(40)
     folder = write_shards(tmp_path / "shards", "%03d.tar.gz", samples, shards=8)
@@ -167,7 +165,6 @@ def test_folders_of_splits(inner: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@fault("F9")
 def test_a_key_that_only_later_samples_have(tmp_path: Path) -> None:
     samples = [{"jpg": IMAGE, "cls": b"1"}] * 256 + [{"jpg": IMAGE, "cls": b"1", "txt": b"late", "mask.png": IMAGE}]
     path = put(tmp_path / "a.tar", *samples)
@@ -198,7 +195,6 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-@fault("F6")
 def test_hostile_tars(case: str, tmp_path: Path) -> None:
     entries, text = HOSTILE[case]
     path = tmp_path / "a.tar"
@@ -206,7 +202,6 @@ def test_hostile_tars(case: str, tmp_path: Path) -> None:
     check_refused(path, tmp_path / "my.records", str(path), text)
 
 
-@fault("F4")
 def test_sparse_and_huge(tmp_path: Path) -> None:
     path = tmp_path / "a.tar"
     whole = fake.tar(GOOD)
@@ -275,7 +270,6 @@ def test_too_many_names() -> None:
             sets.expand(text)
 
 
-@fault("F3")
 def test_missing_shards(tmp_path: Path) -> None:
     for number in (0, 2):
         put(tmp_path / f"train-{number:03d}.tar", {"jpg": IMAGE, "cls": b"1"})

@@ -12,7 +12,6 @@ from recordzoo import ImageFolderRecord
 from recordzoo.formats import zip as zip_format
 from recordzoo.records.reader import RecordReader
 from tests.fakes import archives as fake
-from tests.faults import fault
 from tests.foreign import UNIT_BYTES, check, check_refused, check_resumed, expected_of, pairs
 from tests.preparing import prepared
 
@@ -81,7 +80,6 @@ def test_as_image_folder_reads_the_tree(
 
 
 @pytest.mark.slow
-@fault("F8")
 def test_in_pieces_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = sorted(pairs(24), key=lambda pair: pair[1])
     classes = [f"c{label}" for label in range(5)]
@@ -129,7 +127,6 @@ def test_no_class_folders(files: Mapping[str, bytes], text: str, tmp_path: Path)
     check_refused(path, tmp_path / "my.records", str(path), text)
 
 
-@fault("F6")
 def test_encrypted_and_linked(tmp_path: Path) -> None:
     path = write(tmp_path / "k.zip", {"a/1.jpg": IMAGES[0], "b/2.jpg": IMAGES[1]}, zipfile.ZIP_STORED)
     whole = path.read_bytes()

@@ -27,7 +27,6 @@ from recordzoo.images.decode import decode_rgb, naming
 from recordzoo.records.reader import RecordReader
 from tests.fakes.folder import cut_image, write_tree
 from tests.fakes.pictures import encoded, jpeg, picture, with_broken_exif
-from tests.faults import fault
 
 PHOTO = picture(np.random.default_rng(7), 24, 16)
 
@@ -98,11 +97,6 @@ def png(width: int, height: int, *chunks: tuple[bytes, bytes]) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(lines)
 
 
-@fault(
-    "I1",
-    "an image file is empty",
-    "preparing lists it as broken; taking it is the error that torchvision gives, with the file's name",
-)
 def test_empty(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     found, said = compared(tmp_path, {"0.jpg": b"", "1.jpg": jpeg(PHOTO), "2.png": b""})
     assert said == {"0.jpg": "an empty file", "2.png": "an empty file"}
@@ -111,11 +105,6 @@ def test_empty(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert found["1.jpg"].error is None
 
 
-@fault(
-    "I2",
-    "a file of some hundred bytes says that it is an image of 50,000 by 50,000 pixels",
-    "Pillow's own `DecompressionBombError` when it is taken, above the same limits as with torchvision",
-)
 def test_bomb(tmp_path: Path) -> None:
     found, said = compared(tmp_path, {"error.png": png(50_000, 50_000), "warning.png": png(10_000, 10_000)})
     assert isinstance(found["error.png"].error, Image.DecompressionBombError)
@@ -124,11 +113,6 @@ def test_bomb(tmp_path: Path) -> None:
     assert said == {"error.png": f"DecompressionBombError: {found['error.png'].error}"}
 
 
-@fault(
-    "C5",
-    "an image to be converted is a decompression bomb",
-    "only its header is read: it is listed as broken, and its pixels are never unpacked",
-)
 @pytest.mark.parametrize("on_error", ["keep", "skip", "raise"])
 def test_preparing_does_not_unpack_a_bomb(tmp_path: Path, on_error: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def load(self: ImageFile.ImageFile) -> None:
@@ -146,7 +130,6 @@ def test_preparing_does_not_unpack_a_bomb(tmp_path: Path, on_error: Any, monkeyp
     assert manifest.num_records == (3 if on_error == "keep" else 2)
 
 
-@fault("I2")
 @pytest.mark.parametrize("limit", [100, 96, 48, 47, None])
 def test_limits_of_ones_own(tmp_path: Path, limit: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """`Image.MAX_IMAGE_PIXELS` counts as it does with torchvision: warned of above it, refused above its double."""
@@ -158,12 +141,6 @@ def test_limits_of_ones_own(tmp_path: Path, limit: int | None, monkeypatch: pyte
     assert list(said) == (["0.png"] if limit == 47 else [])
 
 
-@fault(
-    "I3",
-    "an image is called by another format's ending: a PNG named `.JPEG`, a JPEG named `.png`",
-    "the same pixels as with torchvision, which looks at the content as well; the bytes stay as they are",
-)
-@fault("C4")
 def test_wrong_ending(tmp_path: Path) -> None:
     files = {"0.JPEG": encoded(PHOTO, "PNG"), "1.png": jpeg(PHOTO), "2.jpg": encoded(PHOTO, "GIF")}
     files |= {"3.bmp": encoded(PHOTO, "WEBP"), "4.webp": encoded(PHOTO, "TIFF"), "5.tif": encoded(PHOTO, "BMP")}
@@ -172,14 +149,6 @@ def test_wrong_ending(tmp_path: Path) -> None:
     assert not said
 
 
-@fault(
-    "I4", "a JPEG is in CMYK or YCCK, as some of ImageNet's are", "the pixels that Pillow makes of it with torchvision"
-)
-@fault(
-    "C4",
-    "the oddities of ImageNet: a PNG named `.JPEG`, JPEGs in CMYK, broken EXIF blocks",
-    "stored byte for byte, not transcoded; no word of them while preparing",
-)
 def test_cmyk(tmp_path: Path) -> None:
     cmyk = PHOTO.convert("CMYK")
     ycck = bytearray(jpeg(cmyk))
@@ -190,11 +159,6 @@ def test_cmyk(tmp_path: Path) -> None:
     assert not said
 
 
-@fault(
-    "I5",
-    "an image has 16 or 32 bits for each pixel, or one bit",
-    "the RGB image that Pillow makes of it with torchvision",
-)
 def test_deep_pixels(tmp_path: Path) -> None:
     ramp = np.arange(24 * 16, dtype=np.uint16).reshape(16, 24)
     deep = Image.fromarray(ramp * 100)
@@ -208,11 +172,6 @@ def test_deep_pixels(tmp_path: Path) -> None:
     assert not said
 
 
-@fault(
-    "I6",
-    "an image has a palette and transparent pixels, or an alpha channel",
-    "the RGB image that Pillow makes of it with torchvision, with the same warnings",
-)
 def test_palette_with_transparency(tmp_path: Path) -> None:
     few = PHOTO.quantize(16)
     saved = {"one": io.BytesIO(), "each": io.BytesIO(), "gif": io.BytesIO()}
@@ -227,11 +186,6 @@ def test_palette_with_transparency(tmp_path: Path) -> None:
     assert not said
 
 
-@fault(
-    "I7",
-    "a photograph has an EXIF orientation: the camera was turned",
-    "it is not turned back, as with torchvision",
-)
 def test_exif_orientation(tmp_path: Path) -> None:
     files = {}
     for orientation in range(1, 9):
@@ -247,11 +201,6 @@ def test_exif_orientation(tmp_path: Path) -> None:
     assert not said
 
 
-@fault(
-    "I8",
-    "an image is cut: its header is whole, its pixels are not",
-    "preparing, which reads headers, does not notice; taking it is an error with the file's name, as with torchvision",
-)
 @pytest.mark.parametrize("lenient", [False, True])
 def test_truncated(tmp_path: Path, lenient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", lenient)
@@ -277,11 +226,6 @@ def _watch(event: str, arguments: tuple[object, ...]) -> None:
         _started.append(arguments[0])
 
 
-@fault(
-    "I9",
-    "a file called an image is in a format that nobody expects (PSD, EPS, ICO, TGA, ...), or is no image at all",
-    "what Pillow knows is an image here too, as with torchvision; but EPS, for which Pillow would start Ghostscript",
-)
 def test_unexpected_formats(tmp_path: Path) -> None:
     kinds = ["GIF", "ICO", "TGA", "PCX", "SGI", "DDS", "JPEG2000", "ICNS", "PDF"]
     files = {f"{kind}.jpg": encoded(PHOTO.resize((32, 32)), kind) for kind in kinds}
@@ -293,7 +237,6 @@ def test_unexpected_formats(tmp_path: Path) -> None:
     assert {name for name, outcome in found.items() if outcome.pixels is None} == unknown
 
 
-@fault("I9")
 def test_postscript_starts_no_program(tmp_path: Path) -> None:
     tree = write_tree(tmp_path / "photos", {"c/0.jpg": encoded(PHOTO, "EPS")})
     sys.addaudithook(_watch)
@@ -306,12 +249,6 @@ def test_postscript_starts_no_program(tmp_path: Path) -> None:
     assert "it is PostScript, which is run and not decoded" in str(outcome.error)
 
 
-@fault(
-    "I10",
-    "an EXIF block, or another block of metadata, is broken or hostile",
-    "preparing says nothing where Pillow would only warn; taking it warns or fails as with torchvision",
-)
-@fault("C4")
 def test_broken_metadata(tmp_path: Path) -> None:
     files = {"exif.jpg": with_broken_exif(jpeg(PHOTO)), "exif.tif": encoded(PHOTO, "TIFF")[:60]}
     bomb = zlib.compress(bytes(80 << 20), 9)  # Pillow unpacks 64 MiB of text at most
@@ -333,7 +270,6 @@ WHOLE = {kind: encoded(PHOTO, kind) for kind in KINDS} | {"palette": encoded(PHO
 
 
 @pytest.mark.slow
-@fault("I8")
 @settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_the_damage_it_fails_as_with_torchvision(tmp_path: Path, data: st.DataObject) -> None:

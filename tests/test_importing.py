@@ -39,7 +39,6 @@ from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import lmdb_options
 from tests.fakes import legacy
 from tests.fakes.progress import Publishes
-from tests.faults import fault
 from tests.preparing import contents, prepared
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -722,7 +721,6 @@ def test_msgpack_that_is_refused(data: bytes, text: str) -> None:
         lmdb_values.loaded(data)
 
 
-@fault("F7")
 @pytest.mark.parametrize("value", [b"\x92\x01\x02", legacy.PYARROW[b"0"]])
 def test_without_the_package(value: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "is_installed", lambda package: False)

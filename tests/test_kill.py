@@ -18,7 +18,6 @@ from tests.fakes import simple
 from tests.fakes.folder import write_tree
 from tests.fakes.server import FileServer
 from tests.fakes.simple import SimpleRecipe
-from tests.faults import fault
 from tests.preparing import (
     SHARD_BYTES,
     Process,
@@ -104,7 +103,6 @@ def test_every_step_of_a_preparation_is_covered() -> None:
     assert {step.partition(":")[0] for step in IN_POOL} <= met
 
 
-@fault("C1")
 @pytest.mark.parametrize("step", IN_STREAM)
 @pytest.mark.slow
 def test_killed_while_a_stream_is_converted(step: str, wanted: Wanted, tmp_path: Path) -> None:
@@ -117,12 +115,6 @@ def test_killed_while_a_stream_is_converted(step: str, wanted: Wanted, tmp_path:
     assert_made_again(root, "stream", wanted.files[kind])
 
 
-@fault(
-    "C15",
-    "one of the converting processes is killed, for want of memory say",
-    "the command ends with an error that says so; what is finished is kept, and `--workers 1` needs less",
-)
-@fault("C1")
 @pytest.mark.parametrize("step", IN_POOL)
 @pytest.mark.slow
 def test_killed_while_several_processes_convert_a_tree(step: str, wanted: Wanted, tmp_path: Path) -> None:
@@ -141,7 +133,6 @@ def test_killed_while_several_processes_convert_a_tree(step: str, wanted: Wanted
 
 
 @pytest.mark.slow
-@fault("C1")
 def test_killed_while_a_tar_of_tars_is_converted(wanted: Wanted, tmp_path: Path) -> None:
     root = wanted.raw("nested", tmp_path)
     ended = preparing.run(root, "nested", env={"RECORDZOO_KILL_AT": "unit.done:2"}, workers=2)
@@ -170,7 +161,6 @@ def test_killed_after_a_download_that_is_to_be_discarded(step: str, mine: bool, 
     assert sorted(os.listdir(root)) == ["simple.records", archive.name][: 1 + mine]
 
 
-@fault("C1")
 @pytest.mark.parametrize("twice", ["shard.done:2", "set.shards_moved", "set.manifest_written", "build.claimed"])
 def test_killed_again_at_the_same_place(twice: str, wanted: Wanted, tmp_path: Path) -> None:
     root = wanted.raw("stream", tmp_path)
@@ -180,7 +170,6 @@ def test_killed_again_at_the_same_place(twice: str, wanted: Wanted, tmp_path: Pa
     assert_made_again(root, "stream", wanted.files["stream"])
 
 
-@fault("C1")
 @pytest.mark.parametrize("step", ["set.manifest_written", "set.published", "build.cleaned"])
 def test_killed_while_a_set_is_made_again(step: str, wanted: Wanted, tmp_path: Path) -> None:
     root = wanted.raw("tree", tmp_path)
@@ -191,7 +180,6 @@ def test_killed_while_a_set_is_made_again(step: str, wanted: Wanted, tmp_path: P
     assert_made_again(root, "tree", wanted.files["tree"], refresh=True)
 
 
-@fault("C2")
 @pytest.mark.parametrize(("form", "workers", "step"), [("stream", 1, "shard.opened:3"), ("tree", 2, "unit.done")])
 def test_ctrl_c(form: str, workers: int, step: str, wanted: Wanted, tmp_path: Path) -> None:
     """It reaches the whole process group, as from a terminal."""
@@ -210,7 +198,6 @@ def test_ctrl_c(form: str, workers: int, step: str, wanted: Wanted, tmp_path: Pa
     assert_made_again(root, form, wanted.files[form])
 
 
-@fault("C2")
 def test_ctrl_c_while_the_pool_starts(wanted: Wanted, tmp_path: Path) -> None:
     root = wanted.raw("tree", tmp_path)
     with Process(root, "tree", workers=2) as process:
@@ -221,11 +208,6 @@ def test_ctrl_c_while_the_pool_starts(wanted: Wanted, tmp_path: Path) -> None:
     assert_made_again(root, "tree", wanted.files["tree"])
 
 
-@fault(
-    "C2",
-    "Ctrl-C, or the SIGTERM of a cluster's scheduler, while it converts",
-    "exit code 130 or 143, and the word that the same command goes on; a Python program gets `KeyboardInterrupt`",
-)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_while_the_command_line_converts(number: int, code: int, tmp_path: Path) -> None:
     photos = write_tree(tmp_path / "photos")
@@ -245,7 +227,6 @@ def test_a_signal_while_the_command_line_converts(number: int, code: int, tmp_pa
     assert sorted(os.listdir(tmp_path)) == ["photos", "photos.records", "whole.records"]
 
 
-@fault("C15")
 def test_workers_without_their_builder_end_and_do_no_harm(wanted: Wanted, tmp_path: Path) -> None:
     """Only the builder is killed: whoever takes over is not disturbed by those that it leaves behind."""
     root = wanted.raw("tree", tmp_path)
@@ -257,12 +238,6 @@ def test_workers_without_their_builder_end_and_do_no_harm(wanted: Wanted, tmp_pa
     assert_made(root, "tree", wanted.files["tree"])
 
 
-@fault(
-    "C1",
-    "a conversion is killed outright: by the system, a power cut, `kill -9`",
-    "the same command goes on from the last finished shard and ends with the same bytes; the tests kill it at each of "
-    "its steps and, in the slow ones, at 200 random moments",
-)
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("form", "workers", "latest_s"), [("stream", 1, 0.5), ("tree", 2, 1.5)])

@@ -15,7 +15,6 @@ from tests.combining import assert_holds, every, write_set
 from tests.disks import mounted
 from tests.fakes.folder import bad_image
 from tests.fakes.records import edit_manifest, flip_byte, place_of
-from tests.faults import fault
 from tests.preparing import prepared
 from tests.running import run
 
@@ -107,9 +106,6 @@ class TestMerge:
         assert not (tmp_path / "c.records").exists()
 
 
-@fault(
-    "K17", "sets that share shards are on two file systems", "the shards are copied and compared; the command says so"
-)
 def test_another_file_system(sets, tmp_path):
     a, b = sets
     with mounted(tmp_path / "other", "size=64m") as volume:
@@ -127,11 +123,6 @@ def test_another_file_system(sets, tmp_path):
         assert not (volume.path / "d.records").exists()
 
 
-@fault(
-    "H22",
-    "a shard that several sets share is damaged",
-    "`verify --full` finds it in each of them, and `info` says what is shared",
-)
 def test_damage_reaches_all_sets_that_share_a_shard(sets, tmp_path):
     a, b = sets
     new = RecordReader(recordzoo.merge([a.path, b.path], tmp_path / "c.records"))

@@ -15,7 +15,6 @@ from tests import preparing
 from tests.disks import Volume, overlaid
 from tests.fakes import simple
 from tests.fakes.simple import SimpleRecipe
-from tests.faults import fault
 from tests.preparing import Process, assert_made, builds, contents
 
 OPTIONS = {"shard_bytes": 1 << 17, "workers": 1}
@@ -55,12 +54,6 @@ def prepare_in(volume: Volume, **options: object) -> preparing.Ended:
     return preparing.run(volume.mounted_at, "tree", prefix=volume.enter, **{**OPTIONS, **options})
 
 
-@fault(
-    "K14",
-    "in a container an interrupted build, or the record set, lies in a layer of the image, whose directories cannot be "
-    "renamed",
-    "the build is continued; the set cannot be replaced there, and the error says so",
-)
 def test_a_build_in_the_image(container: Callable[[Path], Volume], wanted: dict[str, str], tmp_path: Path) -> None:
     lower = layer(tmp_path / "image")
     left = interrupted(lower)
@@ -83,7 +76,6 @@ def rename_inside(volume: Volume, one: str, other: str) -> None:
         raise OSError(done.returncode, os.strerror(done.returncode))
 
 
-@fault("K14")
 def test_a_part_of_a_download_in_the_image(container: Callable[[Path], Volume], tmp_path: Path) -> None:
     """Files of a layer can be renamed: the download goes on where it was."""
     from tests.fakes.server import FileServer
@@ -101,7 +93,6 @@ def test_a_part_of_a_download_in_the_image(container: Callable[[Path], Volume], 
     assert (volume.path / "simple.tgz").read_bytes() == archive.read_bytes()
 
 
-@fault("K14")
 def test_an_overlay_in_which_no_directory_can_be_renamed(wanted: dict[str, str], tmp_path: Path) -> None:
     lower = layer(tmp_path / "image")
     old = ensure(SimpleRecipe("tree"), lower, workers=1, num_shards=1)

@@ -20,7 +20,6 @@ from recordzoo.records import shard
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, capacity_for, crc32, seal
 from tests.fakes.folder import write_tree
-from tests.faults import fault
 from tests.preparing import prepared
 
 TOO_LARGE = MAX_MEMBER_BYTES + 1
@@ -43,7 +42,6 @@ def test_a_large_file_that_is_no_image_is_no_member(tmp_path: Path) -> None:
     assert [image.tobytes() for image, _ in ours] == [image.tobytes() for image, _ in theirs]
 
 
-@fault("C11")
 @pytest.mark.parametrize("on_error", ["keep", "raise"])
 def test_an_image_that_is_too_large_is_named_with_a_way_on(tmp_path: Path, on_error: str) -> None:
     tree = write_tree(tmp_path / "photos")
@@ -53,7 +51,6 @@ def test_an_image_that_is_too_large_is_named_with_a_way_on(tmp_path: Path, on_er
     assert not list(tmp_path.glob("*.records"))
 
 
-@fault("C11")
 @pytest.mark.parametrize("variant", [None, "8-raw"])
 def test_an_image_that_is_too_large_is_skipped(
     tmp_path: Path, variant: str | None, caplog: pytest.LogCaptureFixture

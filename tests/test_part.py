@@ -23,7 +23,6 @@ from tests.downloading import (
     serve_always,
 )
 from tests.fakes.server import Fault, FileServer
-from tests.faults import fault
 
 FILE = HashedFile(NAME, len(DATA), f"sha256:{hashlib.sha256(DATA).hexdigest()}")
 
@@ -77,7 +76,6 @@ def test_a_part_that_has_all_bytes_is_not_asked_for(fetch: User, tmp_path: Path)
     assert left(tmp_path) == [NAME]
 
 
-@fault("S7")
 @every_user
 @pytest.mark.parametrize("data", [bytes(5000), DATA + b"x", bytes(len(DATA))], ids=["damaged", "longer", "zeros"])
 def test_a_part_that_is_wrong_is_fetched_again(fetch: User, tmp_path: Path, data: bytes) -> None:

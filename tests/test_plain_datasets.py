@@ -35,7 +35,6 @@ from tests.contract import DECLARED, ROWS, Row
 from tests.fakes import voc
 from tests.fakes.folder import write_tree
 from tests.fakes.odd_images import odd_images
-from tests.faults import fault
 
 # Any, in all of this module: datasets, transforms and batches of all kinds.
 
@@ -296,11 +295,6 @@ def test_transforms_of_both(tmp_path: Path) -> None:
 CUT, NONSENSE = image_file(1)[:900], b"nonsense"
 
 
-@fault(
-    "L1",
-    "a file of an `ImageFolder` is missing, empty, cut, a directory or no image",
-    "the error that torchvision raises, with the file's path; the loader can be iterated again",
-)
 @pytest.mark.parametrize("workers", ["threads", "processes"])
 @pytest.mark.parametrize(
     ("spoil", "words"),
@@ -342,7 +336,6 @@ def test_errors_of_transforms_name_the_file(root: Path) -> None:
     assert re.search(r"'\S+/0/00.jpg'", found.value.__notes__[-1])
 
 
-@fault("L2", "a file is replaced while a loader reads its folder", "the new image, decoded as Pillow decodes it")
 def test_a_file_is_looked_at_once_in_each_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is decoded of a JPEG depends on its being plain, which is found again when the file is replaced."""
     looked_at = []
@@ -428,11 +421,6 @@ def of_size(path: Path, size: int) -> None:
         file.truncate(size)
 
 
-@fault(
-    "L5",
-    "a file of an `ImageFolder` is no regular file, or has no end: a link to `/dev/zero`, a pipe, 20 GB of zeros",
-    "the error that torchvision raises, or its image, in as little memory",
-)
 @pytest.mark.parametrize("workers", ["threads", "processes"])
 @pytest.mark.parametrize(
     "make",
@@ -497,11 +485,6 @@ def bad(tmp_path: Path) -> Bad:
     return Bad(tmp_path / "photos")
 
 
-@fault(
-    "L3",
-    'samples cannot be read or decoded, with `on_error="skip"`',
-    "batches without them, as many as before; one line in the log, and the number in `state_dict`",
-)
 @pytest.mark.parametrize("workers", ["threads", "processes"])
 @pytest.mark.parametrize("collate", [None, list], ids=["rows", "samples"])
 def test_samples_that_cannot_be_read_are_left_out(
@@ -580,7 +563,6 @@ def test_records_that_cannot_be_read_are_left_out(tmp_path: Path, workers: Any) 
     assert loader.state_dict()["skipped"] == 2
 
 
-@fault("L4", 'no sample of a batch can be read, with `on_error="skip"`', "an `EmptyBatchError`, with the first error")
 def test_a_batch_with_no_sample_left(bad: Bad) -> None:
     loader = RecordLoader(Subset(bad.files, [0, 3, 4]), 2, sampler=[0, 0, 1, 2], on_error="skip", num_workers=2)
     batches = iter(loader)

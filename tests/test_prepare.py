@@ -47,7 +47,6 @@ from tests.fakes import simple
 from tests.fakes.pictures import encoded, picture
 from tests.fakes.server import FileServer
 from tests.fakes.simple import FORMS, SimpleRecipe
-from tests.faults import fault
 from tests.preparing import SHARD_BYTES, Notes, beside, contents
 
 
@@ -161,11 +160,6 @@ class TestRoundTrip:
         reader = RecordReader(prepare(tmp_path, "tree"))
         assert len(reader) == 0
 
-    @fault(
-        "C11",
-        "a file is larger than a shard, or larger than anything should be",
-        "it gets a shard of its own; above 1 GiB an error names it and says how to leave it out",
-    )
     def test_a_value_larger_than_a_shard_has_one_of_its_own(self, tmp_path: Path) -> None:
         files = {"c000/0000.jpg": encoded(picture(np.random.default_rng(0), 9, 9), "JPEG") + bytes(3 * SHARD_BYTES)}
         files |= {"c000/0001.txt": b"x", simple.LABELS: b"c000/0000.jpg 0\n"}
@@ -173,11 +167,6 @@ class TestRoundTrip:
         path = prepare(tmp_path, "stream")
         assert read_all(path)["c000/0000.jpg"] == files["c000/0000.jpg"]
 
-    @fault(
-        "C12",
-        "a name is longer than an LMDB key may be, or stands twice in an archive",
-        "names are no keys, any length will do; of two members with one name the later counts, and a warning says so",
-    )
     def test_of_two_members_with_one_name_the_later_counts(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -228,11 +217,6 @@ class TestRoundTrip:
 class TestRoomInAShard:
     """LMDB's map has a size that is fixed in advance; whatever the values, a shard's is large enough."""
 
-    @fault(
-        "C10",
-        "the fixed size of an LMDB file does not suffice (`MDB_MAP_FULL`)",
-        "nobody sees it: there is room to spare, the next shard is begun in time, and a file that is too small grows",
-    )
     @pytest.mark.parametrize("lengths", [(1,), (2031, 1), (2026, 1346), (1346, 1346, 2026), (2033,), (4081,)])
     def test_values_that_waste_the_most_room(self, lengths: tuple[int, ...], tmp_path: Path) -> None:
         """Where values of two lengths alternate, a page holds fewer of them than of either alone."""
@@ -242,7 +226,6 @@ class TestRoomInAShard:
                 shards.put(Blob("image", str(number), value))
         assert [done.num_values for done in shards.done] == [len(values)]
 
-    @fault("C10")
     @pytest.mark.parametrize("shard_bytes", [1, 5000, SHARD_BYTES])
     def test_values_of_all_sizes_in_small_shards(self, shard_bytes: int, tmp_path: Path) -> None:
         sizes = [0, 20 << 20, *(np.random.default_rng(3).pareto(0.7, 100) * 1000).astype(int).tolist()]
@@ -251,7 +234,6 @@ class TestRoomInAShard:
                 shards.put(Blob("image", str(number), bytes(size)))
         assert sum(done.num_values for done in shards.done) == len(sizes)
 
-    @fault("C10")
     @pytest.mark.parametrize("length", [1, 1346, 100_000, 20 << 20])
     def test_a_file_that_is_too_small_grows(self, length: int, tmp_path: Path) -> None:
         values = [bytes([number]) * length for number in range(max(3, min(200, (40 << 20) // length)))]
@@ -374,12 +356,6 @@ BROKEN = {"c000/0001.jpg": "an empty file", "c000/0002.jpg": "no image format", 
 
 
 class TestBrokenImages:
-    @fault(
-        "C3",
-        "an image cannot be decoded",
-        "by default it is kept as it is, named in one warning and in the manifest, and fails when taken; "
-        "`on_error` may be `skip` or `raise`",
-    )
     @pytest.mark.parametrize("workers", [1, 2])
     def test_keep(
         self, workers: int, broken: dict[str, bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -398,7 +374,6 @@ class TestBrokenImages:
         prepare(tmp_path, "tree")
         assert "1 broken image was kept as it is: " in caplog.text
 
-    @fault("C3")
     def test_skip(self, broken: dict[str, bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         simple.write(tmp_path, "tree", broken)
         reader = RecordReader(prepare(tmp_path, "tree", on_error="skip"))
@@ -407,7 +382,6 @@ class TestBrokenImages:
         assert sorted(reader.manifest.skipped) == sorted(BROKEN)
         assert "3 broken images were left out: " in caplog.text
 
-    @fault("C3")
     @pytest.mark.parametrize("workers", [1, 2])
     def test_raise(self, workers: int, broken: dict[str, bytes], tmp_path: Path) -> None:
         simple.write(tmp_path, "tree", broken)
@@ -563,11 +537,6 @@ class TestRawData:
             prepare(archive.parent, "stream", raw_files=raw_files)
         assert beside(archive.parent, "stream") == []
 
-    @fault(
-        "C9",
-        "the raw data changes while it is converted",
-        "an error, and nothing is published; what was made of it is thrown away",
-    )
     def test_a_tree_that_changes_while_it_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         simple.write(tmp_path, "tree")
         last = tmp_path / "simple" / "labels" / "labels.txt"
@@ -582,7 +551,6 @@ class TestRawData:
         assert beside(tmp_path, "tree") == []
         assert last.exists()
 
-    @fault("C9")
     def test_a_file_that_grows_while_the_tree_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         simple.write(tmp_path, "tree")
 
@@ -595,7 +563,6 @@ class TestRawData:
             prepare(tmp_path, "tree")
         assert not (tmp_path / "simple.records").exists()
 
-    @fault("C9")
     def test_raw_data_that_changed_unseen_before_a_resume(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -819,11 +786,6 @@ class TestWhatIsLeft:
         assert contents(prepare(tmp_path, "stream")) == stream.files
         assert beside(tmp_path, "stream") == ["simple.records"]
 
-    @fault(
-        "C13",
-        "an interrupted conversion is repeated with other options",
-        "it removes the old build, says so, and starts anew: nothing is mixed",
-    )
     @pytest.mark.parametrize(("option", "value"), [("shard_bytes", 2 * SHARD_BYTES), ("on_error", "skip")])
     def test_what_other_options_made_is_not_used(
         self,
@@ -848,11 +810,6 @@ class TestWhatIsLeft:
         assert f"{left} was an interrupted preparation with other options or raw data" in caplog.text
         assert not left.exists()
 
-    @fault(
-        "C14",
-        "recordzoo is upgraded between an interruption and the repetition",
-        "if the new version would write other bytes, it starts anew",
-    )
     def test_what_another_version_made_is_not_used(
         self, stream: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from tests.disks import Volume, mounted, overlaid
-from tests.faults import fault
 from tests.preparing import Ended, builds, contents
 from tests.publishing import REPLACING, STEPS_LOG, USERS, started, write_data
 
@@ -104,9 +103,6 @@ def assert_whole(made: Made, user: str, out: Path, *, is_replaced: bool, may_be_
     return out.exists() and state(out) == allowed[0]
 
 
-@fault("C23", "a merge is killed", "there is no new set; the same command goes on and makes the same bytes")
-@fault("K16", "a copy is killed", "there is no copy; the same command keeps the files that are complete")
-@fault("C1")
 @pytest.mark.parametrize(("user", "step"), EVERY_STEP)
 def test_killed(user: str, step: str, made: Made, tmp_path: Path) -> None:
     out = laid(made, tmp_path, user, is_replaced=False)
@@ -124,7 +120,6 @@ def _written(folder: Path) -> dict[int, int]:
     return {status.st_ino: status.st_mtime_ns for status in found}
 
 
-@fault("C1")
 @pytest.mark.parametrize(
     ("user", "step"),
     [(user, step) for user in REPLACING for step in ("set.manifest_written", "set.moved_away", *AFTER)],
@@ -172,7 +167,6 @@ def volume(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Volume]:
         yield volume
 
 
-@fault("K1")
 @pytest.mark.parametrize(("user", "step"), [each for each in EVERY_STEP if each[1] not in AFTER])
 def test_a_full_disk(user: str, step: str, made: Made, volume: Volume) -> None:
     out = laid(made, volume.path, user, is_replaced=False)
@@ -196,7 +190,6 @@ def test_a_full_disk(user: str, step: str, made: Made, volume: Volume) -> None:
         shutil.rmtree(out.parent)
 
 
-@fault("P2")
 @pytest.mark.parametrize("user", USERS)
 def test_two_at_once(user: str, made: Made, tmp_path: Path) -> None:
     out = laid(made, tmp_path, user, is_replaced=False)
@@ -229,7 +222,6 @@ def test_something_else_appears_meanwhile(user: str, is_replaced: bool, made: Ma
     assert [path.read_text() for path in out.iterdir()] == ["a chapter"]
 
 
-@fault("K14")
 @pytest.mark.parametrize("user", REPLACING)
 def test_in_a_layer_of_a_container(user: str, made: Made, tmp_path: Path) -> None:
     """The old output is in a lower layer of an overlay, whose directories cannot be renamed."""

@@ -12,7 +12,6 @@ from recordzoo.records.verify import verify
 from tests.copying import Log, assert_no_secret, copied_files, killed, shard, write_set
 from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault
 from tests.fakes.server import FileServer
-from tests.faults import fault
 from tests.running import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("short_pauses")]
@@ -86,11 +85,6 @@ class TestSomethingIsHere:
 
 
 class TestInterrupted:
-    @fault(
-        "S7",
-        "a pull is killed",
-        "there is no record set; the same command keeps files that are complete, and goes on within the others",
-    )
     def test_the_part_of_a_file_is_kept(self, s3, there, here, monkeypatch):
         name, size = shard(2), len(there[shard(2)])
         monkeypatch.setattr(store, "PIECE_BYTES", 16 << 10)
@@ -107,7 +101,6 @@ class TestInterrupted:
         assert gets(s3, shard(1)) == []
         assert copied_files(here / "a.records") == there
 
-    @fault("S7")
     @pytest.mark.parametrize("damage", [lambda data: bytes(len(data)), lambda data: data + b"?" * 999999])
     def test_what_was_kept_is_compared_again(self, s3, there, here, damage):
         killed("pull.fetched:7", "pull", f"{s3.url}/data", here, "--workers", 1, cwd=here)
@@ -121,17 +114,11 @@ class TestInterrupted:
 
 
 class TestFaults:
-    @fault(
-        "S1",
-        "the server answers 500 or 503 (SlowDown), cuts an answer, or drops the connection",
-        "the request is made again, up to five times with growing pauses; nothing is noticed",
-    )
     def test_errors_of_the_server_pass(self, s3, there, here):
         for each in (Fault(500), SLOW_DOWN, Fault(drop_after=100), Fault(lost=True)):
             s3.server.fail("GET", "shard-|npy", each)
         assert copied_files(recordzoo.pull(f"{s3.url}/data", here)) == there
 
-    @fault("S2", "a connection stalls", "after `RECORDZOO_TIMEOUT` seconds the piece is requested again")
     def test_a_stall_ends_after_the_timeout(self, s3, there, here, monkeypatch):
         monkeypatch.setattr(settings, "timeout_s", lambda: 0.3)
         s3.server.fail("GET", shard(1), Fault(stall_after=1000))
@@ -139,13 +126,11 @@ class TestFaults:
         assert copied_files(recordzoo.pull(f"{s3.url}/data", here)) == there
         assert s3.server.stalled.is_set()
 
-    @fault("S3", "wrong bytes arrive", "the file is fetched once more")
     def test_wrong_bytes_are_fetched_once_more(self, s3, there, here):
         s3.server.fail("GET", shard(1), Fault(flip=500))
         assert copied_files(recordzoo.pull(f"{s3.url}/data", here)) == there
         assert len(gets(s3, shard(1))) == 2
 
-    @fault("S4", "an object is damaged, cut or replaced", "an error with its address; nothing is published")
     @pytest.mark.parametrize("how", ["flipped", "cut", "replaced"])
     def test_an_object_that_stays_wrong_is_named(self, s3, there, here, how):
         data = there[shard(1)]
@@ -157,7 +142,6 @@ class TestFaults:
         s3.put(f"data/a.records/{shard(1)}", data)
         assert copied_files(recordzoo.pull(f"{s3.url}/data", here)) == there
 
-    @fault("S5")
     def test_expired_credentials_are_one_error_at_once(self, s3, there, here):
         s3.server.fail("GET", shard(0), EXPIRED, times=None)
         with Log() as log, pytest.raises(RemoteError) as caught:

@@ -18,7 +18,6 @@ from recordzoo.sets.push import CLAIM_NAME
 from tests.copying import MANIFEST_NAME, Log, assert_no_secret, copied_files, killed, shard, write_set
 from tests.fakes.records import write_records
 from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault
-from tests.faults import fault
 from tests.preparing import REPOSITORY
 from tests.running import run
 
@@ -140,11 +139,6 @@ def stored(place, name="a.records"):
     return {name: there.read(name, 1 << 30) for name in there.list() if name != CLAIM_NAME}
 
 
-@fault(
-    "S10",
-    "several processes push different record sets to one address",
-    "one arrives; the others end with an error that says so, and change nothing",
-)
 class TestAtTheSameTime:
     def test_the_second_changes_nothing(self, place, path, tmp_path):
         other = write_set(tmp_path / "other" / "a.records", seed=1)
@@ -207,11 +201,6 @@ class TestAtTheSameTime:
 
 
 class TestInterrupted:
-    @fault(
-        "S6",
-        "a push is killed",
-        "there is no manifest, so no record set; the same command sends only the files that are not there",
-    )
     def test_what_was_sent_is_not_sent_again(self, s3, path, tmp_path):
         killed("push.sent:4", "push", path, s3.url, "--workers", 1, cwd=tmp_path)
         assert MANIFEST_NAME not in arrived(s3)
@@ -223,7 +212,6 @@ class TestInterrupted:
         assert sorted(puts(s3)) == sorted(copied_files(path))
         assert arrived(s3) == copied_files(path)
 
-    @fault("S6")
     def test_only_the_manifest_is_missing(self, s3, path, tmp_path):
         killed("push.complete", "push", path, s3.url, cwd=tmp_path)
         s3.server.forget()
@@ -232,7 +220,6 @@ class TestInterrupted:
 
 
 class TestFaults:
-    @fault("S1")
     def test_errors_of_the_server_pass(self, s3, path):
         for each in (Fault(500), SLOW_DOWN, Fault(503), Fault(lost=True)):
             s3.server.fail("PUT", r"shard-|npy", each)
@@ -240,11 +227,6 @@ class TestFaults:
         recordzoo.push(path, s3.url)
         assert arrived(s3) == copied_files(path)
 
-    @fault(
-        "S5",
-        "credentials expire, or are refused",
-        "an error at once, with the address; no key is in it, in the log, in a pickle or in a file",
-    )
     def test_expired_credentials_are_one_error_at_once(self, s3, path, tmp_path):
         s3.server.fail("PUT", "", EXPIRED, times=None)
         with Log() as log, pytest.raises(RemoteError) as caught:
@@ -257,9 +239,6 @@ class TestFaults:
         assert json.loads(result.stderr)["error"]["type"] == "RemoteError"
         assert_no_secret(log.text, caught.value, result.stdout, result.stderr, path)
 
-    @fault(
-        "S8", "another process writes to the place of a push", "files are sent again; if that does not help, an error"
-    )
     def test_what_does_not_arrive_is_not_published(self, s3, path, monkeypatch):
         """The server keeps another object than was sent: here, somebody else writes one over it each time."""
         put = store.Store.put

@@ -28,7 +28,6 @@ from tests import fuzz
 from tests.fakes import mutants
 from tests.fakes.damage import consistent, good_set
 from tests.fakes.records import some_values, write_records
-from tests.faults import fault
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -64,43 +63,12 @@ def test_a_death_is_noticed_and_names_its_case(good: Path, tmp_path: Path) -> No
     assert wrong.startswith(f"case 1 deadly: died with -{signal.SIGBUS.value}")
 
 
-@fault("H1", "a shard is cut, anywhere", "an error that names it, before anything is read of it; never a dead process")
-@fault("H2", "a shard has grown, maybe by gigabytes that are not there", "the same error: it has another size")
-@fault(
-    "H3",
-    "a bit is wrong: in an image, in the tree around it, in a label, in the manifest",
-    "an error at what it concerns",
-)
-@fault("H4", "two shards changed places, or one is another build's", "an error at the first record of it")
-@fault("H5", "a file is a FIFO, a socket, a device, a directory or a link", "an error that says which; nothing hangs")
-@fault(
-    "H7",
-    "a manifest is huge, deeply nested, has a key twice, NaN or values of other types",
-    "an error that names the place, before anything is made of it",
-)
-@fault("H8", "a manifest claims 2^62 records", "an error: the numbers do not fit the sizes of the files")
-@fault(
-    "H9",
-    "LMDB's tree is forged: loops, wild page numbers, impossible sizes",
-    "images are read without it; `verify --full` asks LMDB in another process, says if that dies, and lives on",
-)
-@fault("H11", "a lock file or other files of LMDB's names lie in the folder", "nothing opens them; `verify` notes them")
-@fault("H12", "a label or an array is a pickle with a program in it", "it is never unpickled: an error, or plain bytes")
-@fault(
-    "H15",
-    "a record set names addresses on the network, or files of yours",
-    "they are text; nothing is fetched or opened",
-)
 @pytest.mark.parametrize("group", [*GROUPS[:1], *(pytest.param(group, marks=pytest.mark.slow) for group in GROUPS[1:])])
 def test_reading_gives_an_error_or_the_right_bytes(good: Path, tmp_path: Path, group: str) -> None:
     """Every 4th cut, every 10th of the others; the slow test reads all of them, and checks them fully."""
     assert run(group, good, tmp_path, "quick", 0, 4 if group == "cuts" else 10) == []
 
 
-@fault("H1")
-@fault("H3")
-@fault("H9")
-@fault("H12")
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("part", range(2))
@@ -110,7 +78,6 @@ def test_a_full_check_survives_and_finds_all(good: Path, tmp_path: Path, group: 
 
 
 @pytest.mark.slow
-@fault("H9")
 def test_what_lmdb_dies_of_is_a_problem_in_the_report(good: Path, tmp_path: Path) -> None:
     """A shard that is cut, in a set that says so: the page that LMDB looks for lies behind the end of the file."""
     name = "shard-00000.lmdb"

@@ -33,7 +33,6 @@ from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.records.verify import verify
 from recordzoo.records.writer import SetContents, write_set
 from tests.fakes.records import edit_manifest, many_missing, some_names, some_values, write_records
-from tests.faults import fault
 
 NAMES = ["a/ä.jpg", "a/\udcff\udcfe.jpg", "a/日本.png", "b/'\"\\\n.jpg", "b/x" + "y" * 300, "b/" + "🐦" * 50]
 
@@ -241,7 +240,6 @@ def test_pickle_is_small_and_opens_the_same_set(tmp_path: Path) -> None:
     assert pickle.loads(data).read("image", 7) == records.read("image", 7)
 
 
-@fault("H16")
 def test_a_pickle_of_a_set_that_was_replaced_says_so(tmp_path: Path) -> None:
     records = RecordReader(write_records(tmp_path / "x.records", some_values(5)))
     values = [records.read("image", i) for i in range(5)]
@@ -253,7 +251,6 @@ def test_a_pickle_of_a_set_that_was_replaced_says_so(tmp_path: Path) -> None:
     assert [records.read("image", i) for i in range(5)] == values
 
 
-@fault("H16", "a record set is exchanged for another while it is open", "all is read from the one that was opened")
 def test_an_open_reader_stays_with_its_generation(tmp_path: Path) -> None:
     values = some_values(20)
     records = RecordReader(write_records(tmp_path / "x.records", values, per_shard=5))
@@ -454,11 +451,6 @@ class TestManifest:
         with pytest.raises(ManifestError, match="damaged or edited"):
             RecordReader(folder)
 
-    @fault(
-        "H18",
-        "a record set is of a later format, or its shards are of another LMDB or byte order",
-        "an error that names both formats, and what to do",
-    )
     def test_a_later_version_and_unknown_features_are_named(self, tmp_path: Path) -> None:
         folder = write_records(tmp_path / "x.records", some_values(3))
         edit_manifest(folder, lambda document: document.update(version=3))
@@ -706,7 +698,6 @@ class TestVerify:
         assert (told.num_images, told.ended) == (20, 1)
 
 
-@fault("H18")
 @pytest.mark.parametrize("change", ["version 999", "another magic", "big-endian"])
 def test_shards_of_another_lmdb_are_refused(tmp_path: Path, change: str) -> None:
     folder = write_records(tmp_path / "x.records", some_values(8))
@@ -725,11 +716,6 @@ def test_shards_of_another_lmdb_are_refused(tmp_path: Path, change: str) -> None
         layout.walk(bytes(data), "here")
 
 
-@fault(
-    "H20",
-    "a manifest has class names of gigabytes, or millions of them",
-    "an error before they are read, or all of them",
-)
 def test_class_names_have_a_limit_and_many_are_read(tmp_path: Path) -> None:
     many = [f"class {number}" for number in range(100_000)]
     folder = write_records(tmp_path / "x.records", some_values(3), classes=many)
@@ -743,11 +729,6 @@ def test_class_names_have_a_limit_and_many_are_read(tmp_path: Path) -> None:
         RecordReader(folder)
 
 
-@fault(
-    "H17",
-    "a record set is written to while it is open",
-    "an error at the images that this concerns; but arrays are mapped: who cuts one of those ends the reader",
-)
 def test_what_changes_while_it_is_open_is_an_error(tmp_path: Path) -> None:
     values = some_values(20)
     folder = write_records(tmp_path / "x.records", values)

@@ -18,7 +18,6 @@ from tests.fakes import cub200, lists
 from tests.fakes.folder import write_tree
 from tests.fakes.records import flip_byte, place_of
 from tests.fakes.server import FileServer
-from tests.faults import fault
 from tests.preparing import contents
 from tests.running import run, run_advice
 
@@ -69,11 +68,6 @@ def archive(root: Path) -> Path:
     return ensure(dataset_recipe("cub200"), root, shard_bytes=9000, workers=1)
 
 
-@fault(
-    "C16",
-    "files of a record set are damaged, cut or gone: a bad disk, a copy that ended early, `rm`",
-    "`verify` names them, and the command that copies or prepares the set again: the same bytes",
-)
 @pytest.mark.parametrize("damage", [damage_a_value, delete_a_shard, damage_the_names], ids=lambda each: each.__name__)
 @pytest.mark.parametrize(
     "prepare", [tree, without_classes, elsewhere, variant, shuffled_list, archive], ids=lambda each: each.__name__

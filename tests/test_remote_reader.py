@@ -32,7 +32,6 @@ from recordzoo.records.reader import RecordReader
 from tests.disks import mounted
 from tests.fakes.records import some_names, some_values, write_records
 from tests.fakes.server import Fault, FileServer
-from tests.faults import fault
 from tests.urls import with_own_cache
 from tests.users import become
 
@@ -200,11 +199,6 @@ class Deleting(Store):
             yield piece
 
 
-@fault(
-    "S9",
-    "somebody deletes the node's cache while a file is fetched into it",
-    "nothing: what was fetched is used, and fetched again by the next reader",
-)
 def test_the_cache_may_be_deleted_during_a_fetch(folder, tmp_path):
     cache, spec = Cache(tmp_path / "cache"), RecordReader(folder / "fake.records").manifest.shards[0]
     with FileServer(folder) as server:
@@ -217,11 +211,6 @@ def test_the_cache_may_be_deleted_during_a_fetch(folder, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["a link", "a directory", "another user's"])
-@fault(
-    "S11",
-    "the name of a shard in the node's cache belongs to something that cannot be read: a link, another user's file",
-    "its values are fetched past the cache, with one note; it is neither waited for nor removed",
-)
 def test_what_cannot_be_opened_in_the_cache_is_not_waited_for(folder, monkeypatch, caplog, kind):
     if kind == "another user's" and os.getuid() != 0:
         pytest.skip("only root may become another user")

@@ -13,7 +13,6 @@ from recordzoo.raw.member import FileTable, Member, has_lasting_inodes
 from recordzoo.records.reader import RecordReader, is_record_set
 from tests.fakes import simple
 from tests.fakes.simple import SimpleRecipe
-from tests.faults import fault
 
 SHARD_BYTES = 100_000
 
@@ -75,7 +74,6 @@ class Meddler:
         simple.before_members(monkeypatch, meddle)
 
 
-@fault("C9")
 @pytest.mark.parametrize("how", ["in place", "exchanged"])
 def test_while_it_is_converted(how: str, images: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Meddler(monkeypatch, "c002/0000.jpg", lambda: rewrite(images, how))

@@ -6,7 +6,6 @@ import pytest
 
 from recordzoo.base import settings
 from recordzoo.errors import ArgumentError
-from tests.faults import fault
 
 NUMBERS = {
     "RECORDZOO_AUTO_PREPARE_GB": (settings.auto_prepare_bytes, 20e9, 1e9),
@@ -54,11 +53,6 @@ BAD = {
 }
 
 
-@fault(
-    "U12",
-    "an environment variable has a value that means nothing: `RECORDZOO_TIMEOUT=abc`",
-    "an error that names the variable and the value",
-)
 def test_a_bad_value_names_its_variable(monkeypatch):
     """Every variable that there is: each function of the module reads one, and its documentation names it."""
     read = {}

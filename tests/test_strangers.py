@@ -24,7 +24,6 @@ from tests.fakes.pictures import encoded, picture
 from tests.fakes.records import edit_manifest, flip, some_values, write_records
 from tests.fakes.server import FileServer
 from tests.fakes.simple import SimpleRecipe
-from tests.faults import fault
 from tests.preparing import contents
 
 REPOSITORY = Path(__file__).parent.parent
@@ -66,16 +65,6 @@ def ghostscript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-@fault(
-    "H13",
-    "a stored image is of another format than its name says",
-    "the picture, as from torchvision; but PostScript, which Pillow lets another program decode, is an error",
-)
-@fault(
-    "H14",
-    "a stored image unpacks to far too many pixels, or is cut",
-    "the same error as from torchvision, at that image",
-)
 def test_images_of_any_format_start_no_program(tmp_path: Path, ghostscript: Path) -> None:
     images = pictures()
     folder = image_set(tmp_path / "x.records", images)
@@ -90,11 +79,6 @@ def test_images_of_any_format_start_no_program(tmp_path: Path, ghostscript: Path
 
 
 @pytest.mark.parametrize("name", ["../outside/x.jpg", "a/../../outside/x.jpg", "{outside}/x.jpg"])
-@fault(
-    "H6",
-    "the names in a record set lead out of its folder, as ../../etc/passwd does",
-    "an error where one would become a path; `verify` notes it; names of shards and arrays are never free text",
-)
 def test_a_name_that_leads_out_never_becomes_a_path(tmp_path: Path, name: str) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "x.jpg").write_bytes(b"a secret")
@@ -124,11 +108,6 @@ ACTING = "x\x1b]0;owned\x07\x1b[2J\r\nshard-00000.lmdb: ok\u202egpj.\u2028\u009b
 
 
 @pytest.mark.slow
-@fault(
-    "H19",
-    "a record set's names, classes or files have control characters in them",
-    "they are written out, as \\x1b; nothing acts on the terminal and nothing fakes a line",
-)
 def test_nothing_that_is_printed_acts_on_a_terminal(tmp_path: Path) -> None:
     folder = tmp_path / f"{ACTING}.records"
     names = [f"{ACTING}{number}" for number in range(5)]
@@ -176,11 +155,6 @@ def test_pictures_that_are_none(tmp_path: Path) -> None:
         ImageFolderRecord(folder).targets[0]
 
 
-@fault(
-    "H21",
-    "links lie where recordzoo writes and removes: in a record set, a build, as its lock file, as an archive",
-    "no link is followed: at most the link itself goes; `records` and builds are the only folders ever removed",
-)
 def test_links_are_not_followed_where_something_is_written_or_removed(tmp_path: Path) -> None:
     root, elsewhere = tmp_path / "root", tmp_path / "elsewhere"
     (elsewhere / "folder").mkdir(parents=True)

@@ -31,7 +31,6 @@ from recordzoo.records import shard as shards
 from recordzoo.records.reader import RecordReader
 from tests.fakes.pictures import jpeg, picture
 from tests.fakes.records import some_values, write_records
-from tests.faults import fault
 
 REPOSITORY = Path(__file__).parent.parent
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -83,16 +82,6 @@ def check(batches: Any, expected: tuple[torch.Tensor, list[int]]) -> None:
     assert torch.cat(labels).tolist() == expected[1]
 
 
-@fault(
-    "P7",
-    "the dataset was used before a DataLoader starts its workers, by fork, spawn or forkserver",
-    "workers read the right bytes; no database is open that may not cross a fork",
-)
-@fault(
-    "P8",
-    "the dataset is pickled, for workers that are spawned",
-    "what is pickled is where the records are, which of them, and your transforms",
-)
 @needs_fork
 @pytest.mark.parametrize(
     "context",
@@ -111,11 +100,6 @@ def test_loader(
     check([(image[None], torch.tensor([label])) for image, label in dataset], expected)
 
 
-@fault(
-    "P9",
-    "one process opens the same records twice, for training and validation say",
-    "both read; there is no limit",
-)
 @needs_fork
 def test_two_datasets_over_one_record_set(
     tree: Path, dataset: ImageFolderRecord, expected: tuple[torch.Tensor, list[int]]
@@ -133,11 +117,6 @@ def test_two_datasets_over_one_record_set(
         check([two for _, two in both], backwards)
 
 
-@fault(
-    "P13",
-    "an error in a worker of a DataLoader",
-    "the same error in your process, of the same type; it names the record set and the record",
-)
 @needs_fork
 def test_a_damaged_record_in_a_worker_is_the_error_itself(tmp_path: Path) -> None:
     folder = write_records(tmp_path / "x.records", some_values(6))
@@ -223,11 +202,6 @@ print(len(os.listdir("/dev/fd")), sum(map(len, values)), verify(sys.argv[1], ful
 """
 
 
-@fault(
-    "P16",
-    "more shards than the process may open files",
-    "a quarter of the limit is used at most, those used longest ago are closed",
-)
 def test_more_shards_than_descriptors(many_shards: Path, many_values: list[bytes]) -> None:
     pytest.importorskip("resource", reason="this system has no limit on descriptors")
     num_open, num_bytes, problems = run_code(FEW_DESCRIPTORS, many_shards)[0].split(maxsplit=2)
@@ -335,11 +309,6 @@ print(*read(), sep="\\n")
 """
 
 
-@fault(
-    "K6",
-    "the directory, the files or the whole volume may only be read",
-    "reading works and writes nothing; preparing says so, and to pass records_dir",
-)
 @needs_fork
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["birds.records", "birds"])
@@ -370,7 +339,6 @@ def public_folder() -> Iterator[Path]:
         yield Path(name)
 
 
-@fault("P11")
 @needs_fork
 def test_workers_stay_with_the_set_that_they_opened(tmp_path: Path, many_values: list[bytes]) -> None:
     """A set is refreshed by exchanging directories, while persistent workers are in the middle of it."""
@@ -404,12 +372,6 @@ def read_until_it_fails(loader: DataLoader[int], match: str) -> None:
     batches._shutdown_workers()
 
 
-@fault(
-    "P11",
-    "a file of a record set is cut in place, or the set is replaced, while a training reads it",
-    "replaced: the training stays with the old set; cut: an error that names the record. Only an array of more than "
-    "4 MB (the index of 200,000 images) is mapped: whoever cuts that ends the process with a bus error",
-)
 @needs_fork
 @pytest.mark.parametrize("size", [0, 1, 4096, 5000, -1])
 def test_files_that_are_cut_while_workers_read(cuttable: Path, many_values: list[bytes], size: int) -> None:
@@ -441,19 +403,12 @@ records.read("image", 3)
 """
 
 
-@fault("P11")
 def test_a_large_array_that_is_cut_while_it_is_mapped_ends_the_process(cuttable: Path) -> None:
     """What falls short of an error; should it become one, the texts that say so must change."""
     done = subprocess.run([sys.executable, "-c", BUS_ERROR, str(cuttable)], cwd=REPOSITORY, capture_output=True)
     assert (done.returncode, done.stderr) == (-signal.SIGBUS, b"")
 
 
-@fault(
-    "P12",
-    "a worker opens a set whose files were cut, or is killed; torch then speaks of shared memory",
-    "what is opened is looked at first, so a cut file is an error with its name; after a death the same dataset goes "
-    "on with new workers",
-)
 @needs_fork
 @pytest.mark.parametrize("pattern", ["*.lmdb", "image.index.npy"])
 @pytest.mark.parametrize("mapped", [False, True])
@@ -493,7 +448,6 @@ except RuntimeError as err:
 """
 
 
-@fault("P12")
 @needs_fork
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGBUS, marks=pytest.mark.slow)])
 def test_a_worker_that_dies(cuttable: Path, many_values: list[bytes], number: signal.Signals) -> None:
@@ -534,11 +488,6 @@ print(inside, sum(os.waitpid(pid, 0)[1] == 0 for pid in children))
 
 
 @pytest.mark.slow
-@fault(
-    "P10",
-    "200 workers read one record set at once, with other programs' LMDB among them",
-    "they do; LMDB's table of 126 readers is not used",
-)
 @needs_fork
 def test_two_hundred_readers(many_shards: Path) -> None:
     before = sorted(many_shards.iterdir())
@@ -565,12 +514,6 @@ print(sum(len(records.read("image", i)) for i in range(len(records))))
 """
 
 
-@fault(
-    "P17",
-    "the process may have little memory or address space (ulimit -v, a 32-bit system)",
-    "values are read with a few pages; where a shard or a large array cannot be mapped, an error says which limit "
-    "to raise",
-)
 def test_little_address_space(tmp_path: Path, many_values: list[bytes]) -> None:
     large = np.zeros((400, 10_000), np.int64)
     folder = write_records(tmp_path / "x.records", many_values, arrays={"large": large})
@@ -580,11 +523,6 @@ def test_little_address_space(tmp_path: Path, many_values: list[bytes]) -> None:
     assert int(num_bytes) == sum(map(len, many_values))
 
 
-@fault(
-    "P18",
-    "a DataLoader's worker hangs, and the loader has a timeout",
-    "torch's own error says that it timed out; the records are read on, in this process and in other workers",
-)
 @pytest.mark.slow
 @needs_fork
 def test_a_worker_that_hangs_runs_into_the_loaders_timeout(
