@@ -16,7 +16,7 @@ from torch.utils.data import IterableDataset
 
 from benchmarks import pages
 from benchmarks.formats import NAMES, compare, measure
-from benchmarks.formats.base import Finish, Format, Reading, find_format, map_loader, size_bytes
+from benchmarks.formats.base import Finish, Reading, find_format, map_loader, size_bytes
 from benchmarks.formats.page import SECTION, render
 from benchmarks.formats.pictures import gather, samples_of
 from benchmarks.formats.results import Comparing, Result, Speeds
@@ -222,10 +222,6 @@ class TestTables:
 
     def test_the_page_has_the_head_of_the_script(self):
         assert pages.read_section(SECTION).startswith(pages.table(HEAD, [], numbers=True))
-
-    def test_a_format_pickles(self):
-        for name in NAMES:
-            assert isinstance(pickle.loads(pickle.dumps(find_format(name))), Format)
 
 
 def test_a_loader_of_a_map_reads_all_in_order():

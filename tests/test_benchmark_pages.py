@@ -3,7 +3,6 @@
 import ast
 import json
 import re
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,10 @@ from benchmarks import __main__ as lines
 from benchmarks import cluster, files_or_records, pages, recipes, recipes_page, scaling, zoo
 from benchmarks.formats import page as formats
 from benchmarks.object_storage import page as object_storage
-from benchmarks.peers import __main__ as peers
 from benchmarks.peers import page
 from benchmarks.peers.rows import ROWS
 from benchmarks.scale import page as scale
-from benchmarks.svg import LABEL_PX, WIDTH, Group, draw
+from benchmarks.svg import LABEL_PX, WIDTH
 
 PHONE_PX = 358
 """What a page of 390 pixels leaves for a picture."""
@@ -94,25 +92,6 @@ def test_files_and_records_are_compared_with_the_first_reader() -> None:
     assert "| start | 6.00 s | 5.00 s (1.20x) | 0.50 s (12.00x) |" in text
 
 
-def test_scaling_is_relative_to_one_worker() -> None:
-    found = {
-        "repeats": 3,
-        "rates": {"RecordLoader, exact": {"1": 500.0, "2": 900.0}},
-        "problems": {"FFCV": "not installed"},
-    }
-    stored = {"photos": "3 photographs", "machine": "a machine", "cores": 2, "rows": {"originals": found}}
-    text = scaling.section(stored)
-    assert "| RecordLoader, exact | 500 (1.00x) | 900 (1.80x) |\n| FFCV | not installed |  |" in text
-
-
-@pytest.mark.parametrize("name", scaling.TREES)
-@pytest.mark.parametrize("workers", [1, 8])
-def test_each_loader_is_given_the_same_files_and_workers(name: str, workers: int) -> None:
-    row = scaling.row(name, workers)
-    assert row.work.workers == workers
-    assert {each.tree for each in row.contestants} == {scaling.TREES[name][workers > 4]}
-
-
 def test_the_chart_says_what_its_row_says() -> None:
     made = page.render()
     row = next(line for line in made["loaders"].splitlines() if line.startswith("| `fast` |"))
@@ -184,24 +163,6 @@ def test_a_row_comes_to_the_page_with_its_numbers_and_its_note(stored: Path) -> 
     assert row.note in page.render()["loaders"]
 
 
-def test_a_row_is_left_out_by_a_python_that_is_too_old(stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: list[str] = []
-    monkeypatch.setattr(peers, "photographs", lambda folder: [])
-    monkeypatch.setattr(peers, "run_row", lambda row, photos, repeats: ran.append(row.title) or {})
-    monkeypatch.setattr(page, "render", dict)
-    monkeypatch.setattr(sys, "argv", ["peers", "--row", "python313"])
-    monkeypatch.setenv("RECORDZOO_COMPILE", "wait")  # which it sets
-    before = stored.read_text(encoding="utf-8")
-    monkeypatch.setattr(sys, "version_info", (3, 12, 9))
-    peers.main()
-    assert ran == []
-    assert stored.read_text(encoding="utf-8") == before
-    monkeypatch.setattr(sys, "version_info", (3, 13, 0))
-    peers.main()
-    assert ran == [ROWS["python313"].title]
-    assert "python313" in json.loads(stored.read_text(encoding="utf-8"))
-
-
 def test_recipes_that_dali_lacks_have_an_empty_cell() -> None:
     assert set(recipes.DALI_RECIPES) < set(recipes.RECIPES)
     assert set(recipes.WANTED) < set(recipes.RECIPES)
@@ -217,32 +178,12 @@ def test_recipes_that_dali_lacks_have_an_empty_cell() -> None:
     assert lines[3].endswith(" | 100 (1.00x) |  |")
 
 
-def test_without_dali_its_column_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    python = tmp_path / "python"
-    assert recipes.with_dali(python) is None
-    python.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")  # what `import nvidia.dali` ends with
-    python.chmod(0o755)
-    assert recipes.with_dali(python) is None
-    assert capsys.readouterr().err == 2 * f"{python}: no DALI; its column is left out\n"
-    python.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
-    assert recipes.with_dali(python) == python
-
-
 def test_the_chart_can_be_read_on_a_phone_and_in_the_dark() -> None:
     svg = page.render()[page.CHART]
     root = ET.fromstring(svg)
     assert LABEL_PX * PHONE_PX / float(root.attrib["width"]) >= 11
     assert "prefers-color-scheme: dark" in svg
     assert max(len(text) for text in texts(svg)) * LABEL_PX * 0.55 < WIDTH
-
-
-def test_bars_are_as_long_as_their_numbers() -> None:
-    svg = draw([Group("a < b", [10.0, 5.0], is_ours=True), Group("c", [None, 2.5])], "Speed", ("one", "two"))
-    bars = [node for node in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}rect") if node.get("height") == "16"]
-    widths = [float(bar.attrib["width"]) for bar in bars]
-    assert [bar.attrib["class"] for bar in bars] == ["ours0", "ours1", "others0", "others1"]
-    assert [width / widths[0] for width in widths] == pytest.approx([1, 0.5, 0, 0.25], abs=0.01)
-    assert texts(svg) == ["Speed", "one", "two", "a < b", "10", "5", "c", "did not run", "2"]
 
 
 def test_some_classes_are_measured_again(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

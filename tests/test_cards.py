@@ -11,8 +11,7 @@ import pytest
 from PIL import Image
 
 import recordzoo
-from docs.parts import card, dataset_page, expression, fakes, home, real_samples
-from docs.parts.subjects import HEIGHT, SUBJECTS, VIEW, WIDTH
+from docs.parts import card, dataset_page, fakes, real_samples
 from recordzoo import catalogue
 from recordzoo.preparing.job import ensure
 from recordzoo.recipes.declared import dataset_recipe
@@ -84,75 +83,12 @@ def test_the_expression_takes_a_sample_apart(name: str, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-def test_the_card_of_birds_has_all_that_they_have() -> None:
-    figure = card.figure("cub200")
-    assert "image, (label, box, parts, attributes, mask) = dataset[0]" in figure
-    rows = dict(re.findall(r"<dt><code>(\w+)</code></dt><dd>(.+?)</dd>", figure))
-    assert rows == {
-        "image": "PIL image (RGB)",
-        "label": "int",
-        "box": "tensor float32 [4]",
-        "parts": "tensor float32 [15, 3]",
-        "attributes": "tensor uint8 [312]",
-        "mask": "PIL image (L)",
-    }
-    assert len(elements("cub200", "box")) == 1
-    assert len(elements("cub200", "point")) == 10
-    assert elements("cub200", "mask")
-    assert elements("cub200", "set")
-    assert elements("cub200", "chip")
-
-
-@pytest.mark.slow
-def test_the_task_decides_what_is_drawn() -> None:
-    assert len(elements("coco", "box")) == 2  # as many as the picture has things
-    assert len(elements("tiny_imagenet", "box")) == 1  # a tensor of [4]
-    assert "A person walks a dog." in card.picture("flickr8k")
-    assert not elements("flickr8k", "mask")
-    assert not elements("flickr8k", "chip")
-    assert len(elements("imagenet_real", "chip")) == 3
-    assert elements("cifar10_c", "hatch")
-    assert not elements("cifar10", "hatch")
-    assert next(each.get("class") for each in elements("ade20k", "mask")[0]) == "region-0"  # every pixel has a class
-    assert "region-0" not in card.picture("oxford_pets")
-    assert elements("mnist", "grid")
-    assert not elements("imagenet", "grid")
-    assert ">3 - three</text>" in card.picture("mnist")
-    assert ">label 3</text>" in card.picture("imagenet")  # its raw files have the names
-
-
-@pytest.mark.slow
 def test_names_of_classes_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     odd = dataclasses.replace(card.known("mnist").facts, classes=('<b>&"',), title="<i>&", num_classes=1)
     monkeypatch.setattr(card, "entry", lambda name: odd)
     texts = [each.text for each in elements("mnist") if each.tag.endswith(("text", "title"))]
     assert '<b>&"' in texts
     assert "A drawn sample of <i>&: an image for classification" in texts
-
-
-def test_a_card_is_drawn_from_fakes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECORDZOO_DOCS_FAKES", "0")
-    assert card.figure("cub200") == card.picture("cub200") == ""
-    assert 'href="datasets/cub200/">CUB-200-2011</a>' in home.pictures()
-
-
-@pytest.mark.parametrize("subject", [*SUBJECTS, VIEW], ids=lambda subject: subject.caption)
-def test_a_subject_lies_in_its_picture(subject) -> None:
-    for shapes in subject.objects:
-        left, top, right, bottom = card._bounds(shapes)
-        assert 0 <= left < right <= WIDTH
-        assert 0 <= top < bottom <= HEIGHT
-    assert all(0 < x < WIDTH and 0 < y < HEIGHT for x, y in subject.points)
-    assert subject.caption.endswith(".")
-    assert 0.02 < card._gray(subject, 28).mean() / 255 < 0.9
-
-
-def test_the_first_words_are_described_shortly() -> None:
-    assert expression._brief("list of int") == "list of int"
-    long = "list of {id: int, bbox: list of float, segmentation: list of list of float or {counts: list of int}}"
-    assert expression._brief(long) == "list of {id, bbox, segmentation}"
-    assert expression._brief(f"{{annotation: {long}}}") == "{annotation: list of {id, bbox, segmentation}}"
-    assert expression._split("int, (a, b), {c: d, e: [1, 2]}") == ["int", "(a, b)", "{c: d, e: [1, 2]}"]
 
 
 # Real samples.

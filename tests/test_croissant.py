@@ -87,27 +87,6 @@ def test_a_license_is_an_spdx_address_only_where_it_is_one() -> None:
     assert croissant.document(catalogue.entry("cub200"))["usageInfo"]["name"].startswith("Not stated")
 
 
-def test_splits_of_several_parts_have_two_keys() -> None:
-    found, _ = read(croissant.dumps(croissant.document(catalogue.entry("cityscapes"))))
-    assert rows(found, "splits")[3] == {
-        "part": "cityscapes.coarse",
-        "name": "train",
-        "url": "cr:TrainingSplit",
-        "count": 2975,
-    }
-    assert found.metadata.record_sets[0].key == ["splits/part", "splits/name"]
-
-
-def test_a_file_of_which_the_md5_is_not_confirmed() -> None:
-    files = croissant.document(catalogue.entry("flickr30k"))["distribution"]
-    facts = {file.name: file for file in catalogue.entry("flickr30k").files}
-    for file in files:
-        known = facts[file["name"]]
-        assert known.unconfirmed
-        assert ("md5" in file) == (known.sha256 is None)
-        assert ("The MD5 is not confirmed." in file.get("description", "")) == (known.sha256 is None)
-
-
 class Scripts(HTMLParser):
     """The texts of a page's JSON-LD scripts, as a browser divides it."""
 

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 import recordzoo
-from docs.parts import cells, code, dataset_page, fakes, overview
+from docs.parts import code, dataset_page, fakes, overview
 from docs.parts.samples import describe, parts
 from recordzoo import catalogue
 from recordzoo import catalogue as licenses
@@ -65,23 +65,6 @@ def test_the_code_of_a_page_runs(name: str, empty: Path, monkeypatch: pytest.Mon
     for kind in kinds:
         assert f"`{kind}`" in page
         assert fakes.seen(name).samples[kind]
-
-
-@pytest.mark.slow
-def test_a_page_says_what_a_sample_is() -> None:
-    found = fakes.seen("cub200").samples["CUB200Record"]
-    assert {each.arguments: each.items[1] for each in found} == {
-        'target_type="category"': "int",
-        'target_type="bbox"': "tensor float32 [4]",
-        'target_type="parts"': "tensor float32 [15, 3]",
-        'target_type="attributes"': "tensor uint8 [312]",
-        'target_type="segmentation"': "PIL image (L)",
-        'target_type=["category", "bbox", "parts", "attributes", "segmentation"]': (
-            "(int, tensor float32 [4], tensor float32 [15, 3], tensor uint8 [312], PIL image (L))"
-        ),
-    }
-    assert "| `bbox` | `float32` | `[4]` |" in dataset_page.page("cub200")
-    assert "| `image` | `uint8` | `[32, 32, 3]` |" in dataset_page.page("cifar10")
 
 
 def test_a_page_without_fakes_has_all_that_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,19 +137,3 @@ def test_the_table_has_the_values_that_are_sorted_and_filtered_by() -> None:
 )
 def test_a_license_in_a_few_words(text: str, group: str, name: str, shown: str) -> None:
     assert (licenses.group(text), licenses.name(text), licenses.shown(text)) == (group, name, shown)
-
-
-def test_long_code_in_a_table_breaks_after_punctuation() -> None:
-    made = cells.breakable("<td><code>torch.utils.data.DataLoader(num_workers=2)</code></td><td>DataLoader</td>")
-    assert made.count("<wbr>") == 5
-    assert "torch.<wbr>utils.data.<wbr>DataLoader(<wbr>num_<wbr>workers=<wbr>2)" in made
-    assert "<wbr>" not in cells.breakable("<td><code>RandomResizedCrop(224)</code></td><p><code>a.b_c=d</code></p>")
-    assert cells.breakable(f"<td><code>{'ab' * 32}</code></td>").count("<wbr>") == 3
-
-
-def test_heads_of_tables_have_names():
-    """A row of empty heads is left out; an empty head among others becomes a cell."""
-    empty = '<table><thead>\n<tr><th></th><th style="text-align: right;"></th></tr>\n</thead>\n<tbody></tbody></table>'
-    assert cells.named_heads(empty) == "<table><tbody></tbody></table>"
-    some = "<table><thead><tr><th></th><th>CPU</th></tr></thead></table>"
-    assert cells.named_heads(some) == "<table><thead><tr><td></td><th>CPU</th></tr></thead></table>"

@@ -1,7 +1,6 @@
 """The files with which the project is run: workflows, forms, hooks, version, changelog, links."""
 
 import importlib.util
-import os
 import re
 import shlex
 import shutil
@@ -92,14 +91,6 @@ class TestWorkflows:
         named = set(re.findall(r'"(3\.\d+)"', "".join(path.read_text(encoding="utf-8") for path in WORKFLOWS)))
         assert named <= set(stated)
 
-    def test_the_systems_are_those_of_the_classifiers(self):
-        stated = " ".join(pyproject()["project"]["classifiers"])
-        systems = {job["runs-on"] for _, _, job in jobs()}
-        systems |= set(next(job for _, name, job in jobs() if name == "systems")["strategy"]["matrix"]["system"])
-        for classifier, system in (("Linux", "ubuntu"), ("MacOS", "macos"), ("Microsoft :: Windows", "windows")):
-            assert f"Operating System :: {classifier}" not in stated or f"{system}-latest" in systems
-        assert ":: Linux" in stated
-
     def test_targets_exist(self):
         targets = set(re.findall(r"^([a-z-]+):", text_of("Makefile"), re.MULTILINE))
         used = {words[1] for words in commands() if words[0] == "make"} - {"$TARGET"}
@@ -130,50 +121,6 @@ def test_the_promises_name_the_oldest_torch_and_the_format():
     assert f"needs torch {oldest['torch']} and torchvision {oldest['torchvision']} or later" in page
     versions = page.partition("| version of the format |")[2].partition("\n\n")[0]
     assert re.findall(r"^\| (\d+) \|", versions, re.MULTILINE) == [str(n) for n in range(1, VERSION + 1)]
-
-
-def test_hooks_run_make_lint_and_make_types():
-    (repository,) = yaml.safe_load(text_of(".pre-commit-config.yaml"))["repos"]
-    assert repository["repo"] == "local"
-    assert [hook["entry"].split() for hook in repository["hooks"]] == [["make", "lint"], ["make", "types"]]
-    assert all(hook["language"] == "system" and not hook["pass_filenames"] for hook in repository["hooks"])
-    assert all(makefile_lines(hook["entry"].split()[1]) for hook in repository["hooks"])
-
-
-@pytest.mark.skipif(os.name == "nt", reason="the Makefile is for POSIX")
-class TestNewestPython:
-    @pytest.fixture
-    def chosen(self, tmp_path):
-        """Run `make newest` with Pythons of which only some start: what it would run."""
-
-        def run(**starts):
-            for place, status in {"python3": 0, **starts}.items():
-                path = tmp_path / place.replace("_", "/")
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(f"#!/bin/sh\nexit {status}\n")
-                path.chmod(0o755)
-            env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PYENV_ROOT": str(tmp_path / "pyenv")}
-            words = ["make", "--no-print-directory", "newest", "MAKE=echo", f"PYTHON={tmp_path / 'python3'}"]
-            result = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=True, timeout=60)
-            return result.stdout.strip().replace(f"{tmp_path}/", "")
-
-        return run
-
-    def test_commands_that_do_not_start_do_not_count(self, chosen):
-        pythons = {"python3.14": 127, "python3.13": 127, "pyenv_versions_3.13.0_bin_python": 0, "python3.12": 0}
-        python = "pyenv/versions/3.13.0/bin/python"
-        assert chosen(**pythons) == f"--no-print-directory test PYTHON={python} VENV=.venv-newest"
-
-    def test_none_is_newer(self, chosen):
-        assert chosen(**dict.fromkeys(("python3.14", "python3.13", "python3.12"), 127)) == (
-            "not run: no Python here is newer than python3"
-        )
-
-    def test_all_that_are_supported_are_looked_for(self):
-        prefix = "Programming Language :: Python :: 3."
-        stated = [line.removeprefix(prefix) for line in pyproject()["project"]["classifiers"] if prefix in line]
-        looked_for = re.search(r"^NEWER = .*for minor in ([\d ]+);", text_of("Makefile"), re.MULTILINE)[1].split()
-        assert looked_for == stated[:0:-1]
 
 
 def test_the_version_has_its_section_in_the_changelog():
@@ -219,10 +166,3 @@ class TestAddresses:
         assert "imagenet.md" in targets
         assert [target for target in targets if not (ROOT / "docs" / target).exists()] == []
         assert "  - Changelog: changelog.md\n" in text_of("mkdocs.yml")
-
-    def test_no_address_stands_anywhere_else(self):
-        """Neither in settings of the site nor in a file of the repository's host."""
-        assert not {"site_url", "repo_url", "edit_uri"} & set(
-            re.findall(r"^(\w+):", text_of("mkdocs.yml"), re.MULTILINE)
-        )
-        assert "repository" not in yaml.safe_load(text_of("CITATION.cff"))

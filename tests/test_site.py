@@ -1,6 +1,5 @@
 """The built site in a browser: what a script, a colour, a phone or another machine would spoil."""
 
-import io
 import json
 import re
 import subprocess
@@ -8,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from recordzoo import catalogue
 from tests.browsing import DESKTOP, PHONE, pages_of, served, watched
@@ -229,25 +227,6 @@ class TestCatalogue:
         assert heads.nth(column).get_attribute("aria-sort") == "descending"
         assert self.numbers(it, column) == sorted(before, reverse=True)
 
-    def test_a_filter_counts_what_the_others_leave(self, visit):
-        it = visit("datasets/#obtained=by+hand")
-        options = it.page.locator("#catalogue-task option").all_text_contents()
-        by_hand = [entry for entry in map(catalogue.entry, catalogue.names()) if entry.obtained == "by hand"]
-        assert options[0] == f"any ({len(by_hand)})"
-        count = sum("classification" in entry.task.split(", ") for entry in by_hand)
-        assert f"classification ({count})" in options
-        it.page.locator("#catalogue-task").select_option("classification")
-        assert it.page.locator(self.ROWS).count() == count
-
-    def test_nothing_found_is_said_and_undone(self, visit):
-        it = visit("datasets/#q=zebra-crossing&task=detection")
-        assert it.page.locator("#catalogue-count").inner_text() == "No dataset fits all of this."
-        assert not it.page.locator("#catalogue").is_visible()
-        it.page.get_by_role("button", name="Show all").click()
-        assert len(self.names(it)) == len(catalogue.names())
-        assert "#" not in it.page.url
-        assert not it.page.get_by_role("button", name="Show all").is_visible()
-
     def test_on_a_phone_rows_are_cards_and_a_finger_meets_its_control(self, visit):
         it = visit("datasets/#license=MIT", width=PHONE)
         assert it.page.locator("#catalogue-form summary").inner_text() == "Filters and order (1)"
@@ -276,26 +255,3 @@ class TestCatalogue:
         page.goto(f"{url}datasets/")
         assert page.locator(self.ROWS).count() == len(catalogue.names())
         context.close()
-
-
-def test_charts_have_the_colours_of_the_page_and_not_of_the_system(visit):
-    """Their media query is asked for the colours of the page that they are in; its switch sets those."""
-    it = visit(LOOKED_AT["a chart"])
-    chart = it.page.locator("article img[src$='.svg'], article svg").first
-    light = chart.screenshot()
-    it.page.get_by_title("Dark").click()
-    it.page.wait_for_function("document.body.dataset.mdColorScheme === 'slate'")
-    dark = chart.screenshot()
-    assert (corner(light), corner(dark)) == ((255, 255, 255), (30, 33, 41))
-
-
-def corner(screenshot):
-    """The colour of a chart's paper, beside its rounded corner."""
-    with Image.open(io.BytesIO(screenshot)) as image:
-        return image.convert("RGB").getpixel((12, 3))
-
-
-def test_a_page_that_is_not_there_is_said(chromium, url):
-    with watched(chromium) as it:
-        assert it.page.goto(url + "404.html").ok
-        assert "404" in it.page.locator("article h1").inner_text()
