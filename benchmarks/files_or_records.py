@@ -45,7 +45,7 @@ OPENS_MS = (1, 5, 20)
 _TEXT = """\
 {table}
 
-Repetitions: {repeats}; {photos}; {machine}
+Repetitions: {repeats}; {machine}
 """
 
 _CODE = f"""
@@ -187,7 +187,6 @@ def section(stored: Row) -> str:
     """Make the section from stored numbers."""
     repeats = sorted({row["repeats"] for row in stored["rows"].values()})
     return _TEXT.format(
-        photos=stored["photos"],
         machine=pages.in_short(stored["machine"]),
         table=table(stored["rows"]),
         repeats=" or ".join(map(str, repeats)),

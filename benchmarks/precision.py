@@ -75,7 +75,7 @@ def measure(photos: list[bytes]) -> list[Line]:
         others = [each for each in found if each < _SAME]
         lines.append(
             Line(
-                f"fast precision, crop of {crop}",
+                f"crop of {crop}",
                 "exact precision",
                 "",
                 f"same pixels in {found.count(_SAME)} of {len(photos)}; PSNR of the others: "

@@ -18,7 +18,7 @@ _OTHERS = ((STOCK, TREES), (READERS[3], EXACT))
 _TEXT = """\
 {table}
 
-{others} Medians of {repeats}; {photos}, three times; {machine}.
+{others} Medians of {repeats}; {machine}.
 """
 
 
@@ -35,7 +35,6 @@ def render() -> dict[str, str]:
     text = _TEXT.format(
         table=table(rows),
         others=_others(rows),
-        photos=stored["photos"],
         machine=pages.in_short(stored["machine"]),
         repeats=" or ".join(map(str, sorted({row["repeats"] for row in rows.values()}))),
     )

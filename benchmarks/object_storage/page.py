@@ -18,8 +18,8 @@ TITLES = {"read": "bytes", "decode": "batches"}
 _TEXT = """\
 {table}
 
-Requests wait {latency_ms:.0f} ms; connections share {link_mb:.0f} MB/s (four get {measured_mb:.0f}). {photos},
-repeated up to {num_photos:,} files, {mb:,.0f} MB; shards of {shard_mb:.0f} MiB. Medians of {repeats}; {machine}
+Requests wait {latency_ms:.0f} ms; connections share {link_mb:.0f} MB/s (four get {measured_mb:.0f}).
+{num_photos:,} files, {mb:,.0f} MB; shards of {shard_mb:.0f} MiB. Medians of {repeats}; {machine}
 """
 
 
@@ -72,7 +72,7 @@ def render() -> dict[str, str]:
         mb=settings["num_bytes"] / 1e6,
         shard_mb=settings["shard_bytes"] / (1 << 20),
         repeats=max((len(runs) for runs in found["lines"].values()), default=0),
-        **{name: settings[name] for name in ("photos", "num_photos")},
+        num_photos=settings["num_photos"],
         machine=pages.in_short(found["machine"]),
     )
     return {SECTION: text}

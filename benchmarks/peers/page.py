@@ -131,7 +131,7 @@ def _loaders(rows: Mapping[str, Any]) -> str:
     """Make the table of all rows, and say where they were measured."""
     names = [name for name in ROWS if name in rows]
     lines = [(f"`{name}`", _title(name), "; ".join(_line(rows[name]))) for name in names]
-    parts = [table(("`ROW`", "work", "images a second (times the one without a ratio)"), lines)]
+    parts = [table(("`ROW`", "work", "images a second (ratio to that without one)"), lines)]
     parts += [_costs(rows[_FIRST])] if _FIRST in rows else []
     parts += [_cold(rows["cold"])] if "cold" in rows else []
     notes = [ROWS[name].note for name in names if ROWS[name].note]
