@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 from recordzoo.base.process import at_fork
 
+AnyArray = NDArray[Any]
+"""An array of any dtype, or of any dtype that the format allows."""
+
 MAX_HEADER_BYTES = 64 << 10
 """Longer headers count as damaged."""
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from numpy.typing import NDArray
-
 from recordzoo.errors import ArgumentError, SourceError
 
 WINDOWS: bool = sys.platform == "win32"
@@ -265,7 +263,3 @@ def shorten(text: str, columns: int) -> str:
             break
         end = tail + end
     return f"{start}...{end}"
-
-
-AnyArray = NDArray[Any]
-"""An array of any dtype, or of any dtype that the format allows."""

@@ -20,7 +20,7 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional
 
 from recordzoo.base import settings
-from recordzoo.base.text import AnyArray
+from recordzoo.base.npy import AnyArray
 from recordzoo.loader.plan import Arithmetic, Erase, PixelOp, Size
 from recordzoo.loader.spare import Once, Spare, Stamps
 from recordzoo.loader.table import PIXEL_OPS, CompiledOp, compiled_form, on_picture

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from recordzoo.base import durable
 from recordzoo.base.files import hash_of
+from recordzoo.base.npy import AnyArray
 from recordzoo.base.process import crash_point
 from recordzoo.base.progress import Progress
-from recordzoo.base.text import AnyArray
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.preparing.convert import FinishedShard, ShardFacts, UnitEnd, UnitShards, load_shard
 from recordzoo.preparing.publish import Build

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.base.text import AnyArray
+from recordzoo.base.npy import AnyArray
 from recordzoo.net.download import RemoteFile
 from recordzoo.raw.member import Member, SizedSource, Unit
 from recordzoo.recipes.recipe import ABSENT, Blob, Recipe, Stored, Table

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from recordzoo.base import durable
 from recordzoo.base.files import hash_text
-from recordzoo.base.text import AnyArray, is_device
+from recordzoo.base.npy import AnyArray
+from recordzoo.base.text import is_device
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
 from recordzoo.net.url import Url
 from recordzoo.records.files import AnyDirectory, pread

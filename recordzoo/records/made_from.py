@@ -16,7 +16,7 @@ from typing import overload
 
 import numpy as np
 
-from recordzoo.base.text import AnyArray
+from recordzoo.base.npy import AnyArray
 from recordzoo.errors import RecordError
 from recordzoo.raw.member import FileTable
 from recordzoo.records.arrays import file_name, marks_name

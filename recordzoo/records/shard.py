@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base.files import DONT_NEED, MAPS_ARE_FILES, WILL_NEED, advise, cut, drop_pages, hash_text
+from recordzoo.base.npy import AnyArray
 from recordzoo.base.process import crash_point
-from recordzoo.base.text import AnyArray
 from recordzoo.errors import CorruptRecordError, PrepareError, RecordError
 from recordzoo.records.files import AnyDirectory, Lease, pread, shard_files
 from recordzoo.records.manifest import ShardSpec

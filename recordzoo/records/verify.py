@@ -23,8 +23,8 @@ from typing_extensions import override
 import recordzoo
 from recordzoo.base import process as processes
 from recordzoo.base.files import hash_text, path_of_open
+from recordzoo.base.npy import AnyArray
 from recordzoo.base.progress import LogProgress, Progress
-from recordzoo.base.text import AnyArray
 from recordzoo.errors import CorruptRecordError, FormatVersionError, ManifestError, RecordError
 from recordzoo.net.url import Url, is_url
 from recordzoo.records.arrays import Names, data_start, file_name, leads_out, load_array, marks_name, read_marks
@@ -513,7 +513,7 @@ def verify(
         RecordError: The record set is replaced again and again.
     """
     if is_url(path):
-        from recordzoo.records.remote import verify_at_url  # its imports are slow
+        from recordzoo.records.remote_check import verify_at_url  # its imports are slow
 
         return verify_at_url(Url.parse(path), full, progress or LogProgress(), max_problems)
     place = Path(path).expanduser().absolute()

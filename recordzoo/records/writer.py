@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base import durable
+from recordzoo.base.npy import AnyArray
 from recordzoo.base.process import crash_point
-from recordzoo.base.text import JSON, AnyArray
+from recordzoo.base.text import JSON
 from recordzoo.records.arrays import file_name, marks_name, pack_marks, pack_names, write_array
 from recordzoo.records.manifest import (
     MANIFEST_NAME,

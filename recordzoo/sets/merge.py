@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from recordzoo.base import durable
 from recordzoo.base.files import hash_of
+from recordzoo.base.npy import AnyArray
 from recordzoo.base.process import crash_point
 from recordzoo.base.progress import Progress, default_progress, format_bytes
-from recordzoo.base.text import JSON, AnyArray, name_first, no_split
+from recordzoo.base.text import JSON, name_first, no_split
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordZooError, SourceError
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.assemble import MOST_NAMED
