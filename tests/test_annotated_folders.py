@@ -14,7 +14,7 @@ from pycocotools.coco import COCO
 
 import recordzoo
 from recordzoo.errors import NotPreparedError, OtherSourceError, PrepareError, SourceError
-from recordzoo.records.manifest import BoxFormat, FieldKind, FieldSpec
+from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from tests.fakes.annotated import YAML, coco_document, write_coco, write_images, write_json, write_masks, write_yolo

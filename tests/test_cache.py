@@ -19,7 +19,7 @@ from recordzoo.base.lock import Lock
 from recordzoo.net import url as url_module
 from recordzoo.net.cache import Cache
 from recordzoo.preparing import raw as downloads
-from recordzoo.records.manifest import SetKind
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.remote import remove_cached
 from tests.fakes.records import some_values, write_records

@@ -19,7 +19,7 @@ from recordzoo.formats import arrow, child
 from recordzoo.formats import parquet as our_parquet
 from recordzoo.formats.huggingface import Hub
 from recordzoo.formats.sets import table_files
-from recordzoo.records.manifest import FieldKind, FieldSpec
+from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 from tests.fakes.hub import HubServer
 from tests.foreign import check, check_refused, check_resumed, digest, expected_of, pairs

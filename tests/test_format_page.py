@@ -19,7 +19,7 @@ from recordzoo import CIFAR10Record, ImageFolderRecord, RecordReader, RecordWrit
 from recordzoo.records import manifest, shard
 from recordzoo.records import manifest as parse
 from recordzoo.records.arrays import marks_name
-from recordzoo.records.manifest import BoxFormat, FieldKind, FieldSpec, SetKind
+from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec, SetKind
 from tests.fakes import cifar, lists
 from tests.fakes.folder import bad_image, image_bytes, write_tree
 from tests.fakes.records import flip, some_values, write_records

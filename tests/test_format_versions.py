@@ -11,7 +11,8 @@ from PIL import Image
 
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordReader
-from recordzoo.records.manifest import VERSION, SetKind
+from recordzoo.records.kinds import SetKind
+from recordzoo.records.manifest import VERSION
 from recordzoo.records.verify import verify
 from tests import format_versions
 from tests.format_versions import CLASSES, COUNT, KINDS, NAMES, SPLITS, WRITERS, values

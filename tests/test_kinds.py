@@ -6,7 +6,7 @@ import pytest
 
 import recordzoo
 from recordzoo.preparing.kinds import KINDS
-from recordzoo.records.manifest import SetKind
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader
 from tests.fakes.annotations import kitti, oxford_pets, sbd
 from tests.fakes.celeba import celeba

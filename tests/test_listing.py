@@ -25,8 +25,8 @@ from recordzoo.preparing.options import Options
 from recordzoo.raw.member import Member
 from recordzoo.recipes.lists import ListRecipe
 from recordzoo.recipes.recipe import Blob
+from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.records.made_from import LIST_FILE
-from recordzoo.records.manifest import FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from tests.fakes import simple

@@ -16,18 +16,8 @@ from recordzoo.records import files, reader, shard
 from recordzoo.records import shard as layout
 from recordzoo.records import shard as shards
 from recordzoo.records.arrays import Names, pack_names
-from recordzoo.records.manifest import (
-    INDEX_DTYPE,
-    MANIFEST_NAME,
-    ArraySpec,
-    BlobSpec,
-    BoxFormat,
-    FieldKind,
-    FieldSpec,
-    Manifest,
-    SetKind,
-    parse_manifest,
-)
+from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec, SetKind
+from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, ArraySpec, BlobSpec, Manifest, parse_manifest
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.records.verify import verify

@@ -16,7 +16,8 @@ from recordzoo.loader.storage import locate, storage_of
 from recordzoo.preparing import assemble
 from recordzoo.preparing.assemble import Places, are_repeated
 from recordzoo.recipes.recipe import ABSENT
-from recordzoo.records.manifest import ArraySpec, BlobSpec, FieldKind, FieldSpec, Manifest, SetKind
+from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
+from recordzoo.records.manifest import ArraySpec, BlobSpec, Manifest
 from recordzoo.records.reader import RecordReader
 from tests.fakes import folder
 

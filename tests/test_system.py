@@ -22,7 +22,8 @@ from recordzoo.records import arrays, manifest
 from tests import posix
 
 PACKAGE = Path(__file__).parent.parent / "recordzoo"
-MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name != "system")
+SYSTEM = {PACKAGE / "base" / f"{name}.py" for name in ("files", "process", "settings", "text", "windows")}
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path not in SYSTEM)
 OF_MODULES = {
     "os": posix.FUNCTIONS | posix.FLAGS | {"rename", "replace", "supports_dir_fd", "symlink", "name"},
     "signal": posix.SIGNALS,
@@ -30,7 +31,7 @@ OF_MODULES = {
     "sys": {"platform"},
     "ctypes": {"WinDLL", "windll"},
 }
-"""Attributes that only `recordzoo.system` uses. Renames behave otherwise on Windows; links need rights there."""
+"""Attributes that only these modules of `recordzoo.base` use. Renames behave otherwise on Windows; links need rights there."""
 
 
 def absent_somewhere(path: Path) -> set[str]:
@@ -54,12 +55,12 @@ def absent_somewhere(path: Path) -> set[str]:
     return found
 
 
-def test_only_system_asks_for_what_some_systems_lack() -> None:
+def test_only_those_of_base_ask_for_what_some_systems_lack() -> None:
     assert {path: found for path in MODULES if (found := absent_somewhere(path))} == {}
 
 
 def test_the_walk_above_finds_something() -> None:
-    words = (PACKAGE / "system" / "files.py").read_text(encoding="utf-8")
+    words = (PACKAGE / "base" / "files.py").read_text(encoding="utf-8")
     assert all(word in words for word in ('"pread"', "posix_fadvise", "os.rename", "/proc/"))
 
 

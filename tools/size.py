@@ -30,32 +30,17 @@ class Feature(NamedTuple):
 
 
 FEATURES = (
-    Feature(
-        "merge, split, subset",
-        950,
-        ("combining/*.py", "cli/combining.py"),
-    ),
-    Feature("contact sheet, notebook, show", 600, ("preview/*.py", "cli/show.py")),
-    Feature("bench", 350, ("bench/*.py", "cli/bench.py")),
+    Feature("merge, split, subset", 950, ("sets/merge.py", "sets/split.py")),
+    Feature("contact sheet, notebook, show", 600, ("preview.py",)),
+    Feature("bench", 350, ("cli/bench.py",)),
     Feature("cache ls, cache rm", 250, ("cli/cache.py",)),
-    Feature(
-        "record sets at URLs",
-        1_300,
-        (
-            "net/cache.py",
-            "net/store.py",
-            "net/failures.py",
-            "net/background.py",
-            "records/remote_*.py",
-            "families/at_url.py",
-        ),
-    ),
-    Feature("copy, push, pull, Hub", 950, ("copying/*.py", "net/hub.py", "cli/transfer.py")),
-    Feature("exports", 500, ("exporting/*.py", "formats/folder.py", "cli/exporting.py")),
-    Feature("changed raw files", 300, ("preparing/changes.py", "records/made_from.py")),
-    Feature("pickles of others", 180, ("recipes/unpickle.py",)),
-    Feature("lists", 1_300, ("recipes/list_*.py", "recipes/listing.py", "raw/listing.py")),
-    Feature("own data", 1_900, ("custom/*.py",)),
+    Feature("record sets at URLs", 1_300, ("net/cache.py", "net/store.py", "records/remote*.py")),
+    Feature("copy, push, pull, Hub", 950, ("sets/copy.py", "sets/places.py", "sets/push.py", "net/hub.py")),
+    Feature("exports", 500, ("formats/export.py", "formats/to_hf.py", "formats/folder.py")),
+    Feature("changed raw files", 300, ("preparing/located.py", "records/made_from.py")),
+    Feature("pickles of others", 180, ("recipes/pickles.py",)),
+    Feature("lists", 1_300, ("recipes/columns.py", "recipes/list_kinds.py", "recipes/lists.py")),
+    Feature("own data", 1_900, ("own/*.py",)),
 )
 
 

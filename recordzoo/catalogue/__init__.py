@@ -63,7 +63,7 @@ from recordzoo.base.settings import command
 from recordzoo.base.text import did_you_mean
 from recordzoo.catalogue.facts import CHECKED, OBTAINED, Costs, DatasetPart, Entry, FileFacts, Layout, Split, parse
 from recordzoo.errors import ArgumentError
-from recordzoo.records.manifest import SetKind
+from recordzoo.records.kinds import SetKind
 
 if TYPE_CHECKING:
     from recordzoo.records.manifest import Manifest

@@ -30,7 +30,7 @@ from recordzoo.cli.options import (
     wrapping_width,
 )
 from recordzoo.errors import ArgumentError, FolderError, RecordZooError, TermsError
-from recordzoo.formats.base import FORMATS, LAYOUTS
+from recordzoo.formats import FORMATS, LAYOUTS
 from recordzoo.own.targets import WHAT, Reading, Target, check_reading, resolve
 from recordzoo.recipes.columns import TARGET_KINDS, Columns, read_targets
 

@@ -25,7 +25,8 @@ from recordzoo.preparing.job import MOST_NAMED
 from recordzoo.preparing.kinds import KnownDirectories, text_of
 from recordzoo.preparing.located import recorded_changes
 from recordzoo.recipes.recipe import quiet
-from recordzoo.records.manifest import NO_SHARD, Manifest, SetKind
+from recordzoo.records.kinds import SetKind
+from recordzoo.records.manifest import NO_SHARD, Manifest
 from recordzoo.records.reader import Labels, RecordReader, is_record_set, load_labels
 
 SAMPLE = 2000

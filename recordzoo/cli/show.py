@@ -27,10 +27,11 @@ from recordzoo.preparing.kinds import remake_command
 from recordzoo.preparing.located import recorded_changes
 from recordzoo.preview import BOX, Thumbnail, choose, draw_sheet, make_thumbnail
 from recordzoo.recipes.recipe import quiet
+from recordzoo.records.checking import Report
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.made_from import BESIDE, COPIED_FILE
-from recordzoo.records.manifest import MANIFEST_NAME, SetKind
+from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import RecordReader, is_record_set
-from recordzoo.records.verify import Report
 from recordzoo.records.verify import verify as check
 
 GENERATOR = "recordzoo show"

@@ -6,7 +6,7 @@ from typing_extensions import override
 
 from recordzoo.recipes.declared import ListedRecipe, Lists
 from recordzoo.recipes.recipe import Table, present
-from recordzoo.records.manifest import FieldKind, FieldSpec
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 TOP = "ADEChallengeData2016"
 FOLDERS = {"train": "training", "val": "validation"}

@@ -11,7 +11,7 @@ from recordzoo.base.text import text_of
 from recordzoo.errors import SourceError
 from recordzoo.recipes.declared import ListedRecipe, Lists
 from recordzoo.recipes.recipe import Table
-from recordzoo.records.manifest import FieldKind, FieldSpec
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 PARTITION = "list_eval_partition.txt"
 ATTRIBUTES = "list_attr_celeba.txt"

@@ -10,7 +10,7 @@ from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import DeclaredRecipe, files_under, name_key
 from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
-from recordzoo.records.manifest import FieldKind, FieldSpec
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 IMAGES = "leftImg8bit"
 IMAGE_ENDING = "_leftImg8bit.png"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import SourceError
 from recordzoo.recipes.recipe import INCOMPLETE
-from recordzoo.records.manifest import FieldKind, FieldSpec
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 _FOLDER = "CUB_200_2011/"
 IMAGE_LIST = _FOLDER + "images.txt"

@@ -9,7 +9,7 @@ from typing_extensions import override
 from recordzoo.errors import SourceError
 from recordzoo.recipes.declared import ListedRecipe, Lists
 from recordzoo.recipes.recipe import NO_TARGET, Table
-from recordzoo.records.manifest import FieldKind, FieldSpec
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 DATA = "fgvc-aircraft-2013b/data"
 LEVELS = {"variant": "variants", "family": "families", "manufacturer": "manufacturers"}

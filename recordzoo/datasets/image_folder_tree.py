@@ -32,7 +32,8 @@ from recordzoo.recipes.folders import (
 )
 from recordzoo.recipes.recipe import Recipe
 from recordzoo.recipes.variant import check_variant, variant_recipe
-from recordzoo.records.manifest import ORIGINAL, SetKind
+from recordzoo.records.kinds import SetKind
+from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader, is_record_set
 
 # Any: labels are whatever an overridden find_classes returns.

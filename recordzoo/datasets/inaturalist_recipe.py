@@ -9,7 +9,7 @@ from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import ClassFolderRecipe, name_key
 from recordzoo.recipes.recipe import INCOMPLETE, Blob, Sidecar, Stored, Table
-from recordzoo.records.manifest import FieldKind, FieldSpec
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 LEVELS = ("kingdom", "phylum", "class", "order", "family", "genus")
 """The taxonomic levels of a category of 2021, which its name has between number and epithet."""

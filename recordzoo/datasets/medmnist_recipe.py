@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from recordzoo.recipes.arrays import ArraysRecipe, Chunk, Splits, read_npy
 from recordzoo.recipes.recipe import Stored, Table
-from recordzoo.records.manifest import FieldKind, FieldSpec
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 _ORGANS = (
     *("bladder", "femur-left", "femur-right", "heart", "kidney-left", "kidney-right", "liver", "lung-left"),

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from recordzoo.recipes.declared import ListedRecipe, Lists, Row, name_key
 from recordzoo.recipes.recipe import Table
-from recordzoo.records.manifest import FieldKind, FieldSpec
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 TOP = "nabirds/"
 

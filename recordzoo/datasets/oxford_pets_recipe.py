@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from recordzoo.recipes.declared import ListedRecipe, Lists
 from recordzoo.recipes.recipe import Table, present
-from recordzoo.records.manifest import FieldKind, FieldSpec
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 SPLITS = ("trainval", "test")
 

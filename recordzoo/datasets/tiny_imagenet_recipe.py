@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from recordzoo.recipes.declared import ListedRecipe, Lists, name_key
 from recordzoo.recipes.recipe import NO_TARGET, Table
-from recordzoo.records.manifest import FieldKind, FieldSpec
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 TOP = "tiny-imagenet-200/"
 VAL = f"{TOP}val/val_annotations.txt"

@@ -16,7 +16,7 @@ from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import DeclaredRecipe, class_folder_order
 from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.records.arrays import leads_out
-from recordzoo.records.manifest import FieldKind, FieldSpec
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 FOLDERS = {
     "JPEGImages": ("image", ".jpg"),

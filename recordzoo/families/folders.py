@@ -26,8 +26,9 @@ from recordzoo.images.decode import RecordName, decode_rgb, naming, open_picture
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import dataset_recipe, find_name
 from recordzoo.recipes.folders import raise_if_empty
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.made_from import LIST_FILE, MadeFrom
-from recordzoo.records.manifest import ORIGINAL, SetKind
+from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
 
 # Any, in all of this module: a loader takes and returns what its user wants, a path is whatever the user assigned.

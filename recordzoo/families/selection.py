@@ -17,7 +17,8 @@ from recordzoo.base.text import did_you_mean
 from recordzoo.errors import ArgumentError, CorruptRecordError, ManifestError, NotPreparedError, OtherSourceError
 from recordzoo.images.decode import RecordName, from_pixels, is_pixels, naming, open_picture
 from recordzoo.records.arrays import leads_out
-from recordzoo.records.manifest import FieldKind, is_label
+from recordzoo.records.kinds import FieldKind
+from recordzoo.records.manifest import is_label
 from recordzoo.records.reader import RecordReader
 
 # Any, in all of this module: targets are labels, or anything that a user's dataset returns; arrays are of any dtype.

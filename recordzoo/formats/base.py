@@ -17,7 +17,8 @@ from recordzoo.base.text import as_file_name, did_you_mean
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.raw.member import FileTable, Member, SizedSource, Unit
 from recordzoo.recipes.recipe import sniffed_ending
-from recordzoo.records.manifest import FieldSpec, is_field_name
+from recordzoo.records.kinds import FieldSpec
+from recordzoo.records.manifest import is_field_name
 
 IMAGES = (
     "image/encoded",
@@ -401,21 +402,6 @@ class PieceMember(Member):
     """A piece as a member; its name is its number."""
 
     piece: Piece
-
-
-FORMATS = (
-    "tfrecord",
-    "webdataset",
-    "zip",
-    "huggingface",
-    "sqlite",
-    "mongodb",
-    "indexed",
-)
-"""The modules, in the order in which they are tried."""
-
-LAYOUTS = ("folder2lmdb", "torchrecord", "caffe", "lmdb_arrays", "lmdb_objects", "lmdb_text", "lmdb_images")
-"""The layouts of LMDB databases that are known; LMDB is tried last."""
 
 
 # The fields of each message: number, name, type; * is a list. tensorflow/core/example/{example,feature}.proto

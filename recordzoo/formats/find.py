@@ -7,8 +7,8 @@ from typing import Protocol, cast
 
 from recordzoo.base.text import shown
 from recordzoo.errors import NotPreparedError
-from recordzoo.formats import lmdb
-from recordzoo.formats.base import FORMATS, LAYOUTS, Foreign
+from recordzoo.formats import FORMATS, LAYOUTS, lmdb
+from recordzoo.formats.base import Foreign
 
 
 class Format(Protocol):

@@ -33,7 +33,7 @@ from recordzoo.formats.sets import TableFile, table_files, tables_below
 from recordzoo.net.hub import HubDataset, asking, check_online
 from recordzoo.net.url import Url
 from recordzoo.raw.member import unpacked_cap
-from recordzoo.records.manifest import FieldKind, FieldSpec
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 
 def is_address(location: str) -> bool:

@@ -19,7 +19,7 @@ from recordzoo.families.base import ZooDataset, derived
 from recordzoo.families.selection import Selection
 from recordzoo.loader.order import Network, Permutation, hash_key, hash_keys, uniform
 from recordzoo.loader.storage import by_part
-from recordzoo.records.manifest import FieldKind
+from recordzoo.records.kinds import FieldKind
 
 Int64s = NDArray[np.int64]
 

@@ -17,7 +17,8 @@ from recordzoo.base.progress import default_progress
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, shown
 from recordzoo.errors import NotPreparedError, OtherSourceError, SampleError, SourceError
-from recordzoo.formats.base import FORMATS, LAYOUTS, Foreign, ForeignSource, PieceMember, Sample, classes_beside
+from recordzoo.formats import FORMATS, LAYOUTS
+from recordzoo.formats.base import Foreign, ForeignSource, PieceMember, Sample, classes_beside
 from recordzoo.formats.find import find_foreign
 from recordzoo.formats.sets import without_braces
 from recordzoo.own.plans import Kind, UnevenError, at_position, describe, options_to_make
@@ -29,7 +30,7 @@ from recordzoo.preparing.space import ANOTHER_PATH
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.columns import LIST_ENDINGS
 from recordzoo.recipes.recipe import Blob, Recipe, Sidecar, Stored, Table
-from recordzoo.records.manifest import FieldKind, FieldSpec, SetKind
+from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.reader import RecordReader
 
 _SIDE = "names"

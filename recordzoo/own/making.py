@@ -23,7 +23,7 @@ from recordzoo.recipes.columns import Columns
 from recordzoo.recipes.declared import IMAGE_ENDINGS, is_image
 from recordzoo.recipes.folders import raise_if_empty
 from recordzoo.recipes.lists import ListRecipe, list_path
-from recordzoo.records.manifest import SetKind
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader, is_record_set
 
 _FOLDERS_TRIED = 100

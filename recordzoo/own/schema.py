@@ -36,7 +36,8 @@ from recordzoo.own.plans import (
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.declared import is_image
 from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Sidecar, Stored, Table
-from recordzoo.records.manifest import RESERVED_FIELDS, SetKind, is_field_name
+from recordzoo.records.kinds import SetKind
+from recordzoo.records.manifest import RESERVED_FIELDS, is_field_name
 
 Form = Literal["tuple", "dict", "value"]
 

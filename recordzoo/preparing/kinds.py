@@ -18,8 +18,9 @@ from recordzoo.recipes.declared import is_image, name_key
 from recordzoo.recipes.folders import without_record_sets
 from recordzoo.recipes.variant import Variant
 from recordzoo.records.arrays import leads_out
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.made_from import LAYOUT_FILE, TREE_FILE, MadeFrom
-from recordzoo.records.manifest import ENDING, ORIGINAL, Manifest, SetKind
+from recordzoo.records.manifest import ENDING, ORIGINAL, Manifest
 from recordzoo.records.reader import RecordReader
 
 

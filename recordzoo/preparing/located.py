@@ -25,8 +25,9 @@ from recordzoo.raw.member import FileTable, Source
 from recordzoo.recipes.declared import find_name
 from recordzoo.recipes.recipe import Recipe
 from recordzoo.recipes.variant import variant_recipe
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.made_from import MadeFrom, directory_of, relative_names
-from recordzoo.records.manifest import NO_SHARD, ORIGINAL, SetKind
+from recordzoo.records.manifest import NO_SHARD, ORIGINAL
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.shard import crc32
 

@@ -46,8 +46,9 @@ from recordzoo.recipes.declared import (
 )
 from recordzoo.recipes.folders import records_beside
 from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Recipe, Sidecar, Stored, Table, present
+from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec, SetKind
 from recordzoo.records.made_from import TREE_FILE
-from recordzoo.records.manifest import BoxFormat, FieldKind, FieldSpec, Manifest, SetKind
+from recordzoo.records.manifest import Manifest
 
 YOLO = "yolo"
 """The format's name."""

@@ -20,7 +20,7 @@ from recordzoo.base.text import JSON, name_first
 from recordzoo.errors import SourceError
 from recordzoo.recipes.declared import IMAGE_ENDINGS, SPLIT_NAMES, class_folder_order, files_under
 from recordzoo.records.arrays import leads_out
-from recordzoo.records.manifest import BoxFormat
+from recordzoo.records.kinds import BoxFormat
 
 _MOST_SHOWN = 20
 

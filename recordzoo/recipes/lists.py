@@ -27,11 +27,9 @@ from recordzoo.recipes.columns import (
     PARQUET,
     PATH_COLUMNS,
     USUAL,
-    Cells,
     Column,
     Columns,
     Faults,
-    ListField,
     ListTable,
     Places,
     check_encoding,
@@ -39,9 +37,11 @@ from recordzoo.recipes.columns import (
     text_of,
 )
 from recordzoo.recipes.declared import is_image
+from recordzoo.recipes.list_kinds import Cells, ListField
 from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Stored, Table
+from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.made_from import LIST_FILE
-from recordzoo.records.manifest import NAME_PATTERN, RESERVED_FIELDS, FieldKind, FieldSpec, Manifest, SetKind
+from recordzoo.records.manifest import NAME_PATTERN, RESERVED_FIELDS, Manifest
 from recordzoo.records.reader import RecordReader
 
 _MISSING = ("NoneType", "NAType", "NaTType")  # None, and pandas's

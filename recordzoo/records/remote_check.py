@@ -17,8 +17,8 @@ from recordzoo.errors import CorruptRecordError, ManifestError, RecordError, Rem
 from recordzoo.net.hub import NOT_FOUND, RANGE_NOT_SATISFIABLE
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url
+from recordzoo.records.checking import Check, Report
 from recordzoo.records.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, ShardSpec
-from recordzoo.records.verify import Check, Report
 
 logger = logging.getLogger("recordzoo")
 

@@ -13,6 +13,7 @@ from recordzoo.base.npy import AnyArray
 from recordzoo.base.process import crash_point
 from recordzoo.base.text import JSON
 from recordzoo.records.arrays import file_name, marks_name, pack_marks, pack_names, write_array
+from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import (
     MANIFEST_NAME,
     NAME_PATTERN,
@@ -20,11 +21,8 @@ from recordzoo.records.manifest import (
     ORIGINAL,
     ArraySpec,
     BlobSpec,
-    FieldKind,
-    FieldSpec,
     Manifest,
     RawFile,
-    SetKind,
     ShardSpec,
     is_label,
     manifest_digest,

@@ -25,6 +25,7 @@ from recordzoo.preparing.assemble import MOST_NAMED
 from recordzoo.preparing.publish import Build, check_place, publish
 from recordzoo.preparing.space import ANOTHER_PATH, Output, behind_links, volume
 from recordzoo.recipes.from_sets import shapes_of
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import (
     ENDING,
     NO_SHARD,
@@ -32,7 +33,6 @@ from recordzoo.records.manifest import (
     VERSION,
     BlobSpec,
     Manifest,
-    SetKind,
     ShardSpec,
     shard_name,
 )

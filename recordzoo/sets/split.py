@@ -28,7 +28,8 @@ from recordzoo.preparing.options import NewOptions, Options
 from recordzoo.raw.member import Source
 from recordzoo.recipes.from_sets import SetRecipe, SetSource
 from recordzoo.recipes.recipe import BlobField, Stored, Table
-from recordzoo.records.manifest import ENDING, SetKind
+from recordzoo.records.kinds import SetKind
+from recordzoo.records.manifest import ENDING
 from recordzoo.records.reader import RecordReader, class_numbers
 from recordzoo.sets.merge import (
     checked_indices,
