@@ -31,7 +31,7 @@ OF_MODULES = {
     "sys": {"platform"},
     "ctypes": {"WinDLL", "windll"},
 }
-"""Attributes that only these modules of `recordzoo.base` use. Renames behave otherwise on Windows; links need rights there."""
+"""Attributes that only these modules of `base` use. Renames behave otherwise on Windows; links need rights there."""
 
 
 def absent_somewhere(path: Path) -> set[str]:
