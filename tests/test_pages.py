@@ -25,7 +25,7 @@ import pytest
 from PIL import Image
 
 from recordzoo import catalogue
-from tests import warm
+from tests import test_foreign_indexed, test_foreign_sqlite, warm
 from tests.combining import write_set
 from tests.fakes import coloured, cub200, imagenet, legacy, lists
 from tests.fakes.server import FileServer
@@ -106,14 +106,6 @@ def a_list(folder: Path) -> None:
     (folder / "train.txt").write_text("".join(f"{name} cat\n" for name in names))
 
 
-def a_table(folder: Path) -> None:
-    """The table of animals as it stands on docs/guides/tables.md, and the images that it names."""
-    text = (ROOT / "docs" / "guides" / "tables.md").read_text(encoding="utf-8")
-    table = next(match["code"] for match in BLOCK.finditer(text) if match["code"].startswith("path,"))
-    (folder / "animals.csv").write_text(table)
-    lists.write_images(folder, [line.partition(",")[0] for line in table.splitlines()[1:]])
-
-
 def a_csv_and_a_database(folder: Path) -> None:
     lists.write_images(folder, ["1.png"])
     (folder / "list.csv").write_text("path,label\n1.png,cat\n")
@@ -126,6 +118,14 @@ def databases(folder: Path) -> None:
     legacy.torchrecord(folder / "old" / "torchrecord", [legacy.tensors(*pair) for pair in legacy.pixels(3)], 2)
     datums = {f"{i}.jpg": legacy.datum(*pair) for i, pair in enumerate(legacy.pixels(3))}
     legacy.caffe(folder / "ilsvrc12_train_lmdb", datums)
+
+
+def one_file_and_a_database(folder: Path) -> None:
+    small = "CREATE TABLE small AS SELECT img_data AS thumbnail, img_data AS preview, 3 AS kind FROM images"
+    test_foreign_sqlite.write(folder / "photos.db", small)
+    rows = test_foreign_indexed.write(folder)
+    index = ["offset,length,label", *(f"{offset},{length},{label}" for offset, length, label in rows)]
+    (folder / "photos.csv").write_text("\n".join(index))
 
 
 def tar_shards(folder: Path) -> None:
@@ -212,11 +212,11 @@ GIVEN: dict[str, tuple[Callable[[Path], None], ...]] = {
     "guides/combining.md": (record_sets,),
     "guides/many-ranks.md": (two_splits,),
     "guides/memory.md": (photos,),
-    "importing.md": (photos, databases, tar_shards, parquet, arrays),
+    "importing.md": (databases, one_file_and_a_database, tar_shards, parquet, arrays),
     "index.md": (photos,),
     "install.md": (photos,),
     "imagenet.md": (photographs_of_imagenet, the_examples),
-    "guides/tables.md": (a_list, a_table, lists.write_dogs),
+    "guides/tables.md": (a_list, lists.write_dogs),
     "looking.md": (photos,),
     "own-data.md": (photos, a_zip),
     "variants.md": (photos, own_records),

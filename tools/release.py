@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
 UNRELEASED = "Unreleased"
-PAGES = ("README.md", "docs/index.md")
+PAGES = ("README.md", "docs/index.md", "docs/install.md")
 """Pages that show how to install recordzoo, between two marks."""
 _NEEDS = "recordzoo needs Python 3.11 or later, on Linux."
 FORMS = {
