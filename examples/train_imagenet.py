@@ -166,10 +166,11 @@ def make_training(args: argparse.Namespace) -> Training:
     sampler = RecordSampler(train, shuffle="block" if args.shuffle == "block" else True, seed=args.seed)
     # Every W-th image for each of W ranks, none repeated: so the accuracy does not depend on the number of ranks.
     share = Subset(val, range(rank, len(val), ranks))
+    whole_share = RecordSampler(share, shuffle=False, num_replicas=1, rank=0)
     options: dict[str, Any] = {"num_workers": args.workers, "device": device, "precision": args.precision}
     options["memory_format"] = torch.channels_last
     loader = RecordLoader(train, batch_size, sampler=sampler, **options)
-    val_loader = RecordLoader(share, batch_size, num_replicas=1, rank=0, **options)
+    val_loader = RecordLoader(share, batch_size, sampler=whole_share, **options)
 
     torch.manual_seed(args.seed + rank)  # of dropout; the weights are rank 0's
     model = models.get_model(args.arch, weights=None, num_classes=len(train.classes))

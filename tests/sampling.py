@@ -109,14 +109,33 @@ def check_resumed(
         assert resumed[0].epoch == epoch + 1
 
 
-def check_loader(dataset: Any, size: int, workers: str, **options: Any) -> None:
+def loader_of_rank(
+    dataset: Any,
+    batch_size: int,
+    rank: int,
+    ranks: int,
+    *,
+    shuffle: Any = True,
+    seed: int = 0,
+    drop_last: bool = False,
+    **options: Any,
+) -> RecordLoader:
+    """Return the loader of a rank that is told its number, without a process group."""
+    sampler = RecordSampler(dataset, shuffle=shuffle, seed=seed, num_replicas=ranks, rank=rank, drop_last=drop_last)
+    return RecordLoader(dataset, batch_size, sampler=sampler, drop_last=drop_last, **options)
+
+
+def check_loader(dataset: Any, size: int, workers: Any, **options: Any) -> None:
     """Take the sampler's samples in batches from a loader, and those after two batches from another one."""
+
+    def make(seed: int) -> RecordLoader:
+        sampler = RecordSampler(dataset, seed=seed, **options)
+        return RecordLoader(dataset, size, sampler=sampler, num_workers=2, workers=workers)
+
     order = drawn(RecordSampler(dataset, seed=2, **options), 1)
     wanted = [dataset[index] for index in order.tolist()]
-    given: Any = {"num_workers": 2, "workers": workers, **options}
-    loader = RecordLoader(dataset, size, seed=2, **given)
+    loader, again = make(2), make(7)
     first = list(islice(loader, 2))
-    again = RecordLoader(dataset, size, **given)
     again.load_state_dict(json.loads(json.dumps(loader.state_dict())))
     again.set_epoch(0)
     for batches, right in ((first, wanted[: 2 * size]), (again, wanted[2 * size :])):

@@ -17,7 +17,7 @@ from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler, mix
 from recordzoo.errors import ArgumentError
 from tests.batching import assert_same, make_tree
 from tests.running import on_two_ranks
-from tests.sampling import QUIET, Labelled
+from tests.sampling import QUIET, Labelled, loader_of_rank
 
 pytestmark = QUIET
 
@@ -28,7 +28,6 @@ KINDS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "shuffle": lambda dataset: {"shuffle": True},
     "block": lambda dataset: {"shuffle": "block"},
     "weights": lambda dataset: {"weights": np.ones(len(dataset))},
-    "once": lambda dataset: {"weights": np.ones(len(dataset)), "replacement": False},
     "sampler": lambda dataset: {"sampler": RandomSampler(dataset)},
     "batch_sampler": lambda dataset: {"batch_sampler": BatchSampler(RandomSampler(dataset), 4, False), "batch_size": 1},
 }
@@ -57,7 +56,7 @@ def test_the_seed_is_drawn_when_an_epoch_begins(kind: str) -> None:
     assert flat(make(kind)) == orders[0]
 
 
-@pytest.mark.parametrize("kind", ["shuffle", "block", "weights", "once"])
+@pytest.mark.parametrize("kind", ["shuffle", "block", "weights"])
 def test_a_generator_decides_as_its_state_is_when_an_epoch_begins(kind: str) -> None:
     generator = torch.Generator()
     loader, orders = make(kind, generator=generator), []
@@ -134,35 +133,14 @@ def test_three_fits_get_three_orders(kind: str) -> None:
         assert [sorted(order) for order in orders] == [list(range(40))] * 3
 
 
-@pytest.mark.parametrize("kind", ["shuffle", "block", "once", "mix"])
-def test_on_two_ranks_nothing_is_drawn(kind: str) -> None:
-    """Although the ranks' generators differ: three fits, each sample once."""
-    dataset = mix([range(40)], weights=[1]) if kind == "mix" else range(40)
-    options = KINDS[kind](dataset) if kind in KINDS else {}
-    loaders = [
-        RecordLoader(
-            dataset,
-            4,
-            num_workers=1,
-            generator=torch.Generator().manual_seed(rank),
-            num_replicas=2,
-            rank=rank,
-            **options,
-        )
-        for rank in range(2)
-    ]
-    for _ in range(3):
-        assert sorted(chain(*map(fit, loaders))) == list(range(40))
-    assert [loader.state_dict()["seed"] for loader in loaders] == [0, 0]
-
-
 RANK = """
 import json, os, sys
 import torch, torch.distributed
-from recordzoo import RecordLoader
+from recordzoo import RecordLoader, RecordSampler
 rank, folder = int(sys.argv[1]), sys.argv[2]
 torch.manual_seed(rank)
-made = [RecordLoader(range(40), 4, shuffle=True), RecordLoader(range(40), 4, shuffle=True, num_replicas=1, rank=0)]
+whole = RecordSampler(range(40), num_replicas=1, rank=0)
+made = [RecordLoader(range(40), 4, shuffle=True), RecordLoader(range(40), 4, sampler=whole)]
 store = torch.distributed.FileStore(os.path.join(folder, "store"), 2)
 torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
 found = []
@@ -224,7 +202,7 @@ def test_a_drawn_seed_goes_on_on_two_ranks() -> None:
     begun = flat(islice(saved, 3))
     parts = []
     for rank in range(2):
-        loader = make("shuffle", num_replicas=2, rank=rank)
+        loader = loader_of_rank(range(40), 4, rank, 2, num_workers=1)
         loader.load_state_dict(saved.state_dict())
         parts.append(loader)
     assert sorted(chain(begun, *map(flat, parts))) == list(range(40))
@@ -280,7 +258,7 @@ def wrapped(kind: str, growing: Growing) -> Any:
         ("list", {}),
         ("list", {"shuffle": True}),
         ("list", {"shuffle": "block"}),
-        ("list", {"weights": "ones", "replacement": False}),
+        ("list", {"weights": "ones"}),
         ("subset", {"shuffle": True}),
         ("mix", {}),
     ],
@@ -291,7 +269,7 @@ def test_samples_that_come_and_go_between_epochs(kind: str, options: dict[str, A
     given: dict[str, Any] = {**options, "num_workers": num_workers}
     weights = [1.0] * 10
     if "weights" in options:
-        given["weights"] = weights
+        given = {"sampler": RecordSampler(dataset, weights=weights, replacement=False), "num_workers": num_workers}
     loader = RecordLoader(dataset, 4, seed=1, **given)
     for length in (10, 14, 14, 6, 9):
         del growing.samples[length:], weights[length:]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from docs.parts.code import example
-from recordzoo import DatasetFolderRecord, ImageFolderRecord
+from recordzoo import DatasetFolderRecord, ImageFolderRecord, RecordLoader
 from tests import contract
 from tests.fakes import folder, voc
 
@@ -28,6 +28,15 @@ def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("VOCDetectionRecord", "VOCSegmentationRecord"):
         kind = getattr(contract, name)
         run_examples(name, kind, kind.__mro__[1])
+
+
+def test_the_example_of_the_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder.write_tree(
+        tmp_path / "photos", {f"{number % 2}/{number}.jpg": folder.image_bytes("a.jpg", number) for number in range(4)}
+    )
+    found = doctest.DocTestParser().get_doctest(RecordLoader.__doc__ or "", {"RecordLoader": RecordLoader}, "", None, 0)
+    assert doctest.DocTestRunner().run(found).failed == 0
 
 
 @pytest.mark.slow

@@ -49,6 +49,7 @@ from tests.fakes import cub200, voc
 from tests.fakes.folder import bad_image, cut_image, write_tree
 from tests.fakes.records import flip
 from tests.fakes.samples import Samples
+from tests.sampling import loader_of_rank
 
 # Any, here and below: of loaders, datasets and batches of all kinds.
 
@@ -201,7 +202,10 @@ def test_generator(dataset: ImageFolderRecord) -> None:
         ({"timeout": -1}, "timeout=-1"),
         ({"prefetch_factor": -1}, "prefetch_factor=-1"),
         ({"drop_cache": True}, "drop_cache"),
-        ({"num_replicas": 2}, "rank"),
+        *(
+            ({name: 2}, rf"no argument {name}: pass sampler=RecordSampler\(dataset, {name}=\.\.\.\)")
+            for name in ("num_samples", "replacement", "weights_by", "num_replicas", "rank")
+        ),
         ({"seed": "a"}, "seed='a' must be a whole number"),
         ({"seed": 1.5}, "seed=1.5 must be a whole number"),
         ({"num_workers": "2"}, "num_workers='2' must be a whole number"),
@@ -442,7 +446,7 @@ def test_resumed_on_other_ranks(
 
     def loaders(ranks: int, seed: int) -> list[RecordLoader]:
         return [
-            RecordLoader(resumable, 12 // ranks, shuffle, seed=seed, num_replicas=ranks, rank=rank, num_workers=1)
+            loader_of_rank(resumable, 12 // ranks, rank, ranks, shuffle=shuffle, seed=seed, num_workers=1)
             for rank in range(ranks)
         ]
 
@@ -752,7 +756,7 @@ def test_no_two_places_have_the_same_crop(dataset: ImageFolderRecord) -> None:
         [RecordLoader(dataset, 4, sampler=[3] * 40, seed=1)],
         [RecordLoader(same, 4, sampler=DistributedSampler(same, 2, rank), seed=1) for rank in range(2)],
         [RecordLoader(same, 4, seed=1)],
-        [RecordLoader(same, 4, True, seed=1, num_replicas=2, rank=rank) for rank in range(2)],
+        [loader_of_rank(same, 4, rank, 2, seed=1) for rank in range(2)],
     ]
     for loaders in of_samplers:
         images = [image.numpy().tobytes() for loader in loaders for images, _ in loader for image in images]
@@ -760,7 +764,7 @@ def test_no_two_places_have_the_same_crop(dataset: ImageFolderRecord) -> None:
 
 
 def test_ranks_agree_without_a_seed(dataset: ImageFolderRecord) -> None:
-    parts = [RecordLoader(dataset, 5, True, num_replicas=3, rank=rank) for rank in range(3)]
+    parts = [loader_of_rank(dataset, 5, rank, 3) for rank in range(3)]
     assert {part.state_dict()["seed"] for part in parts} == {0}
     images = [image.numpy().tobytes() for part in parts for images, _ in part for image in images]
     assert len(set(images)) in (41, 42)  # the last place repeats a sample, with another crop

@@ -159,9 +159,7 @@ def test_a_share_that_is_too_small_is_refused() -> None:
         RecordSampler(mix([range(3), range(3)], weights=[1e300, 1]))
 
 
-@pytest.mark.parametrize(
-    "options", [{"shuffle": "block"}, {"shuffle": False}, {"weights": "balanced"}, {"num_samples": 3}]
-)
+@pytest.mark.parametrize("options", [{"shuffle": "block"}, {"shuffle": False}, {"weights": "balanced"}])
 def test_a_mix_says_itself_how_samples_are_drawn(options: dict[str, Any]) -> None:
     mixed = mix([Labelled([0, 1]), Labelled([1, 0])], weights=[1, 1])
     for kind in (RecordSampler, RecordLoader):

@@ -35,6 +35,7 @@ from tests.contract import DECLARED, ROWS, Row
 from tests.fakes import voc
 from tests.fakes.folder import write_tree
 from tests.fakes.odd_images import odd_images
+from tests.sampling import loader_of_rank
 
 # Any, in all of this module: datasets, transforms and batches of all kinds.
 
@@ -107,7 +108,7 @@ def test_state_and_ranks_are_those_of_records(root: Path) -> None:
 
     files, records = both(root, RANDOM)
     for rank in range(2):
-        shares = [list(loader(dataset, num_replicas=2, rank=rank)) for dataset in (files, records)]
+        shares = [list(loader_of_rank(dataset, 4, rank, 2, seed=5)) for dataset in (files, records)]
         assert_same(*shares)
     interrupted = loader(files)
     list(itertools.islice(interrupted, 3))
@@ -619,9 +620,7 @@ def test_the_count_is_in_the_state(bad: Bad, caplog: pytest.LogCaptureFixture) -
 
 
 def test_ranks_get_all_batches(bad: Bad) -> None:
-    loaders = [
-        RecordLoader(bad.files, 2, shuffle=True, seed=1, num_replicas=2, rank=rank, on_error="skip") for rank in (0, 1)
-    ]
+    loaders = [loader_of_rank(bad.files, 2, rank, 2, seed=1, on_error="skip") for rank in (0, 1)]
     shares = [list(loader) for loader in loaders]
     assert [len(share) for share in shares] == [3, 3]
     assert sum(len(labels) for share in shares for _, labels in share) == 9

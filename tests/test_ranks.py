@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from recordzoo import RecordLoader, RecordSampler
 from tests.running import on_two_ranks
+from tests.sampling import loader_of_rank
 
 SHUFFLES = (True, False, "block")
 
@@ -81,7 +82,7 @@ def test_a_loader_made_before_the_process_group(options: dict[str, Any]) -> None
 
 def test_a_seed_that_is_given_stays() -> None:
     made = [RecordLoader(range(40), 4, shuffle=True, seed=5) for _ in range(2)]
-    right = RecordLoader(range(40), 8, shuffle=True, seed=5, num_replicas=1, rank=0)
+    right = loader_of_rank(range(40), 8, 0, 1, seed=5)
     parts = on_each_rank(made, list)
     assert [sorted(torch.cat(both).tolist()) for both in zip(*parts, strict=True)] == [
         sorted(batch.tolist()) for batch in right
@@ -98,7 +99,10 @@ def test_loaders_with_others_samplers_agree_on_a_seed() -> None:
 
 
 def test_ranks_that_are_given_stay() -> None:
-    sampler, loader = RecordSampler(range(30), num_replicas=3, rank=2), RecordLoader(range(30), num_replicas=1, rank=0)
+    sampler, loader = (
+        RecordSampler(range(30), num_replicas=3, rank=2),
+        loader_of_rank(range(30), 1, 0, 1, shuffle=False),
+    )
     right = list(RecordSampler(range(30), num_replicas=3, rank=2))
     with process_group(0, 2):
         assert (sampler.num_replicas, sampler.rank, len(sampler), len(loader)) == (3, 2, 10, 30)
@@ -178,10 +182,10 @@ def resumed(make: Callable[[], Any], steps: int, count: int = 4) -> list[list[li
 def test_the_end_of_an_epoch_is_the_beginning_of_the_next(
     length: int, batch_size: int, num_replicas: int, drop_last: bool, data: st.DataObject
 ) -> None:
-    options = {"num_replicas": num_replicas, "rank": data.draw(st.integers(0, num_replicas - 1)), "num_workers": 1}
+    rank = data.draw(st.integers(0, num_replicas - 1))
 
     def make() -> RecordLoader:
-        return RecordLoader(range(length), batch_size, shuffle=True, seed=2, drop_last=drop_last, **options)
+        return loader_of_rank(range(length), batch_size, rank, num_replicas, seed=2, drop_last=drop_last, num_workers=1)
 
     whole = make()
     epochs = [[batch.tolist() for batch in whole] for _ in range(3)]

@@ -189,8 +189,9 @@ def test_balanced_by_target_and_by_field(birds: Path, tmp_path: Path) -> None:
 def test_what_is_wrong_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         RecordSampler(range(3), **options)
-    with pytest.raises(ArgumentError, match=message):
-        RecordLoader(range(3), **options)
+    if not {"weights_by", "num_samples", "replacement"} & set(options):
+        with pytest.raises(ArgumentError, match=message):
+            RecordLoader(range(3), **options)
 
 
 @pytest.mark.parametrize("targets", [[[0, 1]] * 3, [None] * 3, [[0], [1, 2], []], [{}] * 3, [0, 1]])

@@ -1,5 +1,6 @@
 """`RecordLoader`: batches for training; compiled code makes them in threads, the user's code in processes."""
 
+import functools
 import logging
 import multiprocessing
 import numbers
@@ -8,10 +9,10 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import IterableDataset
 
 from recordzoo.base import settings
 from recordzoo.base.process import are_forked, can_fork, cores
@@ -19,12 +20,14 @@ from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.compiled import compiled_code
 from recordzoo.loader.delivery import Counting, OnDevice, batch_lines, sample_lines, warn
+from recordzoo.loader.frameworks import FrameworkLoader
 from recordzoo.loader.iterated import IteratedOrders
 from recordzoo.loader.iteration import BatchIterator, CallerIteration, Iteration, Placement, Unbegun, place
 from recordzoo.loader.making import BatchOptions, Maker, batch_seed
+from recordzoo.loader.mix import Mix
 from recordzoo.loader.order import Ranks, Seed, hash_key, truth_value, whole_number
 from recordzoo.loader.render import PRECISIONS, Precision
-from recordzoo.loader.samplers import Draws, RecordSampler, checked_shuffle, is_drawn, names_given
+from recordzoo.loader.samplers import RecordSampler, checked_shuffle
 from recordzoo.loader.samples import Buffers, RowMaker, maker_of
 from recordzoo.loader.source import BatchSource
 from recordzoo.loader.storage import leaves_of
@@ -103,7 +106,7 @@ def check_order(
     sampler: object,
     batch_sampler: object,
     drop_last: bool,
-    draws: Draws,
+    weights: object,
 ) -> None:
     """Accept one way to set the order.
 
@@ -111,8 +114,8 @@ def check_order(
     arguments.
     """
     is_exchanged = shuffle is False
-    if (given := names_given(draws)) and not is_exchanged and (sampler is not None or batch_sampler is not None):
-        raise ArgumentError(f"A sampler sets the order, and so does {', '.join(given)}: give these to RecordSampler.")
+    if weights is not None and not is_exchanged and (sampler is not None or batch_sampler is not None):
+        raise ArgumentError("A sampler sets the order, and so does weights: pass RecordSampler(dataset, weights=...).")
     if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
         raise ArgumentError("batch_sampler replaces batch_size, shuffle, sampler and drop_last: pass it, or those.")
     if sampler is not None and shuffle:
@@ -159,8 +162,41 @@ _PREFETCH_FACTOR = 2  # DataLoader's default
 _PLACES = {"threads": "threads", "processes": "processes", "caller": "the calling thread"}
 
 
-class RecordLoader(DataLoader[Any]):
+_OF_SAMPLER = ("num_samples", "replacement", "weights_by", "num_replicas", "rank")
+"""Arguments of `RecordSampler` that are not also arguments of `RecordLoader`."""
+
+P = ParamSpec("P")
+
+
+def _names_the_sampler(init: Callable[P, None]) -> Callable[P, None]:
+    """Decorate `RecordLoader.__init__`: refuse the sampler's arguments with an error that says where they go."""
+
+    @functools.wraps(init)
+    def checked(*args: P.args, **options: P.kwargs) -> None:
+        if given := [name for name in _OF_SAMPLER if name in options]:
+            passed = ", ".join(f"{name}=..." for name in given)
+            raise ArgumentError(
+                f"RecordLoader has no argument {given[0]}: pass sampler=RecordSampler(dataset, {passed}) to it."
+            )
+        init(*args, **options)
+
+    return checked
+
+
+class RecordLoader(FrameworkLoader):
     """`torch.utils.data.DataLoader` for images: threads, the transforms fused with the decoding.
+
+    Examples:
+        >>> from torchvision import transforms as T
+        >>> from torchvision.datasets import ImageFolder
+        >>> train = ImageFolder("photos", T.Compose([T.RandomResizedCrop(224), T.ToTensor()]))
+        >>> loader = RecordLoader(train, batch_size=64, shuffle=True, num_workers=8)
+        >>> print(loader)  # doctest: +ELLIPSIS
+        RecordLoader(ImageFolder of 4 samples, batch_size=64, sampler=RecordSampler, num_workers=8, ...)
+          decoded by ...
+          fused: RandomResizedCrop(size=(224, 224), ...)
+          fused: ToTensor()
+          workers: threads: all is fused
 
     It takes `DataLoader`'s arguments and returns the same batches. Known transforms of the dataset (`print(loader)`
     lists them) run in the loader: only the pixels that a crop keeps are decoded. Others run as written: torchvision's
@@ -196,7 +232,6 @@ class RecordLoader(DataLoader[Any]):
             work on the previous batch.
         seed: Seed of order and random numbers. Default: each epoch draws one from `generator` or torch's own when it
             begins; 0 with several ranks, which must agree.
-        num_replicas, rank: As in `RecordSampler`.
         drop_cache: With shuffle="block", drop each block from the page cache after its last use, so that data larger
             than memory does not evict other files.
         deterministic: Run code that is not fused in worker processes, with generators seeded for each sample, and for
@@ -213,22 +248,13 @@ class RecordLoader(DataLoader[Any]):
             v2's `MixUp` or `CutMix`.
         on_error: "skip": leave out samples that cannot be read or decoded. Batches get smaller, never fewer. The number
             of skipped samples is logged at the end of an epoch, and is in `state_dict`.
-        weights, weights_by, num_samples, replacement: As in `RecordSampler`.
+        weights: Draw samples by weight, or "balanced", as in `RecordSampler`.
 
     Raises:
         ArgumentError: A value is invalid or contradicts another one.
-
-    Examples:
-        >>> loader = RecordLoader(range(5), batch_size=2)
-        >>> [batch.tolist() for batch in loader]
-        [[0, 1], [2, 3], [4]]
     """
 
-    dataset: Any  # as in DataLoader, whose type has no length
-
-    use_stateful_dataloader = True
-    """accelerate's `save_state` and `load_state` check this attribute for a loader with a state."""
-
+    @_names_the_sampler
     def __init__(
         self,
         dataset: Any,
@@ -253,19 +279,13 @@ class RecordLoader(DataLoader[Any]):
         memory_format: torch.memory_format = torch.contiguous_format,
         device: torch.device | str | int | None = None,
         seed: int | None = None,
-        num_replicas: int | None = None,
-        rank: int | None = None,
         drop_cache: bool = False,
         deterministic: bool = False,
         workers: Literal["auto", "threads", "processes"] = "auto",
         batch_transform: Callable[..., Any] | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         weights: Any = None,
-        weights_by: str | None = None,
-        num_samples: int | None = None,
-        replacement: bool | None = None,
     ) -> None:
-        draws = Draws(weights=weights, weights_by=weights_by, num_samples=num_samples, replacement=replacement)
         check_choice("precision", precision, PRECISIONS)
         check_choice("memory_format", memory_format, (torch.contiguous_format, torch.channels_last))
         check_dataset(dataset)
@@ -277,18 +297,17 @@ class RecordLoader(DataLoader[Any]):
         check_sizes(num_workers=num_workers, timeout=timeout, prefetch_factor=prefetch_factor)
         batch_size, drop_last = checked_batch_size(batch_size), truth_value("drop_last", drop_last)
         shuffle = None if shuffle is None else checked_shuffle(shuffle)
-        check_order(batch_size, shuffle, sampler, batch_sampler, drop_last, draws)
-        # Every argument is an attribute of the same name: Lightning builds another loader from the attributes. The
-        # sampler's arguments are not attributes: Lightning would pass them together with the sampler.
+        check_order(batch_size, shuffle, sampler, batch_sampler, drop_last, weights)
+        # Arguments are attributes of the same name: Lightning builds another loader from the attributes. Those that set
+        # the order are not: Lightning would pass them together with the sampler.
         self.precision, self.memory_format, self.deterministic = precision, memory_format, deterministic
         self.device = checked_device(device)
-        self.seed, self.num_replicas, self.rank, self.drop_cache = seed, num_replicas, rank, drop_cache
+        self.seed, self.drop_cache = seed, drop_cache
         chosen = Seed(seed, generator)
         if sampler is None and batch_sampler is None:
-            shuffle = is_drawn(dataset, draws) if shuffle is None else shuffle
-            own = RecordSampler(
-                dataset, shuffle=shuffle, num_replicas=num_replicas, rank=rank, drop_last=drop_last, **draws
-            )
+            if shuffle is None:
+                shuffle = isinstance(dataset, Mix) or weights is not None
+            own = RecordSampler(dataset, shuffle=shuffle, drop_last=drop_last, weights=weights)
             own.share_seed(chosen)
             sampler = own
         check_drop_cache(drop_cache, sampler)
@@ -325,39 +344,11 @@ class RecordLoader(DataLoader[Any]):
     def _make_orders(self, seed: Seed, batch_sampler: Iterable[list[Any]] | None) -> Orders:
         if batch_sampler is not None:
             return IteratedOrders(batch_sampler, seed, None)
-        if self.batch_sampler is not None and hasattr(self.sampler, "set_epoch"):
-            # Hugging Face's Trainer resumes with a stock DataLoader of these batches, and sets their epoch. A subclass
-            # with this method would not work: Lightning replaces samplers of exactly this class.
-            self.batch_sampler.set_epoch = self.sampler.set_epoch  # type: ignore[attr-defined]
+        self._pass_epoch_on()
         if isinstance(self.sampler, RecordSampler):
             size = self.batch_size or 1
             return SampledOrders(self.sampler, size, self.drop_last, drop_cache=self.drop_cache)
         return IteratedOrders(self.sampler, seed, self.batch_size or 1, drop_last=self.drop_last)
-
-    @property
-    def _is_accelerate_prepared(self) -> bool:
-        """Whether accelerate leaves the loader alone: True if the sampler takes its rank's share itself.
-
-        Otherwise accelerate builds a stock `DataLoader` from it and divides the batches among the ranks.
-        """
-        num_replicas, _ = Ranks().now()
-        return num_replicas == 1 or getattr(self.sampler, "num_replicas", 1) > 1
-
-    @_is_accelerate_prepared.setter
-    def _is_accelerate_prepared(self, value: bool) -> None:
-        """Ignore the value: accelerate also sets it on loaders that it leaves alone."""
-
-    def check_worker_number_rationality(self) -> None:
-        """Do nothing: `DataLoader` warns of more worker processes than cores, and these are usually threads."""
-
-    @property
-    def worker_init_fn(self) -> Callable[[int], None] | None:
-        """Function called in each worker process. Lightning sets one that seeds the workers."""
-        return self._worker_init_fn
-
-    @worker_init_fn.setter
-    def worker_init_fn(self, function: Callable[[int], None] | None) -> None:
-        self._worker_init_fn = function  # private, so that Lightning does not pass it to another loader
 
     def __len__(self) -> int:
         """Return the number of batches in a whole epoch."""

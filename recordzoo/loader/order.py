@@ -8,7 +8,6 @@ of a division. Halves are added, not XORed: XOR gives only even permutations, ha
 
 import contextlib
 import operator
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, SupportsIndex
@@ -345,34 +344,3 @@ class Seed:
         if "drawn" not in state:
             self._given = state["seed"]
         return EpochSeed(state["seed"], is_drawn=True) if state.get("drawn") else None
-
-
-# Any, here and below: loaders and samplers of accelerate and of torch.
-def check_dealt_once(sampler: Any, num_replicas: int) -> None:
-    """Refuse a sampler that divides samples among ranks if `accelerate` divides its batches again.
-
-    `Accelerator.prepare` wraps the batch sampler of every `DataLoader`, also above a `DistributedSampler`: each process
-    takes every W-th batch that it draws. accelerate does not ask the sampler whether it takes a share already. But a
-    prepared loader registers itself before it draws, so this function can find it.
-    """
-    accelerate = sys.modules.get("accelerate.state")  # not imported: no loader was prepared
-    if num_replicas == 1 or accelerate is None:
-        return
-    if any(_deals(loader, sampler) for loader in accelerate.GradientState().dataloader_references):
-        raise ArgumentError(
-            "accelerate deals the batches of this DataLoader to its processes, and RecordSampler has already dealt the "
-            f"samples to {num_replicas} ranks: most of them would never be taken. Give RecordSampler num_replicas=1, "
-            "rank=0, or do not pass the DataLoader to accelerator.prepare()."
-        )
-
-
-def _deals(loader: Any, sampler: Any) -> bool:
-    """Whether a loader takes its samples from this sampler and passes only a share of them to each process."""
-    for above in (getattr(loader, "batch_sampler", None), getattr(loader, "sampler", None)):
-        is_shared = type(loader).__name__ == "DataLoaderDispatcher"  # one process draws for all
-        while above is not None and above is not sampler:
-            is_shared |= getattr(above, "num_processes", 1) > 1
-            above = getattr(above, "batch_sampler", None) or getattr(above, "sampler", None)
-        if above is sampler and is_shared:
-            return True
-    return False

@@ -12,8 +12,9 @@ from torch.utils.data import DistributedSampler
 
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError
+from recordzoo.loader.frameworks import EpochIterator, check_dealt_once
 from recordzoo.loader.mix import Mix, MixScheme
-from recordzoo.loader.order import EpochSeed, Ranks, Seed, check_dealt_once, checked_state, truth_value, whole_number
+from recordzoo.loader.order import EpochSeed, Ranks, Seed, checked_state, truth_value, whole_number
 from recordzoo.loader.orders import (
     BalancedWeights,
     BlockLayout,
@@ -25,7 +26,7 @@ from recordzoo.loader.orders import (
     WithoutReplacement,
     WithReplacement,
 )
-from recordzoo.loader.storage import storage_of, warn_of_requests, will_need
+from recordzoo.loader.storage import storage_of, warn_of_requests
 
 CHUNK = 2048
 """Number of samples whose order is computed at once: NumPy's overhead is then 0.1 microseconds per sample."""
@@ -150,11 +151,6 @@ class Draws(TypedDict, total=False):
 def names_given(draws: Draws) -> list[str]:
     """Return the names of the arguments that are not None."""
     return [name for name, value in draws.items() if value is not None]
-
-
-def is_drawn(dataset: object, draws: Draws) -> bool:
-    """Whether samples are drawn other than once each; such samples are shuffled."""
-    return isinstance(dataset, Mix) or bool(names_given(draws))
 
 
 def sizes_of(dataset: Sized) -> list[int]:
@@ -317,7 +313,7 @@ class RecordSampler(DistributedSampler[int]):
         num_replicas = self.num_replicas
         return (epoch.length if self.drop_last else epoch.length + num_replicas - 1) // num_replicas
 
-    def __iter__(self) -> "EpochIterator":
+    def __iter__(self) -> EpochIterator:
         """Iterate over this rank's indices; the epoch begins with the first of them that is drawn."""
         return EpochIterator(self)
 
@@ -486,48 +482,3 @@ class RecordSampler(DistributedSampler[int]):
 
     def _set_next(self, number: int, consumed: int = 0, seed: EpochSeed | None = None) -> None:
         self._next, self._begun = (number, consumed, seed), None
-
-
-class EpochIterator(Iterator[int]):
-    """Draws this rank's indices one by one; begins the epoch with the first.
-
-    torchdata's StatefulDataLoader makes iterators that it never draws from. It loads the sampler's state, then that of
-    an iterator: there nothing may be left of the epoch, which the sampler's own state does not tell from the next one.
-    """
-
-    def __init__(self, sampler: "RecordSampler") -> None:
-        self._sampler = sampler
-        self._loaded: tuple[int, int] | None = None  # an epoch, and how much of it was consumed
-        self._epoch: Epoch | None = None
-        self._drawn: Iterator[int] = iter(())
-        self._taken = 0
-
-    def __next__(self) -> int:
-        if self._epoch is None:
-            self._epoch = self._sampler.begin(self._from_state())
-            self._taken = self._epoch.first
-            self._drawn = self._draw(self._epoch)
-        index = next(self._drawn)
-        self._taken += 1
-        self._sampler.mark(self._epoch, self._taken)
-        return index
-
-    def _from_state(self) -> Epoch | None:
-        return None if self._loaded is None else self._sampler.make_epoch(*self._loaded)
-
-    def _draw(self, epoch: Epoch) -> Iterator[int]:
-        for start, end in epoch.chunks():
-            if self._sampler.shuffle == "block":
-                will_need(self._sampler.dataset, epoch.opened(start, end))
-            yield from epoch.indices(start, end).tolist()
-
-    def state_dict(self) -> dict[str, int]:
-        """Return the number of the epoch, and how much of it was consumed."""
-        if self._epoch is not None:
-            return {"epoch": self._epoch.number, "consumed": self._epoch.consumed_at(self._taken)}
-        epoch = self._from_state() or self._sampler.upcoming()
-        return {"epoch": epoch.number, "consumed": epoch.consumed}
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """Resume where `state_dict` was called."""
-        self._loaded, self._epoch = self._sampler.checked_place(state), None

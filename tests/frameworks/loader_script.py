@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils.data import RandomSampler
 
-from recordzoo import RecordLoader
+from recordzoo import RecordLoader, RecordSampler
 from tests.frameworks.ranks import answer_file
 from tests.frameworks.samples import BATCH, DRAWN, Numbers, drawn
 
@@ -22,7 +22,7 @@ def main(who: str, kind: str) -> None:
     choices: dict[str, dict[str, Any]] = {
         "own": {"shuffle": True},
         "other": {"sampler": RandomSampler(Numbers())},
-        "undealt": {"shuffle": True, "num_replicas": 1, "rank": 0},
+        "undealt": {"sampler": RecordSampler(Numbers(), num_replicas=1, rank=0)},
     }
     dataset, options = drawn(kind) if kind in DRAWN else (Numbers(), choices[kind])
     loader = RecordLoader(dataset, BATCH, num_workers=1, **options)

@@ -52,7 +52,8 @@ class Trainer(transformers.Trainer):
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
         if self.is_dealt:
             return RecordLoader(Labelled(), 7, num_workers=1, collate_fn=as_dict)
-        whole = RecordLoader(Labelled(), 7, num_workers=1, collate_fn=as_dict, num_replicas=1, rank=0)
+        sampler = RecordSampler(Labelled(), shuffle=False, num_replicas=1, rank=0)
+        whole = RecordLoader(Labelled(), 7, sampler=sampler, num_workers=1, collate_fn=as_dict)
         return self.accelerator.prepare(whole)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from recordzoo import mix
+from recordzoo import RecordSampler, mix
 
 COUNT, BATCH = 40, 4
 
@@ -37,7 +37,7 @@ def drawn(kind: str) -> tuple[Any, dict[str, Any]]:
     """A dataset and arguments with which samples are drawn, in some kind of way, each once an epoch."""
     if kind == "mix":
         return mix([Numbers()], weights=[1]), {}
-    return Numbers(), {"weights": [1] * COUNT, "replacement": False}
+    return Numbers(), {"sampler": RecordSampler(Numbers(), weights=[1] * COUNT, replacement=False, seed=1)}
 
 
 DRAWN = ("weights", "mix")

@@ -43,6 +43,8 @@ def test_save_state_and_load_state(accelerator: Any, tmp_path: Path, kind: str) 
     accelerator.save_state(str(tmp_path))
     rest, following = numbers(iterator), numbers(loader)
     accelerator.free_memory()
+    if kind in DRAWN:
+        dataset, options = drawn(kind)
     again = accelerator.prepare(RecordLoader(dataset, BATCH, **options))
     accelerator.load_state(str(tmp_path))
     assert [numbers(again), numbers(again)] == [rest, following]
