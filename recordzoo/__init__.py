@@ -35,7 +35,7 @@ OWN = {
     "export": "recordzoo.formats.export",
     "merge": "recordzoo.sets.merge",
     "split": "recordzoo.sets.split",
-    "subset": "recordzoo.sets.split",
+    "subset": "recordzoo.sets.subset",
     "to_hf": "recordzoo.formats.to_hf",
 }
 """Modules of the names that work on a user's own data. The catalogue knows those of dataset classes."""

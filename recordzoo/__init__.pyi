@@ -105,7 +105,7 @@ from recordzoo.sets.copy import pull as pull
 from recordzoo.sets.merge import merge as merge
 from recordzoo.sets.push import push as push
 from recordzoo.sets.split import split as split
-from recordzoo.sets.split import subset as subset
+from recordzoo.sets.subset import subset as subset
 from recordzoo.zoo import list_datasets as list_datasets
 from recordzoo.zoo import info as info
 from recordzoo.zoo import open as open

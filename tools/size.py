@@ -30,7 +30,7 @@ class Feature(NamedTuple):
 
 
 FEATURES = (
-    Feature("merge, split, subset", 950, ("sets/merge.py", "sets/split.py")),
+    Feature("merge, split, subset", 950, ("sets/merge.py", "sets/split.py", "sets/subset.py")),
     Feature("contact sheet, notebook, show", 600, ("preview.py",)),
     Feature("bench", 350, ("cli/bench.py",)),
     Feature("cache ls, cache rm", 250, ("cli/cache.py",)),
