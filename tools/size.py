@@ -34,7 +34,7 @@ FEATURES = (
     Feature("contact sheet, notebook, show", 600, ("preview.py",)),
     Feature("bench", 350, ("cli/bench.py",)),
     Feature("cache ls, cache rm", 250, ("cli/cache.py",)),
-    Feature("record sets at URLs", 1_300, ("net/cache.py", "net/store.py", "records/remote*.py")),
+    Feature("record sets at URLs", 1_300, ("net/cache.py", "net/store.py", "net/failures.py", "records/remote*.py")),
     Feature("copy, push, pull, Hub", 950, ("sets/copy.py", "sets/places.py", "sets/push.py", "net/hub.py")),
     Feature("exports", 500, ("formats/export.py", "formats/to_hf.py", "formats/folder.py")),
     Feature("changed raw files", 300, ("preparing/located.py", "records/made_from.py")),

@@ -42,7 +42,7 @@ from recordzoo.errors import ArgumentError, FolderError, ManifestError, NotPrepa
 from recordzoo.families.selection import Selection, list_index
 from recordzoo.images.decode import RecordName
 from recordzoo.net.download import RemoteFile
-from recordzoo.net.hub import NOT_FOUND
+from recordzoo.net.failures import NOT_FOUND
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.job import ensure
 from recordzoo.preparing.located import find_changes, warn_of_changes

@@ -30,7 +30,8 @@ from recordzoo.formats.arrow import (
 from recordzoo.formats.base import IMAGES, LABELS, Foreign, Piece, Sample, fault, image_ending
 from recordzoo.formats.child import open_first
 from recordzoo.formats.sets import TableFile, table_files, tables_below
-from recordzoo.net.hub import HubDataset, asking, check_online
+from recordzoo.net.failures import check_online
+from recordzoo.net.hub import HubDataset, asking
 from recordzoo.net.url import Url
 from recordzoo.raw.member import unpacked_cap
 from recordzoo.records.kinds import FieldKind, FieldSpec

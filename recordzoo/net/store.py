@@ -16,18 +16,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from recordzoo.base import settings
 from recordzoo.errors import RemoteError
 from recordzoo.net import http as retry
-from recordzoo.net.hub import (
+from recordzoo.net.failures import (
     NOT_FOUND,
     RANGE_NOT_SATISFIABLE,
     asked_pause_s,
-    check_buckets,
     check_online,
-    is_bucket,
     may_pass,
-    put_in_bucket,
     remote_error,
     status_of,
 )
+from recordzoo.net.hub import check_buckets, is_bucket, put_in_bucket
 from recordzoo.net.url import Url
 
 if TYPE_CHECKING:

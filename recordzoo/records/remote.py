@@ -26,7 +26,7 @@ from recordzoo.base.npy import AnyArray
 from recordzoo.base.settings import command
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError, RemoteError
 from recordzoo.net.cache import Cache, InTheWayError, NotCachedError, WrongBytesError
-from recordzoo.net.hub import NOT_FOUND, RANGE_NOT_SATISFIABLE
+from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
 from recordzoo.net.part import HashedFile
 from recordzoo.net.store import Background, Store
 from recordzoo.net.url import Url

@@ -14,7 +14,7 @@ from typing_extensions import override
 from recordzoo.base.files import hash_text
 from recordzoo.base.progress import Progress
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError, RemoteError
-from recordzoo.net.hub import NOT_FOUND, RANGE_NOT_SATISFIABLE
+from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url
 from recordzoo.records.checking import Check, Report

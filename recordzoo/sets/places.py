@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from recordzoo.base.settings import command
 from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, RecordError, RemoteError
-from recordzoo.net.hub import NOT_FOUND, RANGE_NOT_SATISFIABLE, HubDataset, is_bucket
+from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
+from recordzoo.net.hub import HubDataset, is_bucket
 from recordzoo.net.part import HashedFile
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url, is_url
