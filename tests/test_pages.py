@@ -214,7 +214,6 @@ GIVEN: dict[str, tuple[Callable[[Path], None], ...]] = {
     "guides/memory.md": (photos,),
     "importing.md": (databases, one_file_and_a_database, tar_shards, parquet, arrays),
     "index.md": (photos,),
-    "install.md": (photos,),
     "imagenet.md": (photographs_of_imagenet, the_examples),
     "guides/tables.md": (a_list, lists.write_dogs),
     "looking.md": (photos,),
