@@ -18,7 +18,7 @@ import recordzoo
 from recordzoo.datasets.moving_mnist_recipe import MovingMNIST
 from recordzoo.formats import indexed
 from recordzoo.formats import webdataset as tar_keys
-from recordzoo.own.schema import columns_of
+from recordzoo.own.sample import Collected, Row
 from recordzoo.preparing.convert import ShardFacts, ShardRows, load_shard, save_shard
 from recordzoo.recipes.arrays import read_npy
 
@@ -40,8 +40,9 @@ def rows(folder: Path) -> Callable[[], object]:
 
 
 def columns(folder: Path) -> Callable[[], object]:
-    sides = {"0": saved(np.savez, _a=np.arange(3), _b=np.zeros((3, 2)))}
-    return lambda: {name: values.tolist() for name, values in columns_of(sides).items()}
+    numbers = {"a": np.arange(3), "b": np.zeros((3, 2))}
+    side = Collected([Row(str(number)) for number in range(3)], numbers).packed()
+    return lambda: {name: values.tolist() for name, values in Collected.of({side.name: side.data}).columns.items()}
 
 
 def index(folder: Path) -> Callable[[], object]:

@@ -1,0 +1,342 @@
+"""`Sample`: what datasets, programs and other tools yield; and the recipe that stores samples in their order."""
+
+import dataclasses
+import functools
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import cloudpickle
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from recordzoo.base.npy import arrays_of
+from recordzoo.base.progress import default_progress
+from recordzoo.base.text import JSON
+from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.net.download import RemoteFile
+from recordzoo.own.fields import Fields
+from recordzoo.own.plans import Encoded, Kind, UnevenError
+from recordzoo.own.values import as_array
+from recordzoo.preparing.job import ensure
+from recordzoo.preparing.options import Options
+from recordzoo.preparing.publish import tidy
+from recordzoo.preparing.space import Output
+from recordzoo.raw.member import Member, Source
+from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Sidecar, Stored, Table
+from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
+from recordzoo.records.reader import is_record_set
+
+BLOCK = 256
+"""The number of samples that share a side file."""
+
+_ROWS = "rows"
+"""The array of a side file that names the samples; the names of its columns begin with "."."""
+
+
+class Sample(NamedTuple):
+    """A sample of the user's.
+
+    Attributes:
+        name: Its name.
+        values: Its fields, as `Fields` takes them: a dict, a tuple or one value.
+        splits: The splits that it belongs to: one, several, or None.
+    """
+
+    # Any: whatever a dataset gives; names and splits are checked by whoever takes them.
+    name: Any
+    values: Any
+    splits: Any = None
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any], name: str = "") -> "Sample":
+        """Return the sample of a dict of its fields, "split" and "name", which may be missing."""
+        values = {key: value for key, value in record.items() if key not in ("name", "split")}
+        return cls(record.get("name", name), values, record.get("split"))
+
+
+class Row(NamedTuple):
+    """A sample's place in its record set.
+
+    Attributes:
+        key: What its values are called, in the order of the samples. Contains no ".".
+        name: Its name.
+        splits: The splits that it belongs to.
+        piece: What its name is unique in, if that is not the record set.
+    """
+
+    key: str
+    name: str = ""
+    splits: Sequence[str] = ()
+    piece: str = ""
+
+
+class Rows:
+    """Collects rows and numbers of samples, and writes a side file for each `BLOCK` of samples."""
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+        self._numbers: list[Mapping[str, NDArray[Any]]] = []  # Any: of any dtype
+
+    def add(self, row: Row, encoded: Encoded) -> Iterator[Sidecar]:
+        """Add the next sample."""
+        self._rows.append(row)
+        self._numbers.append(encoded.row)
+        if len(self._rows) >= BLOCK:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[Sidecar]:
+        """Return the side file of the remaining samples."""
+        if self._rows:
+            columns = {name: np.stack([row[name] for row in self._numbers]) for name in self._numbers[0]}
+            yield Collected(self._rows, columns).packed()
+        self._rows, self._numbers = [], []
+
+
+@dataclasses.dataclass(frozen=True)
+class Collected:
+    """The content of side files.
+
+    Attributes:
+        rows: The samples.
+        columns: The numbers of each field.
+    """
+
+    rows: Sequence[Row]
+    columns: dict[str, NDArray[Any]]  # Any: of any dtype
+
+    @classmethod
+    def of(cls, sidecars: Mapping[str, bytes]) -> "Collected":
+        """Put side files together, in the order of their samples."""
+        blocks = [arrays_of(sidecars[name]) for name in sorted(sidecars)]
+        rows = [Row(*each) for block in blocks for each in json.loads(block.pop(_ROWS).tobytes())]
+        names = blocks[0] if blocks else ()
+        return cls(rows, {name[1:]: np.concatenate([block[name] for block in blocks]) for name in names})
+
+    def packed(self) -> Sidecar:
+        """Return them as one side file."""
+        buffer = io.BytesIO()
+        named = {f".{name}": column for name, column in self.columns.items()}
+        rows = np.frombuffer(json.dumps(self.rows).encode(), np.uint8)
+        np.savez(buffer, **{_ROWS: rows}, **named)  # type: ignore[arg-type]  # its own allow_pickle
+        return Sidecar(self.rows[0].key, buffer.getvalue())
+
+
+class SampleRecipe(Recipe):
+    """The recipe for samples of the same fields, in their order. A pickled copy has no data: its process has it.
+
+    Args:
+        schema: Their fields.
+        output: The record set's directory.
+        classes: Class names, if there are.
+        metadata: JSON to store in the manifest.
+        data: What yields the samples.
+
+    Attributes:
+        payload: The pickled data, if it is not pickled as it is.
+    """
+
+    payload: bytes | None = None
+    kind = SetKind.OWN
+    dataset: str = SetKind.OWN
+    part = ""
+    raw_files: tuple[RemoteFile, ...] = ()
+    specs: Mapping[str, FieldSpec] = {}
+
+    def __init__(
+        self,
+        schema: Fields,
+        output: Path,
+        classes: Sequence[str] | None = None,
+        metadata: Mapping[str, JSON] | None = None,
+        data: Any = None,  # Any: of each subclass
+    ) -> None:
+        self.output, self.metadata, self._data = output, metadata or {}, data
+        self.classes = None if classes is None else tuple(classes)
+        self._use(schema)
+
+    def _use(self, schema: Fields) -> None:
+        self.schema = schema
+        self.fields: Mapping[str, BlobField] = {
+            plan.name: plan.blob_field for plan in schema.fields.values() if plan.blob_field is not None
+        }
+
+    def with_schema(self, schema: Fields) -> Self:
+        """Return a copy that stores samples of other fields."""
+        found = type(self).__new__(type(self))
+        found.__dict__ |= self.__dict__
+        found._use(schema)
+        return found
+
+    # Any: what pickle keeps.
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_data": None, "payload": b""}
+
+    @property
+    def token(self) -> str:
+        """What the data is called in a worker process."""
+        return json.dumps(self.metadata)
+
+    @property
+    def data(self) -> Any:
+        """What yields the samples: this recipe's, or what the worker process was brought."""
+        return _in_worker[self.token] if self._data is None else self._data
+
+    @property
+    def set_name(self) -> str:
+        """See `Recipe`: the user's name for it."""
+        return self.output.name
+
+    @override
+    def target(self, root: Path) -> Path:
+        return self.output
+
+    def find(self, root: Path) -> Source | None:
+        """See `Recipe`: there is nothing to find."""
+        return None
+
+    @override
+    def looked_for(self, root: Path) -> list[str]:
+        return []
+
+    @override
+    def worker_setup(self) -> Callable[[], None] | None:
+        payload = cloudpickle.dumps(self._data) if self.payload is None else self.payload
+        return functools.partial(_bring, self.token, payload)
+
+    def read(self, member: Member) -> Iterator[tuple[Row, Encoded]]:
+        """Yield the samples for which a member stands; a row without a name is named by its key."""
+        yield from ()
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        rows = Rows()
+        for row, encoded in self.read(member):
+            yield from self.blobs(row, encoded)
+            yield from rows.add(row if row.name else row._replace(name=self._numbered(row.key, encoded)), encoded)
+        yield from rows.rest()
+
+    def blobs(self, row: Row, encoded: Encoded) -> Iterator[Blob]:
+        """Give a sample's blobs; an image's key has the ending of its file."""
+        for plan, data, ending in encoded.blobs:
+            yield Blob(plan.name, f"{row.key}{ending}", data, checked=plan.kind == "image", name=row.name)
+
+    def _numbered(self, key: str, encoded: Encoded) -> str:
+        """Return the key with the ending of the first field that holds images."""
+        first = next((name for name, field in self.fields.items() if field.encoding == "image"), "")
+        return key + next((ending for plan, _, ending in encoded.blobs if plan.name == first), "")
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        found = Collected.of(sidecars)
+        skipped = {_key_of(key) for keys in stored.skipped.values() for key in keys}
+        kept = [number for number, row in enumerate(found.rows) if row.key not in skipped]
+        rows, columns = [found.rows[number] for number in kept], {n: c[kept] for n, c in found.columns.items()}
+        is_unique = len({row.name for row in found.rows}) == len(found.rows)
+        blobs = {name: {_key_of(key): key for key in stored.keys.get(name, ())} for name in self.fields}
+        splits: dict[str, list[int]] = {}
+        for position, row in enumerate(rows):
+            for split in row.splits:
+                splits.setdefault(split, []).append(position)
+        return Table(
+            names=[f"{row.piece}/{row.name}" if row.piece and not is_unique else row.name for row in rows],
+            keys={name: [keys.get(row.key) for row in rows] for name, keys in blobs.items()},
+            arrays={name: column for name, column in columns.items() if not name.endswith(".shape")},
+            splits={split: np.array(positions, np.int64) for split, positions in splits.items()},
+            classes=self.classes,
+            fields={name: spec for name, spec in self.specs.items() if _fits(spec, columns.get(name))},
+            metadata={**self.metadata, "sample": self.schema.to_json()},
+            shapes={name.removesuffix(".shape"): c for name, c in columns.items() if name.endswith(".shape")},
+        )
+
+
+def _key_of(name: str) -> str:
+    """Return a blob's key without the ending of an image's file."""
+    return name.partition(".")[0]
+
+
+# Any: of any dtype.
+def _fits(spec: FieldSpec, column: NDArray[Any] | None) -> bool:
+    """Whether a field's stored type fits its kind: class numbers are integers."""
+    return spec.kind is not FieldKind.CLASS or (column is not None and column.ndim == 1 and column.dtype.kind in "iu")
+
+
+_in_worker: dict[str, Any] = {}  # Any: the data of recipes, by token
+
+
+def _bring(token: str, payload: bytes) -> None:
+    """In a worker process: unpack the data, once."""
+    _in_worker[token] = cloudpickle.loads(payload)
+
+
+def store(recipe: SampleRecipe, kinds: Mapping[str, Kind], options: Options) -> None:
+    """Make a record set; begin again with another kind if a field's values turn out to differ.
+
+    Args:
+        recipe: Its recipe.
+        kinds: How fields are stored, for the fields that the user names: these are not changed.
+        options: How it is made.
+
+    Raises:
+        SampleError: A sample cannot be stored.
+        RecordZooError: As `ensure`.
+    """
+    progress = options.progress or default_progress()
+    while True:
+        try:
+            ensure(recipe, recipe.output.parent, options)
+            return
+        except UnevenError as err:
+            if err.details["field"] in kinds:
+                raise
+            recipe = recipe.with_schema(recipe.schema.widened(err))
+            progress.note(f"{err} It is stored as {err.details['plans'][0].kind}; beginning again.")
+
+
+def options_to_make(place: Path, options: Options, check: Callable[[], object]) -> Options | None:
+    """Return the options to make a record set with; None if the existing set fits the request.
+
+    Args:
+        place: The record set's directory.
+        options: What was asked for.
+        check: Raises `OtherSourceError` if the set that is there is not what is asked for.
+
+    Raises:
+        OtherSourceError: It is not, and may not be replaced.
+    """
+    to_make = dataclasses.replace(options, prepare=True, records_dir=place)
+    if not is_record_set(place):
+        return to_make
+    try:
+        if options.refresh is not True:
+            check()
+            tidy(Output(place))
+            return None
+    except OtherSourceError:
+        if options.refresh != "if-changed":
+            raise
+    return dataclasses.replace(to_make, refresh=True)
+
+
+def check_classes(classes: Sequence[str] | None) -> None:
+    """Raise if the class names are one string instead of a sequence.
+
+    Raises:
+        ArgumentError: They are.
+    """
+    if isinstance(classes, str):
+        raise ArgumentError(f"Argument classes is {classes!r}; it must be a list of names.")
+
+
+# Any: a label may be anything.
+def label_problem(label: Any, num_classes: int | None) -> str | None:
+    """Say why a target is no label of some classes; None if it is one, no whole number, or there are no classes."""
+    number = as_array(label)
+    if num_classes is None or number is None or number.ndim or number.dtype.kind not in "iu":
+        return None
+    if 0 <= int(number) < num_classes:
+        return None
+    return f"'target' {label} is not a label: with {num_classes} classes, labels are 0 to {num_classes - 1}"
