@@ -82,9 +82,9 @@ def check_samples(folder: Path) -> None:
     foreign = find_foreign(str(folder), None, {})
     assert foreign is not None
     samples = [sample for piece in foreign.pieces for sample in foreign.read(piece)]
-    assert [(sample["image"], sample["target"]) for sample in samples] == SAMPLES
+    assert [(sample.values["image"], sample.values["target"]) for sample in samples] == SAMPLES
     assert len(foreign.pieces) > 10
-    assert [sample["name"] for sample in samples[2:4]] == ["000000002.jpg", "000000003.png"]
+    assert [sample.name for sample in samples[2:4]] == ["000000002.jpg", "000000003.png"]
 
 
 @pytest.mark.slow

@@ -107,9 +107,9 @@ def test_ids_of_several_types_keep_their_order(server: Mongo) -> None:
     assert foreign is not None
     samples = [sample for piece in foreign.pieces for sample in foreign.read(piece)]
     expected = [None, -3, 2.5, 7, *range(100, 112), "a", "b", "1" * 24, True]
-    assert [sample["id"] for sample in samples] == expected
+    assert [sample.values["id"] for sample in samples] == expected
     images = {repr(mongodb._plain(each)): image for each, (image, _) in zip(ids, SAMPLES, strict=True)}
-    assert [sample["image"] for sample in samples] == [images[repr(each)] for each in expected]
+    assert [sample.values["image"] for sample in samples] == [images[repr(each)] for each in expected]
     assert len(foreign.pieces) == 20
 
 
@@ -168,7 +168,7 @@ def test_documents_with_other_keys(server: Mongo, tmp_path: Path) -> None:
     check_refused(address, tmp_path / "one.records", "_id 31: it has 'odd'", "--field odd=FIELD")
     foreign = find_foreign(address, None, {"odd": "strange"})
     assert foreign is not None
-    assert [sample["strange"] for piece in foreign.pieces for sample in foreign.read(piece)].count(5) == 1
+    assert [sample.values["strange"] for piece in foreign.pieces for sample in foreign.read(piece)].count(5) == 1
     with pytest.raises(ArgumentError, match="has no 'od', which argument fields names"):
         find_foreign(address, None, {"od": "strange"})
 

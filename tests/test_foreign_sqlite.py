@@ -86,7 +86,7 @@ def test_a_table_without_rowids_is_read_in_the_order_of_its_key(tmp_path: Path) 
     foreign = find_foreign(str(path), None, {})
     assert foreign is not None
     (piece,) = foreign.pieces
-    assert [(each["k"], each["image"]) for each in foreign.read(piece)] == rows
+    assert [(each.values["k"], each.values["image"]) for each in foreign.read(piece)] == rows
 
 
 @pytest.mark.slow

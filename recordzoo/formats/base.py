@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from typing_extensions import override
 
@@ -149,8 +149,26 @@ def choose(taken: set[str], *names: str, start: str = "", end: str = "") -> str:
     return chosen
 
 
-Sample = Mapping[str, Any]
-"""A sample: the name of each field and its value, as `RecordWriter` takes them; "name" is the record's name."""
+class Sample(NamedTuple):
+    """A sample of the user's, before it is stored.
+
+    Attributes:
+        name: Its name in the record set.
+        values: Its fields, by name.
+        splits: The splits that it belongs to: one, several, or None.
+    """
+
+    # Any: whatever the user gives; the recipe that stores samples checks names and splits.
+    name: Any
+    values: Mapping[str, Any]
+    splits: Any = None
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any], name: str = "") -> "Sample":
+        """Return the sample of a dict of its fields, with "split" and, if not the given one, "name"."""
+        values = {key: value for key, value in record.items() if key not in ("name", "split")}
+        return cls(record.get("name", name), values, record.get("split"))
+
 
 CLASSES_NAME = "classes.json"
 """File with the class names in label order, in the folder of a format that cannot store them."""

@@ -242,7 +242,7 @@ class HuggingFace(Foreign):
                     raise SourceError(f"{where}: {err}.", path=str(path)) from err
             for row in zip(*found.values(), strict=True):
                 sample = dict(zip(found, row, strict=True))
-                yield {"name": f"{stem}/{number:06d}{image_ending(sample)}", **sample}
+                yield Sample.of(sample, f"{stem}/{number:06d}{image_ending(sample)}")
                 number += 1
 
 

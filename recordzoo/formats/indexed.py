@@ -89,7 +89,7 @@ class IndexedFile(Foreign):
         for row, data in zip(rows, self._contents(rows), strict=True):
             sample = {self._fields[key]: column[row] for key, column in self._columns.items()}
             sample[self._fields[self._content]] = data
-            yield {"name": f"{row:09d}{image_ending(sample)}", **sample}
+            yield Sample.of(sample, f"{row:09d}{image_ending(sample)}")
 
     def _contents(self, rows: range) -> Iterator[bytes]:
         """Yield the bytes of rows."""

@@ -369,7 +369,7 @@ class LMDB(Foreign):
             if isinstance(value.image, bytes) and "." not in name.rpartition("/")[2]:
                 name += sniffed_ending(value.image)
             label = NO_TARGET if value.label is None else value.label
-            yield {"name": name, self._image: value.image, self._target: label}
+            yield Sample.of({self._image: value.image, self._target: label}, name)
 
     def _values(self, piece: Piece) -> Iterator[tuple[str, str, Value]]:
         """Yield the name of each sample, its location (for messages), and the stored value."""

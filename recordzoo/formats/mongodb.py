@@ -98,7 +98,7 @@ class MongoCollection(Foreign):
                         f"fields={{{other[0]!r}: ...}}."
                     )
                 sample = {field: values.get(key) for key, field in self._keys.items()}
-                yield {"name": f"{piece.name}/{count:06d}{image_ending(sample)}", **sample}
+                yield Sample.of(sample, f"{piece.name}/{count:06d}{image_ending(sample)}")
                 count += 1
         if count != self._counts[number]:
             raise SourceError(

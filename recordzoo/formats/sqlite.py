@@ -97,7 +97,7 @@ class SQLiteTable(Foreign):
                     )
                 last = rowid if self._rowid else number
                 sample = dict(zip(self._fields.values(), values, strict=True))
-                yield {"name": f"{last:09d}{image_ending(sample)}", **sample}
+                yield Sample.of(sample, f"{last:09d}{image_ending(sample)}")
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:

@@ -238,7 +238,7 @@ class TFRecords(Foreign):
                     path=str(piece.files[0]),
                 )
             sample = {field: self._value(key, example, where) for key, field in self._keys.items()}
-            yield {"name": f"{piece.name}/{number:06d}{image_ending(sample)}", **sample}
+            yield Sample.of(sample, f"{piece.name}/{number:06d}{image_ending(sample)}")
 
     # Any: numbers, bytes, arrays, lists or None.
     def _value(self, key: str, example: Example, where: str) -> Any:

@@ -312,7 +312,7 @@ class WebDataset(Foreign):
 
     def _sample(self, path: Path, key: str, parts: Mapping[str, bytes]) -> Sample:
         values, ending = self._values(parts, f"{path}, sample {key!r}")
-        return {"name": f"{key}.{ending}" if ending else key, **values}
+        return Sample.of(values, f"{key}.{ending}" if ending else key)
 
     # Any: values of all kinds.
     def _values(self, parts: Mapping[str, bytes], where: str) -> tuple[dict[str, Any], str]:

@@ -92,7 +92,7 @@ class ZippedFolders(Foreign):
                     raise fault(self._path, f" changed: {image.member} is gone.")
                 data = by_name[image.member].read()
                 label = label_of[image.label] if image.label else NO_CLASS
-                yield {"name": image.name, image_field: data, target_field: label}
+                yield Sample.of({image_field: data, target_field: label}, image.name)
 
 
 def _in_order(path: Path, members: Iterable[Member]) -> list[_Image]:

@@ -19,7 +19,7 @@ from recordzoo.formats.find import find_foreign
 from recordzoo.formats.sets import without_braces
 from recordzoo.own.fields import Fields, infer
 from recordzoo.own.plans import Encoded, Kind
-from recordzoo.own.sample import Row, Sample, SampleRecipe, options_to_make, store
+from recordzoo.own.sample import Row, SampleRecipe, options_to_make, store
 from recordzoo.own.values import at_position, describe
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.publish import check_place
@@ -42,7 +42,7 @@ def schema_of(foreign: Foreign, kinds: Mapping[str, Kind]) -> Fields:
     if not first:
         raise SourceError(f"{foreign.location} is empty: there is no sample in it.", path=foreign.location)
     stored = {name: cast(Kind, kind) for name, kind in foreign.kinds.items() if name != "name"}
-    samples = {number: Sample.of(each).values for number, (_, each) in enumerate(first)}
+    samples = {number: each.values for number, (_, each) in enumerate(first)}
     try:
         return infer(samples, None, {**stored, **kinds}, has_gaps=True)
     except SampleError as err:
@@ -102,9 +102,8 @@ class ForeignRecipe(SampleRecipe):
         assert isinstance(member, PieceMember)
         piece = member.piece
         splits = [piece.split] if piece.split else []
-        for number, record in enumerate(self.data.read(piece)):
+        for number, sample in enumerate(self.data.read(piece)):
             with at_position(number, f"of {piece.name} in {self.data.location}"):
-                sample = Sample.of(record, f"{piece.name}/{number:06d}")
                 if not isinstance(sample.name, str) or not sample.name:
                     raise SampleError(f"its name is a {describe(sample.name)}, not a text")
                 encoded = self.schema.encode(sample.values)

@@ -1,4 +1,4 @@
-"""`Sample`: what datasets, programs and other tools yield; and the recipe that stores samples in their order."""
+"""The recipe that stores the samples of datasets, programs and other tools, in their order."""
 
 import dataclasses
 import functools
@@ -35,27 +35,6 @@ BLOCK = 256
 
 _ROWS = "rows"
 """The array of a side file that names the samples; the names of its columns begin with "."."""
-
-
-class Sample(NamedTuple):
-    """A sample of the user's.
-
-    Attributes:
-        name: Its name.
-        values: Its fields, as `Fields` takes them: a dict, a tuple or one value.
-        splits: The splits that it belongs to: one, several, or None.
-    """
-
-    # Any: whatever a dataset gives; names and splits are checked by whoever takes them.
-    name: Any
-    values: Any
-    splits: Any = None
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any], name: str = "") -> "Sample":
-        """Return the sample of a dict of its fields, "split" and "name", which may be missing."""
-        values = {key: value for key, value in record.items() if key not in ("name", "split")}
-        return cls(record.get("name", name), values, record.get("split"))
 
 
 class Row(NamedTuple):

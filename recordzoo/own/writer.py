@@ -11,9 +11,10 @@ import numpy as np
 
 from recordzoo.base.progress import default_progress
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
+from recordzoo.formats.base import Sample
 from recordzoo.own.fields import Fields, infer
 from recordzoo.own.plans import Encoded, Kind, UnevenError
-from recordzoo.own.sample import Collected, Row, Rows, Sample, SampleRecipe, check_classes, label_problem
+from recordzoo.own.sample import Collected, Row, Rows, SampleRecipe, check_classes, label_problem
 from recordzoo.own.values import at_position, describe
 from recordzoo.preparing.assemble import Stream
 from recordzoo.preparing.publish import check_place, never, publishing
