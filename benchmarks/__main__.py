@@ -33,9 +33,9 @@ def render() -> str:
     """Make the section of the stored lines."""
     rows = json.loads(NUMBERS.read_text(encoding="utf-8"))["rows"]
     lines = [
-        (f"{name}: {line['what']}", line["against"], line["measured"])
+        (("" if number else f"**{name}:** ") + line["what"], line["against"], line["measured"])
         for name in MEASURED
-        for line in rows[name]["lines"]
+        for number, line in enumerate(rows[name]["lines"])
     ]
     places: dict[str, list[str]] = {}
     for name in MEASURED:

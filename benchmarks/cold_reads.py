@@ -124,7 +124,7 @@ def measure(photos: list[bytes], repeats: int, total_bytes: int = 1_000_000_000)
     what = f"cold random reads (disk in order: {speed('sequential')})"
     return [
         Line(
-            what,
+            what if name == "lmdb" else "the same",
             f"{label}: {speed(name)}",
             wanted,
             f"{speed('recordzoo')}: {ratio(times[name], times['recordzoo']):.1f}x",

@@ -160,14 +160,13 @@ def _costs(row: Mapping[str, Any]) -> str:
     lines = [
         (
             each["label"].partition(",")[0].removesuffix(" + DataLoader"),
-            f"{each['median']['cpu_ms']:.2f}",
             f"{each['median']['first_batch_s']:.2f}",
             f"{each['median']['memory_bytes'] / 1e6:,.0f}",
         )
         for each in row["contestants"]
         if "median" in each
     ]
-    return table((f"`{_FIRST}`", "CPU an image, ms", "first batch, s", "memory, MB"), lines, numbers=True)
+    return table((f"`{_FIRST}`", "first batch, s", "memory, MB"), lines, numbers=True)
 
 
 def _cold(cold: Mapping[str, Any]) -> str:

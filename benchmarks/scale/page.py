@@ -16,11 +16,9 @@ _LINES: list[tuple[str, str, str, str]] = [  # what, measure, number, unit
     ("names and their offsets on disk", "files", "names.npy+names_offsets.npy", "file"),
     ("`recordzoo.open` and `len`", "opened", "open", "both"),
     ("first sample, with the index's CRC-32", "opened", "first_sample", "both"),
-    ("1,000 samples found by their names", "named", "1000_lookups", "both"),
     ("`RecordSampler`: first 1,000 indices", "sampler", "first_1000", "both"),
     ("torch's `RandomSampler`: first 1,000 indices", "torch random", "first_1000", "both"),
     ("`RecordLoader(shuffle=True)`: first batch", "loader", "first_batch", "both"),
-    ('`RecordLoader(shuffle="block")`: made', "block loader", "made", "both"),
 ]
 
 
