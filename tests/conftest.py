@@ -153,7 +153,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `workers="auto"` mean threads: worker processes have tests of their own."""
     from recordzoo.loader import loader
-    from recordzoo.loader.iteration import Placement, place
+    from recordzoo.loader.placement import Placement, place
 
     def in_threads(options: Any, source: Any, workers: str, num_workers: int) -> Placement:
         found = place(options, source, workers, num_workers)

@@ -12,8 +12,8 @@ from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.errors import ImageError
-from recordzoo.loader.delivery import OnDevice, tensors, to_device
-from recordzoo.loader.stores import Wanted
+from recordzoo.loader.epochs import Wanted
+from recordzoo.loader.iteration import OnDevice, tensors, to_device
 from tests.batching import FIXED, JITTER, RANDOM, UINT8, assert_same, image_file
 from tests.fakes.folder import bad_image, write_tree
 

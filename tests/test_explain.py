@@ -13,7 +13,7 @@ from torchvision import transforms as v1
 
 from recordzoo import ImageFolderRecord, MultiView, RecordLoader
 from recordzoo.images import decode as frames
-from recordzoo.loader import delivery as explain
+from recordzoo.loader import placement as explain
 from tests.batching import FIXED, JITTER, RANDOM, UINT8
 from tests.fakes.samples import Samples
 

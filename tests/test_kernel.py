@@ -351,7 +351,7 @@ import torch
 from recordzoo.loader.compiled import compiled_code
 from recordzoo.loader.render import RowRenderer
 from recordzoo.loader.table import read_plan
-from recordzoo.loader.plan import Crop, Flip, Resize, decide
+from recordzoo.loader.plan import (Crop, Flip, Resize, decide)
 from recordzoo.images.decode import ArrayFrame
 from torchvision import transforms
 

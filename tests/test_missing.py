@@ -11,7 +11,7 @@ from recordzoo import CIFAR10Record, ImageFolderRecord
 from recordzoo.base import settings as wheels
 from recordzoo.images import turbojpeg
 from recordzoo.loader import compiled as compiling
-from recordzoo.loader import delivery as explain
+from recordzoo.loader import placement as explain
 from recordzoo.loader.compiled import DISABLED
 from recordzoo.loader.source import BatchSource
 from tests import warm

@@ -26,9 +26,8 @@ from torchvision.transforms import v2
 
 from recordzoo import HasImageBytes, ImageFolderRecord, RecordLoader, VOCDetectionRecord
 from recordzoo.errors import ArgumentError, EmptyBatchError, ImageError
-from recordzoo.loader import stores
-from recordzoo.loader.source import BatchSource, ImageLeaf, JointLeaf
-from recordzoo.loader.stores import _OPENING, _WITH_LOADER
+from recordzoo.loader import source as stores
+from recordzoo.loader.source import _OPENING, _WITH_LOADER, BatchSource, ImageLeaf, JointLeaf
 from recordzoo.recipes.recipe import is_plain_jpeg
 from tests.batching import FIXED, JITTER, RANDOM, UINT8, assert_same, image_file, make_tree
 from tests.contract import DECLARED, ROWS, Row

@@ -1,189 +1,38 @@
-"""An epoch in progress: threads prepare batches ahead of the user, or the user's thread makes each when it takes it."""
+"""An epoch in progress: threads prepare batches ahead of the user, or the user's thread makes each when it takes it.
+
+`Counting` and `OnDevice` follow: samples that were left out are counted, the batch is moved to a device.
+"""
 
 import collections
 import contextlib
 import functools
+import logging
 import os
-import sys
 import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from types import FunctionType
-from typing import Any, Literal, NamedTuple
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
-from torch import nn
 from typing_extensions import override
 
-from recordzoo.errors import ArgumentError, ForkError
-from recordzoo.loader.making import BatchOptions, Maker, batch_seed, cut
-from recordzoo.loader.originals import functions
-from recordzoo.loader.source import BatchSource, JointLeaf
+from recordzoo.errors import ForkError
+from recordzoo.loader.epochs import Drawing, EpochBatches, Wanted
+from recordzoo.loader.making import Less, Maker, batch_seed, cut
+from recordzoo.loader.placement import code_of_batches
 from recordzoo.loader.storage import forget, hint
-from recordzoo.loader.stores import Drawing, EpochBatches, Own, Wanted
-from recordzoo.loader.table import customized
 
-# Any, in all of this module: datasets, transforms and functions are the user's.
+# Any, in all of this module: a batch is what the collate function makes.
 
-_LISTS = (nn.ModuleList, nn.Sequential)
-"""Classes of torch in which people give transforms to torchvision's containers."""
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Where the batches of a loader are made.
-
-    Attributes:
-        where: "caller": in the thread that takes the batches, when it takes them.
-        reason: The reason; "{}" stands for the names of `code`.
-        code: What is the reason.
-    """
-
-    where: Literal["threads", "processes", "caller"]
-    reason: str
-    code: tuple["Code", ...] = ()
-
-    @property
-    def why(self) -> str:
-        """The reason, for `print(loader)`."""
-        names = ", ".join(each.name for each in self.code)
-        return self.reason.replace("{}", names) if names else self.reason
-
-
-class Code(NamedTuple):
-    """Something that runs as written.
-
-    Attributes:
-        written: The object; of a dataset, the name of its class.
-        is_safe: Whether threads may share what it keeps.
-        kind: What it is, if that is not clear from the object.
-    """
-
-    written: Any
-    is_safe: bool
-    kind: str = ""
-
-    @property
-    def name(self) -> str:
-        """Its name for messages. Only they ask: an object's `repr` is the user's code."""
-        if isinstance(self.written, str):
-            return self.written
-        try:
-            return self.kind + " ".join(repr(self.written).split())
-        except Exception:  # noqa: BLE001 - whatever the user's repr raises
-            return self.kind + type(self.written).__name__
-
-
-def place(options: BatchOptions, source: BatchSource, workers: str, num_workers: int) -> Placement:
-    """Decide where the batches of a loader are made, without running any of it.
-
-    Args:
-        workers, num_workers: As in `RecordLoader`.
-
-    Raises:
-        ArgumentError: `deterministic` with `workers="threads"`, and code that needs seeded generators.
-    """
-    of_samples, of_batches = code_of_samples(source), code_of_batches(options, source)
-    written = of_samples + of_batches
-    if not num_workers and written:
-        return Placement("caller", "num_workers=0")
-    if options.deterministic and (seeded := written or _joint_transforms(source)):
-        if workers == "threads":
-            raise ArgumentError(
-                f"deterministic=True: {seeded[0].name} is not compiled; workers='threads' would seed the generators "
-                "that your own code draws from. Pass workers='auto', or leave deterministic out."
-            )
-        return Placement("processes", "deterministic, and {} is not compiled", (seeded[0],))
-    if workers == "processes":
-        return Placement("processes", "as asked")
-    if not written:
-        return Placement("threads", "all is fused")
-    if workers == "threads":
-        return Placement("threads", "as asked")
-    if own := [each for each in of_samples if not each.is_safe]:
-        return Placement("processes", "{} is your own code: each process runs its copy, as in DataLoader", (own[0],))
-    if own := [each for each in of_batches if not each.is_safe]:
-        return Placement("threads", "of your own code there is only {}, which one more thread runs", tuple(own))
-    return Placement("threads", "what is not fused is torchvision's own code")
-
-
-def code_of_samples(source: BatchSource) -> list[Code]:
-    """List what makes images and is not compiled: a dataset or its `image_bytes`, image and joint transforms."""
-    if not source.leaves:
-        return [Code(source.kind, is_safe=False)]
-    found = []
-    for leaf in source.leaves:
-        if isinstance(leaf.store, Own):
-            found.append(Code(type(leaf.dataset).__name__, is_safe=False))
-        if isinstance(leaf, JointLeaf):
-            # Some transforms of boxes call a function of the user's, though they are known.
-            boxes = [each for each in leaf.plan.of_target if not isinstance(each, int) and not is_torchvisions(each)]
-            found += [_code(each) for each in (*boxes, *leaf.plan.rest)]
-        found += [_code(each) for plan in leaf.views.plans for each in plan.rest]
-    return found
-
-
-def code_of_batches(options: BatchOptions, source: BatchSource) -> list[Code]:
-    """List what converts targets, collates samples and transforms batches, and is not compiled."""
-    found = []
-    for leaf in source.leaves:
-        if leaf.target_transform is not None:
-            found.append(_code(leaf.target_transform, "target_transform "))
-    if not options.collates_by_default:
-        found.append(_code(options.collate, "collate_fn "))
-    if options.batch_transform is not None and options.device.type == "cpu":
-        found.append(_code(options.batch_transform, "batch_transform "))
-    return found
-
-
-def _joint_transforms(source: BatchSource) -> list[Code]:
-    """List known joint transforms: they run as written for targets with an image, which only the samples show."""
-    leaves = [leaf for leaf in source.leaves if isinstance(leaf, JointLeaf) and leaf.plan.is_joint]
-    return [_code(leaf.plan.transforms) for leaf in leaves]
-
-
-def _code(written: Any, kind: str = "") -> Code:
-    return Code(written, is_torchvisions(written), kind)
-
-
-def is_torchvisions(written: Any) -> bool:
-    """Whether a transform is torchvision's own, unpatched, and so are all that it holds: threads may share it."""
-    if isinstance(written, FunctionType):
-        # Not `__module__`, which functools.wraps copies.
-        return str(written.__globals__.get("__name__")).startswith("torchvision.") and not functions.replaced()
-    if type(written) in _LISTS:
-        return all(map(is_torchvisions, written))
-    is_plain = _is_class_of_torchvision(type(written)) and not customized(written)
-    return is_plain and not functions.replaced() and all(map(is_torchvisions, _held(written)))
-
-
-def _held(transform: Any) -> Iterator[Any]:
-    """Iterate over the functions and transforms that a transform of torchvision has as attributes."""
-    attributes = vars(transform)
-    for value in (*attributes.values(), *attributes.get("_modules", {}).values()):
-        for each in value if isinstance(value, list | tuple) else [value]:
-            if callable(each) and not isinstance(each, type):
-                yield each
-
-
-def _is_class_of_torchvision(kind: type) -> bool:
-    """Whether a class is one of torchvision's transforms."""
-    bases = [base for base in kind.__mro__ if base not in (nn.Module, object)]
-    return all(
-        base.__module__.startswith("torchvision.transforms.")
-        and getattr(sys.modules.get(base.__module__), base.__name__, None) is base
-        for base in bases
-    )
-
+logger = logging.getLogger("recordzoo")
 
 _PIECES_PER_THREAD = 2
 """Two pieces a thread: all threads finish a batch at about the same time, and stop soon. More pieces would wait for the
 GIL more often."""
-
-# Any, here and below: a batch is what the collate function makes.
 
 
 class _Pending:
@@ -477,3 +326,134 @@ def _work_alone(has_gradients: bool, is_autocast: bool, autocast_dtype: torch.dt
     torch.set_autocast_dtype("cpu", autocast_dtype)
     torch.get_num_threads()  # the first call in a thread copies the process's number: call it before
     torch.set_num_threads(1)
+
+
+@dataclass
+class _Tally:
+    """The samples skipped in an epoch: their number, and the first reason."""
+
+    count: int = 0
+    first: str = ""
+
+    def log(self) -> None:
+        if self.count:
+            logger.warning(
+                "RecordLoader left out %s of this epoch that cannot be read or decoded; the first: %s",
+                "a sample" if self.count == 1 else f"{self.count:,} samples",
+                self.first,
+            )
+
+
+class Counting(BatchIterator):
+    """Counts the samples that are left out of an epoch's batches, and logs their number at the end of the epoch.
+
+    Args:
+        count: Called with a batch's number of skipped samples, after the user has received the batch.
+    """
+
+    def __init__(self, batches: BatchIterator, count: Callable[[int], None]) -> None:
+        self._batches, self._count, self._tally = batches, count, _Tally()
+        self._log = weakref.finalize(self, self._tally.log)
+
+    @override
+    def take(self) -> tuple[Any, Wanted]:
+        try:
+            batch, wanted = self._batches.take()
+        except StopIteration:
+            self._log()
+            raise
+        if not isinstance(batch, Less):
+            return batch, wanted
+        failures = batch.failures
+
+        def mark() -> None:
+            wanted.mark()
+            self._count(len(failures))
+            self._tally.first = self._tally.first or failures[0]
+            self._tally.count += len(failures)
+
+        return batch.batch, replace(wanted, mark=mark)
+
+    @override
+    def is_ready(self) -> bool:
+        return self._batches.is_ready()
+
+    @override
+    def close(self) -> None:
+        self._batches.close()
+        self._log()
+
+
+class OnDevice(BatchIterator):
+    """Moves batches to a device, one ahead of the user and in the user's thread.
+
+    Args:
+        finish: Finishes a moved batch on the device: computes its values and calls `batch_transform`.
+    """
+
+    def __init__(self, batches: BatchIterator, device: torch.device, finish: Callable[[Any, Wanted], Any]) -> None:
+        self._batches, self._device, self._finish = batches, device, finish
+        self._home = Home()
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        self._next: tuple[Any, Wanted] | None = None
+        self._failure: Exception | None = None  # of the batch after the next one
+
+    @override
+    def take(self) -> tuple[Any, Wanted]:
+        self._home.check()
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        batch, wanted = self._next or self._move()
+        self._next = None
+        if self._stream is not None:
+            current = torch.cuda.current_stream(self._device)
+            current.wait_stream(self._stream)
+            for tensor in tensors(batch):
+                tensor.record_stream(current)  # keep its memory until the user's stream is done with it
+        # Do not wait for a batch that is not ready: the user can work on this one meanwhile.
+        if self._batches.is_ready():
+            try:
+                self._next = self._move()
+            except Exception as err:  # noqa: BLE001 - raised when the user has come there
+                self._failure = err
+        return batch, wanted
+
+    @override
+    def is_ready(self) -> bool:
+        return self._next is not None
+
+    @override
+    def close(self) -> None:
+        self._next = self._failure = None
+        self._batches.close()
+
+    def _move(self) -> tuple[Any, Wanted]:
+        batch, wanted = self._batches.take()
+        with torch.cuda.stream(self._stream) if self._stream is not None else nullcontext():
+            return self._finish(to_device(batch, self._device), wanted), wanted
+
+
+def to_device(batch: Any, device: torch.device) -> Any:
+    """Move all tensors of a batch; keep the types of lists, tuples and dicts."""
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, dict):
+        return {key: to_device(value, device) for key, value in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(to_device(value, device) for value in batch))
+    if isinstance(batch, list | tuple):
+        return type(batch)(to_device(value, device) for value in batch)
+    return batch
+
+
+def tensors(batch: Any) -> Iterator[torch.Tensor]:
+    """Iterate over all tensors of a batch."""
+    if isinstance(batch, torch.Tensor):
+        yield batch
+    elif isinstance(batch, dict):
+        for value in batch.values():
+            yield from tensors(value)
+    elif isinstance(batch, list | tuple):
+        for value in batch:
+            yield from tensors(value)

@@ -18,7 +18,6 @@ from torchvision.transforms.v2 import functional
 
 from recordzoo.images.decode import ArrayFrame, Deferred, Frame
 from recordzoo.loader.geometry import CenterCropStep, RandomCropStep
-from recordzoo.loader.originals import functions
 from recordzoo.loader.plan import (
     Action,
     Crop,
@@ -29,6 +28,7 @@ from recordzoo.loader.plan import (
     Step,
     UnknownTransformError,
     decide_each,
+    functions,
     is_v2,
 )
 from recordzoo.loader.table import customized, flattened, read_one, read_plan, why_unknown

@@ -19,19 +19,18 @@ from recordzoo.base.process import are_forked, can_fork, cores
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.compiled import compiled_code
-from recordzoo.loader.delivery import Counting, OnDevice, batch_lines, sample_lines, warn
+from recordzoo.loader.epochs import EpochBatches, IteratedOrders, Orders, SampledOrders, Wanted
 from recordzoo.loader.frameworks import FrameworkLoader
-from recordzoo.loader.iterated import IteratedOrders
-from recordzoo.loader.iteration import BatchIterator, CallerIteration, Iteration, Placement, Unbegun, place
+from recordzoo.loader.iteration import BatchIterator, CallerIteration, Counting, Iteration, OnDevice, Unbegun
 from recordzoo.loader.making import BatchOptions, Maker, batch_seed
 from recordzoo.loader.mix import Mix
 from recordzoo.loader.order import Ranks, Seed, hash_key, truth_value, whole_number
+from recordzoo.loader.placement import Placement, batch_lines, place, sample_lines, warn
 from recordzoo.loader.render import PRECISIONS, Precision
 from recordzoo.loader.samplers import RecordSampler, checked_shuffle
 from recordzoo.loader.samples import Buffers, RowMaker, maker_of
 from recordzoo.loader.source import BatchSource
 from recordzoo.loader.storage import leaves_of
-from recordzoo.loader.stores import EpochBatches, Orders, SampledOrders, Wanted
 from recordzoo.loader.workers import ProcessIteration, Tasks, Workers, Workplace, as_made, explained
 
 # Any, in all of this module: values are the user's, of whatever type.

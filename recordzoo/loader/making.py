@@ -18,11 +18,11 @@ from torch.utils.data._utils.collate import default_collate_fn_map as _collating
 from recordzoo.errors import ArgumentError, CorruptRecordError, EmptyBatchError, ImageError, RecordZooError
 from recordzoo.families.selection import Uneven
 from recordzoo.images.decode import OPENED_AT_ONCE, Frame
+from recordzoo.loader.epochs import EpochBatches, Keys, Wanted, indices_of
 from recordzoo.loader.order import hash_key, hash_keys, uniform
 from recordzoo.loader.plan import Action, Plan, Size, decide, decoded_once, num_draws, size_after
 from recordzoo.loader.render import Precision, render
 from recordzoo.loader.source import BatchSource, ImageLeaf, Leaf
-from recordzoo.loader.stores import EpochBatches, Keys, Wanted, indices_of
 
 _DRAWS = 0x64726177  # separates these from the random numbers of the epoch's order
 _OF_BATCH = 0x62617463  # separates a batch's seed from its first sample's

@@ -16,7 +16,6 @@ from typing_extensions import override
 
 from recordzoo.images.decode import ArrayFrame
 from recordzoo.loader.compiled import Compiled, compiled_code, compiled_now
-from recordzoo.loader.iteration import code_of_samples
 from recordzoo.loader.joint import frame_of
 from recordzoo.loader.making import (
     BatchOptions,
@@ -29,6 +28,7 @@ from recordzoo.loader.making import (
     open_views,
     opened_at_once,
 )
+from recordzoo.loader.placement import code_of_samples
 from recordzoo.loader.plan import Plan, Pointwise, Size, Transform, num_draws
 from recordzoo.loader.render import Precision, RowRenderer, erase_, to_picture
 from recordzoo.loader.source import BatchSource, ImageLeaf, JointLeaf

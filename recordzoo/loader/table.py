@@ -24,7 +24,6 @@ from typing_extensions import override
 from recordzoo.loader import geometry
 from recordzoo.loader import geometry as values
 from recordzoo.loader.geometry import of_pictures, sometimes
-from recordzoo.loader.originals import called_of, functions
 from recordzoo.loader.plan import (
     Action,
     Draws,
@@ -36,6 +35,8 @@ from recordzoo.loader.plan import (
     Transform,
     UnknownTransformError,
     Views,
+    called_of,
+    functions,
     is_v2,
     views_of,
     with_step,

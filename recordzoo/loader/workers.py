@@ -23,11 +23,11 @@ from recordzoo.base.files import positions_of_open, reopen_at
 from recordzoo.base.process import at_fork
 from recordzoo.base.text import shorten
 from recordzoo.errors import ArgumentError
+from recordzoo.loader.epochs import Drawing, EpochBatches, Keys, Wanted
 from recordzoo.loader.iteration import BatchIterator, Home, late
 from recordzoo.loader.making import Maker, batch_seed, cut
 from recordzoo.loader.samples import maker_of
 from recordzoo.loader.storage import forget, hint_remote, will_need
-from recordzoo.loader.stores import Drawing, EpochBatches, Keys, Wanted
 from recordzoo.net.store import Background
 
 _SMALL_BYTES = 64 << 10

@@ -1,0 +1,287 @@
+"""Where a loader's batches are made: in threads, in worker processes or by the caller; and `print(loader)`."""
+
+import logging
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any, Literal, NamedTuple
+
+import PIL
+from torch import nn
+
+from recordzoo.base.settings import how_to_install, together
+from recordzoo.errors import ArgumentError
+from recordzoo.images.decode import decoders
+from recordzoo.images.turbojpeg import how_to_install_library, library
+from recordzoo.loader.compiled import DISABLED, OFF, compiled_code, why_not_compiled
+from recordzoo.loader.making import BatchOptions, Maker
+from recordzoo.loader.plan import Plan, functions
+from recordzoo.loader.source import BatchSource, JointLeaf, Own
+from recordzoo.loader.table import customized
+
+# Any, in all of this module: datasets, transforms and functions are the user's.
+
+logger = logging.getLogger("recordzoo")
+
+_LISTS = (nn.ModuleList, nn.Sequential)
+"""Classes of torch in which people give transforms to torchvision's containers."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the batches of a loader are made.
+
+    Attributes:
+        where: "caller": in the thread that takes the batches, when it takes them.
+        reason: The reason; "{}" stands for the names of `code`.
+        code: What is the reason.
+    """
+
+    where: Literal["threads", "processes", "caller"]
+    reason: str
+    code: tuple["Code", ...] = ()
+
+    @property
+    def why(self) -> str:
+        """The reason, for `print(loader)`."""
+        names = ", ".join(each.name for each in self.code)
+        return self.reason.replace("{}", names) if names else self.reason
+
+
+class Code(NamedTuple):
+    """Something that runs as written.
+
+    Attributes:
+        written: The object; of a dataset, the name of its class.
+        is_safe: Whether threads may share what it keeps.
+        kind: What it is, if that is not clear from the object.
+    """
+
+    written: Any
+    is_safe: bool
+    kind: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name for messages. Only they ask: an object's `repr` is the user's code."""
+        if isinstance(self.written, str):
+            return self.written
+        try:
+            return self.kind + " ".join(repr(self.written).split())
+        except Exception:  # noqa: BLE001 - whatever the user's repr raises
+            return self.kind + type(self.written).__name__
+
+
+def place(options: BatchOptions, source: BatchSource, workers: str, num_workers: int) -> Placement:
+    """Decide where the batches of a loader are made, without running any of it.
+
+    Args:
+        workers, num_workers: As in `RecordLoader`.
+
+    Raises:
+        ArgumentError: `deterministic` with `workers="threads"`, and code that needs seeded generators.
+    """
+    of_samples, of_batches = code_of_samples(source), code_of_batches(options, source)
+    written = of_samples + of_batches
+    if not num_workers and written:
+        return Placement("caller", "num_workers=0")
+    if options.deterministic and (seeded := written or _joint_transforms(source)):
+        if workers == "threads":
+            raise ArgumentError(
+                f"deterministic=True: {seeded[0].name} is not compiled; workers='threads' would seed the generators "
+                "that your own code draws from. Pass workers='auto', or leave deterministic out."
+            )
+        return Placement("processes", "deterministic, and {} is not compiled", (seeded[0],))
+    if workers == "processes":
+        return Placement("processes", "as asked")
+    if not written:
+        return Placement("threads", "all is fused")
+    if workers == "threads":
+        return Placement("threads", "as asked")
+    if own := [each for each in of_samples if not each.is_safe]:
+        return Placement("processes", "{} is your own code: each process runs its copy, as in DataLoader", (own[0],))
+    if own := [each for each in of_batches if not each.is_safe]:
+        return Placement("threads", "of your own code there is only {}, which one more thread runs", tuple(own))
+    return Placement("threads", "what is not fused is torchvision's own code")
+
+
+def code_of_samples(source: BatchSource) -> list[Code]:
+    """List what makes images and is not compiled: a dataset or its `image_bytes`, image and joint transforms."""
+    if not source.leaves:
+        return [Code(source.kind, is_safe=False)]
+    found = []
+    for leaf in source.leaves:
+        if isinstance(leaf.store, Own):
+            found.append(Code(type(leaf.dataset).__name__, is_safe=False))
+        if isinstance(leaf, JointLeaf):
+            # Some transforms of boxes call a function of the user's, though they are known.
+            boxes = [each for each in leaf.plan.of_target if not isinstance(each, int) and not is_torchvisions(each)]
+            found += [_code(each) for each in (*boxes, *leaf.plan.rest)]
+        found += [_code(each) for plan in leaf.views.plans for each in plan.rest]
+    return found
+
+
+def code_of_batches(options: BatchOptions, source: BatchSource) -> list[Code]:
+    """List what converts targets, collates samples and transforms batches, and is not compiled."""
+    found = []
+    for leaf in source.leaves:
+        if leaf.target_transform is not None:
+            found.append(_code(leaf.target_transform, "target_transform "))
+    if not options.collates_by_default:
+        found.append(_code(options.collate, "collate_fn "))
+    if options.batch_transform is not None and options.device.type == "cpu":
+        found.append(_code(options.batch_transform, "batch_transform "))
+    return found
+
+
+def _joint_transforms(source: BatchSource) -> list[Code]:
+    """List known joint transforms: they run as written for targets with an image, which only the samples show."""
+    leaves = [leaf for leaf in source.leaves if isinstance(leaf, JointLeaf) and leaf.plan.is_joint]
+    return [_code(leaf.plan.transforms) for leaf in leaves]
+
+
+def _code(written: Any, kind: str = "") -> Code:
+    return Code(written, is_torchvisions(written), kind)
+
+
+def is_torchvisions(written: Any) -> bool:
+    """Whether a transform is torchvision's own, unpatched, and so are all that it holds: threads may share it."""
+    if isinstance(written, FunctionType):
+        # Not `__module__`, which functools.wraps copies.
+        return str(written.__globals__.get("__name__")).startswith("torchvision.") and not functions.replaced()
+    if type(written) in _LISTS:
+        return all(map(is_torchvisions, written))
+    is_plain = _is_class_of_torchvision(type(written)) and not customized(written)
+    return is_plain and not functions.replaced() and all(map(is_torchvisions, _held(written)))
+
+
+def _held(transform: Any) -> Iterator[Any]:
+    """Iterate over the functions and transforms that a transform of torchvision has as attributes."""
+    attributes = vars(transform)
+    for value in (*attributes.values(), *attributes.get("_modules", {}).values()):
+        for each in value if isinstance(value, list | tuple) else [value]:
+            if callable(each) and not isinstance(each, type):
+                yield each
+
+
+def _is_class_of_torchvision(kind: type) -> bool:
+    """Whether a class is one of torchvision's transforms."""
+    bases = [base for base in kind.__mro__ if base not in (nn.Module, object)]
+    return all(
+        base.__module__.startswith("torchvision.transforms.")
+        and getattr(sys.modules.get(base.__module__), base.__name__, None) is base
+        for base in bases
+    )
+
+
+_said: list[str] = []
+
+
+def sample_lines(dataset: object, source: BatchSource, precision: str) -> list[str]:
+    """Describe the processing of a sample, one line per step."""
+    if not source.leaves:
+        return [f"not fused: {source.problem}; each sample is taken from {type(dataset).__name__}, as it gives it"]
+    lines = [f"decoded by {_decoder()}", f"PIL images are resampled by {_resampler(precision)}"]
+    if less := missing(source):
+        lines.append(f"slower than it could be: {less}")
+    if source.is_small:
+        lines.append("small images: one thread makes them, as several would wait for each other's turn with the GIL")
+    for number, leaf in enumerate(source.leaves):
+        if len(source.leaves) > 1:
+            lines.append(f"dataset {number}: {type(leaf.dataset).__name__} {leaf.store.title}")
+        for view, plan in enumerate(leaf.views.plans, 1):
+            if leaf.views.is_list:
+                lines.append(f"view {view}, of one decoding:")
+            lines += _plan_lines(plan, precision)
+        if isinstance(leaf, JointLeaf) and leaf.plan.is_joint:
+            lines.append("boxes and masks are moved as the image is, by torchvision")
+            lines += _rest_lines(leaf.plan.rest, leaf.plan.image.reason)
+        if leaf.target_transform is not None:
+            lines.append(
+                f"not fused: target_transform {_line(leaf.target_transform)}; runs for each sample, as written"
+            )
+    return lines
+
+
+def batch_lines(maker: Maker) -> Iterator[str]:
+    """Describe the other options of batches, one per line."""
+    options, leaves = maker.options, maker.source.leaves
+    if options.skips:
+        yield "on_error: samples that cannot be read or decoded are left out of their batches"
+    if not options.collates_by_default:
+        yield "collate_fn: samples are made on their own, for it to put together"
+    if not leaves or not all(leaf.is_fused for leaf in leaves):
+        yield (
+            "deterministic: what is not fused runs one sample at a time, with generators seeded for each"
+            if options.deterministic
+            else "what is not fused draws random numbers from the generators of its process: reproducible with "
+            "num_workers=0, or deterministic=True"
+        )
+
+
+def warn(source: BatchSource) -> None:
+    """Log missing packages, once per process and only on the first rank of a machine.
+
+    A log line, not a Python warning: test suites that turn warnings into errors must not fail. Without logging
+    configuration, Python prints it to stderr.
+    """
+    if not _said and os.environ.get("LOCAL_RANK", "0") == "0" and (text := missing(source)):
+        _said.append(text)
+        logger.warning("RecordLoader is slower than it could be: %s", text)
+
+
+def missing(source: BatchSource) -> str:
+    """Name the missing packages that would make these samples faster, and how to install them; "" if none."""
+    reasons: list[str] = []
+    cures: list[str] = []
+    why = why_not_compiled() if source.leaves else ""
+    if why and why not in (DISABLED, OFF):
+        reasons.append(why)
+        cures.append(how_to_install("numba"))
+    if any(not leaf.store.is_raw for leaf in source.leaves) and library() is None:
+        reasons.append("libjpeg-turbo 3 is not installed")
+        cures.append(how_to_install_library())
+    return f"{' and '.join(reasons)}. Install: {together(cures)}" if reasons else ""
+
+
+def _plan_lines(plan: Plan, precision: str) -> list[str]:
+    lines = [f"fused: {_line(transform)}" for transform in plan.fused]
+    if plan.steps and precision == "fast":
+        lines.append("fast: decoded at half the size where that is enough")
+    lines += _rest_lines(plan.rest, plan.reason)
+    if plan.ending is not None:
+        lines += [f"fused at the end: {_line(transform)}" for transform in plan.ending.fused]
+    elif not plan.is_tensor and not plan.rest:
+        lines.append("no transform makes a tensor of the image: samples are PIL images")
+    elif plan.is_whole and plan.size is None:
+        lines.append("images may differ in size: only those of one size are made together")
+    return lines
+
+
+def _rest_lines(rest: Sequence[Any], reason: str) -> Iterator[str]:
+    for number, transform in enumerate(rest):
+        why = "it comes behind one that is not fused" if number else reason
+        yield f"not fused: {_line(transform)}: {why}; runs for each sample, as written"
+
+
+def _decoder() -> str:
+    found = ", then ".join(decoders())
+    return found if library() is not None else f"{found}; libjpeg-turbo 3 would decode only what is kept"
+
+
+def _resampler(precision: str) -> str:
+    found = compiled_code(waits=precision == "fast")
+    if found is None:
+        slow = "Pillow" if precision == "exact" else "torch"
+        if why := why_not_compiled():
+            return f"{slow}; compiled code would be faster, but {why}"
+        return f"{slow}, until the compiled code is ready: another process compiles it, once for this machine"
+    if precision == "exact" and "Pillow" not in found.exact:
+        return f"Pillow {PIL.__version__}: the compiled code, which is faster, gives other pixels than this version"
+    return "compiled code (numba), as Pillow does" if "Pillow" in found.exact else "compiled code (numba)"
+
+
+def _line(transform: Any) -> str:
+    return " ".join(repr(transform).split())
