@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.utils.data import DataLoader
 
@@ -10,10 +10,8 @@ from recordzoo.errors import ArgumentError
 from recordzoo.loader.order import Ranks
 from recordzoo.loader.storage import will_need
 
-if TYPE_CHECKING:
-    from recordzoo.loader.samplers import Epoch, RecordSampler
-
-# Any, in all of this module: loaders and samplers of other libraries, and what they hold.
+# Any, in all of this module: loaders and samplers of other libraries; a RecordSampler and its epochs, whose module
+# imports this one.
 
 
 class FrameworkLoader(DataLoader[Any]):
@@ -70,10 +68,10 @@ class EpochIterator(Iterator[int]):
     an iterator: there nothing may be left of the epoch, which the sampler's own state does not tell from the next one.
     """
 
-    def __init__(self, sampler: "RecordSampler") -> None:
+    def __init__(self, sampler: Any) -> None:
         self._sampler = sampler
         self._loaded: tuple[int, int] | None = None  # an epoch, and how much of it was consumed
-        self._epoch: Epoch | None = None
+        self._epoch: Any = None
         self._drawn: Iterator[int] = iter(())
         self._taken = 0
 
@@ -87,10 +85,10 @@ class EpochIterator(Iterator[int]):
         self._sampler.mark(self._epoch, self._taken)
         return index
 
-    def _from_state(self) -> "Epoch | None":
+    def _from_state(self) -> Any:
         return None if self._loaded is None else self._sampler.make_epoch(*self._loaded)
 
-    def _draw(self, epoch: "Epoch") -> Iterator[int]:
+    def _draw(self, epoch: Any) -> Iterator[int]:
         for start, end in epoch.chunks():
             if self._sampler.shuffle == "block":
                 will_need(self._sampler.dataset, epoch.opened(start, end))
