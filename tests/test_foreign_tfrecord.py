@@ -12,7 +12,7 @@ import pytest
 from recordzoo.base import settings as packages
 from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError
 from recordzoo.records.reader import RecordReader
-from tests.fakes.legacy import chunk, varint
+from tests.fakes.legacy import chunk
 from tests.foreign import check, check_refused, check_resumed, written
 from tests.preparing import prepared
 
@@ -63,33 +63,6 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     masks = chunk(1, chunk(1, b"\xff\x00") + chunk(1, b"\x01"))
     path.write_bytes(framed(chunk(1, chunk(1, chunk(1, b"masks") + chunk(2, masks)))))
     assert RecordReader(prepared(path, tmp_path / "one.records", workers=1)).value("masks", 0) == ["/wA=", "AQ=="]
-
-
-def test_numbers_with_their_shape_and_dtype_beside_them(tmp_path: Path) -> None:
-    """Lists have no shape: KEY/shape and KEY/dtype say it. Floats of 64 bits are bytes, negative numbers ten bytes."""
-
-    def integers(*values: int) -> bytes:
-        return chunk(3, chunk(1, b"".join(varint(value % (1 << 64)) for value in values)))
-
-    def texts(value: bytes) -> bytes:
-        return chunk(1, chunk(1, value))
-
-    depths = np.array([[0.1, -2], [3, 4], [5, 1e300]])
-    features = {
-        b"boxes": integers(-1, 300, 1 << 40, 4, 5, 6),
-        b"boxes/shape": integers(2, 3),
-        b"boxes/dtype": texts(b"int64"),
-        b"depths": texts(depths.tobytes()),
-        b"depths/shape": integers(3, 2),
-        b"depths/dtype": texts(b"float64"),
-        b"label": integers(-7),
-    }
-    path = tmp_path / "a.tfrecord"
-    path.write_bytes(framed(chunk(1, b"".join(chunk(1, chunk(1, k) + chunk(2, v)) for k, v in features.items()))))
-    reader = RecordReader(prepared(path, tmp_path / "one.records", workers=1))
-    assert reader.value("boxes", 0).tolist() == [[-1, 300, 1 << 40], [4, 5, 6]]
-    assert np.array_equal(reader.value("depths", 0), depths)
-    assert reader.array("target").tolist() == [-7]
 
 
 @pytest.mark.slow

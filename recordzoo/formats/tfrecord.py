@@ -141,27 +141,6 @@ def _is_text(value: bytes) -> bool:
     return True
 
 
-SHAPE, DTYPE = "/shape", "/dtype"
-"""Suffixes of an array's key: for its shape, and for NumPy's name of its dtype."""
-
-
-def array_of(example: Example, key: str) -> NDArray[Any] | None:
-    """Return an array with its shape and dtype beside it; None if the example has none.
-
-    Raises:
-        ValueError: Its shape or dtype does not fit its numbers.
-    """
-    values, shape, dtypes = (example.get(each, []) for each in (key, key + SHAPE, key + DTYPE))
-    if not len(dtypes):
-        return None
-    dtype = np.dtype(cast(list[bytes], dtypes)[0].decode()).newbyteorder("<")
-    if dtype.kind not in "biuf" or dtype.itemsize > 8:
-        raise ValueError(f"dtype {dtype}")
-    is_bytes = isinstance(values, list) and len(values) > 0
-    found = np.frombuffer(cast(list[bytes], values)[0], dtype) if is_bytes else np.asarray(values)
-    return found.astype(dtype).reshape(np.asarray(shape, np.int64).tolist())
-
-
 LOOKS_FOR = "files *.tfrecord, *.tfrecords, *.record, *.tfrec or *-00000-of-00001"
 
 _MAYBE = re.compile(r".*[-.]\d{5}-of-\d{5}(\..*)?|.*\.(record|tfrec)(\.gz)?")
@@ -200,10 +179,7 @@ class TFRecords(Foreign):
         ]
         self._seen = first_of(self.pieces, _examples)
         examples = [example for _, (_, example) in self._seen]
-        found = {key for example in examples for key in example}
-        self._arrays = {key for key in found if key + SHAPE in found and key + DTYPE in found}
-        self._about = {key + each for key in self._arrays for each in (SHAPE, DTYPE)}
-        keys = sorted(found - self._about)
+        keys = sorted({key for example in examples for key in example})
         self.check_fields(keys)
         self._features = {
             key: feature_of(key, [each[key] for each in examples if len(each.get(key, ()))]) for key in keys
@@ -232,7 +208,7 @@ class TFRecords(Foreign):
 
     def _samples(self, piece: Piece, examples: Iterator[tuple[str, Example]]) -> Iterator[Sample]:
         for number, (where, example) in enumerate(examples):
-            if other := example.keys() - self._keys.keys() - self._about:
+            if other := example.keys() - self._keys.keys():
                 raise SourceError(
                     f"{where}: it has {', '.join(sorted(other))}, which the first examples have not.",
                     path=str(piece.files[0]),
@@ -243,13 +219,9 @@ class TFRecords(Foreign):
     # Any: numbers, bytes, arrays, lists or None.
     def _value(self, key: str, example: Example, where: str) -> Any:
         try:
-            if key in self._arrays:
-                return array_of(example, key)
             return self._features[key].value(example[key]) if key in example else None
         except UnicodeDecodeError as err:
             raise SourceError(f"{where}: {key} is text in the first examples, and not here ({err}).") from err
-        except (ValueError, TypeError) as err:
-            raise SourceError(f"{where}: {key} is no array of the shape and dtype beside it ({err}).") from err
 
 
 def _begins_like_one(path: Path) -> bool:
