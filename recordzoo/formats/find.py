@@ -1,39 +1,51 @@
-"""List the formats, and detect the format of a location."""
+"""The table of formats, and the detection of a location's format.
 
-import importlib
+To add a format, write a module with `find` and `LOOKS_FOR`, put its name into `recordzoo.formats.FORMATS`, at its place
+in the order of detection, and a row into `formats`.
+"""
+
+import functools
 import os
-from collections.abc import Mapping
-from typing import Protocol, cast
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from recordzoo.base.text import shown
 from recordzoo.errors import NotPreparedError
-from recordzoo.formats import FORMATS, LAYOUTS, lmdb
+from recordzoo.formats import LAYOUTS
 from recordzoo.formats.base import Foreign
 
 
-class Format(Protocol):
-    """The interface of a format's module.
+class Format(NamedTuple):
+    """A format that `prepare` imports.
 
     Attributes:
-        LOOKS_FOR: Description of what `find` looks for, for messages.
+        find: Returns the dataset at a location (a path or an address), given the field names of the tool's keys; None
+            if names and first bytes show another format. It raises `SourceError` for a dataset of this format that is
+            incomplete or damaged, and `PrepareError` if a required package is not installed.
+        looks_for: Description of what `find` looks for, for messages.
     """
 
-    LOOKS_FOR: str
-
-    def find(self, location: str, fields: Mapping[str, str]) -> Foreign | None:
-        """Return the dataset at a location; None if names and first bytes show another format.
-
-        Raises:
-            SourceError: The dataset has this format, but is incomplete or damaged.
-            PrepareError: A required package is not installed.
-        """
-        ...
+    find: Callable[[str, Mapping[str, str]], Foreign | None]
+    looks_for: str
 
 
-def format_module(name: str) -> Format:
-    """Return the module of a format."""
-    # A module, looked at as its names are.
-    return cast(Format, importlib.import_module(f"recordzoo.formats.{name}"))
+@functools.cache
+def formats() -> Mapping[str, Format]:
+    """Return the formats by name, in the order in which they are tried: LMDB, which has several layouts, is last."""
+    from recordzoo.formats import huggingface, indexed, lmdb, mongodb, sqlite, tfrecord, webdataset, zip
+
+    modules = {
+        "tfrecord": tfrecord,
+        "webdataset": webdataset,
+        "zip": zip,
+        "huggingface": huggingface,
+        "sqlite": sqlite,
+        "mongodb": mongodb,
+        "indexed": indexed,
+        "lmdb": lmdb,
+    }
+    layouts = {layout: Format(functools.partial(lmdb.find, layout=layout), lmdb.LOOKS_FOR) for layout in LAYOUTS}
+    return {name: Format(module.find, module.LOOKS_FOR) for name, module in modules.items()} | layouts
 
 
 def find_foreign(location: str, name: str | None, fields: Mapping[str, str]) -> Foreign | None:
@@ -41,22 +53,19 @@ def find_foreign(location: str, name: str | None, fields: Mapping[str, str]) -> 
 
     Args:
         location: The path, or the address.
-        name: The format, if given by the user.
+        name: The format, or the layout of an LMDB database, if given by the user. Default: detected.
         fields: As in `Foreign`.
 
     Raises:
         NotPreparedError: The location does not have the given format.
         SourceError, PrepareError: As `Format.find`.
     """
-    if name in LAYOUTS:
-        found, looks_for = lmdb.find(location, fields, name), lmdb.LOOKS_FOR
-    elif name is not None:
-        found, looks_for = format_module(name).find(location, fields), format_module(name).LOOKS_FOR
-    else:
-        there = (format_module(each).find(location, fields) for each in (*FORMATS, "lmdb"))
+    if name is None:
+        there = (each.find(location, fields) for key, each in formats().items() if key not in LAYOUTS)
         return next((each for each in there if each is not None), None)
+    found = formats()[name].find(location, fields)
     if found is not None:
         return found
     is_there = "://" in location or "{" in location or os.path.lexists(location)
-    text = f" (looked for {looks_for})" if is_there else ": it does not exist"
+    text = f" (looked for {formats()[name].looks_for})" if is_there else ": it does not exist"
     raise NotPreparedError(f"There is nothing of format {name} at {shown(location)}{text}.", path=shown(location))

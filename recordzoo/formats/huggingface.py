@@ -28,7 +28,6 @@ from recordzoo.formats.arrow import (
     values_of,
 )
 from recordzoo.formats.base import IMAGES, LABELS, Foreign, Piece, Sample, fault, image_ending
-from recordzoo.formats.child import open_first
 from recordzoo.formats.sets import TableFile, table_files, tables_below
 from recordzoo.net.failures import check_online
 from recordzoo.net.hub import HubDataset, asking
@@ -157,7 +156,7 @@ class HuggingFace(Foreign):
         names: list[str] = []
         schema: Any = None  # pyarrow's
         paths = [folder / file.name for file in self._files]
-        open_first("recordzoo.formats.parquet", "look", [path for path in paths if _is_parquet(path)])
+        parquet.open_first([path for path in paths if _is_parquet(path)])
         for file, path in zip(self._files, paths, strict=True):
             found = _look(path)
             if schema is None:

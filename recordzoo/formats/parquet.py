@@ -1,11 +1,64 @@
-"""Parquet files: the parts of one, read in batches."""
+"""Parquet files: the parts of one, read in batches. A child process opens each first: pyarrow may crash on damage."""
 
-from collections.abc import Iterator
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import recordzoo
 from recordzoo.formats.arrow import ROWS_AT_ONCE, ArrowPart, TableParts
 from recordzoo.formats.base import fault
+
+OPENING_S = 30.0
+"""Time limit to open a file."""
+
+_opened: set[tuple[Path, int, int]] = set()  # paths, sizes and times
+
+_CHILD = """
+import json, sys
+from pathlib import Path
+sys.path[:0] = json.loads(sys.argv[1])
+from recordzoo.formats.parquet import look
+for path in json.loads(sys.stdin.readline()):
+    try:
+        look(Path(path))
+    except Exception:
+        pass
+    print(flush=True)
+"""
+
+
+def open_first(paths: Sequence[Path]) -> None:
+    """Open files in a child process before this process does. Exceptions there are ignored: they occur again here.
+
+    Raises:
+        SourceError: The child process crashed, or took too long.
+    """
+    states = {(path, path.stat().st_size, path.stat().st_mtime_ns) for path in paths}
+    if states <= _opened:
+        return
+    search = [str(Path(recordzoo.__file__).absolute().parent.parent), *(os.path.abspath(entry) for entry in sys.path)]
+    command = [sys.executable, "-I", "-c", _CHILD, json.dumps(search)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8"
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(json.dumps([os.fspath(path.absolute()) for path in paths]) + "\n")
+        child.stdin.flush()
+        for path in paths:
+            timer = threading.Timer(OPENING_S, child.kill)
+            timer.start()
+            answer = child.stdout.readline()
+            timer.cancel()
+            if not answer:
+                text = f" is damaged: the library that reads it crashed, or took more than {OPENING_S:.0f} s."
+                raise fault(path, text)
+    _opened.update(states)
 
 
 def look(path: Path) -> TableParts:
