@@ -120,11 +120,14 @@ class Source:
 
     def damaged(self, name: str) -> CorruptRecordError:
         """Return the error for a file that differs from the manifest."""
-        where, cure = str(self.place / name), f"Run: {command('verify', self.place, '--full')}"
-        if isinstance(self.place, Url):
-            cure = "Push the record set again, with --verify."
+        where, is_here = str(self.place / name), isinstance(self.place, Path)
+        cure = (
+            f"Run: {command('verify', self.place, '--full')}"
+            if is_here
+            else "Push the record set again, with --verify."
+        )
         text = f"{where} is missing or damaged: its hash is not the one in the manifest. Nothing was published. {cure}"
-        return CorruptRecordError(text, url=where) if is_url(self.place) else CorruptRecordError(text, path=where)
+        return CorruptRecordError(text, **{"path" if is_here else "url": where})
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,9 +180,9 @@ class Push:
             return
         digest, names = self._claim()
         if digest != self.source.digest:
+            if digest and not self.replace:
+                raise self._taken()
             if digest:
-                if not self.replace:
-                    raise self._taken()
                 self.store.remove(CLAIM_NAME)
             lines = [self.source.digest, *sorted(self.old | names | {file.name for file in self.files})]
             self.store.create(CLAIM_NAME, "\n".join(lines).encode())
@@ -262,12 +262,8 @@ class Push:
                 return True  # the store has no checksum
             if entry.etag and self.old and not was_sent:
                 return False  # of the set to be replaced
-        return self.is_right(file, crew)
-
-    def is_right(self, file: HashedFile, crew: Crew) -> bool:
-        """Read a file back from the store, and compare its hash."""
         state = hashlib.sha256()
-        for data in self.store.pieces(file.name, file.size_bytes):
+        for data in self.store.pieces(file.name, file.size_bytes):  # read back
             crew.advance()
             state.update(data)
         return hash_text(state) == file.hash
@@ -324,15 +320,13 @@ class HubPush(Push):
         if _COMMIT.fullmatch(place.revision):
             raise ArgumentError(f"{self.url} names a commit, which cannot change. Name a branch, or none.")
         self._place, self._commit, self._folder = place, "", f"{place.folder}/".lstrip("/")
-        self._repository = {"repo_id": place.repository, "repo_type": "dataset"}
-        self._target: dict[str, Any] = {**self._repository, "revision": place.revision or None}
+        self._target: dict[str, Any] = {"repo_id": place.repository, "repo_type": "dataset"}
+        self._target["revision"] = place.revision or None
         self._added: dict[str, CommitOperationAdd] = {}
         entry = catalogue.entry_of(self.source.manifest)
         if entry is not None and (not _KNOWN_LICENSE.fullmatch(entry.license) or "ND" in entry.license):
-            text = (
-                f"The license of {entry.title} is: {entry.license.rstrip('.')}. Check that you may publish its images."
-            )
-            self.shown.note(text)
+            said = entry.license.rstrip(".")
+            self.shown.note(f"The license of {entry.title} is: {said}. Check that you may publish its images.")
 
     @override
     def run(self) -> Copied:
@@ -357,12 +351,9 @@ class HubPush(Push):
                 self._commit = self._api().repo_info(**self._target).sha
             except RepositoryNotFoundError:
                 return False
-        self.store = Store(self._at(self._place.folder))
+        self._root = Url.parse(f"hf://datasets/{self._place.repository}@{self._commit}")
+        self.store = Store(self._root / self._place.folder if self._place.folder else self._root)
         return super().look()
-
-    def _at(self, folder: str) -> Url:
-        url = Url.parse(f"hf://datasets/{self._place.repository}@{self._commit}")
-        return url / folder if folder else url
 
     @override
     def stored(self) -> dict[str, StoredFile]:
@@ -373,7 +364,7 @@ class HubPush(Push):
         self.look()
         if not self._commit:
             with asking(self.url, "written"):
-                self._api().create_repo(**self._repository, exist_ok=True)
+                self._api().create_repo(self._place.repository, repo_type="dataset", exist_ok=True)
             self.look()
 
     @override
@@ -410,9 +401,8 @@ class HubPush(Push):
                 *(CommitOperationAdd(path, data) for path, data in texts.items()),
                 *(CommitOperationDelete(self._folder + name) for name in sorted(gone)),
             ]
-            message = f"Push {self.path.name} with recordzoo"
-            options = {**self._target, "commit_message": message, "parent_commit": self._commit}
-            self._api().create_commit(operations=operations, **options)
+            options = {"commit_message": f"Push {self.path.name} with recordzoo", "parent_commit": self._commit}
+            self._api().create_commit(operations=operations, **self._target, **options)
         if self.verify:
             self.look()
             if wrong := self.send_missing(Crew(SilentProgress(), self.workers)):
@@ -421,7 +411,7 @@ class HubPush(Push):
 
     def _card(self) -> dict[str, bytes]:
         """Make the card; nothing if the one there is somebody's own, or no record set changes."""
-        root = Store(self._at(""))
+        root = Store(self._root)
         there = read_if_there(root, CARD, _MAX_CARD_BYTES)
         if there is not None and (self.is_published or MARK.encode() not in there):
             return {}
