@@ -13,11 +13,8 @@ from PIL import Image
 import recordzoo
 from docs.parts import card, dataset_page, fakes, real_samples
 from recordzoo import catalogue
-from recordzoo.preparing.job import ensure
-from recordzoo.recipes.declared import dataset_recipe
-from recordzoo.records.reader import RecordReader
 from tests.fakes.catalogued import catalogued
-from tools.samples import CELL, COLUMNS, GAP, draw
+from tools.samples import CELL
 
 BOX_WORDS = re.compile(r"\b(bbox|bndbox|boxes)\b")
 
@@ -41,15 +38,6 @@ def test_each_dataset_has_a_card(name: str) -> None:
     assert catalogue.entry(name).title in title
     assert catalogue.entry(name).task in title
     assert len(picture) < 12_000
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", catalogue.names())
-def test_a_box_is_drawn_where_samples_or_fields_have_one(name: str) -> None:
-    seen = fakes.seen(name)
-    texts = [text for samples in seen.samples.values() for each in samples for text in (each.arguments, *each.items)]
-    fields = [*seen.record_set.manifest.blobs, *seen.record_set.manifest.arrays]
-    assert bool(elements(name, "box")) == bool(BOX_WORDS.search(" ".join([*texts, *fields])))
 
 
 @pytest.mark.slow
@@ -118,21 +106,3 @@ def test_sheets_are_small_and_all_of_them_are_described() -> None:
             assert image.size == real_samples.sheets()[name].size
             room = (image.width // CELL) * (image.height // CELL)
             assert len(real_samples.sheets()[name].indices) <= room <= real_samples.MOST
-
-
-@pytest.mark.slow
-def test_the_program_draws_samples_of_each_class(tmp_path) -> None:
-    """Of a fake, which has 7 images for testing, after those for training; each is in its cell, without new colours."""
-    catalogued()["fashion_mnist"].write(tmp_path)
-    with fakes._quiet():
-        path = ensure(dataset_recipe("fashion_mnist"), tmp_path, **fakes._OPTIONS)
-    reader = RecordReader(path)
-    sheet, indices = draw(reader, "test")
-    found = reader.split("test")
-    assert sorted(indices) == list(range(len(found)))
-    labels = reader.array("target")[found][indices]
-    assert sorted(labels) == list(labels)
-    assert sheet.size == (COLUMNS * (CELL + GAP) - GAP, CELL)
-    dataset = recordzoo.FashionMNISTRecord(tmp_path, train=False)
-    first = dataset[indices[0]][0].resize((CELL, CELL), Image.Resampling.NEAREST)
-    assert sheet.crop((0, 0, CELL, CELL)).convert("RGB").tobytes() == first.convert("RGB").tobytes()

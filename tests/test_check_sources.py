@@ -126,11 +126,6 @@ class TestCommand:
         assert f"| [USPS](datasets/usps.md) | [`a.bz2`]({server.url}/file) | gone | {server.url}/file: " in page
         assert "404 Not Found" in page
         assert "`b.bz2`" not in page
-        good = dataclasses.replace(usps, files=usps.files[1:])
-        assert sources.badge(good) == f"[all addresses answered on {date}](../sources.md){{ .badge .good }}"
-        newer = dataclasses.replace(usps, files=(FileFacts("c", urls=("https://example.org/c",)),))
-        assert "[1 of 1 addresses: not checked yet]" in sources.badge(newer)
-        assert sources.badge(dataclasses.replace(usps, files=(FileFacts("d"),))) == ""
         sources.result.cache_clear()
 
 

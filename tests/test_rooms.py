@@ -100,30 +100,6 @@ def test_no_imports_go_in_a_circle():
         pytest.fail(f"modules import each other: {' <- '.join(err.args[1])}")
 
 
-def words() -> list[str]:
-    """Read the words of the glossary that may be names of classes: "shard", "split", but not "record set"."""
-    section = PAGE.read_text(encoding="utf-8").partition("\n## Words\n")[2].partition("\n## ")[0]
-    lines = re.findall(r"^- (\*\*.+?\*\*):", section, flags=re.MULTILINE)
-    found = [word.strip("*") for line in lines for word in line.split(", ")]
-    assert len(found) >= 30, "the glossary was not found"
-    return [word for word in found if " " not in word]
-
-
-def test_a_word_of_the_glossary_is_the_name_of_one_thing():
-    """Classes and types, private ones too."""
-    homes: dict[str, list[str]] = {}
-    for module in MODULES:
-        for node in nodes_of(module)[0].body:
-            if isinstance(node, ast.ClassDef):
-                homes.setdefault(node.name.strip("_").lower(), []).append(str(module))
-            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                name = node.targets[0].id.strip("_")
-                if name[:1].isupper() and not name.isupper():
-                    homes.setdefault(name.lower(), []).append(str(module))
-    found = {word: homes.get(word, []) for word in words()}
-    assert {word: where for word, where in found.items() if len(where) > 1} == {}
-
-
 def test_recipes_of_datasets_import_no_torch():
     """Worker processes and the command line import them."""
     recipes = [module for module in MODULES if module.match("datasets/*_recipe.py")]
