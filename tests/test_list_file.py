@@ -13,15 +13,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
-from recordzoo.recipes import lists as list_file
 from recordzoo.recipes.columns import NUM_SHOWN, USUAL, Columns
+from recordzoo.recipes.lists import ListRecipe
 
 
 class Listed:
     """A list as it was read: its targets, and further columns by how they are stored."""
 
     def __init__(self, path: Path, asked: Columns = USUAL) -> None:
-        self.file = list_file.read_list(path, asked)
+        self.file = ListRecipe(columns=asked).read(path)
         self.names, self.lines, self.base, self.splits = (
             self.file.names,
             self.file.lines,
@@ -29,7 +29,7 @@ class Listed:
             self.file.splits,
         )
         self.digest = self.file.digest
-        first, *others = self.file.fields.items()
+        first, *others = self.file.columns.items()
         self.targets: Any = first[1].values  # Any: an array of either dtype
         names = first[1].spec.names
         self.classes = None if names is None else list(names)

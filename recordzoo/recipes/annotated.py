@@ -18,15 +18,15 @@ from typing_extensions import override
 from recordzoo.base.settings import command, need
 from recordzoo.base.text import JSON, name_first
 from recordzoo.errors import SourceError
-from recordzoo.net.download import RemoteFile
 from recordzoo.raw.member import Member, Source
-from recordzoo.raw.tree import ListSource, Note, TreeSource, look
+from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.annotations import (
     COCO,
     MASKS,
-    Annotations,
+    Boxes,
     Pairs,
     Problems,
+    annotated,
     coco_files,
     has_masks,
     is_file_name,
@@ -45,8 +45,9 @@ from recordzoo.recipes.declared import (
     name_key,
 )
 from recordzoo.recipes.folders import records_beside
-from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Recipe, Sidecar, Stored, Table, present
-from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec, SetKind
+from recordzoo.recipes.listing import Listing, ListingRecipe, ListSource
+from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
+from recordzoo.records.kinds import BoxFormat, SetKind
 from recordzoo.records.made_from import TREE_FILE
 from recordzoo.records.manifest import Manifest
 
@@ -72,7 +73,7 @@ def has_labels(root: Path) -> bool:
     return bool(_pairs(root).others)
 
 
-def read_yolo(root: Path) -> Annotations:
+def read_yolo(root: Path) -> Listing:
     """Read `images/` and `labels/`: boxes, or polygons as annotations with the boxes around them.
 
     An image without a label file has no objects.
@@ -90,17 +91,21 @@ def read_yolo(root: Path) -> Annotations:
     problems.raise_if_any()
     has_polygons = any(points for rows in objects for _, _, points in rows)
     without = files.count(None)
-    return Annotations(
+    boxes = Boxes(
+        [np.array([box for _, box, _ in rows], np.float32).reshape(-1, 4) for rows in objects],
+        [np.array([label for label, _, _ in rows], np.int64) for rows in objects],
+        facts.names,
+        BoxFormat.CXCYWH,
+        is_normalized=True,
+    )
+    return annotated(
+        root,
         YOLO,
-        [*facts.files, *filter(None, files)],
         pairs.images,
         splits,
-        boxes=[np.array([box for _, box, _ in rows], np.float32).reshape(-1, 4) for rows in objects],
-        labels=[np.array([label for label, _, _ in rows], np.int64) for rows in objects],
+        files=[*facts.files, *filter(None, files)],
+        boxes=boxes,
         texts=[_texts(rows) for rows in objects] if has_polygons else (),
-        classes=facts.names,
-        box_format=BoxFormat.CXCYWH,
-        is_normalized=True,
         remarks=[*facts.remarks, *([f"{without:,} images have no label file: no objects"] if without else [])],
     )
 
@@ -264,15 +269,13 @@ def _row(cells: Sequence[str], names: Sequence[str] | None) -> _Row:
     return label, box, numbers[1:]
 
 
-FORMATS: dict[str, tuple[Callable[[Path], object], Callable[[Path], Annotations]]] = {
+FORMATS: dict[str, tuple[Callable[[Path], object], Callable[[Path], Listing]]] = {
     COCO: (coco_files, read_coco),
     YOLO: (has_labels, read_yolo),
     MASKS: (has_masks, read_masks),
 }
 """Format -> (detector, reader); the first format that fits is used."""
 
-_NOTE = "\0"  # in the name of a member that is not a file: <field> NUL <position>
-_NUM_LEFT_OUT_SHOWN = 20
 _ANNOTATION_ENDINGS = (".json", ".txt", ".yaml", ".yml")
 
 
@@ -287,15 +290,8 @@ def annotated_recipe(**settings: Any) -> "AnnotatedFolder":
     return AnnotatedFolder(**settings)
 
 
-class _FolderSource(ListSource):
-    @property
-    @override
-    def description(self) -> str:
-        return str(self.path.parent)
-
-
-class AnnotatedFolder(Recipe):
-    """The images of a directory with their annotations. `find` keeps its result; pickled copies do not.
+class AnnotatedFolder(ListingRecipe):
+    """The images of a directory with their annotations.
 
     Args:
         format: "coco", "yolo" or "masks".
@@ -303,34 +299,19 @@ class AnnotatedFolder(Recipe):
     """
 
     kind = dataset = SetKind.ANNOTATED
-    part = ""
     origin = "tree"
-    raw_files: tuple[RemoteFile, ...] = ()
 
     def __init__(self, format: str, skips_missing: bool = False) -> None:
-        self.format, self._skips_missing = format, skips_missing
-        self._found: Annotations | None = None  # without skipped images
-        self._all: Annotations | None = None
+        super().__init__(skips_missing=skips_missing)
+        self.format = format
+        others = ("mask",) if format == MASKS else ("boxes", "labels")  # until the annotations are read
+        self.fields = {**self.fields, **{name: BlobField("image" if name == "mask" else "raw") for name in others}}
+        self._all: Listing | None = None  # with missing images
         self._stamp = ""
-        self._has_texts = False
-        self._missing: dict[str, str] = {}
-        self._root = Path()
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Worker processes get their part with their unit.
-        return {**self.__dict__, "_found": None, "_all": None, "_missing": {}}
-
-    @property
     @override
-    def fields(self) -> Mapping[str, BlobField]:  # type: ignore[override]  # a constant of other recipes
-        if self.format == MASKS:
-            return {"image": BlobField("image"), "mask": BlobField("image")}
-        found = {
-            "image": BlobField("image"),
-            "boxes": BlobField("raw", dtype="<f4"),
-            "labels": BlobField("raw", dtype="<i8"),
-        }
-        return {**found, "annotations": BlobField("json")} if self._has_texts else found
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_all": None}
 
     @property
     @override
@@ -357,105 +338,36 @@ class AnnotatedFolder(Recipe):
     def looked_for(self, root: Path) -> list[str]:
         return [f"{self.format} annotations"]
 
-    def find(self, root: Path) -> Source | None:
-        """Read the annotations.
-
-        Raises:
-            PrepareError: PyYAML, which reads data.yaml, is not installed.
-            SourceError: Files contradict each other, or are damaged; the message names them.
-        """
-        self._root = root.resolve()
-        found = self._found = self._without_missing(self._read())
-        self._has_texts = bool(found.texts)
-        names = [
-            name
-            for image, *mask in zip(found.images, *filter(None, [found.masks]), strict=True)
-            for name in (image, *mask)
-        ]
-        return _FolderSource(self._root / "annotations", [*names, *found.files], self._notes(found))
-
-    def _read(self) -> Annotations:
+    @override
+    def read(self, root: Path) -> Listing:
         """Read the annotations; COCO's large files only if they were changed."""
-        stamp = TreeSource(self._root, coco_files(self._root)).fingerprint() if self.format == COCO else ""
+        place = root.resolve()
+        stamp = TreeSource(place, coco_files(place)).fingerprint() if self.format == COCO else ""
         if self._all is None or not stamp or stamp != self._stamp:
             self._all = None  # frees memory before the next read
-            self._all, self._stamp = FORMATS[self.format][1](self._root), stamp
+            self._all, self._stamp = FORMATS[self.format][1](place), stamp
         return self._all
 
-    def _without_missing(self, found: Annotations) -> Annotations:
-        if not self._skips_missing:
-            return found
-        looked = {name: look(os.path.join(self._root, name)) for name in found.images}
-        self._missing = {name: why for name, why in looked.items() if isinstance(why, str)}
-        if not self._missing or len(self._missing) == len(looked):  # if all files are missing, the source reports it
-            return found
-        return found.kept(np.array([name not in self._missing for name in found.images]))
-
-    @staticmethod
-    def _notes(found: Annotations) -> dict[str, Sequence[Note]]:
-        """Return the notes to store with each image, by the image's name."""
-        notes: dict[str, Sequence[Note]] = {}
-        for position, name in enumerate(found.images):
-            values = {field: each[position].tobytes() for field, each in found.arrays().items()}
-            if found.texts:
-                values["annotations"] = found.texts[position]
-            notes[name] = [(f"{field}{_NOTE}{position}", data) for field, data in values.items()]
-        return notes
-
-    def choice(self) -> str:
-        """Describe the result of `find` and the skipped images; "" before `find`."""
-        if self._found is None:
-            return ""
-        left_out = name_first([f"{name} ({why})" for name, why in self._missing.items()], _NUM_LEFT_OUT_SHOWN)
-        return self._found.shown + (f"; left out: {left_out}" if self._missing else "")
+    @override
+    def source(self, listing: Listing) -> Source:
+        names = [name for of_one in zip(*listing.files.values(), strict=True) for name in of_one]
+        return ListSource(listing.path, listing.base, [*names, *listing.beside], listing.notes())
 
     def extras(self) -> Mapping[str, bytes]:
         """Return `TREE_FILE`, except for COCO, which need not list all images of a folder."""
-        if self._found is None or self.format == COCO:
+        found = self._listing
+        if found is None or self.format == COCO:
             return {}
-        names = [*self._found.images, *(name for name in self._found.files if "/" in name)]
+        names = [*found.files["image"], *(name for name in found.beside if "/" in name)]
         folders = {parent.as_posix() for name in names for parent in PurePosixPath(name).parents} - {"."}
-        times = {folder: os.stat(self._root / folder).st_mtime_ns for folder in sorted(folders)}
-        return {TREE_FILE: json.dumps({"root": os.fspath(self._root), "directories": times}, indent=1).encode()}
+        times = {folder: os.stat(found.base / folder).st_mtime_ns for folder in sorted(folders)}
+        return {TREE_FILE: json.dumps({"root": os.fspath(found.base), "directories": times}, indent=1).encode()}
 
     @override
-    def extract(self, member: Member) -> Iterator[Blob]:
-        field, is_note, position = member.name.partition(_NOTE)
-        if is_note:
-            yield Blob(field, position, member.read())
-        elif not member.name.lower().endswith(_ANNOTATION_ENDINGS):
+    def file(self, member: Member) -> Iterator[Blob]:
+        if not member.name.lower().endswith(_ANNOTATION_ENDINGS):
             is_mask = self.format == MASKS and MASKS in member.name.split("/")
             yield Blob("mask" if is_mask else "image", member.name, member.read())
-
-    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
-        """See `Recipe`."""
-        found = self._found
-        assert found is not None
-        positions = [str(position) for position in range(len(found.images))]
-        keys: dict[str, Sequence[str]] = dict.fromkeys(self.fields, positions)
-        keys |= {"image": found.images, "mask": found.masks} if found.masks else {"image": found.images}
-        specs = {
-            "boxes": FieldSpec(FieldKind.BOXES, None, found.box_format, found.is_normalized),
-            "labels": FieldSpec(FieldKind.CLASS, found.classes),
-            "annotations": FieldSpec(FieldKind.JSON, is_normalized=found.is_normalized),
-            "mask": FieldSpec(FieldKind.MASKS),
-            "image_id": FieldSpec(FieldKind.INT),
-        }
-        arrays = {} if found.image_ids is None else {"image_id": found.image_ids}
-        shapes = {
-            name: np.array([value.shape for value in values], np.uint32) for name, values in found.arrays().items()
-        }
-        return Table(
-            names=found.images,
-            keys=keys,
-            arrays=arrays,
-            splits=found.splits,
-            fields={name: spec for name, spec in specs.items() if name in self.fields or name in arrays},
-            default_target="mask" if found.masks else "labels",
-            metadata={"annotations": self.format, **found.metadata},
-            shapes=shapes,
-            skipped=self._missing,
-        )
 
 
 ANNOTATIONS = "annotations"

@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
@@ -19,78 +19,101 @@ from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, name_first
 from recordzoo.errors import SourceError
 from recordzoo.recipes.declared import IMAGE_ENDINGS, SPLIT_NAMES, class_folder_order, files_under
+from recordzoo.recipes.listing import Column, Listing
+from recordzoo.recipes.recipe import BlobField
 from recordzoo.records.arrays import leads_out
-from recordzoo.records.kinds import BoxFormat
+from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
 
 _MOST_SHOWN = 20
 
 
-@dataclass(frozen=True)
-class Annotations:
-    """The N images of a directory with their annotations.
+def annotated(
+    root: Path,
+    format: str,
+    images: Sequence[str],
+    splits: Mapping[str, NDArray[np.int64]],
+    *,
+    files: Sequence[str] = (),
+    boxes: "Boxes | None" = None,
+    texts: Sequence[bytes] = (),
+    masks: Sequence[str] = (),
+    image_ids: NDArray[np.int64] | None = None,
+    metadata: Mapping[str, JSON] | None = None,
+    remarks: Sequence[str] = (),
+) -> Listing:
+    """Return the images of a directory with their annotations.
 
-    Attributes:
+    Args:
+        root: The directory; all names are relative to it, with "/" between the parts.
         format: "coco", "yolo" or "masks".
-        files: The annotation files, relative to the directory.
-        images: The images, relative to the directory with "/" between the parts, in the order of the records.
+        images: The N images, in the order of the records.
         splits: int64 positions of each split.
-        boxes: Boxes of each image, float32 [n, 4]; empty for masks.
-        labels: Classes of each image's objects, int64 [n], from 0; empty for masks.
-        texts: Annotations of each image as JSON; empty if boxes and labels contain everything.
-        masks: Mask file of each image; empty for boxes.
+        files: The annotation files.
+        boxes: The objects of the images.
+        texts: Annotations of each image as JSON; empty if the boxes contain everything.
+        masks: Mask file of each image.
         image_ids: int64 [N], if the files number the images.
-        classes: The class names, if known.
-        box_format: The meaning of a box's numbers.
-        is_normalized: Whether coordinates are fractions of the image's width and height.
         metadata: Further values for the manifest.
         remarks: Remarks for the user.
     """
+    what = [f"{format} annotations", f"{len(images):,} images"]
+    columns, is_normalized = {}, boxes is not None and boxes.is_normalized
+    if boxes is not None:
+        columns = boxes.columns()
+        what.append(f"{sum(map(len, boxes.values)):,} boxes ({boxes.format})")
+    if texts:
+        columns["annotations"] = Column(
+            FieldSpec(FieldKind.JSON, is_normalized=is_normalized), texts, BlobField("json")
+        )
+    if texts and is_normalized:
+        what.append("polygons")
+    if image_ids is not None:
+        columns["image_id"] = Column(FieldSpec(FieldKind.INT), image_ids)
+    if masks:
+        what.append("a mask for each")
+    if boxes is not None and len(boxes.values):
+        what.append("classes without names" if boxes.classes is None else f"{len(boxes.classes):,} classes")
+    said = ", ".join(f"{name} ({len(found):,})" for name, found in splits.items())
+    return Listing(
+        path=root,
+        base=root,
+        files={"image": images, "mask": masks} if masks else {"image": images},
+        names=images,
+        columns=columns,
+        splits=splits,
+        default_target="mask" if masks else "labels",
+        specs={"mask": FieldSpec(FieldKind.MASKS)} if masks else {},
+        metadata={"annotations": format, **(metadata or {})},
+        beside=files,
+        choice="; ".join([f"{', '.join(what)}; {f'splits: {said}' if said else 'no splits'}", *remarks]),
+    )
 
-    format: str
-    files: Sequence[str]
-    images: Sequence[str]
-    splits: Mapping[str, NDArray[np.int64]]
-    boxes: Sequence[NDArray[np.float32]] = ()
-    labels: Sequence[NDArray[np.int64]] = ()
-    texts: Sequence[bytes] = ()
-    masks: Sequence[str] = ()
-    image_ids: NDArray[np.int64] | None = None
-    classes: tuple[str, ...] | None = None
-    box_format: BoxFormat | None = None
+
+@dataclass(frozen=True)
+class Boxes:
+    """The objects of N images.
+
+    Attributes:
+        values: Boxes of each image, float32 [n, 4].
+        labels: Classes of each image's objects, int64 [n], from 0.
+        classes: The class names, if known.
+        format: The meaning of a box's numbers.
+        is_normalized: Whether coordinates are fractions of the image's width and height.
+    """
+
+    values: Sequence[NDArray[np.float32]]
+    labels: Sequence[NDArray[np.int64]]
+    classes: tuple[str, ...] | None
+    format: BoxFormat
     is_normalized: bool = False
-    metadata: Mapping[str, JSON] = field(default_factory=dict)
-    remarks: Sequence[str] = ()
 
-    def kept(self, keep: NDArray[np.bool_]) -> "Annotations":
-        """Return the annotations of some of the images."""
-        chosen, new_position = np.flatnonzero(keep).tolist(), np.cumsum(keep) - 1
-        columns: dict[str, Any] = {}  # Any: several types
-        for name in ("images", "boxes", "labels", "texts", "masks"):
-            values = getattr(self, name)
-            columns[name] = [values[number] for number in chosen] if len(values) else values
-        ids = None if self.image_ids is None else self.image_ids[keep]
-        splits = {name: new_position[found[keep[found]]] for name, found in self.splits.items()}
-        return replace(self, **columns, image_ids=ids, splits=splits)
-
-    # Any: either dtype.
-    def arrays(self) -> dict[str, Sequence[NDArray[Any]]]:
-        """Return boxes and labels, if any."""
-        return {"boxes": self.boxes, "labels": self.labels} if len(self.boxes) else {}
-
-    @property
-    def shown(self) -> str:
-        """A summary for the user to check."""
-        what = [f"{self.format} annotations", f"{len(self.images):,} images"]
-        if self.boxes:
-            what.append(f"{sum(map(len, self.boxes)):,} boxes ({self.box_format})")
-        if self.texts and self.is_normalized:
-            what.append("polygons")
-        if self.masks:
-            what.append("a mask for each")
-        if self.boxes:
-            what.append("classes without names" if self.classes is None else f"{len(self.classes):,} classes")
-        splits = ", ".join(f"{name} ({len(found):,})" for name, found in self.splits.items())
-        return "; ".join([f"{', '.join(what)}; {f'splits: {splits}' if splits else 'no splits'}", *self.remarks])
+    def columns(self) -> dict[str, Column]:
+        """Return the fields that hold them."""
+        boxes = FieldSpec(FieldKind.BOXES, None, self.format, self.is_normalized)
+        return {
+            "boxes": Column(boxes, self.values, BlobField("raw", dtype="<f4")),
+            "labels": Column(FieldSpec(FieldKind.CLASS, self.classes), self.labels, BlobField("raw", dtype="<i8")),
+        }
 
 
 class Problems:
@@ -240,7 +263,7 @@ def _looks_like_coco(path: Path) -> bool:
         return False
 
 
-def read_coco(root: Path) -> Annotations:
+def read_coco(root: Path) -> Listing:
     """Read the instance files of a directory.
 
     Records are in the order of the files and, within a file, of the images' ids, as in torchvision's `CocoDetection`.
@@ -274,17 +297,15 @@ def read_coco(root: Path) -> Annotations:
             ids.append(number)
     _refuse_repeated(images, problems)
     problems.raise_if_any()
-    return Annotations(
+    return annotated(
+        root,
         COCO,
-        names,
         images,
         {name: np.array(found, np.int64) for name, found in positions.items() if name},
-        boxes=boxes,
-        labels=labels,
+        files=names,
+        boxes=Boxes(boxes, labels, tuple(categories.values()), BoxFormat.XYWH),
         texts=texts,
         image_ids=np.array(ids, np.int64),
-        classes=tuple(categories.values()),
-        box_format=BoxFormat.XYWH,
         metadata={"category_ids": list(categories)},
         remarks=[f"read {name_first(names, _IDS_TRIED)}"],
     )
@@ -527,7 +548,7 @@ def has_masks(root: Path) -> bool:
     return Pairs(root, MASKS).are_equal
 
 
-def read_masks(root: Path) -> Annotations:
+def read_masks(root: Path) -> Listing:
     """Read `images/` and `masks/`.
 
     Raises:
@@ -536,4 +557,5 @@ def read_masks(root: Path) -> Annotations:
     problems, pairs = Problems(root), Pairs(root, MASKS)
     pairs.check(problems)
     problems.raise_if_any()
-    return Annotations(MASKS, [], pairs.images, pairs.splits(), masks=[pairs.of(name) or "" for name in pairs.images])
+    masks = [pairs.of(name) or "" for name in pairs.images]
+    return annotated(root, MASKS, pairs.images, pairs.splits(), masks=masks)

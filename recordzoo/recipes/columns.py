@@ -66,7 +66,7 @@ class Faults:
         )
 
 
-class Column(list[str]):
+class Texts(list[str]):
     """The cells of a column. While few cells are distinct, equal ones share an object: 8 bytes a line, not 100."""
 
     def __init__(self) -> None:
@@ -87,14 +87,14 @@ class ListTable:
     """
 
     header: list[str] = field(default_factory=list)
-    columns: list[Column] = field(default_factory=list)
+    columns: list[Texts] = field(default_factory=list)
     lines: "array[int]" = field(default_factory=lambda: array("q"))
     texts: set[str] = field(default_factory=set)
 
     def begin(self, header: list[str]) -> None:
         """Name the columns."""
         self.header = header
-        self.columns = [Column() for _ in header]
+        self.columns = [Texts() for _ in header]
 
     def add(self, line: int, cells: list[str], faults: Faults) -> None:
         """Add a row if it is complete."""

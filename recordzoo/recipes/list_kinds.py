@@ -3,68 +3,26 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.recipes.columns import Faults
+from recordzoo.recipes.listing import Column
+from recordzoo.recipes.recipe import BlobField
 from recordzoo.records.kinds import FieldKind, FieldSpec
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,100}")
-
-
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*(e[+-]?[0-9]+)?|\.[0-9]+(e[+-]?[0-9]+)?|nan|inf)", re.IGNORECASE)
-
-
 _PADDED = re.compile(r"[+-]?0[0-9]")
-
-
 _FRACTION = re.compile(r"[.e]", re.IGNORECASE)
-
-
 _INT64 = range(-(1 << 63), 1 << 63)
-
-
 _EXACT_FLOATS = range(-(1 << 53), (1 << 53) + 1)
-
-
 _MAX_FLOAT32 = float(np.finfo(np.float32).max)
-
-
 _MAX_NAME_CHARACTERS = 4096
-
-
 _MAX_LABELS_BYTES = 4 << 30
-
-
-@dataclass(frozen=True)
-class ListField:
-    """A field of a list.
-
-    Attributes:
-        column: The header of its column.
-        spec: The meaning of the values.
-        values: N of them: an array [N, ...], or texts.
-    """
-
-    column: str
-    spec: FieldSpec
-    values: NDArray[Any] | Sequence[str]  # Any: of several dtypes
-
-    def kept(self, keep: NDArray[np.bool_]) -> "ListField":
-        """Return the field of some rows."""
-        values = self.values
-        if isinstance(values, np.ndarray):
-            return replace(self, values=values[keep])
-        return replace(self, values=[values[number] for number in np.flatnonzero(keep).tolist()])
-
-    def shown(self, name: str) -> str:
-        """Describe the field, for the user to check."""
-        names = "" if self.spec.names is None else f", {len(self.spec.names):,} names"
-        column = "" if name == self.column else f" from {self.column!r}"
-        return f"{name}{column} ({self.spec.kind}{names})"
 
 
 def _is_float32(cell: str) -> bool:
@@ -104,18 +62,20 @@ class Cells:
             return None
         return np.array([float(cell or "nan") for cell in self.cells], np.float64)
 
-    def field(self) -> ListField:
+    def field(self) -> Column:
         """Return the field of a column that is not a target: numbers if all cells are numbers, else text."""
         numbers = self.numbers()
         if numbers is None:
-            return self._made(FieldSpec(FieldKind.TEXT), self.cells)
-        return self._made(FieldSpec(FieldKind.FLOAT if numbers.dtype.kind == "f" else FieldKind.INT), numbers)
+            return self._texts()
+        return self._made(FieldKind.FLOAT if numbers.dtype.kind == "f" else FieldKind.INT, numbers)
 
-    # Any: as in `ListField`.
-    def _made(self, spec: FieldSpec, values: NDArray[Any] | Sequence[str]) -> ListField:
-        return ListField(self.column, spec, values)
+    def _made(self, kind: FieldKind, values: NDArray[Any], names: Sequence[str] | None = None) -> Column:
+        return Column(FieldSpec(kind, None if names is None else tuple(names)), values, header=self.column)
 
-    def target(self, kind: str | None, faults: Faults) -> ListField:
+    def _texts(self) -> Column:
+        return Column(FieldSpec(FieldKind.TEXT), self.cells, BlobField("json"), self.column)
+
+    def target(self, kind: str | None, faults: Faults) -> Column:
         """Return a target; without a kind it is a class, or a float if all cells are numbers, some with a fraction.
 
         Raises:
@@ -125,15 +85,15 @@ class Cells:
         if is_float or kind in (None, "class", "int"):
             self._refuse(lambda cell: not cell, lambda _: f"no {self.what}", faults)
         if kind == "text":
-            return self._made(FieldSpec(FieldKind.TEXT), self.cells)
+            return self._texts()
         if is_float or kind == "float":
             self._refuse(lambda cell: cell and not _is_float32(cell), self._is_no("float32 number"), faults)
             faults.raise_if_any()
-            return self._made(FieldSpec(FieldKind.FLOAT), np.array([float(c or "nan") for c in self.cells], np.float32))
+            return self._made(FieldKind.FLOAT, np.array([float(c or "nan") for c in self.cells], np.float32))
         if kind == "int":
             self._refuse(lambda cell: cell and not _WHOLE.fullmatch(cell), self._is_no("whole number"), faults)
             faults.raise_if_any()
-            return self._made(FieldSpec(FieldKind.INT), self._whole(faults))
+            return self._made(FieldKind.INT, self._whole(faults))
         return self._labels(faults) if kind == "multilabel" else self._classes(faults)
 
     def _refuse(self, is_wrong: Callable[[str], object], say: Callable[[str], str], faults: Faults) -> None:
@@ -154,15 +114,15 @@ class Cells:
         faults.raise_if_any()
         return np.fromiter((number_of[cell] for cell in self.cells), np.int64, len(self.cells))
 
-    def _classes(self, faults: Faults) -> ListField:
+    def _classes(self, faults: Faults) -> Column:
         """Return integers unchanged; other cells become class names, numbered in sorted order."""
         if not self.is_text and all(map(_WHOLE.fullmatch, self.cells)):
             self._check_spellings(faults)
-            return self._made(FieldSpec(FieldKind.CLASS), self._whole(faults))
+            return self._made(FieldKind.CLASS, self._whole(faults))
         names = self._names(self.cells, faults)
         label_of = {name: label for label, name in enumerate(names)}
         labels = np.fromiter((label_of[cell] for cell in self.cells), np.int64, len(self.cells))
-        return self._made(FieldSpec(FieldKind.CLASS, names), labels)
+        return self._made(FieldKind.CLASS, labels, names)
 
     def _check_spellings(self, faults: Faults) -> None:
         """Refuse different texts for the same number: they may be one class or two."""
@@ -185,7 +145,7 @@ class Cells:
             )
         return tuple(names)
 
-    def _labels(self, faults: Faults) -> ListField:
+    def _labels(self, faults: Faults) -> Column:
         """Return uint8 [N, C] of 0 and 1."""
         labels_of = {cell: {label.strip() for label in cell.split(",")} - {""} for cell in set(self.cells)}
         names = self._names((label for labels in labels_of.values() for label in labels), faults)
@@ -197,4 +157,4 @@ class Cells:
         found = np.zeros((len(self.cells), len(names)), np.uint8)
         for number, cell in enumerate(self.cells):
             found[number, [place_of[label] for label in labels_of[cell]]] = 1
-        return self._made(FieldSpec(FieldKind.MULTILABEL, names), found)
+        return self._made(FieldKind.MULTILABEL, found, names)

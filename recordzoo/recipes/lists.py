@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +15,28 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.base.settings import command, is_installed, need
-from recordzoo.base.text import JSON, is_device, name_first
+from recordzoo.base.text import JSON, is_device
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
-from recordzoo.net.download import RemoteFile
 from recordzoo.raw.member import Member, Source
-from recordzoo.raw.tree import ListSource, Note, look
 from recordzoo.recipes.columns import (
     LABEL_COLUMNS,
     LIST_ENDINGS,
-    NUM_SHOWN,
     PARQUET,
     PATH_COLUMNS,
     USUAL,
-    Column,
     Columns,
     Faults,
     ListTable,
     Places,
+    Texts,
     check_encoding,
     read_table,
     text_of,
 )
 from recordzoo.recipes.declared import is_image
-from recordzoo.recipes.list_kinds import Cells, ListField
-from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Stored, Table
+from recordzoo.recipes.list_kinds import Cells
+from recordzoo.recipes.listing import Column, Listing, ListingRecipe, ListSource
+from recordzoo.recipes.recipe import Blob
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.made_from import LIST_FILE
 from recordzoo.records.manifest import NAME_PATTERN, RESERVED_FIELDS, Manifest
@@ -52,11 +50,11 @@ _MISSING = ("NoneType", "NAType", "NaTType")  # None, and pandas's
 def from_rows(rows: Iterable[tuple[int, Mapping[Any, Any]]], faults: Faults) -> ListTable:
     """Build a table from rows with their lines; missing values are empty cells."""
     table = ListTable()
-    columns: dict[str, Column] = {}
+    columns: dict[str, Texts] = {}
     for line, row in rows:
         for key, value in row.items():
             name = str(key)
-            column = columns.setdefault(name, Column())
+            column = columns.setdefault(name, Texts())
             column.extend([""] * (len(table.lines) - len(column)))
             try:
                 cell = _cell(value)
@@ -193,85 +191,15 @@ _LABEL = "target"
 _SPLIT_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 
-@dataclass(frozen=True)
-class ListFile:
-    """The N records of a list, in its order.
-
-    Attributes:
-        path: The list itself, absolute.
-        word: The word for its lines in messages: "line" or "row".
-        names: N names of records: the paths, or the column of names.
-        files: N paths as written, with "/" between the parts; duplicates stay.
-        lines: The number of each record's line (from 1) or row (from 0).
-        fields: Targets, then further columns, by the names of their fields.
-        num_targets: Number of targets; the first one is the default.
-        image: The column of paths.
-        splits: int64 positions of each split, in the list's order.
-        digest: Digest of all cells and columns, independent of the file's format.
-    """
-
-    path: Path
-    word: str
-    names: Sequence[str]
-    files: Sequence[str]
-    lines: Sequence[int]
-    fields: Mapping[str, ListField]
-    num_targets: int
-    image: str
-    splits: Mapping[str, NDArray[np.int64]]
-    digest: str
-
-    @property
-    def base(self) -> Path:
-        """The directory that its relative paths are relative to: its own."""
-        return self.path.parent
-
-    @property
-    def default_target(self) -> str:
-        """The field of the default target."""
-        return next(iter(self.fields))
-
-    @property
-    def choice(self) -> str:
-        """A description of how the columns were read, for the user to check."""
-        read = [field.shown(name) for name, field in self.fields.items()]
-        targets, others = ", ".join(read[: self.num_targets]), ", ".join(read[self.num_targets :])
-        splits = f"; splits: {', '.join(self.splits)}" if self.splits else ""
-        return (
-            f"images from {self.image!r}; targets: {targets}{f'; further fields: {others}' if others else ''}{splits}"
-        )
-
-    def kept(self, keep: NDArray[np.bool_]) -> "ListFile":
-        """Return the list of some of its rows."""
-        rows, new_position = np.flatnonzero(keep).tolist(), np.cumsum(keep) - 1
-        return replace(
-            self,
-            names=[self.names[row] for row in rows],
-            files=[self.files[row] for row in rows],
-            lines=[self.lines[row] for row in rows],
-            fields={name: field.kept(keep) for name, field in self.fields.items()},
-            splits={name: new_position[found[keep[found]]] for name, found in self.splits.items()},
-        )
-
-
-def read_list(path: Path, asked: Columns = USUAL) -> ListFile:
-    """Read a list file.
-
-    Args:
-        path: The file.
-        asked: The columns that the user named.
+def read_rows(path: Path) -> tuple[ListTable, Faults]:
+    """Read the cells of a list file and its faults.
 
     Raises:
-        ArgumentError: Its name does not end as that of a list, or it lacks a column that was named.
-        NotPreparedError: There is no such file, or it cannot be read.
+        ArgumentError: It is no list by its name.
+        NotPreparedError: It cannot be read.
         PrepareError: pyarrow, which reads Parquet, is not installed.
-        SourceError: It is not a list; the message names the faulty lines.
+        SourceError: It is not UTF-8, or a damaged table.
     """
-    return interpret(path.absolute(), *read_rows(path.absolute()), asked)
-
-
-def read_rows(path: Path) -> tuple[ListTable, Faults]:
-    """Read the cells of a list file and its faults; raises as `read_list`."""
     ending = path.suffix.lower()
     if ending not in LIST_ENDINGS:
         raise ArgumentError(f"{path} is no list: its name must end with {', '.join(LIST_ENDINGS)}.")
@@ -287,12 +215,14 @@ def read_rows(path: Path) -> tuple[ListTable, Faults]:
     return table, faults
 
 
-def interpret(path: Path, table: ListTable, faults: Faults, asked: Columns) -> ListFile:
+def interpret(path: Path, table: ListTable, faults: Faults, asked: Columns) -> Listing:
     """Convert a table's cells to fields.
+
+    The order, duplicates and spelling of paths stay; "/" stands between their parts.
 
     Raises:
         ArgumentError: It lacks a column that was named.
-        SourceError: Some cells cannot be used.
+        SourceError: Some cells cannot be used; the message names the faulty lines.
     """
     places = Places.find(path, table, asked)
     files: Sequence[str] = table.columns[places.image]
@@ -308,7 +238,7 @@ def interpret(path: Path, table: ListTable, faults: Faults, asked: Columns) -> L
         faults.raise_if_any()
         faults.add(faults.first, "the list names no files")
     splits = {} if places.split is None else _splits(table.lines, table.columns[places.split], faults)
-    fields = {}
+    fields: dict[str, Column] = {}
     for name, index in named.items():
         header = table.header[index]
         column = Cells(
@@ -318,18 +248,30 @@ def interpret(path: Path, table: ListTable, faults: Faults, asked: Columns) -> L
         fields[name] = column.target(places.targets[index], faults) if is_target else column.field()
     _name_classes(fields, named, table, faults)
     faults.raise_if_any()
-    return ListFile(
+    return Listing(
         path=path,
-        word=faults.word,
+        base=path.parent,
+        files={"image": files},
         names=names,
-        files=files,
-        lines=table.lines,
-        fields=fields,
-        num_targets=len(places.targets),
-        image=table.header[places.image],
+        columns=fields,
         splits=splits,
+        default_target=next(iter(fields)),
+        lines=table.lines,
+        choice=_choice(fields, len(places.targets), table.header[places.image], splits),
         digest=digest_of(table),
     )
+
+
+def _choice(fields: Mapping[str, Column], num_targets: int, image: str, splits: Iterable[str]) -> str:
+    """Describe how the columns were read, for the user to check."""
+    read = []
+    for name, field in fields.items():
+        names = "" if field.spec.names is None else f", {len(field.spec.names):,} names"
+        column = "" if name == field.header else f" from {field.header!r}"
+        read.append(f"{name}{column} ({field.spec.kind}{names})")
+    targets, others = ", ".join(read[:num_targets]), ", ".join(read[num_targets:])
+    said = f"; splits: {', '.join(splits)}" if splits else ""
+    return f"images from {image!r}; targets: {targets}{f'; further fields: {others}' if others else ''}{said}"
 
 
 def digest_of(table: ListTable) -> str:
@@ -383,7 +325,7 @@ def _splits(lines: Sequence[int], cells: Sequence[str], faults: Faults) -> dict[
     return {name: np.array(found, np.int64) for name, found in positions.items()}
 
 
-def _name_classes(fields: dict[str, ListField], named: Mapping[str, int], table: ListTable, faults: Faults) -> None:
+def _name_classes(fields: dict[str, Column], named: Mapping[str, int], table: ListTable, faults: Faults) -> None:
     """Name labels 0 to n - 1 by the column of class names, if there is one; the column then becomes no field."""
     target = next(iter(fields), None)
     if target is None or _CLASS_COLUMN not in fields or table.header[named[target]].lower() not in LABEL_COLUMNS:
@@ -415,17 +357,14 @@ def _class_names(numbers: Sequence[int], lines: Sequence[int], cells: Sequence[s
     return [names[number] for number in sorted(names)]
 
 
-_NOTE = "\0"  # in the name of a member that is no file: <column> NUL <position>
-
-
 # Any: arguments of `ListRecipe`.
 def list_recipe(**settings: Any) -> "ListRecipe":
     """Return the recipe of a list."""
     return ListRecipe(**settings)
 
 
-class ListRecipe(Recipe):
-    """The files of a list; `root` is the list. `find` keeps its result for `build_table`; pickled copies do not.
+class ListRecipe(ListingRecipe):
+    """The files of a list; `root` is the list.
 
     Args:
         shuffle_seed: Write the records in a random order that follows from this number and the paths, so that
@@ -437,9 +376,7 @@ class ListRecipe(Recipe):
     """
 
     kind = dataset = SetKind.LIST
-    part = ""
     origin = "list"
-    raw_files: tuple[RemoteFile, ...] = ()
 
     # Any: see `object_table`.
     def __init__(
@@ -450,15 +387,13 @@ class ListRecipe(Recipe):
         skips_missing: bool = False,
         data: Any = None,
     ) -> None:
-        self.fields = {"image": BlobField("image")}
+        super().__init__(skips_missing=skips_missing)
         self.written: dict[str, JSON] = {"shuffle_seed": shuffle_seed, **(layout or {}), "columns": columns.to_json()}
-        self._columns, self._skips_missing, self._data = columns, skips_missing, data
-        self._list: ListFile | None = None
-        self._missing: dict[str, str] = {}
+        self._columns, self._data = columns, data
 
+    @override
     def __getstate__(self) -> dict[str, Any]:
-        # Worker processes get their rows with their unit.
-        return {**self.__dict__, "_list": None, "_data": None, "_missing": {}}
+        return {**super().__getstate__(), "_data": None}
 
     @property
     @override
@@ -483,14 +418,11 @@ class ListRecipe(Recipe):
     def command(self, root: Path) -> str:
         return command("prepare", root, *self._columns.words())
 
-    def read(self, root: Path) -> ListFile:
-        """Read the list, including rows whose files are missing.
-
-        Raises:
-            ArgumentError, NotPreparedError, PrepareError, SourceError: As `read_list`.
-        """
+    @override
+    def read(self, root: Path) -> Listing:
         path = root.absolute()
-        return interpret(path, *self._rows(path), self._columns)
+        found = interpret(path, *self._rows(path), self._columns)
+        return replace(found, metadata={"list": found.digest, "written": self.written})
 
     def digest(self, root: Path) -> str:
         """Return the digest of the list's cells, whatever their roles; raises as `read`."""
@@ -504,75 +436,30 @@ class ListRecipe(Recipe):
         faults = Faults(path, "row")
         return object_table(self._data, faults), faults
 
-    def find(self, root: Path) -> Source | None:
-        """Read the list.
-
-        Raises:
-            ArgumentError, NotPreparedError, PrepareError, SourceError: As `read_list`.
-        """
-        listed = self._list = self._without_missing(self.read(root))
-        self.fields = {"image": BlobField("image"), **{name: BlobField("json") for name in _texts(listed)}}
-        lines = dict(zip(reversed(listed.files), reversed(listed.lines), strict=True))
-        seed = self.written["shuffle_seed"]
-        names = list(lines) if seed is not None else list(dict.fromkeys(listed.files))
+    @override
+    def source(self, listing: Listing) -> Source:
+        files, seed = listing.files["image"], self.written["shuffle_seed"]
+        lines = dict(zip(reversed(files), reversed(listing.lines), strict=True))
+        names = list(dict.fromkeys(files))
         if seed is not None:
             names.sort(key=lambda name: _shuffle_key(seed, name))
-        return ListSource(listed.path, names, _notes(listed), lines, listed.digest, listed.word)
-
-    def _without_missing(self, listed: ListFile) -> ListFile:
-        if not self._skips_missing:
-            return listed
-        looked = {name: look(os.path.join(listed.base, name)) for name in dict.fromkeys(listed.files)}
-        self._missing = {name: found for name, found in looked.items() if isinstance(found, str)}
-        if not self._missing or len(self._missing) == len(looked):  # if all files are missing, the source reports it
-            return listed
-        return listed.kept(np.array([name not in self._missing for name in listed.files]))
-
-    def choice(self) -> str:
-        """Describe how `find` read the columns and which rows it skipped; "" before `find`."""
-        if self._list is None:
-            return ""
-        left_out = name_first([f"{name} ({why})" for name, why in self._missing.items()], NUM_SHOWN)
-        return self._list.choice + (f"; left out: {left_out}" if self._missing else "")
+        word = "line" if self._data is None and listing.path.suffix.lower() != PARQUET else "row"
+        return ListSource(listing.path, listing.base, names, listing.notes(), lines, listing.digest, word)
 
     @override
     def looked_for(self, root: Path) -> list[str]:
         return [root.name]
 
+    @override
     def extras(self) -> Mapping[str, bytes]:
-        """See `Recipe`: `LIST_FILE`."""
-        if self._list is None:
+        if self._listing is None:
             return {}
-        path = os.fspath(self._list.path) if self._data is None else None
-        places = {"list": path, "root": os.fspath(self._list.base)}
-        return {LIST_FILE: json.dumps(places, indent=1).encode()}
+        path = os.fspath(self._listing.path) if self._data is None else None
+        return {LIST_FILE: json.dumps({"list": path, "root": os.fspath(self._listing.base)}, indent=1).encode()}
 
     @override
-    def extract(self, member: Member) -> Iterator[Blob]:
-        column, is_note, position = member.name.partition(_NOTE)
-        if is_note:
-            yield Blob(column, position, member.read())
-        else:
-            yield Blob("image", member.name, member.read(), checked=is_image(member.name))
-
-    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
-        """See `Recipe`: the list's order."""
-        listed = self._list
-        assert listed is not None
-        texts = _texts(listed)
-        return Table(
-            names=listed.names,
-            keys={
-                "image": listed.files,
-                **{column: [str(position) for position in range(len(listed.files))] for column in texts},
-            },
-            arrays={name: f.values for name, f in listed.fields.items() if isinstance(f.values, np.ndarray)},
-            splits=listed.splits,
-            fields={name: field.spec for name, field in listed.fields.items()},
-            default_target=listed.default_target,
-            metadata={"list": listed.digest, "written": self.written},
-            skipped=self._missing,
-        )
+    def file(self, member: Member) -> Iterator[Blob]:
+        yield Blob("image", member.name, member.read(), checked=is_image(member.name))
 
 
 def list_path(reader: RecordReader) -> str | None:
@@ -584,21 +471,7 @@ def list_path(reader: RecordReader) -> str | None:
     return path if isinstance(path, str) else None
 
 
-def _texts(listed: ListFile) -> dict[str, Sequence[str]]:
-    return {name: f.values for name, f in listed.fields.items() if not isinstance(f.values, np.ndarray)}
-
-
 # Any: a seed is any number.
 def _shuffle_key(seed: Any, name: str) -> bytes:
     # Not NumPy's generators: their streams may change with its version.
     return hashlib.sha256(f"{seed}\0{name}".encode()).digest()
-
-
-def _notes(listed: ListFile) -> dict[str, Sequence[Note]]:
-    """Write the text of each position as JSON, by the name of its file."""
-    notes: dict[str, list[Note]] = {}
-    for column, texts in _texts(listed).items():
-        for position, (name, text) in enumerate(zip(listed.files, texts, strict=True)):
-            data = json.dumps(text, ensure_ascii=False).encode()
-            notes.setdefault(name, []).append((f"{column}{_NOTE}{position}", data))
-    return dict(notes)

@@ -1,0 +1,334 @@
+"""`Listing`: samples that a list or annotation files name, in columns; the source of its files; its recipe."""
+
+import functools
+import json
+import os
+import stat
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from recordzoo.base.text import JSON, name_first
+from recordzoo.errors import NotPreparedError
+from recordzoo.net.download import RemoteFile
+from recordzoo.raw.member import FileTable, Member, SizedSource, Source, Unit
+from recordzoo.raw.tree import TreeUnit, tree_unit
+from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Stored, Table
+from recordzoo.records.kinds import FieldSpec
+
+NUM_SHOWN = 20
+"""Number of files that a message names."""
+
+Note = tuple[str, bytes]
+"""A member that is not a file: its name and its content."""
+
+_NOTE = "\0"  # in the name of a note: <field> NUL <position>
+
+
+# Any, here and below: of several dtypes.
+@dataclass(frozen=True)
+class Column:
+    """A field of N samples.
+
+    Attributes:
+        spec: The meaning of the values.
+        values: N of them: an array [N, ...]; or texts, JSON as bytes, or arrays each of its own shape.
+        blob: How the values of the latter are stored, each by itself; None for an array.
+        header: What the list calls the column.
+    """
+
+    spec: FieldSpec
+    values: NDArray[Any] | Sequence[str | bytes | NDArray[Any]]
+    blob: BlobField | None = None
+    header: str = ""
+
+    def kept(self, keep: NDArray[np.bool_]) -> "Column":
+        """Return the field of some samples."""
+        values = self.values
+        if isinstance(values, np.ndarray):
+            return replace(self, values=values[keep])
+        return replace(self, values=[values[number] for number in np.flatnonzero(keep).tolist()])
+
+    def stored(self, position: int) -> bytes:
+        """Return a value as it is stored."""
+        value = self.values[position]
+        if isinstance(value, np.ndarray):
+            return value.tobytes()
+        return value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()
+
+
+@dataclass(frozen=True)
+class Listing:
+    """N samples with their files, in the order of the records.
+
+    Attributes:
+        path: The list, or the directory.
+        base: The directory that relative paths are relative to.
+        files: The files of the samples, with "/" between the parts: the image, and others by field.
+        names: N names of records.
+        columns: The fields beside the files, targets first.
+        splits: int64 positions of each split.
+        default_target: The field of the default target.
+        specs: The meaning of files that are no images of samples.
+        metadata: Values for the manifest.
+        beside: Further files that are read with the images.
+        lines: Where the list names each image, for messages.
+        choice: How the data was read, for the user to check.
+        digest: Changes with the list.
+    """
+
+    path: Path
+    base: Path
+    files: Mapping[str, Sequence[str]]
+    names: Sequence[str]
+    columns: Mapping[str, Column]
+    splits: Mapping[str, NDArray[np.int64]]
+    default_target: str
+    specs: Mapping[str, FieldSpec] = field(default_factory=dict)
+    metadata: Mapping[str, JSON] = field(default_factory=dict)
+    beside: Sequence[str] = ()
+    lines: Sequence[int] = ()
+    choice: str = ""
+    digest: str = ""
+
+    def kept(self, keep: NDArray[np.bool_]) -> "Listing":
+        """Return some of the samples."""
+        chosen, new_position = np.flatnonzero(keep).tolist(), np.cumsum(keep) - 1
+        return replace(
+            self,
+            files={name: [files[number] for number in chosen] for name, files in self.files.items()},
+            names=[self.names[number] for number in chosen],
+            columns={name: column.kept(keep) for name, column in self.columns.items()},
+            splits={name: new_position[found[keep[found]]] for name, found in self.splits.items()},
+            lines=[self.lines[number] for number in chosen] if len(self.lines) else (),
+        )
+
+    def notes(self) -> dict[str, list[Note]]:
+        """Return the values to store with each image, by the image's name."""
+        blobs = {name: column for name, column in self.columns.items() if column.blob is not None}
+        notes: dict[str, list[Note]] = {}
+        for position, image in enumerate(self.files["image"] if blobs else ()):
+            found = [(f"{name}{_NOTE}{position}", column.stored(position)) for name, column in blobs.items()]
+            notes.setdefault(image, []).extend(found)
+        return notes
+
+
+class ListingRecipe(Recipe):
+    """The recipe of samples that are listed. `find` keeps its result for the table; pickled copies do not.
+
+    Args:
+        skips_missing: Leave out samples whose images are missing.
+    """
+
+    part = ""
+    raw_files: tuple[RemoteFile, ...] = ()
+
+    def __init__(self, *, skips_missing: bool = False) -> None:
+        self.fields: Mapping[str, BlobField] = {"image": BlobField("image")}
+        self._skips_missing = skips_missing
+        self._listing: Listing | None = None
+        self._missing: dict[str, str] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Worker processes get their part with their unit.
+        return {**self.__dict__, "_listing": None, "_missing": {}}
+
+    @abstractmethod
+    def read(self, root: Path) -> Listing:
+        """Read what names the samples, also those whose files are missing.
+
+        Raises:
+            ArgumentError, NotPreparedError, PrepareError, SourceError: It cannot be used.
+        """
+
+    @abstractmethod
+    def source(self, listing: Listing) -> Source:
+        """Return the source of the samples' files."""
+
+    def find(self, root: Path) -> Source | None:
+        """Read what names the samples; raises as `read`."""
+        found = self._listing = self._without_missing(self.read(root))
+        blobs = {name: column.blob for name, column in found.columns.items() if column.blob is not None}
+        self.fields = {**dict.fromkeys(found.files, BlobField("image")), **blobs}
+        return self.source(found)
+
+    def _without_missing(self, found: Listing) -> Listing:
+        if not self._skips_missing:
+            return found
+        images = found.files["image"]
+        looked = {name: look(os.path.join(found.base, name)) for name in dict.fromkeys(images)}
+        self._missing = {name: why for name, why in looked.items() if isinstance(why, str)}
+        if not self._missing or len(self._missing) == len(looked):  # if all files are missing, the source reports it
+            return found
+        return found.kept(np.array([name not in self._missing for name in images]))
+
+    def choice(self) -> str:
+        """Describe how `find` read the samples and which of them it left out; "" before `find`."""
+        if self._listing is None:
+            return ""
+        left_out = name_first([f"{name} ({why})" for name, why in self._missing.items()], NUM_SHOWN)
+        return self._listing.choice + (f"; left out: {left_out}" if self._missing else "")
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob]:
+        name, is_note, position = member.name.partition(_NOTE)
+        if is_note:
+            yield Blob(name, position, member.read())
+        else:
+            yield from self.file(member)
+
+    @abstractmethod
+    def file(self, member: Member) -> Iterator[Blob]:
+        """Yield the value to store of a file."""
+
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        """See `Recipe`: the listing's order."""
+        found = self._listing
+        assert found is not None
+        positions = [str(position) for position in range(len(found.names))]
+        raw = {name: c.values for name, c in found.columns.items() if c.blob is not None and c.blob.encoding == "raw"}
+        return Table(
+            names=found.names,
+            keys={**dict.fromkeys(self.fields, positions), **found.files},
+            arrays={name: c.values for name, c in found.columns.items() if isinstance(c.values, np.ndarray)},
+            splits=found.splits,
+            fields={**found.specs, **{name: column.spec for name, column in found.columns.items()}},
+            default_target=found.default_target,
+            metadata=found.metadata,
+            shapes={name: np.array([np.shape(each) for each in values], np.uint32) for name, values in raw.items()},
+            skipped=self._missing,
+        )
+
+
+@dataclass(frozen=True)
+class ListSource(SizedSource):
+    """The files of a listing. Their status is read once, so that all answers of one source agree.
+
+    Attributes:
+        path: The list, or the directory.
+        base: The directory that relative paths are relative to.
+        names: The files in the order of reading, each once: absolute, or relative to `base`, with "/".
+        notes: Extra members that follow a file, by the file's name.
+        lines: The line of each file in the list, for messages.
+        digest: A digest of the list's content.
+        word: The word for its lines in messages: "line" or "row".
+    """
+
+    path: Path
+    base: Path
+    names: Sequence[str]
+    notes: Mapping[str, Sequence[Note]] = field(default_factory=dict)
+    lines: Mapping[str, int] = field(default_factory=dict)
+    digest: str = ""
+    word: str = "line"
+
+    @property
+    @override
+    def description(self) -> str:
+        return str(self.path)
+
+    @override
+    def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
+        notes = sum(cost(len(data)) for notes in self.notes.values() for _, data in notes)
+        return max(int(self.size_bytes * expansion), sum(map(cost, self.files().sizes)) + notes)
+
+    def fingerprint(self) -> str:
+        """Return a digest of the list and of all files' names, sizes and modification times."""
+        return self.files().fingerprint(self.digest.encode())
+
+    def files(self) -> FileTable:
+        """See `Source`.
+
+        Raises:
+            NotPreparedError: Files are missing or cannot be read; the message names them.
+        """
+        return self._files
+
+    @override
+    def member_sizes(self) -> Sequence[int]:
+        """Return the size in bytes of each file with its notes; raises as `files`."""
+        return self._sizes
+
+    @override
+    def unit(self, start: int, stop: int) -> Unit:
+        names = tuple(self.names[start:stop])
+        files = tree_unit(self.base, self.files(), start, stop)
+        return ListUnit(files, tuple(tuple(self.notes.get(name, ())) for name in names))
+
+    @functools.cached_property
+    def _sizes(self) -> list[int]:
+        return [
+            size + sum(len(data) for _, data in self.notes.get(name, ()))
+            for name, size in zip(self.names, self.files().sizes, strict=True)
+        ]
+
+    @functools.cached_property
+    def _files(self) -> FileTable:
+        """Read the status of every file."""
+        table, problems = FileTable(str(self.base)), []
+        for name in self.names:
+            found = look(os.path.join(self.base, name))
+            if isinstance(found, str):
+                problems.append((name, found))
+            else:
+                table.add(name, found)
+        if problems:
+            self._refuse(problems)
+        return table
+
+    def _refuse(self, problems: Sequence[tuple[str, str]]) -> None:
+        problems = sorted(problems, key=lambda problem: self.lines.get(problem[0], 0))
+        shown = "; ".join(
+            f"{name} ({f'{self.word} {self.lines[name]}: ' if name in self.lines else ''}{why})"
+            for name, why in problems[:NUM_SHOWN]
+        )
+        more = f"; and {len(problems) - NUM_SHOWN} more" if len(problems) > NUM_SHOWN else ""
+        raise NotPreparedError(
+            f"{self.description}: {len(problems)} of the {len(self.names)} files that it names cannot be read: {shown}"
+            f"{more}. Relative paths are relative to the list's directory, {self.base}. "
+            "on_error='skip' (--on-error skip) leaves them out.",
+            path=str(self.path),
+            num_missing=len(problems),
+        )
+
+
+def look(path: str) -> os.stat_result | str:
+    """Return a file's status, or the reason why it cannot be read."""
+    try:
+        status = os.stat(path)
+    except OSError as err:
+        return err.strerror or str(err)
+    if not stat.S_ISREG(status.st_mode):
+        return "a directory" if stat.S_ISDIR(status.st_mode) else "no regular file"
+    return status if os.access(path, os.R_OK) else "Permission denied"
+
+
+@dataclass(frozen=True, slots=True)
+class ListUnit:
+    """Some files of a listing with their notes; see `Unit`."""
+
+    files: TreeUnit
+    notes: tuple[tuple[Note, ...], ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """The total size of files and notes in bytes."""
+        return self.files.size_bytes + sum(len(data) for notes in self.notes for _, data in notes)
+
+    @property
+    def stamp(self) -> str:
+        """The files' stamp; see `Unit`. The list's notes are compared elsewhere."""
+        return self.files.stamp
+
+    def members(self) -> Iterator[Member]:
+        """Yield the files, each before its notes; `Member.read` raises `SourceError` like a tree's files."""
+        for member, notes in zip(self.files.members(), self.notes, strict=True):
+            yield member
+            for name, data in notes:
+                yield Member(name, len(data), functools.partial(bytes, data))
