@@ -33,7 +33,7 @@ from recordzoo.images.decode import JpegFrame, decode_rgb, open_encoded
 from recordzoo.loader.making import cut, uniforms
 from recordzoo.loader.plan import Crop, decide
 from recordzoo.loader.samples import maker_of
-from recordzoo.loader.source import BatchSource
+from recordzoo.loader.source import Source
 from recordzoo.recipes.recipe import PLAIN
 from recordzoo.records.arrays import marks_name
 from tests.fakes.jpeg_mutants import Mutants
@@ -88,7 +88,7 @@ def _check(files: Sequence[bytes], folder: Path, seed: int, *, with_marks: bool)
     _check_crops(dataset, files, rights, large, seed)
     _check_refused(dataset, files, rights, large, bad)
     counts = Counter({"refused": len(bad), "images": len(good)})
-    marks = BatchSource(dataset).leaves[0].store._marks
+    marks = Source(dataset).leaves[0].store._marks
     for number in good:
         right = rights[number]
         assert isinstance(right, np.ndarray)
@@ -100,7 +100,7 @@ def _check(files: Sequence[bytes], folder: Path, seed: int, *, with_marks: bool)
 # Any, here and below: datasets and loaders of any kind.
 def _check_crops(dataset: Any, files: Sequence[bytes], rights: Sequence[Right], large: list[int], seed: int) -> None:
     """Give images to a loader, and look at its crops."""
-    plan = BatchSource(dataset).leaves[0].views.plans[0]
+    plan = Source(dataset).leaves[0].views.plans[0]
     draws = uniforms(seed, 0, np.arange(len(large), dtype=np.int64), plan.num_draws)
     loader = RecordLoader(Subset(dataset, large), 64, num_workers=3, seed=seed)
     rows = itertools.chain.from_iterable(images for images, _ in loader)
@@ -119,7 +119,7 @@ def _check_refused(
 ) -> None:
     """Make a piece of a batch of each that is no image, and of one that is: as a thread of a loader does."""
     loader = RecordLoader(dataset, 2, num_workers=3)
-    source = BatchSource(dataset)
+    source = Source(dataset)
     maker = maker_of(loader._batch_options())
 
     def work(number: int) -> None:

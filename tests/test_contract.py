@@ -21,7 +21,7 @@ from torchvision.transforms import v2
 import recordzoo
 from recordzoo import RecordLoader, RecordReader, catalogue
 from recordzoo.errors import ArgumentError, NotPreparedError
-from recordzoo.loader.source import BatchSource, JointLeaf
+from recordzoo.loader.source import JointLeaf, Source
 from recordzoo.net.download import fetch
 from recordzoo.preparing.job import ensure
 from recordzoo.recipes.variant import StoredRecipe
@@ -335,7 +335,7 @@ def test_v2_wrapper(compared: Compared) -> None:
 
 MOVED = [v2.ToImage(), v2.Resize((20, 24)), v2.RandomHorizontalFlip(1), v2.ToDtype(torch.float32, scale=True)]
 PAIR_CLASSES = {
-    name for name in catalogue.class_modules() if getattr(getattr(recordzoo, name), "transforms_pairs", False)
+    name for name in catalogue.class_modules() if "transforms" in inspect.signature(getattr(recordzoo, name)).parameters
 }
 PAIRS = [(row, row.sources[0]) for row in (*ROWS, *DECLARED) if f"{row.name.split()[0]}Record" in PAIR_CLASSES]
 
@@ -360,7 +360,7 @@ def test_loader_with_transforms_of_image_and_target(
                 wrap_dataset_for_transforms_v2(ours)
             return
         ours = wrap_dataset_for_transforms_v2(ours)
-    assert isinstance(BatchSource(ours).leaves[0], JointLeaf)
+    assert isinstance(Source(ours).leaves[0], JointLeaf)
     # torchvision's own wrapper fails for some targets.
     a = outcome(compared.pair.their_root, lambda: list(DataLoader(theirs, 4, collate_fn=list)))
     options = {"collate_fn": list, "num_workers": 2, "workers": "threads"}

@@ -25,8 +25,8 @@ import recordzoo
 from recordzoo import ImageFolderRecord, RecordReader, convert
 from recordzoo.base.progress import LogProgress
 from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError, RecordError, RecordZooError, SampleError
-from recordzoo.own.values import ENCODINGS, encode_exactly, picture_bytes
 from recordzoo.own.fields import infer
+from recordzoo.own.values import ENCODINGS, encode_exactly, picture_bytes
 from recordzoo.records.arrays import decode_value
 from recordzoo.records.manifest import BlobSpec
 from tests.fakes.progress import Publishes

@@ -17,7 +17,7 @@ from torchvision.datasets import ImageFolder, VOCDetection, VOCSegmentation
 
 from recordzoo import ImageFolderRecord, RecordLoader, VOCDetectionRecord, VOCSegmentationRecord, convert
 from recordzoo.families.selection import Selection, list_index
-from recordzoo.loader.source import BatchSource
+from recordzoo.loader.source import Source
 from recordzoo.recipes.declared import class_folder_order, find_name, name_key
 from tests import contract
 from tests.fakes import folder, voc
@@ -144,28 +144,28 @@ def test_changes_reach_the_loader_and_the_workers(tree: Path, change: Callable[[
     if expected:
         loader = RecordLoader(ours, batch_size=3, num_workers=1, collate_fn=list)
         assert plain(sample for batch in loader for sample in batch) == expected
-    assert "were changed" in BatchSource(ours).problem
+    assert "were changed" in Source(ours).problem
 
 
 def test_what_was_only_looked_at_stays_fast(tree: Path) -> None:
     dataset = ImageFolderRecord(tree)
     size = len(pickle.dumps(dataset))
     assert dataset.samples[0][1] + dataset.targets[0] >= 0
-    assert BatchSource(dataset).problem == ""
+    assert Source(dataset).problem == ""
     assert len(pickle.dumps(dataset)) == size
     dataset.samples.append(dataset.samples.pop())  # as it was
-    assert BatchSource(dataset).problem == ""
+    assert Source(dataset).problem == ""
     dataset.targets.append(3)  # which no sample depends on, in torchvision either
-    assert BatchSource(dataset).problem == ""
+    assert Source(dataset).problem == ""
     assert pickle.loads(pickle.dumps(dataset)).targets[-1] == 3
 
 
 def test_a_changed_array_of_pixels_counts(cifar: contract.Pair) -> None:
     _, dataset = cifar.both()
     assert dataset.data.shape[0] == len(dataset.targets)
-    assert BatchSource(dataset).problem == ""
+    assert Source(dataset).problem == ""
     dataset.data[1] = 0
-    assert "were changed" in BatchSource(dataset).problem
+    assert "were changed" in Source(dataset).problem
     assert not np.asarray(pickle.loads(pickle.dumps(dataset))[1][0]).any()
 
 
@@ -195,7 +195,7 @@ def test_a_subclass_with_its_own_samples(tree: Path) -> None:
     assert len(ours) == len(theirs)
     assert [label for _, label in ours] == [label + 100 for label in theirs.targets[::-1]]
     assert ours[0][0].tobytes() == theirs[-1][0].tobytes()
-    assert BatchSource(ours).problem
+    assert Source(ours).problem
 
 
 class Masks(VOCSegmentationRecord):

@@ -14,9 +14,6 @@ from torchvision.datasets import VOCDetection, VOCSegmentation, wrap_dataset_for
 from torchvision.transforms import v2
 
 from recordzoo import (
-    CelebARecord,
-    LFWPairsRecord,
-    MovingMNISTRecord,
     RecordLoader,
     VOCDetectionRecord,
     VOCSegmentationRecord,
@@ -26,7 +23,7 @@ from recordzoo.images import decode
 from recordzoo.images.decode import ArrayFrame, Deferred, deferring
 from recordzoo.loader.joint import read_joint
 from recordzoo.loader.plan import Crop
-from recordzoo.loader.source import BatchSource
+from recordzoo.loader.source import Source
 from tests.batching import assert_same
 from tests.fakes import voc
 from tests.fakes.pictures import jpeg, picture
@@ -54,7 +51,7 @@ def listed(samples: list[Any]) -> list[Any]:
 
 
 def batches(dataset: Any) -> tuple[list[Any], list[Any]]:
-    assert BatchSource(dataset).leaves
+    assert Source(dataset).leaves
     ours = RecordLoader(dataset, 4, collate_fn=listed, num_workers=2)
     return list(ours), list(DataLoader(dataset, 4, collate_fn=listed))
 
@@ -149,9 +146,7 @@ def test_boxes_are_centered_as_torchvision_rounds(tmp_path: Path) -> None:
 
 def test_what_does_not_transform_pairs_is_left_alone(root: Path) -> None:
     dataset = VOCDetectionRecord(root, transform=v2.Resize(9))
-    assert BatchSource(dataset).leaves
-    for kind in (CelebARecord, LFWPairsRecord, MovingMNISTRecord):
-        assert not kind.transforms_pairs
+    assert Source(dataset).leaves
 
 
 def test_an_image_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
@@ -179,8 +174,8 @@ def test_a_class_of_ones_own_is_left_alone(root: Path) -> None:
     class Renamed(VOCDetectionRecord):
         pass
 
-    assert not BatchSource(Own(root, transforms=v2.Resize(9))).leaves
-    assert BatchSource(Renamed(root, transforms=v2.Resize(9))).leaves
+    assert not Source(Own(root, transforms=v2.Resize(9))).leaves
+    assert Source(Renamed(root, transforms=v2.Resize(9))).leaves
 
 
 def test_a_deferred_image_is_an_image() -> None:

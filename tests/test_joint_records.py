@@ -22,7 +22,7 @@ import recordzoo
 from recordzoo import RecordLoader, RecordReader, RecordWriter
 from recordzoo.errors import ArgumentError, CorruptRecordError, PrepareError
 from recordzoo.images.decode import find_objects
-from recordzoo.loader.source import BatchSource
+from recordzoo.loader.source import Source
 from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
 from tests.batching import assert_same
 from tests.fakes.pictures import jpeg
@@ -143,7 +143,7 @@ def test_masks_are_those_of_torchvision(coco: tuple[Path, Any], records: Path) -
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_the_loader_decodes_and_gives_the_samples_of_torchs(records: Path, name: str, num_workers: int) -> None:
     dataset = recordzoo.open(records, transforms=v2.Compose(CHAINS[name]))
-    assert BatchSource(dataset).leaves
+    assert Source(dataset).leaves
     loader = RecordLoader(dataset, 2, collate_fn=listed, num_workers=num_workers)
     if name in ("dropping", "not known"):  # random numbers are drawn elsewhere
         found = [sample for batch in loader for sample in batch]
@@ -195,7 +195,7 @@ def test_one_mask_per_image_is_the_target(tmp_path: Path) -> None:
         assert torch.equal(target.as_subclass(torch.Tensor), torch.from_numpy(mask[:, ::-1].copy()))
     ours = list(RecordLoader(dataset, 2, collate_fn=listed))
     assert_same(ours, list(DataLoader(dataset, 2, collate_fn=listed)))
-    assert BatchSource(dataset).leaves
+    assert Source(dataset).leaves
 
 
 def test_stored_masks_are_a_key_of_the_target(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ from recordzoo import (
 )
 from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError, SampleIndexError
 from recordzoo.loader.samples import RowMaker, SampleMaker, maker_of
-from recordzoo.loader.source import BatchSource, JointLeaf
+from recordzoo.loader.source import JointLeaf, Source
 from tests.batching import FIXED, JITTER, MEAN, RANDOM, STD, UINT8, assert_same, image_file
 from tests.fakes import cifar as cifar10
 from tests.fakes import cub200, voc
@@ -302,7 +302,7 @@ def test_subsets_and_concatenations(tree: Path) -> None:
     for dataset in (*parts, ConcatDataset([one, other]), nested, Subset(one, torch.arange(4)), Subset(one, [])):
         loader = RecordLoader(dataset, batch_size=3, num_workers=2)
         if len(dataset):
-            assert BatchSource(dataset).leaves
+            assert Source(dataset).leaves
             assert maker_type(loader) is RowMaker
         compare(dataset, batch_size=3)
 
@@ -325,10 +325,10 @@ def test_cifar10(tmp_path: Path) -> None:
     transform = v1.Compose([v1.RandomCrop(32), v1.ToTensor(), v1.Normalize(MEAN, STD)])
     for train in (True, False):
         dataset = Record(tmp_path, train, transform=transform)
-        assert BatchSource(dataset).leaves
+        assert Source(dataset).leaves
         compare(dataset, batch_size=6, num_workers=2)
     dataset.targets[2] = 7
-    assert not BatchSource(dataset).leaves
+    assert not Source(dataset).leaves
     assert compare(dataset, batch_size=6)[0][1][2] == 7
 
 
@@ -336,17 +336,17 @@ def test_cub200(tmp_path: Path) -> None:
     cub200.build().write_tree(tmp_path)
     for split in ("train", "test", "all"):
         dataset = CUB200Record(tmp_path, split=split, transform=FIXED)
-        assert BatchSource(dataset).leaves
+        assert Source(dataset).leaves
         compare(dataset, batch_size=4, num_workers=2)
     both = CUB200Record(tmp_path, transform=FIXED, target_type=["category", "bbox"])
-    assert "other targets" in BatchSource(both).problem
+    assert "other targets" in Source(both).problem
     compare(both, batch_size=4, num_workers=2)
 
 
 def test_voc(tmp_path: Path) -> None:
     voc.build("2012").write_tree(tmp_path)
     dataset = VOCDetectionRecord(tmp_path, "2012", "val", transform=FIXED)
-    assert isinstance(BatchSource(dataset).leaves[0], JointLeaf)
+    assert isinstance(Source(dataset).leaves[0], JointLeaf)
     compare(dataset, batch_size=2, num_workers=2, collate_fn=list)
     compare(wrap_dataset_for_transforms_v2(dataset), collate_fn=lambda samples: [list(target) for _, target in samples])
 
@@ -370,17 +370,17 @@ def test_anybodys_datasets(kind: str) -> None:
 def test_changed_samples_and_own_loaders(tree: Path) -> None:
     dataset = ImageFolderRecord(tree, transform=FIXED)
     dataset.samples.pop(3)
-    assert "were changed" in BatchSource(dataset).problem
+    assert "were changed" in Source(dataset).problem
     compare(dataset, batch_size=4)
     own = ImageFolderRecord(tree, transform=FIXED, loader=lambda path: Image.new("RGB", (30, 40), path[-6:-4]))
     own.loader = lambda path: Image.new("RGB", (30, 40), (int(path[-6:-4]), 0, 0))
-    assert "a loader of its own" in BatchSource(own).problem
+    assert "a loader of its own" in Source(own).problem
     compare(own, batch_size=4)
 
 
 def test_a_wrapped_dataset(dataset: ImageFolderRecord) -> None:
     wrapped = wrap_dataset_for_transforms_v2(ImageFolderRecord(dataset.root, transform=v2.ToImage()))
-    assert "makes its samples itself" in BatchSource(wrapped).problem
+    assert "makes its samples itself" in Source(wrapped).problem
     compare(wrapped, collate_fn=list)
 
 

@@ -13,7 +13,7 @@ from recordzoo.images import turbojpeg
 from recordzoo.loader import compiled as compiling
 from recordzoo.loader import placement as explain
 from recordzoo.loader.compiled import DISABLED
-from recordzoo.loader.source import BatchSource
+from recordzoo.loader.source import Source
 from tests import warm
 from tests.batching import RANDOM
 from tests.fakes import cifar as cifar10
@@ -92,8 +92,8 @@ def test_what_is_missing_depends_on_the_samples(tree: Path, tmp_path: Path, monk
     class Record(CIFAR10Record):
         train_list, test_list, meta = (fake.lists[name] for name in ("train_list", "test_list", "meta"))
 
-    jpegs, raw = BatchSource(ImageFolderRecord(tree, RANDOM)), BatchSource(Record(tmp_path))
-    others = BatchSource(Samples("small"))
+    jpegs, raw = Source(ImageFolderRecord(tree, RANDOM)), Source(Record(tmp_path))
+    others = Source(Samples("small"))
     monkeypatch.setattr(explain, "why_not_compiled", lambda: "")
     monkeypatch.setattr(explain, "library", lambda: None)
     monkeypatch.setattr(turbojpeg.importlib.util, "find_spec", lambda name: None)

@@ -27,9 +27,9 @@ def test_a_list_that_was_changed(tmp_path: Path) -> None:
 def test_a_loader_takes_images_by_themselves_while_transforms_are_the_other_two(tmp_path: Path) -> None:
     pair = build(tmp_path, "archive")
     dataset = pair.ours(pair.our_root, "val", transform=len)
-    assert dataset.fusion_problem() == ""
+    assert dataset.batch_source().problem == ""
     dataset.transform = None  # which torchvision does not look at
-    assert "its transforms are not" in dataset.fusion_problem()
+    assert "its transforms are not" in dataset.batch_source().problem
 
 
 def test_only_the_archives_of_a_split_and_size_are_needed(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from torchvision.transforms import v2
 from recordzoo import HasImageBytes, ImageFolderRecord, RecordLoader, VOCDetectionRecord
 from recordzoo.errors import ArgumentError, EmptyBatchError, ImageError
 from recordzoo.loader import source as stores
-from recordzoo.loader.source import _OPENING, _WITH_LOADER, BatchSource, ImageLeaf, JointLeaf
+from recordzoo.loader.source import _OPENING, _WITH_LOADER, ImageLeaf, JointLeaf, Source
 from recordzoo.recipes.recipe import is_plain_jpeg
 from tests.batching import FIXED, JITTER, RANDOM, UINT8, assert_same, image_file, make_tree
 from tests.contract import DECLARED, ROWS, Row
@@ -54,7 +54,7 @@ def both(root: Path, transform: Any = None, **arguments: Any) -> tuple[datasets.
 
 def problem(dataset: Any) -> str:
     """Why it is not fused; "" if it is."""
-    return BatchSource(dataset).problem
+    return Source(dataset).problem
 
 
 @pytest.mark.parametrize("target_transform", [None, negative])
@@ -355,7 +355,7 @@ def test_a_file_is_looked_at_once_in_each_version(tmp_path: Path, monkeypatch: p
 
 def test_paths_and_labels_are_not_copied(root: Path) -> None:
     dataset = datasets.ImageFolder(root, FIXED)
-    first, second = (BatchSource(dataset).leaves[0] for _ in range(2))
+    first, second = (Source(dataset).leaves[0] for _ in range(2))
     assert isinstance(first, ImageLeaf)
     assert first.store._look.__self__.samples is dataset.samples  # type: ignore[attr-defined]
     assert first.store._known is second.store._known  # type: ignore[attr-defined]
@@ -644,7 +644,7 @@ def test_detection_records_that_cannot_be_read_are_left_out(tmp_path: Path, wrap
         VOCDetectionRecord(tmp_path, "2012", "val", transforms=v2.Compose([v2.Resize((20, 20)), v2.ToImage()]))
     )
     batches = list(RecordLoader(dataset, 2, collate_fn=list, on_error="skip"))
-    assert isinstance(BatchSource(dataset).leaves[0], JointLeaf)
+    assert isinstance(Source(dataset).leaves[0], JointLeaf)
     assert sum(map(len, batches)) == len(names) - 1
     right = [dataset[index][0] for index in range(len(names)) if index != 1]
     assert_same([image for batch in batches for image, _ in batch], right)

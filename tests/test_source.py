@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.utils.data import ConcatDataset, Subset
 
 from recordzoo import ImageFolderRecord, convert
-from recordzoo.loader.source import BatchSource
+from recordzoo.loader.source import Source
 from tests.batching import make_tree
 from tests.fakes.samples import Samples
 
@@ -45,7 +45,7 @@ def test_samples_are_found_through_all_around_them(leaves: list[ImageFolderRecor
     make = nested(data, leaves, 3)
     dataset = make(leaves)
     right = make([[(number, index) for index in range(len(leaf))] for number, leaf in enumerate(leaves)])
-    source = BatchSource(dataset)
+    source = Source(dataset)
     length = len(dataset)
     indices = data.draw(st.lists(st.integers(0, length - 1), max_size=20)) if length else []
     numbers, inner = source.locate(np.array(indices, np.int64))
@@ -74,12 +74,12 @@ def test_what_cannot_be_seen_through(leaves: list[ImageFolderRecord], tmp_path: 
         (ConcatDataset([leaves[0], range(3)]), "range makes its samples itself"),
         (Subset(floats, [1]), "its images are stored as numbers that are no pixels"),
     ]:
-        source = BatchSource(dataset)
+        source = Source(dataset)
         assert (source.problem, source.leaves) == (problem, [])
 
 
 def test_targets(leaves: list[ImageFolderRecord]) -> None:
-    leaf = BatchSource(leaves[1]).leaves[0]
+    leaf = Source(leaves[1]).leaves[0]
     found = leaf.targets(np.array([3, 0, 3]))
     assert found.dtype == np.int64
     assert found.tolist() == [leaves[1].targets[index] for index in (3, 0, 3)]

@@ -182,7 +182,7 @@ class TestView:
         transform = v2.Compose([v2.Resize((8, 8)), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
         dataset = recordzoo.open(old.path, transform=transform)
         view = recordzoo.subset(dataset, classes=["owl", "dog"])
-        assert view.fusion_problem() == ""
+        assert view.batch_source().problem == ""
         images, targets = next(iter(RecordLoader(view, batch_size=9)))
         ((all_images, _),) = list(RecordLoader(dataset, batch_size=14))
         chosen = [position for position in range(14) if position % 3]

@@ -45,7 +45,7 @@ class CocoDetectionRecord(AnnotatedDataset, CocoDetection):  # type: ignore[misc
         >>> image, annotations = dataset[0]
     """
 
-    transforms_pairs = True
+    _transforms_pairs = True
 
     entry = "coco"
     _USUAL = ("instances_{part}.json", "image_info_{part}.json")

@@ -81,6 +81,5 @@ class MovingMNISTRecord(ArrayDataset, MovingMNIST):  # type: ignore[misc]  # tor
         """Always empty."""
         raise AttributeError(f"{type(self).__name__} has no labels")
 
-    def fusion_problem(self) -> str:
-        """See `ZooDataset`."""
-        return ZooDataset.fusion_problem(self)
+    def _batch_problem(self) -> str:
+        return ZooDataset._batch_problem(self)

@@ -30,7 +30,7 @@ class OxfordIIITPetRecord(PathsDataset, OxfordIIITPet):  # type: ignore[misc]  #
     entry = "oxford_pets"
     _ITEMS = "_images"
     _PATH = Path
-    transforms_pairs = True
+    _transforms_pairs = True
     _target_types: list[str]
 
     def __init__(

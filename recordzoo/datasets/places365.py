@@ -63,8 +63,8 @@ class Places365Record(SamplesDataset, Places365):  # type: ignore[misc]  # torch
             image, target = self.transforms(image, target)
         return image, target
 
-    def fusion_problem(self) -> str:
-        """See `ZooDataset`. Samples go through ``transforms``, which must be the other two for that."""
+    def _batch_problem(self) -> str:
+        # Samples go through `transforms`, which must be the other two.
         both: Any = StandardTransform() if self.transforms is None else self.transforms
         if (
             type(both) is not StandardTransform
@@ -72,7 +72,7 @@ class Places365Record(SamplesDataset, Places365):  # type: ignore[misc]  # torch
             or both.target_transform is not self.target_transform
         ):
             return "its transforms are not its transform and its target_transform"
-        return self._label_problem(Places365Record, self._ITEMS) or self._loader.fusion_problem()
+        return self._label_problem(Places365Record, self._ITEMS) or self._loader.problem
 
     def download_devkit(self) -> None:
         """Do nothing: as `download`."""

@@ -133,7 +133,7 @@ class ArrayDataset(ZooDataset):
         return self._length(self._ITEMS)
 
     @override
-    def fusion_problem(self) -> str:
+    def _batch_problem(self) -> str:
         shape = self._selection.reader.manifest.blobs["image"].shape or ()
         if shape[2:] != (3,):
             return "its images are not RGB"
@@ -201,10 +201,10 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
         return [f"target_type {kind!r}" for kind in self._target_types if kind in self._IN_PIXELS]
 
     @override
-    def fusion_problem(self) -> str:
+    def _batch_problem(self) -> str:
         if self.target_type != self._TARGET_TYPES[0]:
             return f"{type(self).__name__} has other targets than labels"
-        return self._label_problem(TargetTypesDataset, "samples") or self._loader.fusion_problem()
+        return self._label_problem(TargetTypesDataset, "samples") or self._loader.problem
 
     def __getitem__(self, index: int) -> Pair:
         """Return (image, target); the target is a tuple if `target_type` is a list.

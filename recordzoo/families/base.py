@@ -40,7 +40,7 @@ from torchvision.datasets.vision import VisionDataset
 from recordzoo.base.settings import command
 from recordzoo.errors import ArgumentError, FolderError, ManifestError, NotPreparedError, OtherSourceError
 from recordzoo.families.selection import Selection, list_index
-from recordzoo.images.decode import RecordName
+from recordzoo.images.decode import RecordName, image_problem
 from recordzoo.net.download import RemoteFile
 from recordzoo.net.failures import NOT_FOUND
 from recordzoo.net.url import Url, is_url
@@ -288,6 +288,21 @@ Pair = tuple[Any, Any]
 """An image and its target, as the transforms made them."""
 
 
+@dataclass(frozen=True, slots=True)
+class BatchSource:
+    """Where a loader finds the images and targets of a dataset.
+
+    Attributes:
+        selection: Reader, positions and targets; None for a dataset of several record sets.
+        problem: Why the loader has to take samples from the dataset; "" if it decodes and transforms images itself.
+        is_of_pairs: Whether the dataset makes an image and a target, and then asks `transforms` for both.
+    """
+
+    selection: Selection | None
+    problem: str
+    is_of_pairs: bool
+
+
 class ZooDataset(HasDerived, Dataset[Pair]):
     """Base of all dataset classes; in a class's bases it stands before the torchvision class.
 
@@ -306,7 +321,7 @@ class ZooDataset(HasDerived, Dataset[Pair]):
     _PATH: ClassVar[Callable[[str], Any]] = Path  # the type of torchvision's path attributes: `Path` or `str`
     _PATHS: ClassVar[Mapping[str, str]] = {}  # torchvision's attributes that are paths, relative to the root
     _HAS_TEXT_ROOT: ClassVar[bool] = False  # whether torchvision's class makes a str of a root that is a `Path`
-    transforms_pairs: bool = False
+    _transforms_pairs: bool = False
     """Whether ``__getitem__`` makes an image and a target, and then asks `self.transforms` for both."""
     _ITEMS: ClassVar[str] = "samples"  # the derived attribute that says which samples there are
 
@@ -471,15 +486,21 @@ class ZooDataset(HasDerived, Dataset[Pair]):
         """Return the names of raw files that this class needs, although the record set does not."""
         return ()
 
-    def fusion_problem(self) -> str:
-        """Say why a loader cannot read images and labels directly from the record set; "" if it can."""
+    def batch_source(self) -> BatchSource:
+        """Return where a loader finds the images and targets, or why it has to take samples from the dataset."""
+        selection = self.__dict__.get("_selection")
+        problem = self._batch_problem() or image_problem(self._selection.reader)
+        return BatchSource(selection, problem, self._transforms_pairs)
+
+    def _batch_problem(self) -> str:
+        """Say why samples differ from the record set's images and labels; "" if they do not."""
         return f"{type(self).__name__} makes its samples itself"
 
     def _label_problem(self, owner: type, *attributes: str) -> str:
         """Say why samples may differ from what the class's own ``__getitem__`` returns; "" if they cannot."""
         kind, made_for = cast(Any, type(self)), cast(Any, owner)  # Any: torchvision's class has the __getitem__
         if kind.__getitem__ is not made_for.__getitem__ or kind.__getitems__ is not ZooDataset.__getitems__:
-            return ZooDataset.fusion_problem(self)
+            return ZooDataset._batch_problem(self)
         return "" if self._is_as_opened(*attributes) else f"the samples of {kind.__name__} were changed"
 
     def _as_variant(self, reader: RecordReader, options: Options) -> RecordReader:

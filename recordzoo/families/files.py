@@ -124,7 +124,7 @@ class PathsDataset(ZooDataset):
 class PairsDataset(PathsDataset):
     """`PathsDataset` of pairs: ``images``, and targets that are files; ``transforms`` gets both together."""
 
-    transforms_pairs = True
+    _transforms_pairs = True
 
     _ITEMS = "images"
     _TARGET: ClassVar[str]
@@ -225,8 +225,8 @@ class FilesDataset(LoaderDataset):
         return self._selection.position(number)
 
     @override
-    def fusion_problem(self) -> str:
-        return self._label_problem(FilesDataset, self._ITEMS, self._LABELS) or self._loader.fusion_problem()
+    def _batch_problem(self) -> str:
+        return self._label_problem(FilesDataset, self._ITEMS, self._LABELS) or self._loader.problem
 
 
 class CategoryFilesDataset(LoaderDataset):

@@ -160,8 +160,9 @@ class PathLoader:
             return bool(get_image_backend() == "PIL")
         return self.loader is pil_loader
 
-    def fusion_problem(self) -> str:
-        """Say why images may differ from those of torchvision's own loader; "" if they cannot."""
+    @property
+    def problem(self) -> str:
+        """Why images may differ from those of torchvision's own loader; "" if they cannot."""
         return "" if self.is_stock else "the dataset has a loader of its own"
 
     def __eq__(self, other: object) -> bool:
@@ -327,7 +328,7 @@ class ClassFolderDataset(LoaderDataset):
     def __getitem__(self, index: int) -> Pair:
         """Return (image, label) as torchvision's ImageFolder does."""
         sample, target = self._load(index)
-        if self.transforms_pairs:
+        if self._transforms_pairs:
             return (sample, target) if self.transforms is None else self.transforms(sample, target)
         return self._transformed(sample, target)
 
@@ -346,10 +347,10 @@ class ClassFolderDataset(LoaderDataset):
         return self._length(self._ITEMS)
 
     @override
-    def fusion_problem(self) -> str:
-        if self.transforms_pairs:
+    def _batch_problem(self) -> str:
+        if self._transforms_pairs:
             return "its transforms take image and target together"
-        return self._label_problem(ClassFolderDataset, self._ITEMS) or self._loader.fusion_problem()
+        return self._label_problem(ClassFolderDataset, self._ITEMS) or self._loader.problem
 
     def _position(self, index: int) -> int | None:
         number = self._as_opened(self._ITEMS, index)

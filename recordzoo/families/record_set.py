@@ -163,7 +163,7 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
     ) -> None:
         chosen = self._chosen(options)
         self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
-        self.transforms_pairs = transforms is not None
+        self._transforms_pairs = transforms is not None
         if is_url(self.root):
             reader = open_given(type(self).__name__, Url.parse(self.root), chosen)
         elif is_record_set(Path(self.root).expanduser()):
@@ -174,7 +174,7 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
                 path=os.fspath(self.root),
             )
         reader = self._as_variant(with_images(reader), chosen)
-        if self.transforms_pairs:
+        if self._transforms_pairs:
             self._joint = joint_targets(reader, target_type)
         if self._joint is not None:
             self._refuse_in_pixels(reader.manifest.variant)

@@ -130,6 +130,12 @@ class Selection:
         return [names[position] for position in self._positions.tolist()]
 
 
+def selection_of(dataset: object) -> Selection | None:
+    """Return the samples of a dataset of one record set, in torchvision's v2 wrapper, too; None for any other."""
+    found = getattr(dataset, "_selection", None)
+    return found if isinstance(found, Selection) else None
+
+
 class MutableSelection(Selection):
     """A selection whose items have tensors, which users may change in place."""
 

@@ -6,6 +6,7 @@ A random crop needs about half of a photograph's pixels; which half depends on t
 import contextlib
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ from recordzoo.records.manifest import NO_SHARD, OBJECT_LABELS
 from recordzoo.records.reader import RecordReader
 
 _CHANNELS = ((), (1,), (3,), (4,))
+_LOOKED_AT_ONCE = 1 << 20
 
 
 class _Instead(threading.local):
@@ -123,6 +125,37 @@ def open_picture(reader: RecordReader, position: int, field: str = "image") -> I
 def is_pixels(dtype: str, shape: tuple[int, ...] | None) -> bool:
     """Whether raw values are pixels: uint8 [H, W] or [H, W, C] with 1, 3 or 4 channels."""
     return dtype == "|u1" and (shape is None or (len(shape) in (2, 3) and tuple(shape[2:]) in _CHANNELS))
+
+
+def image_problem(reader: RecordReader) -> str:
+    """Say why the values of "image" are no images or pixels; "" if they are. The answer is kept for each reader."""
+    blob = reader.manifest.blobs["image"]
+    if blob.encoding != "raw":
+        return "" if blob.encoding == "image" else f"its images are stored as {blob.encoding}"
+    if blob.shape is not None:
+        are_pixels = is_pixels(blob.dtype, blob.shape)
+    else:
+        are_pixels = is_pixels(blob.dtype, None) and _have_channels(reader)
+    return "" if are_pixels else "its images are stored as numbers that are no pixels"
+
+
+_channels: "weakref.WeakKeyDictionary[RecordReader, bool]" = weakref.WeakKeyDictionary()
+
+
+def _have_channels(reader: RecordReader) -> bool:
+    """Whether all raw values are [H, W] or [H, W, C] with C 1, 3 or 4."""
+    found = _channels.get(reader)
+    if found is None:
+        shapes = reader.array("image.shape")
+        found = shapes.shape[1] == 2 or (
+            shapes.shape[1] == 3
+            and all(
+                bool(np.isin(shapes[start : start + _LOOKED_AT_ONCE, 2], (1, 3, 4)).all())
+                for start in range(0, len(shapes), _LOOKED_AT_ONCE)
+            )
+        )
+        _channels[reader] = found
+    return found
 
 
 def from_pixels(pixels: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]") -> Image.Image:

@@ -29,7 +29,7 @@ from recordzoo.loader.placement import Placement, batch_lines, place, sample_lin
 from recordzoo.loader.render import PRECISIONS, Precision
 from recordzoo.loader.samplers import RecordSampler, checked_shuffle
 from recordzoo.loader.samples import Buffers, RowMaker, maker_of
-from recordzoo.loader.source import BatchSource
+from recordzoo.loader.source import Source
 from recordzoo.loader.storage import leaves_of
 from recordzoo.loader.workers import ProcessIteration, Tasks, Workers, Workplace, as_made, explained
 
@@ -560,7 +560,7 @@ class RecordLoader(FrameworkLoader):
             skips=self.on_error == "skip",
         )
 
-    def _key(self, source: BatchSource) -> list[Any]:
+    def _key(self, source: Source) -> list[Any]:
         """Return the objects that determine the batches."""
         written = [each for leaf in source.leaves for each in leaf.written]
         return [self.dataset, self.collate_fn, self._worker_init_fn, *written]

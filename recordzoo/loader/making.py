@@ -22,7 +22,7 @@ from recordzoo.loader.epochs import EpochBatches, Keys, Wanted, indices_of
 from recordzoo.loader.order import hash_key, hash_keys, uniform
 from recordzoo.loader.plan import Action, Plan, Size, decide, decoded_once, num_draws, size_after
 from recordzoo.loader.render import Precision, render
-from recordzoo.loader.source import BatchSource, ImageLeaf, Leaf
+from recordzoo.loader.source import ImageLeaf, Leaf, Source
 
 _DRAWS = 0x64726177  # separates these from the random numbers of the epoch's order
 _OF_BATCH = 0x62617463  # separates a batch's seed from its first sample's
@@ -92,9 +92,7 @@ class BatchPiece:
         return BatchPiece(self.start, *(np.asarray(column)[numbers] for column in columns))
 
 
-def cut(
-    keys: Keys, places: NDArray[np.int64], source: BatchSource, order: tuple[int, int], size: int
-) -> list[BatchPiece]:
+def cut(keys: Keys, places: NDArray[np.int64], source: Source, order: tuple[int, int], size: int) -> list[BatchPiece]:
     """Cut a batch into pieces of a size; an empty batch is one piece.
 
     Args:
@@ -151,13 +149,13 @@ class Opened:
         return Opened(self.leaf, self.index, self.plan.ending, frame, actions, [])
 
 
-def opened_at_once(source: BatchSource) -> int:
+def opened_at_once(source: Source) -> int:
     """Return the number of samples to open at once: few with several views, which are decoded on opening."""
     is_single = all(len(leaf.views.plans) == 1 for leaf in source.leaves)
     return OPENED_AT_ONCE if is_single else 2
 
 
-def open_views(source: BatchSource, piece: BatchPiece, number: int) -> list[Opened]:
+def open_views(source: Source, piece: BatchPiece, number: int) -> list[Opened]:
     """Open the image of a sample for each of its views. Several views share one decoding, done here."""
     leaf, index = source.leaves[piece.leaves[number]], int(piece.inner[number])
     assert isinstance(leaf, ImageLeaf)
@@ -181,7 +179,7 @@ def open_views(source: BatchSource, piece: BatchPiece, number: int) -> list[Open
 
 
 # Any: the transforms' images; a list for several views.
-def check_sizes(source: BatchSource, made: list[tuple[BatchPiece, list[Any]]], cause: Exception) -> None:
+def check_sizes(source: Source, made: list[tuple[BatchPiece, list[Any]]], cause: Exception) -> None:
     """Raise an error that names two samples, if the images of a batch differ in shape."""
     first, name_of_first = "", ""
     for piece, images in made:
@@ -296,7 +294,7 @@ class Maker(ABC):
             may keep something from the image to the target. Otherwise `batch` applies each `target_transform`.
     """
 
-    def __init__(self, options: BatchOptions, source: BatchSource, *, runs_own: bool) -> None:
+    def __init__(self, options: BatchOptions, source: Source, *, runs_own: bool) -> None:
         self.options, self.source, self.runs_own = options, source, runs_own
 
     @property

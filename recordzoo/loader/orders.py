@@ -16,7 +16,7 @@ from typing_extensions import override
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import ZooDataset, derived
-from recordzoo.families.selection import Selection
+from recordzoo.families.selection import Selection, selection_of
 from recordzoo.loader.order import Network, Permutation, hash_key, hash_keys, uniform
 from recordzoo.loader.storage import by_part
 from recordzoo.records.kinds import FieldKind
@@ -268,10 +268,10 @@ def labels_of(dataset: Any, indices: Int64s, field: str | None) -> NDArray[Any]:
         return labels_of(dataset.dataset, np.asarray(dataset.indices, np.int64)[indices], field)
     if isinstance(dataset, ConcatDataset):
         return _labels_of_parts(dataset, indices, field)
-    selection = getattr(dataset, "_selection", None)  # also through torchvision's v2 wrapper
+    selection = selection_of(dataset)
     if field is not None:
         return _field(dataset, selection, indices, field)
-    if isinstance(selection, Selection) and _is_as_opened(dataset):
+    if selection is not None and _is_as_opened(dataset):
         found = selection.targets(indices)
     else:
         found = _targets(dataset, indices)
@@ -345,8 +345,8 @@ def _labels_of_parts(dataset: ConcatDataset[Any], indices: Int64s, field: str | 
     return labels
 
 
-def _field(dataset: Any, selection: Any, indices: Int64s, field: str) -> NDArray[Any]:
-    if not isinstance(selection, Selection):
+def _field(dataset: Any, selection: Selection | None, indices: Int64s, field: str) -> NDArray[Any]:
+    if selection is None:
         raise ArgumentError(f"weights_by={field!r}: {type(dataset).__name__} is not of a record set: it has no fields.")
     reader, positions = selection.reader, selection.positions(indices)
     texts = [name for name, spec in reader.manifest.fields.items() if spec.kind is FieldKind.TEXT]

@@ -18,7 +18,7 @@ from recordzoo.images.turbojpeg import how_to_install_library, library
 from recordzoo.loader.compiled import DISABLED, OFF, compiled_code, why_not_compiled
 from recordzoo.loader.making import BatchOptions, Maker
 from recordzoo.loader.plan import Plan, functions
-from recordzoo.loader.source import BatchSource, JointLeaf, Own
+from recordzoo.loader.source import JointLeaf, Own, Source
 from recordzoo.loader.table import customized
 
 # Any, in all of this module: datasets, transforms and functions are the user's.
@@ -74,7 +74,7 @@ class Code(NamedTuple):
             return self.kind + type(self.written).__name__
 
 
-def place(options: BatchOptions, source: BatchSource, workers: str, num_workers: int) -> Placement:
+def place(options: BatchOptions, source: Source, workers: str, num_workers: int) -> Placement:
     """Decide where the batches of a loader are made, without running any of it.
 
     Args:
@@ -107,7 +107,7 @@ def place(options: BatchOptions, source: BatchSource, workers: str, num_workers:
     return Placement("threads", "what is not fused is torchvision's own code")
 
 
-def code_of_samples(source: BatchSource) -> list[Code]:
+def code_of_samples(source: Source) -> list[Code]:
     """List what makes images and is not compiled: a dataset or its `image_bytes`, image and joint transforms."""
     if not source.leaves:
         return [Code(source.kind, is_safe=False)]
@@ -123,7 +123,7 @@ def code_of_samples(source: BatchSource) -> list[Code]:
     return found
 
 
-def code_of_batches(options: BatchOptions, source: BatchSource) -> list[Code]:
+def code_of_batches(options: BatchOptions, source: Source) -> list[Code]:
     """List what converts targets, collates samples and transforms batches, and is not compiled."""
     found = []
     for leaf in source.leaves:
@@ -136,7 +136,7 @@ def code_of_batches(options: BatchOptions, source: BatchSource) -> list[Code]:
     return found
 
 
-def _joint_transforms(source: BatchSource) -> list[Code]:
+def _joint_transforms(source: Source) -> list[Code]:
     """List known joint transforms: they run as written for targets with an image, which only the samples show."""
     leaves = [leaf for leaf in source.leaves if isinstance(leaf, JointLeaf) and leaf.plan.is_joint]
     return [_code(leaf.plan.transforms) for leaf in leaves]
@@ -179,7 +179,7 @@ def _is_class_of_torchvision(kind: type) -> bool:
 _said: list[str] = []
 
 
-def sample_lines(dataset: object, source: BatchSource, precision: str) -> list[str]:
+def sample_lines(dataset: object, source: Source, precision: str) -> list[str]:
     """Describe the processing of a sample, one line per step."""
     if not source.leaves:
         return [f"not fused: {source.problem}; each sample is taken from {type(dataset).__name__}, as it gives it"]
@@ -221,7 +221,7 @@ def batch_lines(maker: Maker) -> Iterator[str]:
         )
 
 
-def warn(source: BatchSource) -> None:
+def warn(source: Source) -> None:
     """Log missing packages, once per process and only on the first rank of a machine.
 
     A log line, not a Python warning: test suites that turn warnings into errors must not fail. Without logging
@@ -232,7 +232,7 @@ def warn(source: BatchSource) -> None:
         logger.warning("RecordLoader is slower than it could be: %s", text)
 
 
-def missing(source: BatchSource) -> str:
+def missing(source: Source) -> str:
     """Name the missing packages that would make these samples faster, and how to install them; "" if none."""
     reasons: list[str] = []
     cures: list[str] = []

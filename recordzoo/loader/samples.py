@@ -31,7 +31,7 @@ from recordzoo.loader.making import (
 from recordzoo.loader.placement import code_of_samples
 from recordzoo.loader.plan import Plan, Pointwise, Size, Transform, num_draws
 from recordzoo.loader.render import Precision, RowRenderer, erase_, to_picture
-from recordzoo.loader.source import BatchSource, ImageLeaf, JointLeaf
+from recordzoo.loader.source import ImageLeaf, JointLeaf, Source
 from recordzoo.loader.table import as_given
 
 
@@ -148,7 +148,7 @@ class RowMaker(Maker):
     # Any, here and below: targets are what the dataset has, a batch is what the collate function makes.
 
     def __init__(
-        self, options: BatchOptions, source: BatchSource, *, runs_own: bool, kept: list[Buffers] | None = None
+        self, options: BatchOptions, source: Source, *, runs_own: bool, kept: list[Buffers] | None = None
     ) -> None:
         super().__init__(options, source, runs_own=runs_own)
         self._leaves = [leaf for leaf in source.leaves if isinstance(leaf, ImageLeaf)]  # all are
@@ -263,7 +263,7 @@ class Made(NamedTuple):
 class SampleMaker(Maker):
     """Makes samples as the dataset would, and collates them."""
 
-    def __init__(self, options: BatchOptions, source: BatchSource, *, runs_own: bool) -> None:
+    def __init__(self, options: BatchOptions, source: Source, *, runs_own: bool) -> None:
         super().__init__(options, source, runs_own=runs_own)
         memory_format = options.memory_format if options.collates_by_default else torch.contiguous_format
         self._allocate = functools.partial(allocate, memory_format=memory_format)
@@ -537,7 +537,7 @@ def maker_of(options: BatchOptions, kept: list[Buffers] | None = None) -> Maker:
         options: The dataset, and how batches are made of it.
         kept: Memory of batches of an earlier epoch.
     """
-    source = BatchSource(options.dataset)
+    source = Source(options.dataset)
     runs_own = not all(each.is_safe for each in code_of_samples(source))
     if _are_rows(options, source):
         return RowMaker(options, source, runs_own=runs_own, kept=kept)
@@ -545,7 +545,7 @@ def maker_of(options: BatchOptions, kept: list[Buffers] | None = None) -> Maker:
     return (JointMaker if is_joint else SampleMaker)(options, source, runs_own=runs_own)
 
 
-def _are_rows(options: BatchOptions, source: BatchSource) -> bool:
+def _are_rows(options: BatchOptions, source: Source) -> bool:
     """Whether images can be made directly into the batch: all fused, one size and dtype, collated by torch."""
     leaves = [leaf for leaf in source.leaves if isinstance(leaf, ImageLeaf)]
     if not leaves or len(leaves) < len(source.leaves):

@@ -24,9 +24,9 @@ from torchvision.datasets.vision import StandardTransform
 from typing_extensions import override
 
 from recordzoo.errors import RecordError, SampleIndexError
-from recordzoo.families.base import ZooDataset
+from recordzoo.families.base import BatchSource, ZooDataset
 from recordzoo.families.selection import Selection
-from recordzoo.images.decode import ArrayFrame, Frame, RecordName, deferring, is_pixels, name_in, open_encoded, open_raw
+from recordzoo.images.decode import ArrayFrame, Frame, RecordName, deferring, name_in, open_encoded, open_raw
 from recordzoo.loader.epochs import Indices, indices_of
 from recordzoo.loader.joint import JointPlan, as_plain, is_wrapped, read_joint
 from recordzoo.loader.mix import Mix
@@ -35,7 +35,6 @@ from recordzoo.loader.plan import Views, items_of, pictures
 from recordzoo.loader.storage import by_part
 from recordzoo.loader.table import read_views
 from recordzoo.recipes.recipe import PLAIN, UNKNOWN, is_plain_jpeg, mark_of
-from recordzoo.records.reader import RecordReader
 
 # Any, in all of this module: datasets, samples, targets and transforms have the user's types.
 
@@ -43,7 +42,6 @@ _SMALL_BYTES = 2048
 _BLOCK_BYTES = 1 << 16
 _LARGE_BYTES = 256_000_000
 _LOOKED_AT = 1000
-_LOOKED_AT_ONCE = 1 << 20
 
 _WITH_LOADER = (
     datasets.CLEVRClassification,
@@ -127,12 +125,10 @@ class Records(SampleStore):
 
     Args:
         selection: The records and their labels.
-        position: Returns a sample's position in the record set. Default: the selection's.
     """
 
-    def __init__(self, selection: Selection, position: Callable[[int], int] | None = None) -> None:
+    def __init__(self, selection: Selection) -> None:
         self.reader, self._selection = selection.reader, selection
-        self._position = position or selection.position
         self._marks = self.reader.marks("image")
         self.is_raw = self.reader.manifest.blobs["image"].encoding == "raw"
         self.title = f"at {self.reader.path}"
@@ -145,7 +141,7 @@ class Records(SampleStore):
 
     @override
     def frame(self, index: int) -> Frame:
-        position = self._position(index)
+        position = self._selection.position(index)
         if self.is_raw:
             return open_raw(self.reader.decoded("image", position))
         data = self.reader.read("image", position)
@@ -171,7 +167,7 @@ class Records(SampleStore):
             name_in(err, self.reader.path, self._short(index))
 
     def _short(self, index: int) -> str:
-        return f"sample {index} ({RecordName(self.reader, self._position(index))})"
+        return f"sample {index} ({RecordName(self.reader, self._selection.position(index))})"
 
 
 class Files(SampleStore):
@@ -230,7 +226,7 @@ def read_plain(dataset: Any) -> tuple[Files, Any, Any] | str:
     kind: Any = type(dataset)
     known: Any = next((base for base in kind.__mro__ if base in _WITH_LOADER or base in _OPENING), None)
     if known is None or kind.__getitem__ is not known.__getitem__ or hasattr(kind, "__getitems__"):
-        return f"{kind.__name__} makes its samples itself"
+        return _makes_samples(dataset)
     transforms = dataset
     if known in _WITH_TRANSFORMS:
         transforms = StandardTransform() if dataset.transforms is None else dataset.transforms
@@ -334,9 +330,6 @@ class Own(SampleStore):
         return f"sample {index} of {type(self._dataset).__name__}"
 
 
-_channels: "weakref.WeakKeyDictionary[RecordReader, bool]" = weakref.WeakKeyDictionary()
-
-
 class Leaf(ABC):
     """A dataset whose images a loader decodes."""
 
@@ -431,9 +424,8 @@ class JointLeaf(Leaf):
         dataset: The user's dataset, maybe in torchvision's wrapper for v2.
     """
 
-    def __init__(self, dataset: Any, inner: Any, plan: JointPlan) -> None:
-        records = Records(inner._selection, lambda index: int(inner._positions_of(index)[0]))
-        super().__init__(dataset, records, Views((plan.image,)))
+    def __init__(self, dataset: Any, selection: Selection, plan: JointPlan) -> None:
+        super().__init__(dataset, Records(selection), Views((plan.image,)))
         self.plan, self.target_transform = plan, plan.target_transform
         self._plain = copy.copy(dataset)
         self._plain.transform = self._plain.target_transform = self._plain.transforms = None
@@ -466,7 +458,7 @@ class JointLeaf(Leaf):
             raise
 
 
-class BatchSource:
+class Source:
     """The record sets and files behind a dataset.
 
     Attributes:
@@ -532,66 +524,34 @@ def leaf_of(dataset: Any) -> Leaf | str:
     """Return the leaf of a dataset, or the reason why a loader cannot read it itself."""
     if replaced := pictures.replaced() or items_of(type(dataset)).replaced():
         return replaced
-    problem = problem_of(dataset)
-    if problem and (joint := joint_leaf(dataset)) is not None:
-        return joint
-    if isinstance(dataset, ZooDataset):
-        if problem:
-            return problem
-        return ImageLeaf(dataset, Records(dataset._selection), dataset.transform, dataset.target_transform)
+    inner = dataset._dataset if is_wrapped(dataset) else dataset
+    if isinstance(inner, ZooDataset):
+        found = inner.batch_source()
+        problem = found.problem if inner is dataset else _makes_samples(dataset)
+        if problem or found.selection is None:
+            return joint_leaf(dataset, inner, found) or problem
+        return ImageLeaf(dataset, Records(found.selection), dataset.transform, dataset.target_transform)
     if (meant := has_image_bytes(dataset)) == "":
         transforms = (getattr(dataset, name, None) for name in ("transform", "target_transform"))
         return ImageLeaf(dataset, Own(dataset), *transforms)
-    found = meant if meant is not None else read_plain(dataset)
-    return found if isinstance(found, str) else ImageLeaf(dataset, *found)
+    plain = meant if meant is not None else read_plain(dataset)
+    return plain if isinstance(plain, str) else ImageLeaf(dataset, *plain)
 
 
-def joint_leaf(dataset: Any) -> JointLeaf | None:
+def _makes_samples(dataset: object) -> str:
+    return f"{type(dataset).__name__} makes its samples itself"
+
+
+def joint_leaf(dataset: Any, inner: ZooDataset, found: BatchSource) -> JointLeaf | None:
     """Return a leaf for a dataset of this package whose transforms act on image and target; None for any other."""
-    inner = dataset._dataset if is_wrapped(dataset) else dataset
-    if not isinstance(inner, ZooDataset) or not inner.transforms_pairs:
+    if found.selection is None or not found.is_of_pairs:
         return None
     # A user's own __getitem__ may do something after the transforms.
     owner = next(kind for kind in type(inner).__mro__ if "__getitem__" in vars(kind))
     if owner.__module__.partition(".")[0] not in ("recordzoo", "torchvision") or items_of(type(inner)).replaced():
         return None
     plan = None if dataset.transforms is None else read_joint(dataset.transforms)
-    return None if plan is None else JointLeaf(dataset, inner, plan)
-
-
-def problem_of(dataset: Any) -> str:
-    """Explain why images and targets cannot be read directly from a record set; "" if they can."""
-    if not isinstance(dataset, ZooDataset):
-        return f"{type(dataset).__name__} makes its samples itself"
-    if problem := dataset.fusion_problem():
-        return problem
-    blob = dataset._selection.reader.manifest.blobs["image"]
-    if blob.encoding == "raw":
-        return "" if _are_pixels(dataset._selection.reader) else "its images are stored as numbers that are no pixels"
-    return "" if blob.encoding == "image" else f"its images are stored as {blob.encoding}"
-
-
-def _are_pixels(reader: RecordReader) -> bool:
-    blob = reader.manifest.blobs["image"]
-    if blob.shape is not None:
-        return is_pixels(blob.dtype, blob.shape)
-    return is_pixels(blob.dtype, None) and _have_channels(reader)
-
-
-def _have_channels(reader: RecordReader) -> bool:
-    """Whether all raw values are [H, W] or [H, W, C] with C 1, 3 or 4. The answer is kept for each record set."""
-    found = _channels.get(reader)
-    if found is None:
-        shapes = reader.array("image.shape")
-        found = shapes.shape[1] == 2 or (
-            shapes.shape[1] == 3
-            and all(
-                bool(np.isin(shapes[start : start + _LOOKED_AT_ONCE, 2], (1, 3, 4)).all())
-                for start in range(0, len(shapes), _LOOKED_AT_ONCE)
-            )
-        )
-        _channels[reader] = found
-    return found
+    return None if plan is None else JointLeaf(dataset, found.selection, plan)
 
 
 def _checked(indices: Indices, size: int, kind: str, given_by: str = "") -> Indices:

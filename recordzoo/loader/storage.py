@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch.utils.data import ConcatDataset, Subset
 
 from recordzoo.base.progress import format_bytes
-from recordzoo.families.selection import Selection
+from recordzoo.families.selection import selection_of
 from recordzoo.records.reader import RecordReader
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ def locate(dataset: Sized, indices: NDArray[np.int64]) -> Located | None:
         return locate(dataset.dataset, within)  # type: ignore[arg-type]
     if isinstance(dataset, ConcatDataset):
         return _locate_parts(dataset, indices)
-    selection = getattr(dataset, "_selection", None)  # also through torchvision's v2 wrapper
-    if not isinstance(selection, Selection) or len(selection) != len(dataset):
+    selection = selection_of(dataset)
+    if selection is None or len(selection) != len(dataset):
         return None
     if FIELD not in selection.reader.manifest.blobs:
         return None
@@ -194,8 +194,8 @@ def _number(readers: list[RecordReader], reader: RecordReader) -> int:
 def remotes(dataset: Sized) -> Iterator[tuple[RecordReader, "RemoteShards"]]:
     """Iterate over a dataset's record sets at URLs."""
     for leaf in leaves_of(dataset):
-        selection = getattr(leaf, "_selection", None)
-        if isinstance(selection, Selection) and selection.reader.remote is not None:
+        selection = selection_of(leaf)
+        if selection is not None and selection.reader.remote is not None:
             yield selection.reader, selection.reader.remote
 
 
