@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from recordzoo.datasets.image_folder_choose import Candidate, Wanted, candidates
+from recordzoo.datasets.image_folder import Candidate, candidates
 
 WHOLE, SELECTED, GIVEN = Path("photos.records"), Path("photos-12345678.records"), Path("given.records")
 
@@ -18,7 +18,7 @@ def made(path: Path, *, whole: bool = True) -> Candidate:
     return Candidate(path, prepare=True, whole=whole)
 
 
-# Any: arguments of `Wanted`.
+# Any: arguments of `candidates`.
 @pytest.mark.parametrize(
     ("asked", "there", "expected"),
     [
@@ -43,4 +43,4 @@ def made(path: Path, *, whole: bool = True) -> Candidate:
     ],
 )
 def test_candidates(asked: dict[str, Any], there: list[Path], expected: list[Candidate]) -> None:
-    assert candidates(Wanted(WHOLE, **asked), there.__contains__) == expected
+    assert candidates(there.__contains__, WHOLE, **asked) == expected

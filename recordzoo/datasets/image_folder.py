@@ -1,19 +1,272 @@
 """`ImageFolderRecord` and `DatasetFolderRecord`: torchvision's classes over the records beside a tree."""
 
+import glob
 import os
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Literal, NamedTuple, Unpack, cast
 
-from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader
+import numpy as np
+from numpy.typing import NDArray
+from torchvision.datasets.folder import IMG_EXTENSIONS, DatasetFolder, default_loader
 
-from recordzoo.datasets.image_folder_tree import TreeDataset
-from recordzoo.errors import ArgumentError
-from recordzoo.families.folders import Loader
-from recordzoo.families.record_set import RecordDataset
-from recordzoo.net.url import is_url
-from recordzoo.preparing.options import PrepareOptions
+from recordzoo.base.settings import command
+from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
+from recordzoo.families.folders import ClassFolderDataset, Loader
+from recordzoo.families.record_set import RecordDataset, empty_classes, open_images
+from recordzoo.families.selection import Selection, join_name
+from recordzoo.net.url import Url, is_url
+from recordzoo.preparing.job import ensure
+from recordzoo.preparing.kinds import text_of
+from recordzoo.preparing.located import find_changes, refuse_other, warn_of_changes
+from recordzoo.preparing.options import Options, PrepareOptions
+from recordzoo.recipes.declared import are_splits, class_folder_order
+from recordzoo.recipes.folders import (
+    folder_recipe,
+    no_class_folder,
+    raise_if_empty,
+    selection_digest,
+    without_record_sets,
+)
+from recordzoo.recipes.recipe import Recipe
+from recordzoo.recipes.variant import check_variant, variant_recipe
+from recordzoo.records.kinds import SetKind
+from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader, is_record_set
+
+# Any: labels are whatever an overridden find_classes returns.
+Samples = list[tuple[str, Any]]
+
+Extensions = str | Sequence[str] | None
+"""Extensions of samples; None if a function decides which files are samples."""
+
+
+class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # torchvision is untyped
+    """What `ImageFolderRecord` and `DatasetFolderRecord` share: which files are samples, and which records hold them.
+
+    The images of the whole tree have records beside it. Any other selection of files is a view of these where they
+    hold them all; else it has records of its own.
+    """
+
+    _reader: RecordReader | None = None
+    _variant: str | None = None
+
+    def _show_tree(
+        self,
+        root: str | os.PathLike[str],
+        extensions: Extensions,
+        loader: Loader,
+        is_valid_file: Callable[[str], bool] | None,
+        allow_empty: bool,
+        options: Options,
+        *,
+        is_given: bool,
+    ) -> None:
+        """Open the records with the samples, make them if needed, and show them.
+
+        The arguments are the constructor's, but for `is_given`: whether the root is a record set.
+        """
+        self._variant = options.variant
+        self._refuse_url_of_tree(root)
+        folder = os.path.expanduser(os.fspath(root))
+        is_every_image = is_valid_file is None and extensions == IMG_EXTENSIONS and not self._overrides()
+        has_tree = not is_given and _has_folders(Path(folder))
+        whole = None
+        if is_every_image and is_given:
+            whole = self._open_given(folder, options)
+        elif is_every_image:
+            whole = self._open_whole(folder, allow_empty, options, has_tree)
+        if whole is not None:  # nothing here looks at each sample
+            selection = Selection(whole)
+            if not allow_empty:
+                raise_if_empty(empty_classes(whole), IMG_EXTENSIONS)
+        else:
+            select = self._select if has_tree else self._select_stored
+            selection = select(folder, extensions, is_valid_file, allow_empty, options)
+        self._reader = selection.reader
+        self._show_files(selection, folder, loader, allow_empty=True)
+        self.extensions = extensions
+        if not is_given and not self._overrides():
+            _warn_of_splits(selection.reader.manifest.classes or (), folder, type(self).__name__)
+
+    def _recipe(self, tree: Path, names: Sequence[str] | None = None, *, allow_empty: bool = True) -> Recipe:
+        """Return the recipe of a tree, or of some of its files, in the requested variant."""
+        return variant_recipe(folder_recipe(names, allow_empty=allow_empty), tree, self._variant)
+
+    def _overrides(self) -> bool:
+        """Whether a subclass overrides the search for classes or samples."""
+        kind = type(self)
+        return kind.find_classes is not TreeDataset.find_classes or kind.make_dataset is not DatasetFolder.make_dataset
+
+    def _refuse_url_of_tree(self, root: str | os.PathLike[str]) -> None:
+        """Raise if a tree would have to be scanned at a URL."""
+        if is_url(root) and (self._overrides() or not isinstance(self, RecordDataset)):
+            url = Url.parse(root)
+            raise ArgumentError(
+                f"{type(self).__name__} selects files of a tree, and {url} is a URL. Open it with recordzoo.open, or "
+                f"run: {command('pull', url)}"
+            )
+
+    def _open_given(self, folder: str, options: Options) -> RecordReader | None:
+        """Open the root as a record set, if it holds all images of a tree; None if it holds anything else."""
+        reader = open_images(Path(folder).resolve())
+        if reader.manifest.kind is not SetKind.FOLDER or reader.manifest.metadata.get("selection"):
+            return None
+        return self._as_variant(reader, options)
+
+    def _open_whole(self, folder: str, allow_empty: bool, options: Options, has_tree: bool) -> RecordReader:
+        """Open the records of all images of the tree; make them if needed."""
+        tree = Path(folder).resolve()
+        whole = self._recipe(tree, allow_empty=allow_empty)
+        explicit, refresh = _explicit(options), options.refresh
+        is_there = is_record_set(explicit or whole.target(tree))
+        (choice,) = candidates(
+            lambda _: is_there, whole.target(tree), explicit=explicit, refresh=refresh, has_tree=has_tree
+        )
+        if choice.prepare:
+            if self._variant is None and (not is_there or refresh is True):  # others may be made of its records
+                self.find_classes(self.root)  # the same error as torchvision's if there is nothing to scan
+            ensure(whole, tree, options, records_dir=choice.path)
+        reader = self._own_reader(choice.path, tree, has_tree)
+        if explicit is not None and reader.manifest.metadata.get("selection"):
+            raise OtherSourceError(
+                f"{choice.path} holds a selection of the images of {tree}, not all of them. Pass another records_dir, "
+                "or none.",
+                path=str(choice.path),
+            )
+        if is_there:
+            _check_tree(reader, tree, whole, explicit=explicit is not None)
+        return reader
+
+    def _select(
+        self,
+        folder: str,
+        extensions: Extensions,
+        is_valid_file: Callable[[str], bool] | None,
+        allow_empty: bool,
+        options: Options,
+    ) -> Selection:
+        """Show the samples of torchvision's scan of the tree; make records of them if there are none."""
+        samples = self._scanned(extensions, is_valid_file, allow_empty)
+        names = [_relative(path, folder) for path, _ in samples]
+        tree = Path(folder).resolve()
+        selected = self._recipe(tree, names)
+        whole = self._recipe(tree)
+        places, explicit = (whole.target(tree), selected.target(tree)), _explicit(options)
+        for choice in candidates(is_record_set, *places, explicit=explicit, refresh=options.refresh):
+            if choice.prepare:
+                ensure(whole if choice.whole else selected, tree, options, records_dir=choice.path)
+            reader = self._own_reader(choice.path, tree, has_tree=True)
+            positions = positions_of(names, reader.names)
+            if positions is not None:
+                # The names of the samples were just listed and found.
+                _check_tree(reader, tree, whole, explicit=explicit is not None, new_names=False)
+                return _selection(reader, positions, samples)
+        raise OtherSourceError(
+            f"{choice.path} does not hold all of the {len(names)} files that are selected in {tree}. Pass another "
+            "records_dir, or none.",
+            path=str(choice.path),
+        )
+
+    def _select_stored(
+        self,
+        folder: str,
+        extensions: Extensions,
+        is_valid_file: Callable[[str], bool] | None,
+        allow_empty: bool,
+        options: Options,
+    ) -> Selection:
+        """The tree is gone: show the samples that torchvision's scan would select among the stored names."""
+        best: tuple[RecordReader, list[tuple[int, Any]]] | None = None
+        for reader in self._stored_sets(Path(folder).resolve(), options):
+            self._reader = reader
+            _, class_to_idx = self.find_classes(self.root)
+            found = list(_stored_samples(reader, folder, class_to_idx, extensions or (), is_valid_file))
+            stored_as = reader.manifest.metadata.get("selection")
+            # A selection counts only if all of it is there. The largest wins: a smaller one would match, too.
+            partial = stored_as and stored_as != selection_digest([reader.names[position] for position, _ in found])
+            if not partial and (best is None or len(found) > len(best[1])):
+                best = reader, found
+        if best is None:
+            self._reader = None
+            self.find_classes(self.root)  # raises: there is no tree
+            raise FolderError(f"{folder} is not there, and no records of this selection are beside it.", path=folder)
+        self._reader, found = best
+        self.classes, self.class_to_idx = self.find_classes(self.root)
+        if not allow_empty:
+            labels = {label for _, label in found}
+            raise_if_empty([name for name, label in self.class_to_idx.items() if label not in labels], extensions)
+        return _selection(self._reader, np.array([position for position, _ in found], np.int64), found)
+
+    def _scanned(
+        self, extensions: Extensions, is_valid_file: Callable[[str], bool] | None, allow_empty: bool
+    ) -> Samples:
+        try:
+            self.classes, self.class_to_idx = self.find_classes(self.root)
+            found = self.make_dataset(
+                self.root,
+                class_to_idx=self.class_to_idx,
+                extensions=extensions,
+                is_valid_file=is_valid_file,
+                allow_empty=allow_empty,
+            )
+        except FileNotFoundError as err:
+            raise err if isinstance(err, FolderError) else FolderError(str(err)) from err
+        return cast(Samples, found)
+
+    def _stored_sets(self, tree: Path, options: Options) -> Iterator[RecordReader]:
+        """Open the record sets of a tree that is gone: its selections first, then the whole."""
+        explicit = _explicit(options)
+        if is_record_set(tree):
+            yield self._as_variant(open_images(tree), options)
+        elif explicit is not None:
+            yield open_images(explicit)
+        else:
+            whole = self._recipe(tree).target(tree)
+            ending = whole.name.removeprefix(tree.name)
+            places = [*sorted(tree.parent.glob(f"{glob.escape(tree.name)}-????????{ending}")), whole]
+            for reader in map(open_images, filter(is_record_set, places)):
+                if reader.manifest.variant == (self._variant or ORIGINAL):
+                    yield reader
+
+    def _own_reader(self, place: Path, tree: Path, has_tree: bool) -> RecordReader:
+        """Open the records of a tree; raise if the tree exists and they belong to another dataset."""
+        reader = open_images(place)
+        check_variant(reader, self._variant)
+        if reader.manifest.kind is not SetKind.FOLDER and has_tree:
+            raise OtherSourceError(
+                f"{place} is a record set of {text_of(reader.manifest)}, not of the tree {tree}. Pass another "
+                "records_dir, or none; or pass it as root.",
+                path=str(place),
+            )
+        return reader
+
+    # Any: torchvision declares it so.
+    def find_classes(self, directory: str | os.PathLike[str]) -> tuple[list[Any], dict[Any, int]]:
+        """Find the classes of a directory; those of the records for our own root when the tree is gone.
+
+        Record sets in the directory are no classes.
+
+        Raises:
+            FolderError: There is no such directory, or no class in it.
+        """
+        reader = self.__dict__.get("_reader")
+        root = Path(self.root).expanduser()
+        is_own = os.fspath(directory) == os.fspath(self.root)
+        if reader is not None and is_own and (is_record_set(root) or not _has_folders(root)):
+            classes = list(reader.manifest.classes or ())
+            return classes, {name: label for label, name in enumerate(classes)}
+        try:
+            found, _ = DatasetFolder.find_classes(self, directory)
+        except FileNotFoundError as err:
+            if Path(directory).is_dir():
+                raise no_class_folder(directory) from err
+            raise FolderError(str(err), path=os.fspath(directory)) from err
+        classes = without_record_sets(Path(directory), found)
+        if not classes:
+            raise no_class_folder(directory)
+        return classes, {name: label for label, name in enumerate(classes)}
 
 
 class ImageFolderRecord(TreeDataset, RecordDataset):
@@ -146,3 +399,135 @@ class DatasetFolderRecord(TreeDataset):
         self._start(root, transform=transform, target_transform=target_transform)
         is_given = not is_url(root) and is_record_set(Path(root).expanduser())
         self._show_tree(root, extensions, loader, is_valid_file, allow_empty, chosen, is_given=is_given)
+
+
+class Candidate(NamedTuple):
+    """A record set that may serve a tree.
+
+    Attributes:
+        path: Where it is, or will be.
+        prepare: Whether `ensure` is called before it is opened: it makes the set, or compares it with the tree.
+        whole: Whether it holds all images of the tree; otherwise the files that are selected.
+    """
+
+    path: Path
+    prepare: bool
+    whole: bool
+
+
+def candidates(
+    exists: Callable[[Path], bool],
+    whole: Path,
+    selected: Path | None = None,
+    *,
+    explicit: Path | None = None,
+    refresh: bool | Literal["if-changed"] = False,
+    has_tree: bool = True,
+) -> list[Candidate]:
+    """List the record sets that may serve a tree; the first that holds all files that are wanted does.
+
+    Args:
+        exists: Whether there is a record set at a path.
+        whole: Where the record set of the whole tree lies by default.
+        selected: Where that of the selected files lies by default; None if nothing is selected.
+        explicit: The path that the user gave (`records_dir`).
+        refresh: As in `PrepareOptions`.
+        has_tree: Whether the tree is there.
+    """
+    place = explicit or whole
+    compare = refresh == "if-changed"
+    if selected is None:
+        rebuild = not exists(place) or (refresh and not compare)
+        return [Candidate(place, prepare=bool(rebuild or (compare and has_tree)), whole=True)]
+    found = []
+    if exists(place) and (not refresh or (compare and explicit is None)):
+        found.append(Candidate(place, prepare=compare, whole=True))
+    if explicit is None or not found:
+        found.append(Candidate(explicit or selected, prepare=True, whole=False))
+    return found
+
+
+def positions_of(names: Sequence[str], stored: Sequence[str]) -> NDArray[np.int64] | None:
+    """Find the position of each name in `stored`, which is in ImageFolder's order; None if one is missing.
+
+    One walk along both, sorted: a look-up table of a million names would cost more than the names.
+    """
+    positions = np.empty(len(names), np.int64)
+    walk = enumerate(stored)
+    position, current = -1, None
+    for index in class_folder_order(names).tolist():
+        while current != names[index]:
+            found = next(walk, None)
+            if found is None:
+                return None
+            position, current = found
+        positions[index] = position
+    return positions
+
+
+def _has_folders(root: Path) -> bool:
+    """Whether there is anything to scan; an empty mount point is a tree that is gone."""
+    return root.is_dir() and any(path.is_dir() for path in root.iterdir())
+
+
+def _explicit(options: Options) -> Path | None:
+    """Return the path of the records, if given."""
+    return None if options.records_dir is None else Path(options.records_dir).expanduser().absolute()
+
+
+def _check_tree(reader: RecordReader, tree: Path, whole: Recipe, *, explicit: bool, new_names: bool = True) -> None:
+    """Warn if a tree has changed since its records were made."""
+    changes = find_changes(reader, tree, new_names=new_names)
+    if explicit:
+        refuse_other(reader, changes)
+    if changes:
+        warn_of_changes(reader, changes, whole.command(tree), stacklevel=5)
+
+
+def _warn_of_splits(classes: Sequence[str], folder: str, kind: str) -> None:
+    """Warn if the classes of a tree are named like splits."""
+    if are_splits(classes):
+        warnings.warn(
+            f"{folder}: its classes are {', '.join(classes)}, which look like splits. Like torchvision, "
+            f"{kind} takes each folder as a class; for one split, open {os.path.join(folder, classes[0])}.",
+            stacklevel=4,
+        )
+
+
+def _selection(reader: RecordReader, positions: NDArray[np.int64], samples: Sequence[tuple[Any, Any]]) -> Selection:
+    targets = np.array([label for _, label in samples], np.int64)
+    whole = len(positions) == len(reader) and bool((positions == np.arange(len(reader))).all())
+    if whole and np.array_equal(targets, reader.array("target")):
+        return Selection(reader)
+    return Selection(reader, positions=positions, targets=targets)
+
+
+def _relative(path: str, folder: str) -> str:
+    start = os.path.join(folder, "")
+    name = path[len(start) :].replace(os.sep, "/")
+    if not path.startswith(start) or {"..", ".", ""}.intersection(name.split("/")):
+        raise FolderError(f"{path} is not inside a class folder of {folder}; records hold only such files.", path=path)
+    return name
+
+
+# Any: labels, as above.
+def _stored_samples(
+    reader: RecordReader,
+    folder: str,
+    class_to_idx: Mapping[str, Any],
+    extensions: str | Sequence[str],
+    is_valid_file: Callable[[str], bool] | None,
+) -> Iterator[tuple[int, Any]]:
+    """As torchvision's make_dataset, with stored names instead of the tree: (position, label)."""
+    endings = extensions if isinstance(extensions, str) else tuple(extensions)
+    of_class: dict[str, list[int]] = {}
+    for position, name in enumerate(reader.names):
+        of_class.setdefault(name.partition("/")[0], []).append(position)
+    for wanted in sorted(class_to_idx):
+        for position in of_class.get(wanted.partition("/")[0], ()):
+            name = reader.names[position]
+            if not name.startswith(f"{wanted}/"):
+                continue
+            path = join_name(folder, name)
+            if is_valid_file(path) if is_valid_file is not None else name.lower().endswith(endings):
+                yield position, class_to_idx[wanted]
