@@ -21,7 +21,8 @@ from recordzoo.formats.huggingface import Hub
 from recordzoo.formats.sets import table_files
 from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
-from tests.fakes.hub import HubServer
+from tests.fakes.hub import Hub as HubServer
+from tests.fakes.hub import Repository
 from tests.foreign import check, check_refused, check_resumed, digest, expected_of, pairs
 from tests.preparing import REPOSITORY, prepared
 
@@ -426,7 +427,10 @@ def test_a_private_repository_of_the_hub(tmp_path: Path) -> None:
         known = {**environment, "HF_ENDPOINT": hub.url, **more}
         return subprocess.run(words, env=known, capture_output=True, text=True, timeout=120, check=False)
 
-    with HubServer("user/birds", folder, token="hf_secret") as hub:
+    with HubServer({"hf_secret": "user"}) as hub:
+        hub.datasets["user/birds"] = Repository(private=True)
+        names = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+        hub.datasets["user/birds"].commit("main", {name: path.read_bytes() for name, path in names.items()})
         refused = run("hf://datasets/user/birds", output)
         assert refused.returncode
         assert "it may not be read (status 401). If it is private or gated" in " ".join(refused.stderr.split())
@@ -436,10 +440,12 @@ def test_a_private_repository_of_the_hub(tmp_path: Path) -> None:
         assert [digest(reader.read("image", n)) for n in range(12)] == list(expected_of(SAMPLES).images)
         assert reader.manifest.classes == tuple(NAMES)
         assert list(reader.manifest.splits) == ["train"]
-        assert sorted(hub.sent) == [f"data/train-0000{n}-of-00003.parquet" for n in range(3)]
+        sent = [each.rpartition("/")[2] for each in hub.requests("GET .*/resolve/")]
+        assert sorted(sent) == [f"train-0000{n}-of-00003.parquet" for n in range(3)]
         shutil.rmtree(tmp_path / "home")
         again = run("hf://datasets/user/birds", output, HF_TOKEN="hf_secret")
-        assert (again.returncode, len(hub.sent)) == (0, 3), again.stderr
+        assert again.returncode == 0, again.stderr
+        assert len(hub.requests("GET .*/resolve/")) == 3
         assert "hf_secret" not in "".join(path.read_text(errors="ignore") for path in output.iterdir())
 
 

@@ -16,7 +16,7 @@ from recordzoo.records.reader import RecordReader
 from recordzoo.sets.push import CARD, MARK
 from tests.copying import MANIFEST_NAME, copied_files, killed, shard, write_set
 from tests.fakes.folder import write_dataset
-from tests.fakes.hub_writing import Answer, Hub, Repository
+from tests.fakes.hub import Answer, Hub, Repository
 from tests.fakes.records import some_values, write_records
 from tests.preparing import REPOSITORY, prepared
 
