@@ -1,4 +1,4 @@
-"""`merge`: the records of several sets as one, compared record by record; what does not fit; what faults do."""
+"""`merge`: the records of several sets as one, compared record by record; its links; what does not fit; faults."""
 
 import json
 import os
@@ -15,8 +15,9 @@ from recordzoo.base.progress import LogProgress
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordError
 from recordzoo.records.verify import verify
 from tests.combining import assert_holds, every, write_set
+from tests.disks import mounted
 from tests.fakes.folder import bad_image
-from tests.fakes.records import edit_manifest, flip_byte
+from tests.fakes.records import edit_manifest, flip_byte, place_of
 from tests.fakes.server import FileServer
 from tests.preparing import prepared
 from tests.running import run
@@ -36,13 +37,28 @@ def merged(paths, output, **options):
     return RecordReader(recordzoo.merge([str(path) for path in paths], output, **options))
 
 
+def shards(reader):
+    return [reader.folder / shard.name for shard in reader.manifest.shards]
+
+
+def inodes(*readers):
+    return [path.stat().st_ino for reader in readers for path in shards(reader)]
+
+
+def is_whole(reader):
+    return verify(reader.path, full=True).problems == []
+
+
 class TestWhatIsMade:
     def test_all_records_in_order_each_as_it_was(self, sets, tmp_path):
         _, a, b = sets
         new = merged([a.path, b.path], tmp_path / "c.records")
         assert_holds(new, every(a, b))
-        assert verify(new.folder, full=True).problems == []
-        assert len(new.manifest.shards) > 2
+        assert is_whole(new)
+        assert inodes(new) == inodes(a, b)
+        assert len(a.manifest.shards) > 1
+        written = sum(path.stat().st_size for path in new.folder.iterdir() if path.stat().st_nlink == 1)
+        assert written < 20_000 < sum(path.stat().st_size for path in shards(new))
         assert new.manifest.classes == ("cat", "dog", "owl")
         assert {name: new.split(name).tolist() for name in new.manifest.splits} == {
             name: [*a.split(name).tolist(), *(b.split(name) + 12).tolist()] for name in ("train", "val", "small")
@@ -199,6 +215,103 @@ class TestFaults:
         with pytest.raises(RecordError):
             merged([path], tmp_path / "c.records", progress=Replacing())
         assert os.listdir(tmp_path) == ["a.records"]
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Two sets that a test may change."""
+    return write_set(tmp_path / "a.records"), write_set(tmp_path / "b.records", 9, seed=1)
+
+
+class TestLinks:
+    def test_the_sets_stay_as_they_are(self, own, tmp_path):
+        before = [{file.name: file.read_bytes() for file in each.folder.iterdir()} for each in own]
+        recordzoo.merge([each.path for each in own], tmp_path / "c.records")
+        assert [{file.name: file.read_bytes() for file in each.folder.iterdir()} for each in own] == before
+
+    def test_any_of_them_is_deleted(self, own, tmp_path):
+        a, b = own
+        new = RecordReader(recordzoo.merge([a.path, b.path], tmp_path / "c.records"))
+        shutil.rmtree(a.folder)
+        assert is_whole(new)
+        shutil.rmtree(new.folder)
+        assert is_whole(RecordReader(b.path))
+
+    def test_it_is_moved_copied_and_pushed(self, own, tmp_path):
+        new = RecordReader(recordzoo.merge([each.path for each in own], tmp_path / "c.records"))
+        moved = new.folder.rename(tmp_path / "moved.records")
+        copied = RecordReader(recordzoo.copy(moved, tmp_path / "copied.records"))
+        assert {path.stat().st_nlink for path in shards(copied)} == {1}
+        recordzoo.push(moved, f"file://{tmp_path}/pushed.records")
+        assert verify(tmp_path / "pushed.records", full=True).problems == []
+        assert copied.digest == new.digest == RecordReader(tmp_path / "pushed.records").digest
+
+    def test_a_shard_that_two_sets_have_is_there_once(self, own, tmp_path):
+        a, b = own
+        once = RecordReader(recordzoo.merge([a.path, b.path], tmp_path / "c.records"))
+        new = RecordReader(recordzoo.merge([once.path, a.path], tmp_path / "d.records"))
+        assert inodes(new) == inodes(a, b)
+        assert_holds(new, every(a, b, a))
+        assert is_whole(new)
+
+    def test_broken_images_keep_their_reasons_under_their_new_names(self, tmp_path):
+        (tmp_path / "0.jpg").write_bytes(bad_image())
+        (tmp_path / "list.txt").write_text("0.jpg 1\n")
+        one = RecordReader(prepared(tmp_path / "list.txt"))
+        copy = shutil.copytree(one.path, tmp_path / "other.records")
+        new = RecordReader(recordzoo.merge([one.path, copy], tmp_path / "c.records"))
+        (reason,) = one.manifest.bad.values()
+        assert new.manifest.bad == {"list/0.jpg": reason, "other/0.jpg": reason}
+
+    def test_an_index_that_leads_nowhere(self, own, tmp_path):
+        a, b = own
+        edit_manifest(a.folder, lambda document: document.update(shards=document["shards"][:1]))
+        with pytest.raises(CorruptRecordError, match="names a shard that does not exist"):
+            recordzoo.merge([a.path, b.path], tmp_path / "c.records")
+        assert not (tmp_path / "c.records").exists()
+
+
+def test_another_file_system(own, tmp_path):
+    a, b = own
+    with mounted(tmp_path / "other", "size=64m") as volume:
+        made = run("merge", a.path, b.path, "--output", volume.path / "c.records", cwd=tmp_path)
+        assert made.returncode == 0, made.stderr
+        size = sum(shard.size_bytes for each in own for shard in each.manifest.shards)
+        assert "of shards were copied, not linked" in made.stderr
+        new = RecordReader(volume.path / "c.records")
+        assert sum(path.stat().st_size for path in shards(new)) == size
+        assert {path.stat().st_nlink for path in shards(new)} == {1}
+        assert_holds(new, every(a, b))
+        flip_byte(*place_of(a.path, 5))
+        with pytest.raises(CorruptRecordError, match=r"shard-0000\d.lmdb is damaged"):
+            recordzoo.merge([a.path], volume.path / "d.records")
+        assert not (volume.path / "d.records").exists()
+
+
+def test_damage_reaches_all_sets_that_share_a_shard(own, tmp_path):
+    a, b = own
+    new = RecordReader(recordzoo.merge([a.path, b.path], tmp_path / "c.records"))
+    shard, offset = place_of(a.path, 5)
+    with open(shard, "r+b") as file:  # a disk's fault: no other file takes its place
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ 1]))
+    for each in (a, new):
+        assert any("0005.jpg" in problem for problem in verify(each.path, full=True).problems)
+    assert is_whole(b)
+
+
+def test_info_tells_shared_bytes_from_own_ones(own, tmp_path):
+    a, b = own
+    recordzoo.merge([a.path, b.path], tmp_path / "c.records")
+    size = sum(shard.size_bytes for each in own for shard in each.manifest.shards)
+    found = json.loads(run("info", "c.records", "--json", cwd=tmp_path).stdout)["record_set"]["bytes"]
+    assert (found["shared"], found["shards"]) == (size, size)
+    assert "with other record sets (hard links), own: " in run("info", "c.records", cwd=tmp_path).stdout
+    shutil.rmtree(a.path)
+    shutil.rmtree(b.path)
+    assert "hard links" not in run("info", "c.records", cwd=tmp_path).stdout
 
 
 def test_sets_at_urls(sets, tmp_path, monkeypatch):
