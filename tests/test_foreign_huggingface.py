@@ -16,7 +16,6 @@ from pyarrow import parquet
 from recordzoo.base import settings as packages
 from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError, RecordZooError, RemoteError, SourceError
 from recordzoo.formats import arrow
-from recordzoo.formats import parquet as our_parquet
 from recordzoo.formats.huggingface import Hub
 from recordzoo.formats.sets import table_files
 from recordzoo.records.kinds import FieldKind, FieldSpec
@@ -201,7 +200,7 @@ def test_a_footer_that_ends_the_process_that_reads_it(tmp_path: Path) -> None:
         with contextlib.suppress(RecordZooError):
             prepared(path, tmp_path / "one.records", workers=1)
         try:
-            our_parquet.open_first([path])
+            arrow.open_first([path])
         except SourceError as err:
             said.add(str(err))
     assert said == {f"{path} is damaged: the library that reads it crashed, or took more than 30 s."}
@@ -241,8 +240,7 @@ def test_row_groups_and_batches_are_parts(tmp_path: Path, monkeypatch: pytest.Mo
     with pa.OSFile(str(tmp_path / "file.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table, max_chunksize=5)
     for name, parts in (("birds.parquet", [0, 5, 10]), ("stream.arrow", [0, 5, 10]), ("file.arrow", [0])):
-        module = our_parquet if name.endswith(".parquet") else arrow
-        assert [part.first_row for part in module.look(tmp_path / name).parts] == parts
+        assert [part.first_row for part in arrow.look(tmp_path / name).parts] == parts
         reader = imported(tmp_path / name, tmp_path / f"{name}.records")
         assert [reader.read("image", position) for position in range(12)] == [data for data, _ in SAMPLES]
         assert list(reader.names)[10] == f"{Path(name).stem}/000010.jpg"
@@ -281,10 +279,10 @@ _FLIP = """
 import random, sys
 from pathlib import Path
 from recordzoo.errors import RecordZooError
-from recordzoo.formats import parquet
+from recordzoo.formats import huggingface
 from recordzoo.formats.huggingface import find
 
-parquet.open_first = lambda *_: None  # 400 children would take a minute; a footer has its own test
+huggingface.open_first = lambda *_: None  # 400 children would take a minute; a footer has its own test
 path = Path(sys.argv[1])
 data = path.read_bytes()
 rng = random.Random(1)

@@ -30,7 +30,7 @@ from recordzoo.errors import (
     PrepareError,
     SourceError,
 )
-from recordzoo.formats import LAYOUTS, arrow, lmdb_values
+from recordzoo.formats import LAYOUTS, lmdb_values
 from recordzoo.formats import lmdb as lmdb_layouts
 from recordzoo.formats.base import ForeignSource
 from recordzoo.formats.find import find_foreign
@@ -130,8 +130,8 @@ def test_what_pyarrow_wrote_in_the_order_of_its_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", legacy.OLDER_PYARROWS)
 def test_what_older_pyarrows_wrote(version: str) -> None:
     pair, keys = legacy.OLDER_PYARROWS[version]
-    assert arrow.deserialize(pair) == [b"abcdef", 7]
-    assert arrow.deserialize(keys) == [b"0", b"1"]
+    assert lmdb_values.deserialize(pair) == [b"abcdef", 7]
+    assert lmdb_values.deserialize(keys) == [b"0", b"1"]
 
 
 @pytest.mark.parametrize(("keys", "length"), [(True, False), (False, True), (False, False)])
@@ -656,7 +656,7 @@ def test_a_pyarrow_that_points_before_its_beginning() -> None:
     value = bytearray(legacy.PYARROW[b"0"])
     struct.pack_into("<i", value, 40, 100)  # the first table's list of its fields
     with pytest.raises(ValueError, match="it is cut or damaged"):
-        arrow.deserialize(bytes(value))
+        lmdb_values.deserialize(bytes(value))
 
 
 PARSERS: dict[str, tuple[Callable[[bytes], object], type[ValueError]]] = {
@@ -664,7 +664,7 @@ PARSERS: dict[str, tuple[Callable[[bytes], object], type[ValueError]]] = {
     "torchrecord": (lmdb_values.torchrecord_value, ForeignValueError),
     "folder2lmdb": (lmdb_values.pair_value, ForeignValueError),
     "any": (lmdb_values.loaded, ForeignValueError),
-    "arrow": (arrow.deserialize, ValueError),
+    "arrow": (lmdb_values.deserialize, ValueError),
 }
 
 SEEDS = [
@@ -697,7 +697,7 @@ def test_every_bit_of_what_pyarrow_wrote() -> None:
             for bit in range(8):
                 changed = value[:place] + bytes([value[place] ^ 1 << bit]) + value[place + 1 :]
                 try:
-                    arrow.deserialize(changed)
+                    lmdb_values.deserialize(changed)
                 except ValueError:
                     refused += 1
     assert refused > 1000

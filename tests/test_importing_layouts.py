@@ -14,7 +14,7 @@ import pytest
 
 from recordzoo import ImageFolderRecord
 from recordzoo.errors import PrepareError, SourceError
-from recordzoo.formats import arrow
+from recordzoo.formats import lmdb_values
 from recordzoo.records.reader import RecordReader
 from tests.fakes import legacy
 from tests.preparing import prepared
@@ -164,12 +164,12 @@ def test_a_changed_array_of_pyarrow_is_another_one_or_an_error() -> None:
         for place in range(len(value)):
             for bit in (0, 6, 7):
                 try:
-                    arrow.deserialize(value[:place] + bytes([value[place] ^ 1 << bit]) + value[place + 1 :])
+                    lmdb_values.deserialize(value[:place] + bytes([value[place] ^ 1 << bit]) + value[place + 1 :])
                 except ValueError:
                     refused += 1
         for length in range(0, len(value) - 64, 5):
             with pytest.raises(ValueError):
-                arrow.deserialize(value[:length])
+                lmdb_values.deserialize(value[:length])
     assert refused > 300
 
 

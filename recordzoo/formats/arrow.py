@@ -1,20 +1,22 @@
-"""Arrow streams, as written by `datasets.save_to_disk`, and Arrow files: their parts; errors of pyarrow.
+"""Tables of Parquet and Arrow: their parts and rows, columns as values, errors of pyarrow.
 
-An Arrow stream is a sequence of messages, terminated by eight bytes (docs/source/format/Columnar.rst in apache/arrow).
-To find the parts, a file is mapped into memory, and only the beginnings of its messages are read: a file of 500 MB is
-not read twice. Rows are read without a map, as a file that is cut then would kill the process.
-
-`deserialize` reads what `pyarrow.serialize` wrote, which pyarrow itself has not read since version 12.
+An Arrow stream, as written by `datasets.save_to_disk`, is a sequence of messages, terminated by eight bytes
+(docs/source/format/Columnar.rst in apache/arrow). To find the parts, a file is mapped into memory, and only the
+beginnings of its messages are read: a file of 500 MB is not read twice. Rows are read without a map, as a file that is
+cut then would kill the process. A child process opens each Parquet file first: pyarrow may crash on damage.
 """
 
 import base64
 import contextlib
 import datetime
 import decimal
-import itertools
+import json
 import os
 import stat
 import struct
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,10 +25,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import recordzoo
 from recordzoo.base.files import open_at_once
 from recordzoo.errors import SourceError
 from recordzoo.formats.base import fault
-from recordzoo.raw.member import MAX_MEMBER_BYTES
+from recordzoo.raw.member import MAX_MEMBER_BYTES, unpacked_cap
 from recordzoo.recipes.recipe import sniffed_ending
 
 ROWS_AT_ONCE = 64
@@ -36,9 +39,26 @@ PART_BYTES = 8 << 20
 """Approximate minimum size of a part in bytes."""
 
 _ENDS = (b"\xff\xff\xff\xff\0\0\0\0", b"\0\0\0\0")  # of a stream; the second before Arrow 0.15
-_MAX_COUNTS = 4
-_MAX_DEPTH = 16
 _MAX_ROWS = 1 << 31  # of a batch; columns of nulls have no bytes that would bound it
+
+
+OPENING_S = 30.0
+"""Time limit to open a file."""
+
+_opened: set[tuple[Path, int, int]] = set()  # paths, sizes and times
+
+_CHILD = """
+import json, sys
+from pathlib import Path
+sys.path[:0] = json.loads(sys.argv[1])
+from recordzoo.formats.arrow import look
+for path in json.loads(sys.stdin.readline()):
+    try:
+        look(Path(path))
+    except Exception:
+        pass
+    print(flush=True)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +114,99 @@ def reading(path: Path) -> Iterator[None]:
         raise fault(path, f" is cut or damaged ({type(err).__name__}: {text}).") from err
 
 
+def open_first(paths: Sequence[Path]) -> None:
+    """Open files in a child process before this process does. Exceptions there are ignored: they occur again here.
+
+    Raises:
+        SourceError: The child process crashed, or took too long.
+    """
+    states = {(path, path.stat().st_size, path.stat().st_mtime_ns) for path in paths}
+    if states <= _opened:
+        return
+    search = [str(Path(recordzoo.__file__).absolute().parent.parent), *(os.path.abspath(entry) for entry in sys.path)]
+    command = [sys.executable, "-I", "-c", _CHILD, json.dumps(search)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8"
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(json.dumps([os.fspath(path.absolute()) for path in paths]) + "\n")
+        child.stdin.flush()
+        for path in paths:
+            timer = threading.Timer(OPENING_S, child.kill)
+            timer.start()
+            answer = child.stdout.readline()
+            timer.cancel()
+            if not answer:
+                text = f" is damaged: the library that reads it crashed, or took more than {OPENING_S:.0f} s."
+                raise fault(path, text)
+    _opened.update(states)
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a file begins as Parquet does; otherwise it is Arrow's."""
+    with path.open("rb") as file:
+        return file.read(4) == b"PAR1"
+
+
 def look(path: Path) -> TableParts:
-    """Find a file's columns and parts."""
+    """Find the columns and parts of a file, of Parquet or Arrow."""
+    with reading(path):
+        return _parquet_parts(path) if is_parquet(path) else _arrow_parts(path)
+
+
+# Any, here and below: pyarrow has no types.
+def batches(path: Path, start: int, stop: int) -> Iterator[Any]:
+    """Yield the rows of a part, at most `ROWS_AT_ONCE` at a time, as a `pyarrow.RecordBatch`; offsets were checked."""
+    left_bytes = cap_bytes = unpacked_cap(path.stat().st_size)
+    with reading(path):
+        for batch in (_parquet_batches if is_parquet(path) else _arrow_batches)(path, start, stop):
+            batch.validate(full=True)
+            left_bytes -= batch.nbytes
+            if left_bytes < 0:
+                raise fault(
+                    path, f" unpacks to more than {cap_bytes:,} bytes, far more than any data set of its size does."
+                )
+            for first in range(0, batch.num_rows, ROWS_AT_ONCE):
+                yield batch.slice(first, ROWS_AT_ONCE)
+
+
+def _parquet_parts(path: Path) -> TableParts:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as table:
+        found, metadata = TableParts(table.schema_arrow), table.metadata
+        first_row = 0
+        without = set(table.schema_arrow.names)
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            if group.num_rows < 0:
+                raise fault(path, f": row group {number} has {group.num_rows} rows.")
+            without -= {name for name in without if _may_have_paths(group, name)}
+            found.add(ArrowPart(first_row, max(1, group.total_byte_size), number, number + 1))
+            first_row += group.num_rows
+        found.without_paths = without
+    return found
+
+
+def _may_have_paths(group: Any, name: str) -> bool:
+    """Whether a row group may have paths of a column of files: its statistics do not say that all are null."""
+    for number in range(group.num_columns):
+        column = group.column(number)
+        if column.path_in_schema == f"{name}.path":
+            known = column.statistics
+            return known is None or not known.has_null_count or known.null_count < column.num_values
+    return False
+
+
+def _parquet_batches(path: Path, start: int, stop: int) -> Iterator[Any]:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as table:
+        yield from table.iter_batches(ROWS_AT_ONCE, row_groups=range(start, stop))
+
+
+def _arrow_parts(path: Path) -> TableParts:
     import pyarrow
 
     if _is_file(path):
@@ -123,7 +234,6 @@ def look(path: Path) -> TableParts:
     return found
 
 
-# Any, here and below: pyarrow has no types.
 def _messages(file: Any) -> Iterator[Any]:
     import pyarrow
 
@@ -148,8 +258,7 @@ def storage(kind: Any) -> Any:
     return storage(kind.storage_type) if hasattr(kind, "storage_type") else kind
 
 
-def batches(path: Path, start: int, stop: int) -> Iterator[Any]:
-    """Yield the batches of a part."""
+def _arrow_batches(path: Path, start: int, stop: int) -> Iterator[Any]:
     import pyarrow
 
     with pyarrow.OSFile(str(path)) as file:
@@ -170,66 +279,6 @@ def _is_file(path: Path) -> bool:
     if not head:
         raise fault(path, " is empty.")
     return head == b"ARROW1"
-
-
-def deserialize(data: bytes) -> Any:
-    """Read what `pyarrow.serialize` wrote: bytes, text, whole numbers, lists, tuples (as lists), None; or one array.
-
-    Counts of 4 bytes each, 1 if there is an array, precede a stream with one value: a dense union, whose lists are
-    lists of the same union. Until version 0.12, lists were structs of one list. An array follows the stream. Tested
-    with the output of all versions from 0.8 to 11.0.
-
-    Raises:
-        ValueError: The data is something else, or damaged.
-    """
-    import pyarrow
-
-    words = struct.unpack(f"<{_MAX_COUNTS}I", data[: 4 * _MAX_COUNTS].ljust(4 * _MAX_COUNTS, b"\xff"))
-    start = 4 * next((place for place, word in enumerate(words) if word > 1), _MAX_COUNTS)
-    try:
-        stream = pyarrow.BufferReader(data[start:])
-        with pyarrow.ipc.open_stream(stream) as reader:
-            batch = reader.read_next_batch()
-        if 1 in words[: start // 4]:
-            rest = data[start + stream.tell() :]
-            while rest.startswith(_ENDS):
-                rest = rest[4:]
-            return _array(pyarrow.ipc.read_tensor(pyarrow.BufferReader(rest)))
-        batch.validate(full=True)
-        if batch.num_columns != 1 or batch.num_rows != 1 or batch.nbytes > 2 * len(data):
-            raise ValueError(f"it has {batch.num_columns} columns of {batch.num_rows} values")
-        return _python_values(batch.column(0), _MAX_DEPTH, len(data))[0]
-    except (pyarrow.ArrowException, OSError, IndexError, TypeError, StopIteration, MemoryError, OverflowError) as err:
-        raise ValueError(f"it is cut or damaged ({' '.join(str(err).split())[:200]})") from err
-
-
-def _array(tensor: Any) -> Any:
-    values = tensor.to_numpy()
-    if values.dtype.kind not in "iuf" or not values.size:
-        raise ValueError(f"its array has {values.dtype} numbers of shape {list(values.shape)[:8]}")
-    return values
-
-
-def _python_values(array: Any, depth: int, most: int) -> list[Any]:
-    """Return the values of a column; the code of a union's value says which member it is, by place."""
-    import pyarrow
-
-    types, kind = pyarrow.types, array.type
-    if not depth or len(array) > most:
-        raise ValueError("it is nested too deep, or too long")
-    if types.is_union(kind):
-        columns = [_python_values(array.field(place), depth - 1, most) for place in range(kind.num_fields)]
-        places = zip(array.type_codes.to_pylist(), array.offsets.to_pylist(), strict=True)
-        return [columns[code][place] for code, place in places]
-    if types.is_struct(kind) and [kind.field(place).name for place in range(kind.num_fields)] in (["list"], ["tuple"]):
-        return _python_values(array.field(0), depth - 1, most)
-    if types.is_list(kind):
-        inner, ends = _python_values(array.values, depth - 1, most), array.offsets.to_pylist()
-        return [inner[first:stop] for first, stop in itertools.pairwise(ends)]
-    if not (types.is_int64(kind) or types.is_binary(kind) or types.is_string(kind) or types.is_null(kind)):
-        raise ValueError(f"it holds a {kind}")
-    found: list[Any] = array.to_pylist()
-    return found
 
 
 ARRAYS = {2: "Array2D", 3: "Array3D", 4: "Array4D", 5: "Array5D"}

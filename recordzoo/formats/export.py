@@ -1,6 +1,7 @@
-"""`export`: write the output to a private directory beside its destination; publish it with one rename."""
+"""`export`: write a record set for other programs, here as a tree of class folders; publish it with one rename."""
 
 import contextlib
+import csv
 import os
 import secrets
 import shutil
@@ -12,20 +13,15 @@ from recordzoo.base.process import crash_point
 from recordzoo.base.progress import Progress, default_progress
 from recordzoo.base.text import did_you_mean
 from recordzoo.errors import ArgumentError, OtherSourceError, RecordZooError
-from recordzoo.formats.folder import write_folder
-from recordzoo.formats.samples import Content, Export, chosen_splits
+from recordzoo.formats.base import CLASSES_NAME, choose, file_name, split_ending
+from recordzoo.formats.samples import Content, Export, chosen_splits, write_classes
 from recordzoo.formats.to_hf import write_parquet
 from recordzoo.formats.webdataset import write_webdataset
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.space import Output, check_space, disk_error
 from recordzoo.records.reader import RecordReader
 
-WRITERS: Mapping[str, Callable[[Path, Export], None]] = {
-    "folder": write_folder,
-    "webdataset": write_webdataset,
-    "parquet": write_parquet,
-}
-"""What writes each format into an empty directory."""
+_TABLE_NAME = "labels.csv"  # of images without classes
 
 
 def export(
@@ -119,3 +115,38 @@ def _published(path: Path, num_bytes: int) -> Iterator[Path]:
         if isinstance(err, OSError) and not isinstance(err, RecordZooError):
             raise disk_error(err, Output(path, elsewhere="name another output", is_resumable=False), 0) from err
         raise
+
+
+def write_folder(folder: Path, export: Export) -> None:
+    """Write ``split/class/name``; one split has no folder of its own.
+
+    A split without classes, or with labels beyond them, has no class folders but rows in `_TABLE_NAME`.
+    """
+    content, taken, rows = export.content, {CLASSES_NAME, _TABLE_NAME}, list[tuple[str, int]]()
+    classes = [choose(taken, file_name(name)) for name in content.classes]
+    for split, positions in export.splits.items():
+        top = f"{split}/" if len(export.splits) > 1 else ""
+        is_known = content.has_classes(positions)
+        for name in classes if is_known else [""]:  # empty ones, too: ImageFolder numbers the directories
+            (folder / top / name).mkdir(parents=True, exist_ok=True)
+        for sample in export.read(positions):
+            start = top if not is_known or sample.label is None else f"{top}{classes[sample.label]}/"
+            stem, ending = split_ending(sample.name)
+            parts = [file_name(part) for part in stem.split("/") if part] or ["_"]
+            ending = sample.ending if content.is_raw or not ending else ending
+            name = choose(taken, parts[-1], file_name("_".join(parts)), start=start, end=ending)
+            (folder / name).write_bytes(sample.image)
+            if sample.label is not None and not is_known:
+                rows.append((name, sample.label))
+    write_classes(folder, content)
+    if rows:
+        with open(folder / _TABLE_NAME, "w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([("file_name", "label"), *rows])
+
+
+WRITERS: Mapping[str, Callable[[Path, Export], None]] = {
+    "folder": write_folder,
+    "webdataset": write_webdataset,
+    "parquet": write_parquet,
+}
+"""What writes each format into an empty directory."""

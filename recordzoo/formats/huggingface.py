@@ -16,13 +16,13 @@ from typing_extensions import override
 from recordzoo.base.settings import need
 from recordzoo.base.text import shown
 from recordzoo.errors import ArgumentError, RemoteError, SourceError
-from recordzoo.formats import arrow, parquet
 from recordzoo.formats.arrow import (
-    ROWS_AT_ONCE,
     Column,
-    TableParts,
+    batches,
     holds_files,
-    reading,
+    is_parquet,
+    look,
+    open_first,
     shape_of,
     stored_as,
     values_of,
@@ -32,7 +32,6 @@ from recordzoo.formats.sets import TableFile, table_files, tables_below
 from recordzoo.net.failures import check_online
 from recordzoo.net.hub import HubDataset, asking
 from recordzoo.net.url import Url
-from recordzoo.raw.member import unpacked_cap
 from recordzoo.records.kinds import FieldKind, FieldSpec
 
 
@@ -156,9 +155,9 @@ class HuggingFace(Foreign):
         names: list[str] = []
         schema: Any = None  # pyarrow's
         paths = [folder / file.name for file in self._files]
-        parquet.open_first([path for path in paths if _is_parquet(path)])
+        open_first([path for path in paths if is_parquet(path)])
         for file, path in zip(self._files, paths, strict=True):
-            found = _look(path)
+            found = look(path)
             if schema is None:
                 schema, names = found.schema, found.schema.names
             elif found.schema.names != names:
@@ -231,7 +230,7 @@ class HuggingFace(Foreign):
     def read(self, piece: Piece) -> Iterator[Sample]:
         (path,) = piece.files
         stem, number = self._rows[piece.name]
-        for batch in _batches(path, piece.start, piece.stop):
+        for batch in batches(path, piece.start, piece.stop):
             found: dict[str, Sequence[Any]] = {}
             for column in self._columns:
                 where = f"{path}, rows {number:,} to {number + batch.num_rows - 1:,}, column {column.key}"
@@ -243,32 +242,6 @@ class HuggingFace(Foreign):
                 sample = dict(zip(found, row, strict=True))
                 yield Sample.of(sample, f"{stem}/{number:06d}{image_ending(sample)}")
                 number += 1
-
-
-def _look(path: Path) -> TableParts:
-    with reading(path):
-        return parquet.look(path) if _is_parquet(path) else arrow.look(path)
-
-
-# Any: a `pyarrow.RecordBatch`.
-def _batches(path: Path, start: int, stop: int) -> Iterator[Any]:
-    """Yield the rows of a part, some at a time; their offsets were checked."""
-    left_bytes = cap_bytes = unpacked_cap(path.stat().st_size)
-    with reading(path):
-        for batch in (parquet if _is_parquet(path) else arrow).batches(path, start, stop):
-            batch.validate(full=True)
-            left_bytes -= batch.nbytes
-            if left_bytes < 0:
-                raise fault(
-                    path, f" unpacks to more than {cap_bytes:,} bytes, far more than any data set of its size does."
-                )
-            for first in range(0, batch.num_rows, ROWS_AT_ONCE):
-                yield batch.slice(first, ROWS_AT_ONCE)
-
-
-def _is_parquet(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(4) == b"PAR1"
 
 
 # Any: pyarrow's schema; features as JSON has them.

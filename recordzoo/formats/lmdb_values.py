@@ -21,10 +21,12 @@ The functions called `..._value` read a whole value, and raise `ForeignValueErro
 """
 
 import contextlib
+import itertools
 import math
 import os
 import pickle
 import re
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +38,6 @@ from numpy.typing import NDArray
 from recordzoo.base.files import open_at_once, pread
 from recordzoo.base.settings import need
 from recordzoo.errors import ArchiveError, CorruptRecordError, SourceError
-from recordzoo.formats.arrow import deserialize
 from recordzoo.formats.base import fault, parsed
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.recipes.pickles import PickledArray, PickledObject, unpickle
@@ -231,6 +232,9 @@ PROTOBUF = ("google.protobuf", "A database of Caffe or TorchRecord is read")
 INSTRUCTIONS = 1000
 """How many instructions the pickle of a pair may have."""
 
+_MAX_COUNTS = 4
+_MAX_DEPTH = 16
+_STREAM_ENDS = (b"\xff\xff\xff\xff\0\0\0\0", b"\0\0\0\0")  # of an Arrow stream; the second before Arrow 0.15
 _CHANNELS = (1, 3, 4)
 _LISTS = re.compile(rb"[\x90-\x9f\xcc-\xd3\xdc\xdd]")  # the first byte of msgpack's lists and numbers
 _NUMBERS = re.compile(rb"[<>|][biuf][1248]")
@@ -474,3 +478,63 @@ def _type(value: object) -> str:
     """Name the type of an unpacked value; for arrays, NumPy's name."""
     is_array = isinstance(value, np.ndarray | PickledArray)
     return "numpy.ndarray" if is_array else type(value).__name__
+
+
+def deserialize(data: bytes) -> Any:
+    """Read what `pyarrow.serialize` wrote: bytes, text, whole numbers, lists, tuples (as lists), None; or one array.
+
+    Counts of 4 bytes each, 1 if there is an array, precede a stream with one value: a dense union, whose lists are
+    lists of the same union. Until version 0.12, lists were structs of one list. An array follows the stream. Tested
+    with the output of all versions from 0.8 to 11.0.
+
+    Raises:
+        ValueError: The data is something else, or damaged.
+    """
+    import pyarrow
+
+    words = struct.unpack(f"<{_MAX_COUNTS}I", data[: 4 * _MAX_COUNTS].ljust(4 * _MAX_COUNTS, b"\xff"))
+    start = 4 * next((place for place, word in enumerate(words) if word > 1), _MAX_COUNTS)
+    try:
+        stream = pyarrow.BufferReader(data[start:])
+        with pyarrow.ipc.open_stream(stream) as reader:
+            batch = reader.read_next_batch()
+        if 1 in words[: start // 4]:
+            rest = data[start + stream.tell() :]
+            while rest.startswith(_STREAM_ENDS):
+                rest = rest[4:]
+            return _tensor(pyarrow.ipc.read_tensor(pyarrow.BufferReader(rest)))
+        batch.validate(full=True)
+        if batch.num_columns != 1 or batch.num_rows != 1 or batch.nbytes > 2 * len(data):
+            raise ValueError(f"it has {batch.num_columns} columns of {batch.num_rows} values")
+        return _python_values(batch.column(0), _MAX_DEPTH, len(data))[0]
+    except (pyarrow.ArrowException, OSError, IndexError, TypeError, StopIteration, MemoryError, OverflowError) as err:
+        raise ValueError(f"it is cut or damaged ({' '.join(str(err).split())[:200]})") from err
+
+
+def _tensor(tensor: Any) -> Any:
+    values = tensor.to_numpy()
+    if values.dtype.kind not in "iuf" or not values.size:
+        raise ValueError(f"its array has {values.dtype} numbers of shape {list(values.shape)[:8]}")
+    return values
+
+
+def _python_values(array: Any, depth: int, most: int) -> list[Any]:
+    """Return the values of a column; the code of a union's value says which member it is, by place."""
+    import pyarrow
+
+    types, kind = pyarrow.types, array.type
+    if not depth or len(array) > most:
+        raise ValueError("it is nested too deep, or too long")
+    if types.is_union(kind):
+        columns = [_python_values(array.field(place), depth - 1, most) for place in range(kind.num_fields)]
+        places = zip(array.type_codes.to_pylist(), array.offsets.to_pylist(), strict=True)
+        return [columns[code][place] for code, place in places]
+    if types.is_struct(kind) and [kind.field(place).name for place in range(kind.num_fields)] in (["list"], ["tuple"]):
+        return _python_values(array.field(0), depth - 1, most)
+    if types.is_list(kind):
+        inner, ends = _python_values(array.values, depth - 1, most), array.offsets.to_pylist()
+        return [inner[first:stop] for first, stop in itertools.pairwise(ends)]
+    if not (types.is_int64(kind) or types.is_binary(kind) or types.is_string(kind) or types.is_null(kind)):
+        raise ValueError(f"it holds a {kind}")
+    found: list[Any] = array.to_pylist()
+    return found

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from recordzoo.base.process import default_workers
 from recordzoo.base.progress import Progress
 from recordzoo.base.text import no_split
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.formats.base import printable
+from recordzoo.formats.base import CLASSES_NAME, printable
 from recordzoo.images.decode import from_pixels
 from recordzoo.recipes.recipe import PNG_LEVEL, sniffed_ending
 from recordzoo.records.manifest import NO_SHARD
@@ -246,3 +247,9 @@ def _all_splits(reader: RecordReader, may_share: bool) -> dict[str, NDArray[np.i
         name = REST if REST not in found else f"{REST}-2"
         found[name] = rest
     return found
+
+
+def write_classes(folder: Path, content: Content) -> None:
+    """Write the names of the classes beside the samples, if they are known."""
+    if content.classes:
+        (folder / CLASSES_NAME).write_bytes(json_bytes(list(content.classes), indent=0))

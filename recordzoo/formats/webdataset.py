@@ -19,8 +19,7 @@ from typing_extensions import override
 from recordzoo.base.npy import array_of, header_of
 from recordzoo.errors import SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample, choose, fault, file_name, split_ending
-from recordzoo.formats.folder import write_classes
-from recordzoo.formats.samples import Content, Export, ExportSample, json_bytes
+from recordzoo.formats.samples import Content, Export, ExportSample, json_bytes, write_classes
 from recordzoo.formats.sets import TAR_ENDINGS, find_shards, shard_pieces
 from recordzoo.raw.archive import ArchiveUnit
 from recordzoo.raw.member import MAX_MEMBER_BYTES, Member
