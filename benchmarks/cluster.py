@@ -37,7 +37,7 @@ SECTION = "cluster"
 _CONVERT = """
 import sys, time
 from pathlib import Path
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.preparing.workers import dask_executor
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader

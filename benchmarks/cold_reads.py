@@ -21,7 +21,7 @@ from benchmarks.common import (
     photographs,
     ratio,
 )
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.folders import folder_recipe
 
 BATCH = 64

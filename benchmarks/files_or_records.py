@@ -31,7 +31,7 @@ from benchmarks.common import (
     photographs,
 )
 from benchmarks.recipes_data import write_classes
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.folders import folder_recipe
 
 NUMBERS = pages.DOCS / "benchmarks-files.json"

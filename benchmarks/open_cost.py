@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.common import WORK, Line, arguments, fresh_folder, in_fresh_process, interleaved, median
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.raw.member import Member, Unit
 from recordzoo.recipes.folders import TREE_FILE, FolderRecipe
 from recordzoo.recipes.recipe import BlobField

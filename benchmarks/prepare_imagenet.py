@@ -30,7 +30,7 @@ _OURS = """
 import sys, time, os, resource, threading
 from pathlib import Path
 start = time.perf_counter()
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.net.download import RemoteFile
 def peak(pids):

@@ -8,7 +8,7 @@ from pathlib import Path
 from PIL import Image
 
 from recordzoo import VOCDetectionRecord
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.folders import folder_recipe
 
 _OBJECT = (

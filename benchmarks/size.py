@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from benchmarks.common import Line, arguments, fresh_folder, many, photographs
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.folders import folder_recipe
 
 

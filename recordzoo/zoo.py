@@ -1,19 +1,28 @@
 """The catalogue's datasets by name: list them, look one up, prepare one, open a record set. Imports no torch itself."""
 
+import contextlib
 import importlib
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from recordzoo import catalogue
+from recordzoo.base.settings import command
 from recordzoo.catalogue import Entry, fitting
 from recordzoo.errors import ArgumentError, ManifestError
 from recordzoo.net.url import is_url
 from recordzoo.own.targets import Reading, Target, check_reading, find_dataset, is_name, no_set, resolve
+from recordzoo.preparing.changes import made_in
 from recordzoo.preparing.options import Options, PrepareOptions
-from recordzoo.recipes.columns import Columns
-from recordzoo.records.reader import is_record_set
+from recordzoo.recipes.columns import LIST_ENDINGS, Columns
+from recordzoo.recipes.lists import list_path
+from recordzoo.recipes.variant import Variant
+from recordzoo.records.kinds import SetKind
+from recordzoo.records.manifest import ENDING, ORIGINAL, Manifest
+from recordzoo.records.reader import RecordReader, is_record_set
+from recordzoo.records.writer import LAYOUT_FILE
 
 if TYPE_CHECKING:
     from recordzoo.families.base import ZooDataset
@@ -211,9 +220,6 @@ def open(data: str | os.PathLike[str], root: str | os.PathLike[str] = ".", **arg
         >>> dataset = recordzoo.open("cub200.records", split="test")  # doctest: +SKIP
         >>> image, label = dataset[0]  # doctest: +SKIP
     """
-    from recordzoo.preparing.kinds import kind_of
-    from recordzoo.records.reader import RecordReader
-
     path = _named_set(data, Path(root).expanduser(), arguments) if is_name(data) else data
     if isinstance(path, str | os.PathLike) and _is_other_directory(path):
         raise ManifestError(
@@ -221,10 +227,24 @@ def open(data: str | os.PathLike[str], root: str | os.PathLike[str] = ".", **arg
             "returns; a directory of class folders is also opened by ImageFolderRecord.",
             path=os.fspath(path),
         )
-    manifest = RecordReader(path).manifest
-    module, name, chosen = kind_of(manifest).opens(manifest)
+    module, name, chosen = _class_of(RecordReader(path).manifest)
     dataset: ZooDataset = getattr(importlib.import_module(module), name)(path, **{**chosen, **arguments})
     return dataset
+
+
+# Any: arguments of a dataset class.
+def _class_of(manifest: Manifest) -> tuple[str, str, Mapping[str, Any]]:
+    """Return module, name and further arguments of the class that opens a record set."""
+    if manifest.kind is SetKind.FOLDER:
+        return catalogue.class_modules()["ImageFolderRecord"], "ImageFolderRecord", {}
+    if manifest.kind is SetKind.ZOO and _is_known(manifest) and "image" in manifest.blobs:
+        entry = catalogue.entry(manifest.dataset)
+        return entry.dataset_module, entry.class_names[0], entry.part(manifest.part).arguments
+    return "recordzoo.families.record_set", "RecordDataset", {}
+
+
+def _is_known(manifest: Manifest) -> bool:
+    return manifest.dataset in catalogue.names()  # a later version may know more
 
 
 def _is_other_directory(path: str | os.PathLike[str]) -> bool:
@@ -250,3 +270,72 @@ def _named_set(name: str, root: Path, arguments: Mapping[str, Any]) -> Path:
     if len(found) > 1:
         raise ArgumentError(f"{name} has several record sets in {root}: {', '.join(found)}. Name one of them.")
     return next(iter(found.values()))
+
+
+def refresh_command(reader: RecordReader, root: str, *more: str) -> str:
+    """Return the command line that prepares a record set from the raw data in a directory; without ``--refresh``.
+
+    Args:
+        more: Further words of the command line.
+    """
+    manifest = reader.manifest
+    words = _words(reader, root)
+    with contextlib.suppress(ArgumentError):  # a variant of a later version
+        words += [] if manifest.variant == ORIGINAL else Variant.parse(manifest.variant).flags.split()
+    words += ["--on-error", "skip"] if manifest.skipped else []
+    return command("prepare", *words, *_layout_words(reader), *more)
+
+
+def remake_command(reader: RecordReader) -> str:
+    """Return the command line that prepares a damaged record set again, and replaces it; "" if its data is unknown."""
+    places = _places(reader)
+    if not places:
+        return ""
+    place = next((each for each in places if each.exists()), places[0])
+    return refresh_command(reader, str(place), "--output", str(reader.folder), "--refresh")
+
+
+def _places(reader: RecordReader) -> list[Path]:
+    """List where the raw data may be: its former path, then the one that fits a set in the default place."""
+    manifest, folder = reader.manifest, reader.folder
+    if manifest.kind is SetKind.LIST:
+        path = list_path(reader)
+        return [*([] if path is None else [Path(path)]), *map(folder.with_suffix, LIST_ENDINGS)]
+    if manifest.kind is SetKind.ZOO:
+        beside = [folder.parent] if _is_known(manifest) else []
+    elif manifest.kind in (SetKind.FOLDER, SetKind.FLAT, SetKind.ANNOTATED):
+        beside = [folder.with_name(folder.name.removesuffix(ENDING).removesuffix(f"-{manifest.variant}"))]
+    else:
+        return []
+    return [*map(Path, filter(None, [made_in(reader)])), *beside]
+
+
+def _words(reader: RecordReader, root: str) -> list[str]:
+    """Return the arguments of ``recordzoo prepare`` that rebuild a set from the raw data in a directory."""
+    manifest = reader.manifest
+    match manifest.kind:
+        case SetKind.ZOO:
+            return [manifest.title, "--root", root]
+        case SetKind.FOLDER:
+            return [root]
+        case SetKind.FLAT:
+            return [root, "--from", "flat"]
+        case SetKind.ANNOTATED:
+            return [root, "--from", str(manifest.metadata.get("annotations"))]
+        case SetKind.LIST:
+            written = manifest.metadata.get("written")
+            layout = written if isinstance(written, dict) else {}
+            seed = layout.get("shuffle_seed")
+            order = [] if seed is None else ["--shuffle", str(seed)]
+            return [list_path(reader) or root, *Columns.from_json(layout.get("columns")).words(), *order]
+    return []
+
+
+def _layout_words(reader: RecordReader) -> list[str]:
+    """Return the options for the shard layout, if the file beside the set names one."""
+    try:
+        given = json.loads(reader.extra(LAYOUT_FILE) or b"{}")
+        found = {"--shards": given.get("num_shards"), "--shard-size": given.get("shard_bytes")}
+    except (ValueError, AttributeError, RecursionError):  # untrusted
+        return []
+    return [word for name, value in found.items() if isinstance(value, int) for word in (name, str(value))]

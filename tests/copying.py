@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from recordzoo.records.arrays import marks_name, pack_marks
-from recordzoo.records.made_from import BESIDE
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import RecordReader
+from recordzoo.records.writer import BESIDE
 from tests.fakes.records import some_values, write_records
 from tests.fakes.s3 import SECRET_KEY, SESSION_TOKEN
 from tests.preparing import REPOSITORY

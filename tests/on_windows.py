@@ -20,7 +20,7 @@ from PIL import Image
 
 from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.errors import PrepareError
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from tests.fakes import folder, simple

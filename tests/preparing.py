@@ -31,7 +31,7 @@ def main(root: Path, options: dict[str, Any]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     patch(locks=options.pop("locks", True), stop_at=options.pop("stop_at", ""))
     from recordzoo.errors import RecordZooError
-    from recordzoo.preparing.job import ensure
+    from recordzoo.preparing.preparation import ensure
     from recordzoo.preparing.workers import dask_executor
     from recordzoo.records.reader import RecordReader
     from tests.fakes.simple import SimpleRecipe, values
@@ -74,7 +74,7 @@ def _become(uid: int, gid: int, umask: int) -> None:
     kill_at = os.environ.pop("RECORDZOO_KILL_AT", "")
     with tempfile.TemporaryDirectory() as name:
         from recordzoo.net import download as transfer  # noqa: F401
-        from recordzoo.preparing.job import ensure
+        from recordzoo.preparing.preparation import ensure
         from tests.fakes import simple
         from tests.users import become
 
@@ -289,7 +289,7 @@ def group_members(group: int) -> list[int]:
 
 def contents(folder: Path) -> dict[str, str]:
     """All files under a folder, by relative name, as hashes of their bytes; without that of the raw files' times."""
-    from recordzoo.records.made_from import MADE_FROM_FILE
+    from recordzoo.records.writer import MADE_FROM_FILE
 
     files = [path for path in sorted(folder.rglob("*")) if not path.is_dir() and path.name != MADE_FROM_FILE]
     return {str(path.relative_to(folder)): _hash(path) for path in files}
@@ -324,7 +324,7 @@ def _forked_arguments() -> list[str]:
 # Any: the options of `ensure`.
 def again(root: Path, form: str, **options: Any) -> Path:
     """Prepare a simple set once more, here, to its end."""
-    from recordzoo.preparing.job import ensure
+    from recordzoo.preparing.preparation import ensure
     from tests.fakes.simple import SimpleRecipe
 
     return ensure(SimpleRecipe(form), root, **{"shard_bytes": SHARD_BYTES, "workers": 1, **options})

@@ -23,7 +23,7 @@ STEPS_LOG = "STEPS_LOG"
 
 def write_data(folder: Path, seed: int) -> Path:
     """Write what all users need: raw data, two record sets, a tar of samples."""
-    from recordzoo.preparing.job import ensure
+    from recordzoo.preparing.preparation import ensure
     from tests.fakes import simple
     from tests.fakes.simple import SimpleRecipe
 
@@ -43,7 +43,7 @@ def write_data(folder: Path, seed: int) -> Path:
 
 # Any, here and below: options of each function.
 def _prepare(data: Path, out: Path, refresh: bool, **options: Any) -> None:
-    from recordzoo.preparing.job import ensure
+    from recordzoo.preparing.preparation import ensure
     from tests.fakes.simple import SimpleRecipe
 
     ensure(

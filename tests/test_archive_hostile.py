@@ -17,7 +17,7 @@ from torchvision.datasets import ImageFolder
 
 from recordzoo import CUB200Record, ImageFolderRecord
 from recordzoo.errors import ArchiveError, ImageError
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.raw.archive import ArchiveSource, NestedTarSource, decompressed, raw_source
 from recordzoo.raw.member import Source
 from recordzoo.records.reader import RecordReader

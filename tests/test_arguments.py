@@ -16,7 +16,7 @@ from torchvision.transforms.functional import pil_to_tensor
 
 from recordzoo import CUB200Record, ImageFolderRecord
 from recordzoo.errors import NotPreparedError, RecordZooError
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from tests.fakes import cub200, simple
 from tests.fakes.pictures import jpeg, picture
 from tests.fakes.server import FileServer

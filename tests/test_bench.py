@@ -30,7 +30,7 @@ from recordzoo.cli.bench import (
     table,
 )
 from recordzoo.errors import ArgumentError
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.folders import folder_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import folder, voc

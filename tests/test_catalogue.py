@@ -14,9 +14,8 @@ from recordzoo.catalogue import Layout
 from recordzoo.catalogue.facts import CONVERT_SPEED, Costs, parse
 from recordzoo.cli import listing as cli_info
 from recordzoo.errors import ArgumentError
-from recordzoo.preparing.job import describe
-from recordzoo.preparing.located import locate
 from recordzoo.preparing.options import Options
+from recordzoo.preparing.preparation import Preparation
 from recordzoo.recipes.declared import dataset_recipe
 
 GOOD = """
@@ -167,7 +166,7 @@ def test_costs_are_those_of_a_dry_run(tmp_path):
     for name in catalogue.names():
         entry = catalogue.entry(name)
         outlooks = [
-            describe(locate(dataset_recipe(name, part), tmp_path, Options.of({}, "test")))
+            Preparation(dataset_recipe(name, part), tmp_path, Options.of({}, "test")).outlook()
             for part in entry.default_parts
         ]
         records = [outlook.records_bytes for outlook in outlooks]

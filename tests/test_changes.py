@@ -12,12 +12,12 @@ import pytest
 
 from recordzoo import CIFAR10Record, CUB200Record, ImageFolderRecord, ImageNetRecord, VOCDetectionRecord
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.preparing import located as changes
-from recordzoo.preparing.job import ensure
-from recordzoo.preparing.located import find_changes, recorded_changes
+from recordzoo.preparing import changes
+from recordzoo.preparing.changes import MadeFrom, find_changes, recorded_changes
+from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.folders import folder_recipe
-from recordzoo.records.made_from import MADE_FROM_FILE, MadeFrom
 from recordzoo.records.reader import RecordReader
+from recordzoo.records.writer import MADE_FROM_FILE
 from tests.fakes import cifar as cifar10
 from tests.fakes import cub200, folder, imagenet, lists, voc
 from tests.preparing import prepared
@@ -310,8 +310,7 @@ class TestManyFiles:
         made_from = MadeFrom.of(RecordReader(f"{many}.records"))
         assert made_from is not None
         names = [f"c{label}/{number:03d}.jpg" for label in range(10) for number in range(120)]
-        assert (made_from.base, list(made_from), made_from[:]) == (str(many), names, names)
-        assert made_from[600] == names[600]
+        assert (made_from.base, [made_from.name(number) for number in range(1200)]) == (str(many), names)
         sizes = [size for _, size, _ in made_from.files(598, 602)]
         assert sizes == [(many / name).stat().st_size for name in names[598:602]]
 

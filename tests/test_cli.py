@@ -26,9 +26,8 @@ from recordzoo.cli.listing import entry_document
 from recordzoo.cli.options import clean, resolve
 from recordzoo.cli.prepare import check_room
 from recordzoo.net import http as retry
-from recordzoo.preparing.job import Outlook
-from recordzoo.preparing.located import locate
 from recordzoo.preparing.options import Options
+from recordzoo.preparing.preparation import Outlook, Preparation
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200, imagenet
@@ -322,7 +321,7 @@ class TestPrepare:
 
         def check(raw_bytes, discard_raw=False):
             size = {"raw_bytes": raw_bytes, "peak_bytes": 2 * raw_bytes, "needed_bytes": 2 * raw_bytes}
-            parts = [locate(part.recipe(), tmp_path, Options()) for part in resolve("imagenet", tmp_path)]
+            parts = [Preparation(part.recipe(), tmp_path, Options()) for part in resolve("imagenet", tmp_path)]
             check_room([Outlook(part, "download", free, **size) for part in parts], discard_raw=discard_raw)
 
         check(free // 5)

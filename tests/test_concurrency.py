@@ -17,8 +17,7 @@ import pytest
 
 from recordzoo.base.progress import LogProgress
 from recordzoo.errors import PrepareError
-from recordzoo.preparing.publish import Build, publish, publishing
-from recordzoo.preparing.space import Output
+from recordzoo.preparing.publish import Build, Output, publish, publishing
 from tests import preparing
 from tests.disks import failing
 from tests.fakes import simple

@@ -23,7 +23,7 @@ from recordzoo import RecordLoader, RecordReader, catalogue
 from recordzoo.errors import ArgumentError, NotPreparedError
 from recordzoo.loader.source import JointLeaf, Source
 from recordzoo.net.download import fetch
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.variant import StoredRecipe
 from tests.contract import DECLARED, ROWS, Pair, Row, all_samples, difference, outcome, plain, same_outcome
 from tests.fakes.server import FileServer

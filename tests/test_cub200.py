@@ -170,7 +170,7 @@ def test_masks_are_prepared_only_when_asked_for(form: str, tmp_path: Path) -> No
         (tmp_path / cub200.MASK_ARCHIVE).unlink()
         FAKE.write_mask_tree(tmp_path)
     if form == "command line":
-        from recordzoo.preparing.job import ensure
+        from recordzoo.preparing.preparation import ensure
 
         ensure(dataset_recipe("cub200", "segmentations", kind.raw_files), tmp_path)
     image, mask = kind(tmp_path, target_type="segmentation")[0]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from recordzoo.errors import PrepareError
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.preparing.workers import dask_executor
 from recordzoo.recipes import folders as folder
 from tests.clusters import Cluster, cluster

@@ -17,7 +17,7 @@ import pytest
 
 from recordzoo.base import durable
 from recordzoo.base.progress import format_bytes
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, stored_bytes
 from tests import preparing

@@ -13,7 +13,7 @@ import pytest
 
 from recordzoo.base.progress import format_bytes
 from recordzoo.errors import TermsError
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.records.reader import RecordReader
 from tests import preparing
 from tests.disks import Volume, mounted

@@ -11,8 +11,9 @@ import pytest
 
 from recordzoo.errors import DownloadError
 from recordzoo.net.download import RemoteFile
-from recordzoo.preparing.job import ensure
-from recordzoo.preparing.raw import MOST, MOST_PER_HOST, Download, download_all
+from recordzoo.preparing.options import Options
+from recordzoo.preparing.preparation import ensure
+from recordzoo.preparing.raw import MOST, MOST_PER_HOST, RawData
 from recordzoo.raw.member import Source
 from recordzoo.records.reader import is_record_set
 from tests.downloading import quick
@@ -88,12 +89,12 @@ def recipe(server: FileServer, files: dict[str, bytes], **changes: dict[str, Any
     )
 
 
-def test_how_many_at_once(tmp_path: Path) -> None:
+def test_how_many_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as may be, of two hosts, and never more: each waits until all others of a round are there."""
     together = threading.Barrier(MOST, timeout=30)
     lock, active, most = threading.Lock(), Counter[str](), Counter[str]()
 
-    def fetch(remote: RemoteFile, *_: Any) -> Path:
+    def fetch(remote: RemoteFile, root: Path, **_: Any) -> Path:
         host = remote.name[0]
         with lock:
             active.update((host, "all"))
@@ -102,12 +103,13 @@ def test_how_many_at_once(tmp_path: Path) -> None:
         together.wait()
         with lock:
             active.subtract((host, "all"))
-        return tmp_path
+        return remote.path(root)
 
-    ended: list[str] = []
-    wanted = [Download(RemoteFile(f"{host}{number}"), host, 0) for host in "ab" for number in range(4)]
-    download_all(wanted, fetch, lambda remote, result: ended.append(remote.name), Heard())
-    assert sorted(ended) == sorted(each.remote.name for each in wanted)
+    monkeypatch.setattr("recordzoo.net.download.fetch", fetch)
+    files = tuple(RemoteFile(f"{host}{number}", (f"https://{host}.org/",)) for host in "ab" for number in range(4))
+    raw = RawData(SimpleRecipe("stream", files), tmp_path, Options(progress=Heard()))
+    raw.download()
+    assert sorted(path.name for path in raw.fetched) == sorted(each.name for each in files)
     assert most == {"a": MOST_PER_HOST, "b": MOST_PER_HOST, "all": MOST}
 
 

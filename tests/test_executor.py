@@ -16,8 +16,7 @@ import pytest
 import recordzoo
 from recordzoo.base import durable
 from recordzoo.errors import ArgumentError, DiskSpaceError, PrepareError, SourceError
-from recordzoo.preparing.job import Division, ensure
-from recordzoo.preparing.options import Options
+from recordzoo.preparing.preparation import Preparation, ensure
 from recordzoo.raw.archive import NestedTarSource
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
@@ -298,7 +297,7 @@ def test_imagenet_is_cut_into_enough_units_for_a_cluster(tmp_path: Path) -> None
     recipe = dataset_recipe("imagenet", "train")
     source = recipe.find(tmp_path)
     assert isinstance(source, NestedTarSource)
-    units = Division(recipe, Options()).units(source)
+    units = Preparation(recipe, tmp_path).units(source)
     assert len(units) >= 140
     assert max(unit.size_bytes for unit in units) <= 1 << 30
     assert sum(unit.size_bytes for unit in units) == 1000 * inner_bytes

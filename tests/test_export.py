@@ -195,7 +195,7 @@ class TestInterrupted:
         assert sorted(os.listdir(tmp_path)) == ["a.records", "damaged.records"]
 
     def test_too_little_room(self, there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("recordzoo.preparing.space.free_bytes", lambda folder: 1000)
+        monkeypatch.setattr("recordzoo.preparing.publish.free_bytes", lambda folder: 1000)
         with pytest.raises(DiskSpaceError, match=r"has 1 kB free, and .* are needed: .* more"):
             recordzoo.export(there, tmp_path / "tree", **EXPORT)
         assert not (tmp_path / "tree").exists()

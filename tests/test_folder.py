@@ -20,7 +20,7 @@ from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader, pil_load
 import recordzoo
 from recordzoo import CUB200Record, ImageFolderRecord
 from recordzoo.errors import FolderError, ImageError, NotPreparedError, OtherSourceError, SourceError
-from recordzoo.preparing import located as changes
+from recordzoo.preparing import changes
 from recordzoo.recipes.declared import IMAGE_ENDINGS
 from tests.fakes import cub200, folder
 from tests.fakes.folder import image_bytes, write_tree

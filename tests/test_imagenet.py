@@ -18,7 +18,7 @@ from torchvision.models._meta import _IMAGENET_CATEGORIES
 from recordzoo.datasets.imagenet import ImageNetRecord
 from recordzoo.datasets.imagenet_meta import Meta, parse_meta, read_meta
 from recordzoo.errors import NotPreparedError, SourceError, TermsError
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import imagenet
@@ -427,7 +427,7 @@ def test_preparing_from_archives_imports_no_torch(archives: Path, tmp_path: Path
     link_archives(archives, tmp_path)
     code = (
         "import sys\nfrom pathlib import Path\nfrom recordzoo.recipes.declared import dataset_recipe\n"
-        "from recordzoo.preparing.job import ensure\n"
+        "from recordzoo.preparing.preparation import ensure\n"
         "if __name__ == '__main__':\n"
         "    for part in ('train', 'val'):\n"
         "        ensure(dataset_recipe('imagenet', part), Path(sys.argv[1]), check_hash=False, workers=1)\n"

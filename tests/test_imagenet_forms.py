@@ -17,7 +17,7 @@ from recordzoo import catalogue
 from recordzoo.datasets.imagenet import ImageNetRecord
 from recordzoo.datasets.imagenet_meta import all_wnids
 from recordzoo.errors import NotPreparedError, PrepareError, SourceError
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import imagenet

@@ -61,7 +61,7 @@ def test_arrays_open_as_images_without_classes_do(tmp_path: Path) -> None:
     imported(write_values(tmp_path / "x.lmdb", images))
     (tmp_path / "flat").mkdir()
     (tmp_path / "flat" / "a.jpg").write_bytes(legacy.files(1)[0][0])
-    from recordzoo.preparing.job import ensure
+    from recordzoo.preparing.preparation import ensure
     from recordzoo.recipes import folders as flat
 
     dataset = ImageFolderRecord(tmp_path / "my.records")

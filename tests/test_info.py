@@ -16,7 +16,7 @@ from recordzoo.base.progress import LogProgress
 from recordzoo.base.text import display_width, shorten
 from recordzoo.cli.options import bar_chart
 from recordzoo.cli.record_set import SAMPLE, count_bytes, count_classes, find_variants, read_headers
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes import folders as folder_recipe
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.kinds import SetKind

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from recordzoo.base.process import CRASH_POINTS
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes import folders as folder
 from recordzoo.records.reader import RecordReader
 from tests import preparing

@@ -5,19 +5,12 @@ from pathlib import Path
 import pytest
 
 import recordzoo
-from recordzoo.preparing.kinds import KINDS
-from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader
 from tests.fakes.annotations import kitti, oxford_pets, sbd
 from tests.fakes.celeba import celeba
 from tests.fakes.fake import Fake
 from tests.fakes.listed_files import fgvc_aircraft
 from tests.fakes.plain import cub200_2010, nabirds, online_products
-
-
-def test_each_kind_has_its_facts() -> None:
-    assert set(KINDS) == set(SetKind)
-    assert {facts.text for kind, facts in KINDS.items() if kind in (SetKind.ZOO, SetKind.IMPORTED)} == {""}
 
 
 @pytest.mark.parametrize(

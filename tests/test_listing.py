@@ -19,16 +19,15 @@ from recordzoo import ImageFolderRecord
 from recordzoo.cli.options import parse_bytes
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
 from recordzoo.families.folders import PathLoader, files_folder
-from recordzoo.preparing.job import describe, ensure
-from recordzoo.preparing.located import locate
 from recordzoo.preparing.options import Options
+from recordzoo.preparing.preparation import Preparation, ensure
 from recordzoo.raw.member import Member
 from recordzoo.recipes.lists import ListRecipe
 from recordzoo.recipes.recipe import Blob
 from recordzoo.records.kinds import FieldKind, FieldSpec
-from recordzoo.records.made_from import LIST_FILE
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
+from recordzoo.records.writer import LIST_FILE
 from tests.fakes import simple
 from tests.fakes.folder import bad_image, image_bytes
 from tests.fakes.lists import LABELS, NAMES, plain, write_images, write_list
@@ -569,7 +568,7 @@ class TestCommandLine:
 
 def test_what_would_be_done(images: dict[str, bytes], tmp_path: Path) -> None:
     path = write_list(tmp_path / "list.csv", TWICE)
-    plan = describe(locate(ListRecipe(), path, Options()))
+    plan = Preparation(ListRecipe(), path, Options()).outlook()
     captions = sum(len(json.dumps(line, ensure_ascii=False).encode()) for line in captions_of(TWICE))
     assert plan.raw_bytes == sum(map(len, images.values())) + captions
     assert (plan.state, plan.located.target, plan.source) == ("convert", tmp_path / "list.records", str(path))

@@ -7,7 +7,7 @@ from PIL import Image
 
 from recordzoo import RecordReader, convert
 from recordzoo.preparing.convert import ShardFacts
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.preparing.workers import PoolProgress, UnitProgress
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.folders import folder_recipe

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from tests import preparing
 from tests.disks import Volume, overlaid
 from tests.fakes import simple

@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 
 from recordzoo.base import durable
-from recordzoo.base.files import BackgroundHash
-from recordzoo.base.progress import LogProgress, format_bytes
+from recordzoo.base.progress import LogProgress, SilentProgress, format_bytes
 from recordzoo.errors import (
     ArgumentError,
     DiskSpaceError,
@@ -29,14 +28,12 @@ from recordzoo.errors import (
     RecordError,
     SourceError,
 )
-from recordzoo.preparing import convert, job
+from recordzoo.preparing import convert, preparation
 from recordzoo.preparing import publish as build_module
 from recordzoo.preparing.convert import ShardFacts, UnitShards
-from recordzoo.preparing.job import describe, ensure
-from recordzoo.preparing.located import locate
 from recordzoo.preparing.options import Options
-from recordzoo.preparing.raw import Archives, RawData
-from recordzoo.preparing.space import Output, disk_error
+from recordzoo.preparing.preparation import Preparation, ensure
+from recordzoo.preparing.publish import Output, disk_error
 from recordzoo.raw.member import Member
 from recordzoo.recipes.recipe import Blob, Sidecar, look
 from recordzoo.records.reader import RecordReader
@@ -141,7 +138,7 @@ class TestRoundTrip:
 
     def test_the_second_call_opens_nothing_for_writing(self, golden: Golden) -> None:
         code = (
-            "import os, sys\nfrom pathlib import Path\nfrom recordzoo.preparing.job import ensure\n"
+            "import os, sys\nfrom pathlib import Path\nfrom recordzoo.preparing.preparation import ensure\n"
             "from tests.fakes.simple import SimpleRecipe\n"
             "root, seen = Path(sys.argv[1]), []\n"
             "def hook(event, args):\n"
@@ -512,23 +509,19 @@ class TestRawData:
             reader = RecordReader(prepare(tmp_path, "stream", raw_files=raw_files, download=True))
         assert reader.manifest.raw_files[0].hash == f"sha256:{sha256}"
 
-    def test_a_file_that_changes_before_its_md5_is_computed(
-        self, archive: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_file_that_changes_before_its_md5_is_computed(self, archive: Path) -> None:
         """Then the MD5 says nothing of the records."""
         right = archive.read_bytes()
         raw_files = (simple.remote(archive, sha256="0" * 64),)
         archive.write_bytes(right[:4] + b"\x01" + right[5:])  # another time in gzip's header
-        waited = Archives._hash_of
 
-        def hash_of(self: Archives, path: Path, running: BackgroundHash, size: int) -> str:
-            found = waited(self, path, running, size)
-            archive.write_bytes(right)
-            return found
+        class Mending(SilentProgress):
+            def end(self) -> None:
+                if beside(archive.parent, "stream"):
+                    archive.write_bytes(right)
 
-        monkeypatch.setattr(Archives, "_hash_of", hash_of)
         with pytest.raises(HashMismatchError, match="Nothing was published"):
-            prepare(archive.parent, "stream", raw_files=raw_files)
+            prepare(archive.parent, "stream", raw_files=raw_files, progress=Mending())
 
     def test_another_size_is_said_at_once(self, archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raw_files = (simple.remote(archive, size_bytes=5),)
@@ -638,7 +631,7 @@ class TestRawData:
     ) -> None:
         simple.write(tmp_path, "tree", simple.alike(size_bytes, 4_000_000 // size_bytes))
         caplog.set_level(logging.INFO)
-        plan = describe(locate(SimpleRecipe("tree"), tmp_path, Options()))
+        plan = Preparation(SimpleRecipe("tree"), tmp_path, Options()).outlook()
         path = prepare(tmp_path, "tree", shard_bytes=1 << 30)
         (shard,) = path.glob("*.lmdb")
         expected = plan.peak_bytes - plan.raw_bytes
@@ -650,20 +643,17 @@ class TestRawData:
     ) -> None:
         monkeypatch.setattr(SimpleRecipe, "expansion", 1e12)
         size = archive.stat().st_size
-        assert describe(locate(SimpleRecipe("stream"), archive.parent, Options())).peak_bytes == size + size * 10**12
+        assert (
+            Preparation(SimpleRecipe("stream"), archive.parent, Options()).outlook().peak_bytes == size + size * 10**12
+        )
         with pytest.raises(DiskSpaceError):
             prepare(archive.parent, "stream")
         with FileServer(archive.parent) as server, pytest.raises(DiskSpaceError):
             prepare(archive.parent / "b", "stream", raw_files=(simple.remote(archive, server.url),), download=True)
         assert server.log == []
 
-    def test_what_is_of_no_use_does_not_count_as_downloaded(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        archive = simple.write(tmp_path / "server", "stream")
-        asked: list[int] = []
-        monkeypatch.setattr("recordzoo.preparing.raw.check_space", lambda folder, needed: asked.append(needed))
-        remote = simple.remote(archive, size_bytes=1000)
+    def test_only_the_part_of_a_download_counts_as_there(self, tmp_path: Path) -> None:
+        remote = simple.remote(simple.write(tmp_path / "server", "stream"), size_bytes=1000)
         root = tmp_path / "root"
         root.mkdir()
         for name, size in (
@@ -674,39 +664,36 @@ class TestRawData:
             (".part-0123", 500),
         ):
             (root / f"{remote.name}{name}").write_bytes(bytes(size))
-        raw = RawData(locate(SimpleRecipe("stream", (remote,)), root, Options(progress=LogProgress())), True)
-        raw._check_room()
-        (root / remote.name).write_bytes(bytes(1000))
-        raw._check_room()
-        assert asked == [1020 + 700, 1020]
+        plan = Preparation(SimpleRecipe("stream", (remote,)), root).outlook()
+        assert plan.needed_bytes == 1020 + 700
 
     def test_a_size_about_counts_and_an_unknown_one_is_told(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         caplog.set_level(logging.INFO, "recordzoo")
-        asked: list[int] = []
-        monkeypatch.setattr("recordzoo.preparing.raw.check_space", lambda folder, needed: asked.append(needed))
-        root = tmp_path / "root"
-        root.mkdir()
-        about = simple.remote(simple.write(tmp_path, "stream"), size_bytes=None, about_bytes=1000)
-        unknown = dataclasses.replace(about, name="other.tar", about_bytes=None)
-        for files, sizes in (((about,), (1000, 1000, 2020)), ((about, unknown), (None, None, None))):
-            recipe = SimpleRecipe("stream", files)
-            RawData(locate(recipe, root, Options(progress=LogProgress())), True)._check_room()
-            plan = describe(locate(recipe, root, Options()))
-            assert (plan.download_bytes, plan.raw_bytes, plan.peak_bytes) == sizes
+        archive = simple.write(tmp_path, "stream")
+        huge = dataclasses.replace(
+            simple.remote(archive, size_bytes=None, about_bytes=10**18), urls=("http://[::1]:9",)
+        )
+        unknown = dataclasses.replace(huge, name="other.tar", about_bytes=None)
+        for number, (files, size) in enumerate((((huge,), 10**18), ((huge, unknown), None))):
+            root = tmp_path / f"{number}"
+            root.mkdir()
+            plan = Preparation(SimpleRecipe("stream", files), root).outlook()
+            assert (plan.download_bytes, plan.raw_bytes) == (size, size)
+            with pytest.raises(DiskSpaceError):
+                ensure(SimpleRecipe("stream", files), root, download=True, progress=LogProgress())
             assert ("other.tar is not checked: the size is not known" in caplog.text) == (unknown in files)
-        assert asked == [2020, 2020]
 
     def test_describe_writes_nothing(self, archive: Path) -> None:
         before = times(archive.parent)
-        plan = describe(locate(SimpleRecipe("stream"), archive.parent, Options()))
+        plan = Preparation(SimpleRecipe("stream"), archive.parent, Options()).outlook()
         assert times(archive.parent) == before
         size = archive.stat().st_size
         assert plan.state == "convert"
         assert (plan.raw_bytes, plan.peak_bytes) == (size, int(size * 2.02))
         prepare(archive.parent, "stream")
-        assert describe(locate(SimpleRecipe("stream"), archive.parent, Options())).state == "ready"
+        assert Preparation(SimpleRecipe("stream"), archive.parent, Options()).outlook().state == "ready"
 
 
 class Accident(Exception):
@@ -815,7 +802,7 @@ class TestWhatIsLeft:
     ) -> None:
         simple.write(tmp_path, "stream")
         with monkeypatch.context() as patched:
-            patched.setattr(job, "WRITER", job.WRITER - 1)
+            patched.setattr(preparation, "WRITER", preparation.WRITER - 1)
             left = interrupt(monkeypatch, tmp_path, "c003/0004.jpg")
         inodes = {path.stat().st_ino for path in shards_of(left)}
         for path in shards_of(left):
@@ -829,7 +816,7 @@ class TestWhatIsLeft:
 
     def test_other_files_of_finished_shards_need_another_writer(self) -> None:
         """What an older version left is not continued, so its files need not be understood."""
-        assert (job.WRITER, [field.name for field in fields(ShardFacts)]) == (
+        assert (preparation.WRITER, [field.name for field in fields(ShardFacts)]) == (
             6,
             [
                 "unit",

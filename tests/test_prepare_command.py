@@ -115,6 +115,6 @@ class TestDryRun:
         assert "ILSVRC2012_img_val.tar: 6.74 GB, downloaded from https://" in accepted
 
     def test_too_little_room(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("recordzoo.preparing.job.free_bytes", lambda folder: 10**9)
+        monkeypatch.setattr("recordzoo.preparing.preparation.free_bytes", lambda folder: 10**9)
         shown = run("prepare", "cub200", "--root", tmp_path, "--dry-run", cwd=tmp_path).stdout
         assert "  space: about 2.32 GB needed, 1 GB free: 1.32 GB too little\n" in shown

@@ -168,7 +168,7 @@ class TestExtra:
     )
     def test_a_strangers_tree_file_is_ignored(self, tmp_path: Path, text: str) -> None:
         """The file in which `ImageFolderRecord` remembers when a tree's directories changed."""
-        from recordzoo.preparing.located import find_changes
+        from recordzoo.preparing.changes import find_changes
 
         folder = write_records(tmp_path / "x.records", some_values(3))
         document = f'{{"root": "{tmp_path}", "directories": {text}}}'

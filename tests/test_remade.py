@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import recordzoo
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes import folders as flat
 from recordzoo.recipes import folders as folder
 from recordzoo.recipes.declared import dataset_recipe
-from recordzoo.records.made_from import BESIDE
+from recordzoo.records.writer import BESIDE
 from tests.fakes import cub200, lists
 from tests.fakes.folder import write_tree
 from tests.fakes.records import flip_byte, place_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from recordzoo.errors import SourceError
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.raw.member import FileTable, Member, has_lasting_inodes
 from recordzoo.records.reader import RecordReader, is_record_set
 from tests.fakes import simple

@@ -167,7 +167,7 @@ def test_preparing_imports_no_torch():
     code = "import recordzoo.datasets, recordzoo.preparing, recordzoo.catalogue as c, recordzoo.recipes.folders\n"
     code += "from recordzoo.recipes.declared import dataset_recipe\n"
     code += "[dataset_recipe(n, p.name) for n in c.names() for p in c.entry(n).parts]\n"
-    code += "import recordzoo.preparing.located"  # what `recordzoo prepare PATH` asks of a tree that it made before
+    code += "import recordzoo.preparing.preparation"  # what `recordzoo prepare PATH` asks of a tree that it made before
     assert not modules_after(code) & {"torch", "torchvision", "scipy", "pyarrow"}
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recordzoo.errors import ArgumentError
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.raw.archive import ArchiveSource, ChainSource
 from recordzoo.raw.member import even_runs
 from recordzoo.raw.tree import TreeSource

@@ -13,7 +13,7 @@ from PIL import Image
 
 from recordzoo.errors import ArgumentError
 from recordzoo.images.decode import picture_field
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.preview import BOX, Thumbnail, choose, cut, draw_sheet, drawable, make_thumbnail
 from recordzoo.recipes import folders as folder_recipe
 from recordzoo.recipes.declared import dataset_recipe

@@ -16,7 +16,7 @@ from torchvision.datasets.folder import default_loader
 
 from recordzoo.datasets import ImageFolderRecord
 from recordzoo.errors import CorruptRecordError, ImageError, ManifestError, PrepareError
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.verify import verify
 from tests.fakes import simple, strangers

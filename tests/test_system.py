@@ -15,9 +15,9 @@ import pytest
 from recordzoo.base import files
 from recordzoo.base import process as processes
 from recordzoo.base import text as names
+from recordzoo.base.files import existing
 from recordzoo.errors import PrepareError
-from recordzoo.preparing import space
-from recordzoo.preparing.space import Output
+from recordzoo.preparing.publish import Output, disk_error
 from recordzoo.records import arrays, manifest
 from tests import posix
 
@@ -147,7 +147,7 @@ class TestRenaming:
         monkeypatch.setattr(os, "replace", busy)
         with pytest.raises(PermissionError) as caught:
             files.replace(tmp_path / "a", tmp_path / "b")
-        err = space.disk_error(caught.value, Output(tmp_path / "x.records"), 0)
+        err = disk_error(caught.value, Output(tmp_path / "x.records"), 0)
         assert type(err) is PrepareError
         assert f"{tmp_path / 'a'} is in use" in str(err)
         assert "close the datasets and programs" in str(err)
@@ -203,7 +203,7 @@ def test_a_file_is_cut_behind_its_last_page_and_never_made_longer(tmp_path: Path
 
 def test_a_drive_that_does_not_exist_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "exists", lambda path: False)
-    assert space.existing(Path("/nowhere/at/all")) == Path("/")
+    assert existing(Path("/nowhere/at/all")) == Path("/")
 
 
 class TestNames:

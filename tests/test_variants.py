@@ -38,9 +38,8 @@ from recordzoo.errors import (
     OtherSourceError,
     PrepareError,
 )
-from recordzoo.preparing.job import describe, ensure
-from recordzoo.preparing.located import locate
 from recordzoo.preparing.options import Options
+from recordzoo.preparing.preparation import Preparation, ensure
 from recordzoo.recipes import folders as folder
 from recordzoo.recipes.variant import Variant, converted
 from recordzoo.records.verify import verify
@@ -252,7 +251,7 @@ def test_from_the_original_set_come_the_same_files_as_from_the_tree(tree: Path, 
     wanted = contents(ImageFolderRecord(tree, variant=name, num_shards=3, workers=1).records_path)
     shutil.rmtree(tree.with_name(f"photos-{name}.records"))
     ImageFolderRecord(tree)
-    assert "photos.records" in describe(locate(folder.folder_recipe(), tree, Options(variant=name))).source
+    assert "photos.records" in Preparation(folder.folder_recipe(), tree, Options(variant=name)).outlook().source
     assert contents(ImageFolderRecord(tree, variant=name, num_shards=3, workers=2).records_path) == wanted
 
 
@@ -576,12 +575,12 @@ def test_a_variant_needs_less_room(tree: Path) -> None:
     write_tree(tree, big)
     ImageFolderRecord(tree)
     peaks = {
-        name: describe(locate(folder.folder_recipe(), tree, Options(variant=name))).peak_bytes
+        name: Preparation(folder.folder_recipe(), tree, Options(variant=name)).outlook().peak_bytes
         for name in ("64", "max300", "64-raw", "full-raw")
     }
-    raw = describe(locate(folder.folder_recipe(), tree, Options(variant="64"))).raw_bytes
+    raw = Preparation(folder.folder_recipe(), tree, Options(variant="64")).outlook().raw_bytes
     assert raw < peaks["64"] < peaks["max300"] < raw * 1.5
-    largest = describe(locate(folder.folder_recipe(), tree, Options(variant="9999")))
+    largest = Preparation(folder.folder_recipe(), tree, Options(variant="9999")).outlook()
     assert largest.peak_bytes > raw * 2  # all are stored untouched
     assert peaks["64"] < peaks["64-raw"] < peaks["full-raw"]
     for name in ("64", "max300", "64-raw", "full-raw"):

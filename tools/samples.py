@@ -14,7 +14,7 @@ from pathlib import Path
 from PIL import Image
 
 from docs.parts.real_samples import FOLDER, MOST
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.preview import choose, make_thumbnail
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader

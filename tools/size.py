@@ -37,7 +37,7 @@ FEATURES = (
     Feature("record sets at URLs", 1_300, ("net/cache.py", "net/store.py", "net/failures.py", "records/remote*.py")),
     Feature("copy, push, pull, Hub", 950, ("sets/copy.py", "sets/places.py", "sets/push.py", "net/hub.py")),
     Feature("exports", 500, ("formats/export.py", "formats/to_hf.py")),
-    Feature("changed raw files", 300, ("preparing/located.py", "records/made_from.py")),
+    Feature("changed raw files", 300, ("preparing/changes.py",)),
     Feature("pickles of others", 180, ("recipes/pickles.py",)),
     Feature("lists", 1_300, ("recipes/columns.py", "recipes/list_kinds.py", "recipes/lists.py", "recipes/listing.py")),
     Feature("own data", 1_900, ("own/*.py",)),

@@ -9,7 +9,7 @@ from benchmarks.formats.base import Finish, Format, Reading, Samples, map_loader
 
 def write(samples: Samples, place: Path) -> None:
     """Convert the folder that the samples are in."""
-    from recordzoo.preparing.job import ensure
+    from recordzoo.preparing.preparation import ensure
     from recordzoo.recipes.folders import folder_recipe
 
     tree, records = Path(samples[0][0]).parent.parent, place / "images.records"

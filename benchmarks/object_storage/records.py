@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader
 
 from benchmarks.object_storage.work import Work
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.folders import folder_recipe
 
 BLOCK_BYTES, WINDOW = 16 << 20, 2

@@ -6,7 +6,7 @@ from torch.utils.data import DataLoader
 
 from benchmarks.peers.work import Work, stock_loader
 from recordzoo import ImageFolderRecord
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.folders import folder_recipe
 
 

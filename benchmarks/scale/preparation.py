@@ -17,8 +17,7 @@ from benchmarks.scale.make import name_of
 from recordzoo.base.progress import LogProgress
 from recordzoo.preparing.assemble import Finished, assemble
 from recordzoo.preparing.convert import ShardFacts, ShardRows, UnitEnd, load_shard, save_shard
-from recordzoo.preparing.publish import Build
-from recordzoo.preparing.space import Output
+from recordzoo.preparing.publish import Build, Output
 from recordzoo.recipes.folders import FolderRecipe
 
 _IN_UNIT = 250_000

@@ -476,3 +476,21 @@ def held_in_memory(data: bytes, path: str) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the free bytes on the volume of a folder, which may not exist yet."""
+    return shutil.disk_usage(existing(folder)).free
+
+
+def volume(folder: Path) -> int:
+    """Return the device number of a folder's volume; the folder may not exist yet."""
+    return existing(folder).stat().st_dev
+
+
+def existing(folder: Path) -> Path:
+    """Return a folder, or its nearest existing parent."""
+    folder = folder.absolute()
+    while not folder.exists() and folder != folder.parent:  # on Windows even the drive may not exist
+        folder = folder.parent
+    return folder

@@ -35,13 +35,12 @@ from recordzoo.cli.options import (
 from recordzoo.errors import ArgumentError, NotPreparedError, RecordError, RecordZooError
 from recordzoo.net.cache import Cache
 from recordzoo.net.url import Url, is_url
-from recordzoo.preparing.publish import Build, kept_from_others, remove_build
+from recordzoo.preparing.publish import LOCK, Build, Output, build_path, kept_from_others, remove_build
 from recordzoo.preparing.raw import is_marked, mark_path, remove_marked
-from recordzoo.preparing.space import LOCK, Output, build_path
-from recordzoo.records.made_from import BESIDE, strangers
 from recordzoo.records.manifest import ENDING, MANIFEST_NAME, manifest_digest
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.remote import cached_addresses, remove_cached
+from recordzoo.records.writer import BESIDE, strangers
 
 _DEPTH = 2  # levels of directories below a root that are searched: torchvision keeps raw files in MNIST/raw
 SET, RAW, CACHED, BUILD = "record set", "raw file", "cached set", "interrupted build"

@@ -372,7 +372,7 @@ def _bar(count: int, most: int, room: int, blocks: bool) -> str:
 
 
 if TYPE_CHECKING:
-    from recordzoo.preparing.located import Changes
+    from recordzoo.preparing.changes import Changes
     from recordzoo.records.reader import RecordReader
 
 
@@ -447,8 +447,8 @@ def say_changes(reader: "RecordReader", changes: "Changes | None" = None) -> Non
 
     Without `changes`, a bounded number of files is compared now.
     """
-    from recordzoo.preparing.kinds import refresh_command
-    from recordzoo.preparing.located import change_text, recorded_changes  # imports NumPy
+    from recordzoo.preparing.changes import change_text, recorded_changes  # imports NumPy
+    from recordzoo.zoo import refresh_command
 
     changes = recorded_changes(reader) if changes is None else changes
     if changes:

@@ -35,8 +35,8 @@ from recordzoo.own.targets import WHAT, Reading, Target, check_reading, resolve
 from recordzoo.recipes.columns import TARGET_KINDS, Columns, read_targets
 
 if TYPE_CHECKING:
-    from recordzoo.preparing.job import Outlook
     from recordzoo.preparing.options import Options
+    from recordzoo.preparing.preparation import Outlook
 
 _CHANGES_SHOWN = 3
 _SLOW_NETWORK = 10_000_000
@@ -65,13 +65,12 @@ def look_ahead(
     Raises:
         FolderError: A tree has no classes.
     """
-    from recordzoo.preparing.job import describe
-    from recordzoo.preparing.located import locate
+    from recordzoo.preparing.preparation import Preparation
 
     outlooks = []
     for target in wanted:
         with explained(target):
-            outlooks.append((target, describe(locate(target.recipe(), target.root, options), measure=measure)))
+            outlooks.append((target, Preparation(target.recipe(), target.root, options).outlook(measure=measure)))
     return outlooks
 
 
@@ -84,11 +83,12 @@ def check_room(outlooks: Iterable["Outlook"], *, discard_raw: bool) -> None:
     Raises:
         DiskSpaceError: They will not.
     """
-    from recordzoo.preparing.space import build_path, check_space, volume
+    from recordzoo.base.files import volume
+    from recordzoo.preparing.publish import build_path, check_space
 
     kept: dict[int, int] = defaultdict(int)
     for outlook in outlooks:
-        target = outlook.located.target
+        target = outlook.preparation.target
         needed, records = outlook.needed_bytes, outlook.records_bytes
         if outlook.state not in ("convert", "download") or needed is None or records is None:
             continue
@@ -110,7 +110,7 @@ def show_plans(wanted: Sequence[Target], options: "Options", as_json: bool) -> N
     outlooks = look_ahead(wanted, options, measure=True)
     for target, outlook in outlooks:
         if outlook.state == "ready":
-            check_made(target, outlook.located.target, was_ready=True, full=True)
+            check_made(target, outlook.preparation.target, was_ready=True, full=True)
     if as_json:
         plans = [
             {"name": target.label, **outlook.to_json(), "must_be_fetched_by_hand": outlook.obstacle is not None}
@@ -135,7 +135,7 @@ def _summary(outlook: "Outlook") -> str:
     return _STATES["changed" if outlook.changes else outlook.state].format(
         changes=name_first(outlook.changes, _CHANGES_SHOWN),
         source=outlook.source,
-        target=outlook.located.target,
+        target=outlook.preparation.target,
         raw=_bytes(outlook.raw_bytes),
         peak=_bytes(outlook.peak_bytes),
     )
@@ -190,8 +190,8 @@ def explained(target: Target) -> Iterator[None]:
 
 
 if TYPE_CHECKING:
-    from recordzoo.preparing.located import Located
     from recordzoo.preparing.options import Options
+    from recordzoo.preparing.preparation import Preparation
     from recordzoo.records.reader import RecordReader
 
 
@@ -515,7 +515,9 @@ def _prepare(target: Target, options: "Options") -> dict[str, Any]:
         made = make(target, dataclasses.replace(options, progress=printed.make_progress()), full=True)
     elapsed_s = time.monotonic() - began
     reader = RecordReader(made.path)
-    warning = _change_warning(target, made.located, reader) if made.was_ready and made.located is not None else None
+    warning = (
+        _change_warning(target, made.preparation, reader) if made.was_ready and made.preparation is not None else None
+    )
     if warning is not None:
         printed.say(f"warning: {clean(warning)}")
     read_as = _read_as(target, reader)
@@ -540,13 +542,13 @@ def _read_as(target: Target, reader: "RecordReader") -> str:
     return reader.manifest.dataset
 
 
-def _change_warning(target: Target, located: "Located", reader: "RecordReader") -> str | None:
+def _change_warning(target: Target, preparation: "Preparation", reader: "RecordReader") -> str | None:
     """Compare all raw files with those that the records were made from; None if nothing changed."""
-    from recordzoo.preparing.located import change_text, refuse_other
+    from recordzoo.preparing.changes import change_text, refuse_other
 
-    if target.kind == "list" or located.options.refresh == "if-changed":
+    if target.kind == "list" or preparation.options.refresh == "if-changed":
         return None  # compared already
-    changes = located.changes()
-    if located.options.records_dir is not None and target.entry is None:
+    changes = preparation.changes()
+    if preparation.options.records_dir is not None and target.entry is None:
         refuse_other(reader, changes)
-    return change_text(reader, changes, located.recipe.command(target.root)) if changes else None
+    return change_text(reader, changes, preparation.recipe.command(target.root)) if changes else None

@@ -21,9 +21,8 @@ from recordzoo.cli.app import Exit
 from recordzoo.cli.options import bar_chart, encodable, has_blocks, shorten_end, table, wrapped, wrapping_width
 from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError
 from recordzoo.images.decode import open_picture, picture_field, with_value
-from recordzoo.preparing.job import MOST_NAMED
-from recordzoo.preparing.kinds import KnownDirectories, text_of
-from recordzoo.preparing.located import recorded_changes
+from recordzoo.preparing.changes import KnownTree, recorded_changes
+from recordzoo.preparing.preparation import MOST_NAMED
 from recordzoo.recipes.recipe import quiet
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import NO_SHARD, Manifest
@@ -263,7 +262,7 @@ def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
 def set_document(reader: RecordReader, headers: Headers | None) -> dict[str, JSON]:
     """Make a record set's JSON, under stable keys."""
     manifest = reader.manifest
-    labels, tree = load_labels(reader), KnownDirectories.of(reader)
+    labels, tree = load_labels(reader), KnownTree.of(reader)
     sizes = count_bytes(reader)
     return {
         "digest": reader.digest,
@@ -358,7 +357,7 @@ def _lines(reader: RecordReader, headers: Headers | None, document: Mapping[str,
     counts = ", ".join(f"{split} {count:,}" for split, count in manifest.splits.items())
     shards = f"{len(manifest.shards):,} shard{'' if len(manifest.shards) == 1 else 's'}"
     lines = [
-        f"record set of {text_of(manifest)}, {manifest.variant}",
+        f"record set of {manifest.title}, {manifest.variant}",
         f"records:   {manifest.num_records:,}",
         f"splits:    {counts or '-'}",
         f"classes:   {'-' if manifest.classes is None else f'{len(manifest.classes):,}'}",

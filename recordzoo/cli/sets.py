@@ -12,6 +12,7 @@ import typer
 from numpy.typing import NDArray
 
 import recordzoo
+from recordzoo.base.files import free_bytes
 from recordzoo.base.npy import map_file
 from recordzoo.base.progress import format_bytes, format_seconds
 from recordzoo.base.settings import command
@@ -42,7 +43,6 @@ from recordzoo.errors import ArgumentError
 from recordzoo.formats import export as job
 from recordzoo.formats.samples import chosen_splits
 from recordzoo.net.url import is_url
-from recordzoo.preparing.space import free_bytes
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.sets.copy import Copy, copy_job, pull_job
 from recordzoo.sets.push import Push, push_job

@@ -22,17 +22,17 @@ from recordzoo.cli.app import Exit
 from recordzoo.cli.options import Json, RecordSet, SplitOption, file_option, flag, option, wrapped, wrapping_width
 from recordzoo.errors import ArgumentError, RecordError
 from recordzoo.net.url import Url, is_url
-from recordzoo.preparing.job import MOST_NAMED
-from recordzoo.preparing.kinds import remake_command
-from recordzoo.preparing.located import recorded_changes
+from recordzoo.preparing.changes import recorded_changes
+from recordzoo.preparing.preparation import MOST_NAMED
 from recordzoo.preview import BOX, Thumbnail, choose, draw_sheet, make_thumbnail
 from recordzoo.recipes.recipe import quiet
 from recordzoo.records.checking import Report
 from recordzoo.records.kinds import SetKind
-from recordzoo.records.made_from import BESIDE, COPIED_FILE
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.verify import verify as check
+from recordzoo.records.writer import BESIDE, COPIED_FILE
+from recordzoo.zoo import remake_command
 
 GENERATOR = "recordzoo show"
 

@@ -20,9 +20,9 @@ from recordzoo.families.folders import Loader
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import RecordName, naming
 from recordzoo.net.url import Url
-from recordzoo.preparing.job import ensure
-from recordzoo.preparing.located import find_changes, warn_of_changes
+from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.preparing.options import Options, PrepareOptions
+from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.recipe import open_image
 from recordzoo.records.reader import RecordReader
 

@@ -17,10 +17,9 @@ from recordzoo.families.folders import ClassFolderDataset, Loader
 from recordzoo.families.record_set import RecordDataset, empty_classes, open_images
 from recordzoo.families.selection import Selection, join_name
 from recordzoo.net.url import Url, is_url
-from recordzoo.preparing.job import ensure
-from recordzoo.preparing.kinds import text_of
-from recordzoo.preparing.located import find_changes, refuse_other, warn_of_changes
+from recordzoo.preparing.changes import find_changes, refuse_other, warn_of_changes
 from recordzoo.preparing.options import Options, PrepareOptions
+from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.declared import are_splits, class_folder_order
 from recordzoo.recipes.folders import (
     folder_recipe,
@@ -236,7 +235,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         check_variant(reader, self._variant)
         if reader.manifest.kind is not SetKind.FOLDER and has_tree:
             raise OtherSourceError(
-                f"{place} is a record set of {text_of(reader.manifest)}, not of the tree {tree}. Pass another "
+                f"{place} is a record set of {reader.manifest.title}, not of the tree {tree}. Pass another "
                 "records_dir, or none; or pass it as root.",
                 path=str(place),
             )

@@ -44,9 +44,9 @@ from recordzoo.images.decode import RecordName, image_problem
 from recordzoo.net.download import RemoteFile
 from recordzoo.net.failures import NOT_FOUND
 from recordzoo.net.url import Url, is_url
-from recordzoo.preparing.job import ensure
-from recordzoo.preparing.located import find_changes, warn_of_changes
+from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.preparing.options import Options, PrepareOptions
+from recordzoo.preparing.preparation import ensure
 from recordzoo.preview import Shown, write_summary
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.recipe import Recipe

@@ -23,13 +23,14 @@ from recordzoo.errors import RecordError
 from recordzoo.families.base import Pair, Root, Transform, ZooDataset, check_choice, derived
 from recordzoo.families.selection import Selection, join_name, list_samples, list_targets, raw_file, raw_image
 from recordzoo.images.decode import RecordName, decode_rgb, naming, open_picture
+from recordzoo.preparing.changes import MadeFrom
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import dataset_recipe, find_name
 from recordzoo.recipes.folders import raise_if_empty
 from recordzoo.records.kinds import SetKind
-from recordzoo.records.made_from import LIST_FILE, MadeFrom
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
+from recordzoo.records.writer import LIST_FILE
 
 # Any, in all of this module: a loader takes and returns what its user wants, a path is whatever the user assigned.
 

@@ -18,7 +18,7 @@ from recordzoo.formats.samples import Content, Export, chosen_splits, write_clas
 from recordzoo.formats.to_hf import write_parquet
 from recordzoo.formats.webdataset import write_webdataset
 from recordzoo.net.url import Url, is_url
-from recordzoo.preparing.space import Output, check_space, disk_error
+from recordzoo.preparing.publish import Output, check_space, disk_error
 from recordzoo.records.reader import RecordReader
 
 _TABLE_NAME = "labels.csv"  # of images without classes

@@ -23,8 +23,7 @@ from recordzoo.own.plans import Encoded, Kind
 from recordzoo.own.sample import BLOCK, Row, SampleRecipe, check_classes, label_problem, options_to_make, store
 from recordzoo.own.values import at_position, update
 from recordzoo.preparing.options import Options, OwnOptions
-from recordzoo.preparing.publish import check_place
-from recordzoo.preparing.space import ANOTHER_PATH
+from recordzoo.preparing.publish import ANOTHER_PATH, check_place
 from recordzoo.raw.member import Member, Source, Unit
 from recordzoo.records.reader import RecordReader
 

@@ -22,8 +22,7 @@ from recordzoo.own.plans import Encoded, Kind
 from recordzoo.own.sample import Row, SampleRecipe, options_to_make, store
 from recordzoo.own.values import at_position, describe
 from recordzoo.preparing.options import Options
-from recordzoo.preparing.publish import check_place
-from recordzoo.preparing.space import ANOTHER_PATH
+from recordzoo.preparing.publish import ANOTHER_PATH, check_place
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.columns import LIST_ENDINGS
 from recordzoo.recipes.recipe import Recipe, Stored, Table

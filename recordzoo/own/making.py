@@ -13,10 +13,9 @@ from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError, RecordZooError
 from recordzoo.own.importing import import_foreign, is_known
 from recordzoo.own.targets import Target
-from recordzoo.preparing.job import ensure_located
-from recordzoo.preparing.kinds import KINDS, text_of
-from recordzoo.preparing.located import Located, find_changes, locate
+from recordzoo.preparing.changes import find_changes
 from recordzoo.preparing.options import Options
+from recordzoo.preparing.preparation import Preparation
 from recordzoo.preparing.publish import generation
 from recordzoo.recipes.annotated import AnnotatedFolder
 from recordzoo.recipes.columns import Columns
@@ -70,12 +69,12 @@ class Made:
     Attributes:
         path: Its directory.
         was_ready: Whether it existed before.
-        located: Where it was looked for; None for other tools' data.
+        preparation: Its preparation; None for other tools' data.
     """
 
     path: Path
     was_ready: bool
-    located: Located | None = None
+    preparation: Preparation | None = None
 
 
 def make(target: Target, options: Options, *, download: bool = True, full: bool = False) -> Made:
@@ -98,21 +97,21 @@ def make(target: Target, options: Options, *, download: bool = True, full: bool 
         return Made(path, was_ready=before == generation(path))
     options = dataclasses.replace(options, prepare=options.prepare is not False)
     recipe = target.recipe()
-    located = locate(recipe, target.root, options)
-    if isinstance(recipe, ListRecipe | AnnotatedFolder) and (not located.is_published or located.refresh):
-        if (source := located.source()) is not None:
+    preparation = Preparation(recipe, target.root, options)
+    if isinstance(recipe, ListRecipe | AnnotatedFolder) and (not preparation.is_ready() or preparation.refresh):
+        if (source := preparation.source()) is not None:
             source.files()  # missing raw data is reported first
-        located.progress.note(f"{target.label}: {recipe.choice()}")
-    before = generation(located.target) if located.is_published else None
+        preparation.progress.note(f"{target.label}: {recipe.choice()}")
+    before = generation(preparation.target) if preparation.is_ready() else None
     if target.kind == "tree":
         with _naming_others(target.root):
             _check_folders(target.root)
-            path = ensure_located(located, download=download)
+            path = preparation.run(download=download)
     else:
-        path = ensure_located(located, download=download)
+        path = preparation.run(download=download)
     was_ready = before == generation(path)
     check_made(target, path, was_ready=was_ready, full=full)
-    return Made(path, was_ready, located)
+    return Made(path, was_ready, preparation)
 
 
 def _check_folders(path: Path) -> None:
@@ -163,7 +162,7 @@ def check_made(target: Target, path: Path, *, was_ready: bool, full: bool) -> No
     is_other = isinstance(recipe, AnnotatedFolder) and not recipe.is_of(reader.manifest, target.root)
     if reader.manifest.kind is not wanted or is_other:
         raise OtherSourceError(
-            f"{path} holds {text_of(reader.manifest)}, not {KINDS[wanted].text}. Pass refresh=True (--refresh) to make "
+            f"{path} holds {reader.manifest.title}, not {wanted.text}. Pass refresh=True (--refresh) to make "
             "it again, or another output (--output).",
             path=os.fspath(path),
         )
@@ -208,7 +207,7 @@ def _check_list(place: Path, recipe: ListRecipe, path: Path, *, was_ready: bool,
 def _difference(reader: RecordReader, recipe: ListRecipe, path: Path) -> str | None:
     metadata = reader.manifest.metadata
     if reader.manifest.kind is not SetKind.LIST:
-        return f"is a record set of {text_of(reader.manifest)}, not of the list {path}"
+        return f"is a record set of {reader.manifest.title}, not of the list {path}"
     if metadata.get("list") != recipe.digest(path):
         made_from = list_path(reader)
         if made_from == os.fspath(path.absolute()):

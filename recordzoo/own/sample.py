@@ -21,10 +21,9 @@ from recordzoo.net.download import RemoteFile
 from recordzoo.own.fields import Fields
 from recordzoo.own.plans import Encoded, Kind, UnevenError
 from recordzoo.own.values import as_array
-from recordzoo.preparing.job import ensure
 from recordzoo.preparing.options import Options
-from recordzoo.preparing.publish import tidy
-from recordzoo.preparing.space import Output
+from recordzoo.preparing.preparation import ensure
+from recordzoo.preparing.publish import Output, tidy
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Sidecar, Stored, Table
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind

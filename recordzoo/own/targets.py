@@ -348,7 +348,7 @@ def _of_dataset(name: str, root: Path, split: str | None) -> list[Target]:
 
 def _has_begun(target: Target) -> bool:
     """Whether something of a dataset is in its root: records, a build of them, raw files, or parts of these."""
-    from recordzoo.preparing.space import build_path  # imports NumPy
+    from recordzoo.preparing.publish import build_path  # imports NumPy
 
     recipe, place = target.recipe(), target.place()
     if place.exists() or build_path(place).exists():

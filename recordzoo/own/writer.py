@@ -17,8 +17,7 @@ from recordzoo.own.plans import Encoded, Kind, UnevenError
 from recordzoo.own.sample import Collected, Row, Rows, SampleRecipe, check_classes, label_problem
 from recordzoo.own.values import at_position, describe
 from recordzoo.preparing.assemble import Stream
-from recordzoo.preparing.publish import check_place, never, publishing
-from recordzoo.preparing.space import ANOTHER_PATH, Output, behind_links, disk_error
+from recordzoo.preparing.publish import ANOTHER_PATH, Output, behind_links, check_place, disk_error, publishing
 from recordzoo.records.manifest import SPLIT_PATTERN
 from recordzoo.records.reader import is_record_set
 from recordzoo.records.shard import MAX_VALUE_BYTES
@@ -88,7 +87,7 @@ class RecordWriter:
     def _publish(self) -> Iterator["_Block"]:
         """Publish the records of a block, if it ends without an error."""
         progress = default_progress()
-        may_replace = is_record_set if self._refresh else never
+        may_replace = is_record_set if self._refresh else None
         with publishing(self._output, self._refuse, progress, may_replace=may_replace, is_waiting=False) as build:
             assert build is not None  # `_refuse` raises if the set exists
             # A token: no other process can go on with an unfinished stream of records.

@@ -12,30 +12,35 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recordzoo.base import durable
-from recordzoo.base import settings as roots
-from recordzoo.base.files import is_link, rename
+from recordzoo.base import durable, settings
+from recordzoo.base.files import existing, free_bytes, is_in_use, is_link, possible_files, rename
 from recordzoo.base.lock import Lock, NoLocksError, holder
 from recordzoo.base.process import crash_point
 from recordzoo.base.progress import Progress, format_bytes
-from recordzoo.errors import PrepareError, RecordZooError
-from recordzoo.preparing.space import (
-    LOCK,
-    PLAN_NAME,
-    RECORDS_DIR,
-    SET,
-    Output,
-    build_path,
-    check_space,
-    disk_error,
-    written_bytes,
-)
-from recordzoo.records.made_from import strangers
+from recordzoo.errors import DiskSpaceError, PrepareError, RecordZooError
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import is_record_set
+from recordzoo.records.writer import strangers
+
+RECORDS_DIR = "pass another records_dir (--output)"
+"""How to choose another place for a preparation, for messages."""
+
+ANOTHER_PATH = "write to another path"
+"""How to choose another place for a function that writes a record set, for messages."""
+
+SET = "set"
+"""In a build: the unfinished output."""
+
+PLAN_NAME = "plan.json"
+"""In a build: the description of the output. A build is continued only with the same plan."""
+
+LOCK = "lock"
+"""In a build: the file that the process that builds holds."""
+
 
 REPLACING = "replacing"
 """In a build: the identity of the output that is about to replace the published one."""
@@ -43,153 +48,54 @@ REPLACING = "replacing"
 OLD = "old"
 """In a build: the published output that was replaced."""
 
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_QUOTA = getattr(errno, "EDQUOT", errno.ENOSPC)
+_FULL = (errno.ENOSPC, _QUOTA, errno.EFBIG)
+_FEW_FILES = 100
+"""A full volume with fewer possible files has run out of files. Not 0: some new files are removed before the check."""
+
+_POLL_S = (0.2, 5.0)
+"""Seconds between two checks, first and maximum: a wait of hours must not burden the file server."""
+
+_SAY_AGAIN_S = 30.0
+
 logger = logging.getLogger("recordzoo")
 
 
-def give_name(build: Path, output: Output) -> bool:
-    """Rename a build's output to its final name; False if something else has that name."""
-    try:
-        durable.rename(build / SET, output.path)
-    except OSError:
-        if not os.path.lexists(output.path) or not (build / SET).exists():
-            raise
-        return False
-    return True
+@dataclass(frozen=True)
+class Output:
+    """A directory that is published by one rename.
 
-
-def exchange(build: Path, output: Output) -> None:
-    """Exchange a build's output with the published one by one system call, or else by two renames.
-
-    Between the two renames nothing is published. `settle` finishes or undoes what a kill interrupts.
+    Attributes:
+        path: Its final path, absolute.
+        elsewhere: How to choose another place, as part of a sentence.
+        is_resumable: Whether the same command resumes an interrupted build.
     """
-    durable.write_file(build / REPLACING, _identity(build / SET))
-    durable.sync_directory(build)
-    crash_point("set.replacing")
-    if durable.exchange(build / SET, output.path):
-        return
-    rename(output.path, build / OLD)
-    crash_point("set.moved_away")
-    try:
-        rename(build / SET, output.path)
-    except BaseException:
-        rename(build / OLD, output.path)
-        raise
+
+    path: Path
+    elsewhere: str = RECORDS_DIR
+    is_resumable: bool = True
 
 
-def settle(build: Path, output: Output) -> bool:
-    """Finish or undo an exchange that a kill interrupted: one output is published, and no stranger's file is lost.
-
-    Call it with the build's lock held.
-
-    Returns:
-        Whether a published output that was missing is back.
-    """
-    try:
-        wanted = (build / REPLACING).read_bytes()
-    except OSError:
-        return False
-    if not os.path.lexists(output.path) and (build / OLD).exists():
-        rename(build / OLD, output.path)
-        is_back = True
-    else:
-        is_back = False
-        if _identity(output.path) == wanted:
-            if (build / SET).exists():
-                rename(build / SET, build / OLD)  # the old output, if one system call exchanged the two
-            keep_strangers(build / OLD, output.path)
-            durable.remove(build / PLAN_NAME)  # nothing of this build is to be continued
-    durable.remove(build / REPLACING)
-    return is_back
+def behind_links(path: str | os.PathLike[str]) -> Path:
+    """Return the absolute path of an output. Links are resolved: renaming a link does not move its directory."""
+    place = Path(path).expanduser().absolute()
+    return Path(os.path.realpath(place)) if is_link(place) else place
 
 
-def keep_strangers(old: Path, new: Path) -> None:
-    """Move the files that recordzoo did not write from a record set that was replaced into the new one.
-
-    If one of them cannot be moved, the whole old directory gets a name beside the new one.
-    """
-    for name in strangers(old):
-        target, number = new / name, 0
-        while os.path.lexists(target):
-            number += 1
-            target = new / f"{name}.{number}"
-        try:
-            durable.move(old / name, target, rename)
-        except OSError as err:
-            aside = new.with_name(f"{new.name}.old-{secrets.token_hex(4)}")
-            rename(old, aside)
-            logger.warning(
-                "%s, which recordzoo did not write, cannot be moved to %s (%s). The old record set is kept as %s.",
-                aside / name,
-                target,
-                err,
-                aside,
-            )
-            return
+def build_path(path: Path) -> Path:
+    """Return the build directory of an output, `NAME.build`. It may not exist."""
+    return path.with_name(f"{path.name}.build")
 
 
-def generation(path: Path) -> tuple[int, int] | None:
-    """Return the identity of the output at a path; None if there is none."""
-    with contextlib.suppress(OSError):
-        status = path.stat()
-        return status.st_dev, status.st_ino
-    return None
-
-
-def check_place(path: Path, elsewhere: str = RECORDS_DIR, *, is_set: bool | None = None) -> None:
-    """Refuse a path for a record set that cannot be renamed or is occupied by something else.
-
-    Args:
-        elsewhere: As in `Output`.
-        is_set: Whether it is a record set, maybe damaged. Default: detected.
-    """
-    if _is_mounted(path):
-        what = "is where another volume is mounted, and cannot be renamed"
-    elif (
-        (is_record_set(path) if is_set is None else is_set)
-        or not os.path.lexists(path)
-        or (path.is_dir() and not any(path.iterdir()))
-    ):
-        return
-    else:
-        what = "is in the way: it is not a record set. Move it"
-    raise PrepareError(f"{path} {what}, or {elsewhere}.", path=str(path))
-
-
-def remove_build(build: Path, output: Output, *, keep: str = "") -> None:
-    """Remove all files of a build but one, after an interrupted exchange is settled.
-
-    Args:
-        keep: Name of the file to keep.
-    """
-    settle(build, output)
-    keep_strangers(build / OLD, output.path)
-    with contextlib.suppress(FileNotFoundError), os.scandir(build) as entries:
-        for entry in list(entries):
-            if entry.name == keep:
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, ignore_errors=True)
-            else:
-                with contextlib.suppress(OSError):
-                    os.unlink(entry.path)
-
-
-def _identity(folder: Path) -> bytes:
-    """Identify an output by the digest of its manifest and its inode, which renames keep; b"" if it cannot be read."""
-    with contextlib.suppress(OSError):
-        digest = hashlib.sha256((folder / MANIFEST_NAME).read_bytes()).hexdigest()
-        return f"{digest} {folder.stat().st_ino}".encode()
-    return b""
-
-
-def _is_mounted(path: Path) -> bool:
-    """Whether a path is a mount point; `os.path.ismount` is wrong for paths that begin with /proc/PID/root."""
-    with contextlib.suppress(OSError):
-        return not path.is_symlink() and path.stat().st_dev != os.stat(os.path.join(path, os.pardir)).st_dev
-    return False
-
-
-_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+def written_bytes(build: Path) -> int:
+    """Return the size of all files in a build directory, in bytes."""
+    total = 0
+    for folder, _, names in os.walk(build):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(folder, name)).st_size
+    return total
 
 
 class Build:
@@ -332,10 +238,10 @@ class Build:
                 f"{self.path} was removed while it was written. Run the same command again.", path=str(self.path)
             )
 
-    def publish(self, may_replace: Callable[[Path], bool]) -> bool:
+    def publish(self, may_replace: Callable[[Path], bool] | None) -> bool:
         """Give the finished output its final name; False if something that may not be replaced has that name."""
         self.check()
-        if may_replace(self.output.path):
+        if may_replace is not None and may_replace(self.output.path):
             exchange(self.path, self.output)
         elif not give_name(self.path, self.output):
             return False
@@ -422,14 +328,141 @@ def _read_plan(build: Path) -> dict[str, Any] | None:
     return plan
 
 
-_POLL_S = (0.2, 5.0)
-"""Seconds between two checks, first and maximum: a wait of hours must not burden the file server."""
+def give_name(build: Path, output: Output) -> bool:
+    """Rename a build's output to its final name; False if something else has that name."""
+    try:
+        durable.rename(build / SET, output.path)
+    except OSError:
+        if not os.path.lexists(output.path) or not (build / SET).exists():
+            raise
+        return False
+    return True
 
-_SAY_AGAIN_S = 30.0
+
+def exchange(build: Path, output: Output) -> None:
+    """Exchange a build's output with the published one by one system call, or else by two renames.
+
+    Between the two renames nothing is published. `settle` finishes or undoes what a kill interrupts.
+    """
+    durable.write_file(build / REPLACING, _identity(build / SET))
+    durable.sync_directory(build)
+    crash_point("set.replacing")
+    if durable.exchange(build / SET, output.path):
+        return
+    rename(output.path, build / OLD)
+    crash_point("set.moved_away")
+    try:
+        rename(build / SET, output.path)
+    except BaseException:
+        rename(build / OLD, output.path)
+        raise
 
 
-def never(_: Path) -> bool:
-    """Replace nothing: for `may_replace`."""
+def settle(build: Path, output: Output) -> bool:
+    """Finish or undo an exchange that a kill interrupted: one output is published, and no stranger's file is lost.
+
+    Call it with the build's lock held.
+
+    Returns:
+        Whether a published output that was missing is back.
+    """
+    try:
+        wanted = (build / REPLACING).read_bytes()
+    except OSError:
+        return False
+    if not os.path.lexists(output.path) and (build / OLD).exists():
+        rename(build / OLD, output.path)
+        is_back = True
+    else:
+        is_back = False
+        if _identity(output.path) == wanted:
+            if (build / SET).exists():
+                rename(build / SET, build / OLD)  # the old output, if one system call exchanged the two
+            keep_strangers(build / OLD, output.path)
+            durable.remove(build / PLAN_NAME)  # nothing of this build is to be continued
+    durable.remove(build / REPLACING)
+    return is_back
+
+
+def keep_strangers(old: Path, new: Path) -> None:
+    """Move the files that recordzoo did not write from a record set that was replaced into the new one.
+
+    If one of them cannot be moved, the whole old directory gets a name beside the new one.
+    """
+    for name in strangers(old):
+        target, number = new / name, 0
+        while os.path.lexists(target):
+            number += 1
+            target = new / f"{name}.{number}"
+        try:
+            durable.move(old / name, target, rename)
+        except OSError as err:
+            aside = new.with_name(f"{new.name}.old-{secrets.token_hex(4)}")
+            rename(old, aside)
+            logger.warning(
+                "%s, which recordzoo did not write, cannot be moved to %s (%s). The old record set is kept as %s.",
+                aside / name,
+                target,
+                err,
+                aside,
+            )
+            return
+
+
+def generation(path: Path) -> tuple[int, int] | None:
+    """Return the identity of the output at a path; None if there is none."""
+    with contextlib.suppress(OSError):
+        status = path.stat()
+        return status.st_dev, status.st_ino
+    return None
+
+
+def check_place(path: Path, elsewhere: str = RECORDS_DIR) -> None:
+    """Refuse a path for a record set that cannot be renamed or is occupied by something else.
+
+    Args:
+        elsewhere: As in `Output`.
+    """
+    if _is_mounted(path):
+        what = "is where another volume is mounted, and cannot be renamed"
+    elif is_record_set(path) or not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir())):
+        return
+    else:
+        what = "is in the way: it is not a record set. Move it"
+    raise PrepareError(f"{path} {what}, or {elsewhere}.", path=str(path))
+
+
+def remove_build(build: Path, output: Output, *, keep: str = "") -> None:
+    """Remove all files of a build but one, after an interrupted exchange is settled.
+
+    Args:
+        keep: Name of the file to keep.
+    """
+    settle(build, output)
+    keep_strangers(build / OLD, output.path)
+    with contextlib.suppress(FileNotFoundError), os.scandir(build) as entries:
+        for entry in list(entries):
+            if entry.name == keep:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    os.unlink(entry.path)
+
+
+def _identity(folder: Path) -> bytes:
+    """Identify an output by the digest of its manifest and its inode, which renames keep; b"" if it cannot be read."""
+    with contextlib.suppress(OSError):
+        digest = hashlib.sha256((folder / MANIFEST_NAME).read_bytes()).hexdigest()
+        return f"{digest} {folder.stat().st_ino}".encode()
+    return b""
+
+
+def _is_mounted(path: Path) -> bool:
+    """Whether a path is a mount point; `os.path.ismount` is wrong for paths that begin with /proc/PID/root."""
+    with contextlib.suppress(OSError):
+        return not path.is_symlink() and path.stat().st_dev != os.stat(os.path.join(path, os.pardir)).st_dev
     return False
 
 
@@ -440,7 +473,7 @@ def publishing(
     progress: Progress,
     *,
     again: bool = False,
-    may_replace: Callable[[Path], bool] = never,
+    may_replace: Callable[[Path], bool] | None = None,
     is_waiting: bool = True,
 ) -> Iterator[Build | None]:
     """Publish the block's output: the block calls `Build.claim` and writes into ``build.set``.
@@ -453,6 +486,7 @@ def publishing(
         progress: Shows which process this one waits for.
         again: Rebuild an output that is ready, unless another process builds it during the wait.
         may_replace: Returns whether the content of the output's path at the end of the block may be replaced.
+            Default: nothing is replaced.
         is_waiting: Wait for another process that builds the output; otherwise raise.
 
     Yields:
@@ -525,7 +559,7 @@ def _naps() -> Iterator[float]:
 
 
 def _built(
-    build: Build, is_done: Callable[[], bool], may_replace: Callable[[Path], bool], progress: Progress
+    build: Build, is_done: Callable[[], bool], may_replace: Callable[[Path], bool] | None, progress: Progress
 ) -> Iterator[Build]:
     """Yield a build, then publish it."""
     path = build.output.path
@@ -541,7 +575,7 @@ def _built(
         return
     build.remove()
     if is_record_set(path):
-        roots.remember(path.parent)
+        settings.remember(path.parent)
 
 
 def _is_true(is_done: Callable[[], bool]) -> bool:
@@ -558,7 +592,7 @@ def publish(
     write: Callable[[Build], object],
     *,
     again: bool = False,
-    may_replace: Callable[[Path], bool] = never,
+    may_replace: Callable[[Path], bool] | None = None,
 ) -> bool:
     """Publish the output of `write` as `publishing` does.
 
@@ -569,3 +603,82 @@ def publish(
         if build is not None:
             write(build)
     return build is not None and build.is_first
+
+
+def check_space(folder: Path, needed: int, elsewhere: str = RECORDS_DIR) -> None:
+    """Raise if there is too little space.
+
+    Args:
+        folder: The output folder.
+        needed: Number of bytes to write.
+        elsewhere: As in `Output`.
+    """
+    free = free_bytes(folder)
+    if needed > free:
+        raise DiskSpaceError(
+            f"{folder} has {format_bytes(free)} free, and {format_bytes(needed)} are needed: "
+            f"{format_bytes(needed - free)} more. Free some space, or {elsewhere} on another volume.",
+            path=str(folder),
+            missing_bytes=needed - free,
+        )
+
+
+def disk_error(err: OSError, output: Output, remaining: int) -> RecordZooError:
+    """Return the error for a disk failure, with advice.
+
+    Args:
+        output: The unfinished output.
+        remaining: Estimate of the bytes that were still to be written.
+    """
+    folder = output.path.parent
+    kept, again = "What is finished is kept", "run the same command again"
+    if not output.is_resumable:
+        kept, again = "Nothing is kept", "write the records again"
+    if err.errno in _FULL:
+        return DiskSpaceError(
+            _full(err, folder, remaining, kept, again),
+            path=str(folder),
+            missing_bytes=max(remaining - free_bytes(folder), 0),
+        )
+    if err.errno == errno.ENOMEM:
+        text = (
+            f"The system gives this process no memory for a shard ({os.strerror(errno.ENOMEM)}). {kept}; raise the "
+            "limit on address space (ulimit -v), or pass smaller shard_bytes or fewer workers."
+        )
+    elif err.errno == errno.EXDEV:
+        text = (
+            f"{output.path} cannot be replaced: it is in a layer of a container image, or in an overlay without "
+            f"extended attributes ({err.strerror}). {kept}; {output.elsewhere} on a volume of its own."
+        )
+    elif is_in_use(err):
+        text = (
+            f"{err.filename or folder} is in use ({err.strerror}): Windows does not rename a directory while a program "
+            f"has a file in it open. {kept}; close the datasets and programs that use it and {again}."
+        )
+    elif err.errno in _REFUSED:
+        elsewhere = output.elsewhere[:1].upper() + output.elsewhere[1:]
+        text = f"{folder} may not be written to ({err.strerror}). {elsewhere} that may be written to."
+    else:
+        text = f"Writing to {folder} failed: {err}. {kept}; {again}."
+    return PrepareError(text, path=str(folder))
+
+
+def _full(err: OSError, folder: Path, remaining: int, kept: str, again: str) -> str:
+    """Describe the exhausted resource: space, quota, number of files, or file size."""
+    why = os.strerror(err.errno or 0)  # LMDB's own text differs
+    to_write = f"about {format_bytes(remaining)} are still to be written" if remaining else "the output is not complete"
+    if err.errno == errno.EFBIG:
+        return (
+            f"No file in {folder} may become so large ({why}): a limit of the shell (ulimit -f) or of the file system. "
+            f"{kept}; raise it and {again}, or pass smaller shard_bytes."
+        )
+    free_some = f"{kept}; free some space and {again}."
+    if err.errno == _QUOTA != errno.ENOSPC:
+        return f"Your quota in {folder} is used up ({why}): {to_write}. {free_some}"
+    free = format_bytes(free_bytes(folder))
+    if (files := possible_files(existing(folder))) < _FEW_FILES:
+        return (
+            f"No room left in {folder} ({why}): its file system takes {files} more files, though {free} are free. "
+            f"{kept}; remove some files there and {again}."
+        )
+    return f"No room left in {folder} ({why}): {to_write}, {free} are free now. {free_some}"

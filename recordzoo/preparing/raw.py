@@ -1,25 +1,23 @@
-"""Find or download the raw data of one preparation, or explain what is missing."""
+"""The raw data of a preparation: found, downloaded, checked by its hashes, deleted at the end."""
 
 import contextlib
+import functools
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
 from recordzoo.base import durable, settings
-from recordzoo.base import settings as roots
 from recordzoo.base.files import BackgroundHash, other_sha256
-from recordzoo.base.progress import Progress, format_bytes
+from recordzoo.base.progress import Progress, default_progress, format_bytes
 from recordzoo.base.text import Address, host
-from recordzoo.errors import DownloadError, HashMismatchError, NotPreparedError, PrepareError, SourceError, TermsError
+from recordzoo.errors import DownloadError, HashMismatchError, PrepareError, TermsError
 from recordzoo.net.download import RemoteFile, addresses
 from recordzoo.net.part import CHECKING, Crew, Stop, tidy
-from recordzoo.preparing.located import Located
-from recordzoo.preparing.space import check_space, volume
+from recordzoo.preparing.options import Options
 from recordzoo.raw.member import Source
+from recordzoo.recipes.recipe import Recipe
 from recordzoo.records.manifest import RawFile
-from recordzoo.records.reader import is_record_set
 
 MOST = 4
 """Maximum number of parallel downloads."""
@@ -30,51 +28,171 @@ MOST_PER_HOST = 2
 _GRACE_S = 5.0
 """Time that an error waits for the other downloads to stop. A connecting download stops later by itself."""
 
+_POLL_S = 0.2
 
-@dataclass(frozen=True)
-class Download:
-    """A file to download.
+_RECORDED = "sha256"
+"""Hash of raw files without a published hash."""
 
-    Attributes:
-        remote: The raw file.
-        host: The host to try first.
-        there_bytes: Bytes already present.
-    """
-
-    remote: RemoteFile
-    host: str
-    there_bytes: int
+logger = logging.getLogger("recordzoo")
 
 
-def download_all(
-    wanted: Sequence[Download],
-    fetch: Callable[[RemoteFile, Progress, Stop], Path],
-    ended: Callable[[RemoteFile, Path | BaseException], None],
-    progress: Progress,
-) -> None:
-    """Download several files at once.
+class RawData:
+    """The raw data of a recipe under a root.
 
     Args:
-        fetch: Downloads one, in a thread of its own.
-        ended: Called for each file with its path or its error; an exception from it stops the other downloads.
-        progress: Receives the combined progress.
+        recipe: Finds it.
+        root: Its directory.
+        options: The options of downloads and hashes.
 
-    Raises:
-        BaseException: The first error of `ended` or `progress`, or Ctrl-C. The other downloads have stopped; their
-            partial files are kept.
+    Attributes:
+        fetched: Archives downloaded, and therefore already hashed, by this preparation.
     """
-    sizes = [each.remote.expected_bytes for each in wanted]
-    total = None if None in sizes else sum(size or 0 for size in sizes)
-    progress.begin(f"downloading {len(wanted)} files", total, sum(each.there_bytes for each in wanted))
-    crew = Crew(progress, MOST, grace_s=_GRACE_S)
-    crew.run(
-        lambda each: fetch(each.remote, _Share(crew, each.there_bytes), crew.stop),
-        wanted,
-        ended=lambda each, result: ended(each.remote, result),
-        host=lambda each: each.host,
-        per_host=MOST_PER_HOST,
-    )
-    progress.end()
+
+    def __init__(self, recipe: Recipe, root: Path, options: Options) -> None:
+        self.recipe, self.root, self.options = recipe, root, options
+        self.fetched: list[Path] = []
+        self._source: Source | None = None
+
+    @functools.cached_property
+    def progress(self) -> Progress:
+        """Receives the progress."""
+        return self.options.progress or default_progress()
+
+    def source(self) -> Source | None:
+        """Return the raw data, or None if there is none. A result is cached.
+
+        Raises:
+            SourceError: Part of it is missing.
+        """
+        if self._source is None:
+            self._source = self.recipe.find(self.root)
+        return self._source
+
+    @property
+    def title(self) -> str:
+        """The dataset's name in messages."""
+        return self.recipe.title(self.root)
+
+    @property
+    def looked_for(self) -> str:
+        """The names of the raw data, for messages."""
+        return ", ".join(self.recipe.looked_for(self.root))
+
+    @property
+    def missing(self) -> list[RemoteFile]:
+        """The raw files that are not there."""
+        return [remote for remote in self.recipe.raw_files if not remote.path(self.root).exists()]
+
+    @property
+    def missing_bytes(self) -> int:
+        """The bytes still to be downloaded, except files of unknown size."""
+        sizes = {remote.path(self.root): remote.expected_bytes or 0 for remote in self.missing}
+        return sum(max(0, size - _there_bytes(path)) for path, size in sizes.items())
+
+    def addresses(self, remote: RemoteFile) -> list[Address]:
+        """Return the addresses of a raw file, in the order of attempts.
+
+        Raises:
+            TermsError: The host's terms were not accepted; the text gives the remedy.
+            DownloadError: There is no address.
+        """
+        mirror, accept_terms = self.options.mirror, self.options.accept_terms
+        return addresses(remote, self.root, dataset=self.recipe.dataset, mirror=mirror, accept_terms=accept_terms)
+
+    def check_addresses(self) -> None:
+        """Check that each missing required raw file has an address; raise the errors of `addresses`."""
+        for remote in self.missing:
+            if not remote.optional:
+                self.addresses(remote)
+
+    def download(self) -> None:
+        """Download missing raw files: one in this thread, several in one thread each.
+
+        Raises:
+            SourceError: A required file cannot be downloaded. Partial files are kept.
+        """
+        missing = self.missing
+        self.progress.note(stages(missing, checked=self.options.check_hash))
+        if len(missing) > 1:
+            self._download_all(missing)
+        for remote in missing if len(missing) == 1 else ():
+            try:
+                self._fetched(remote, self._fetch(remote, self.progress))
+            except DownloadError as err:
+                self._fetched(remote, err)
+        self._source = None
+
+    def _download_all(self, missing: Sequence[RemoteFile]) -> None:
+        there = {remote.name: _there_bytes(remote.path(self.root)) for remote in missing}
+        self.progress.begin(f"downloading {len(missing)} files", files_bytes(missing), sum(there.values()))
+        crew = Crew(self.progress, MOST, grace_s=_GRACE_S)
+        crew.run(
+            lambda remote: self._fetch(remote, _Share(crew, there[remote.name]), crew.stop),
+            missing,
+            ended=self._fetched,
+            host=self._host,
+            per_host=MOST_PER_HOST,
+        )
+        self.progress.end()
+
+    def _host(self, remote: RemoteFile) -> str:
+        """Return the host to try first; "" if there is none, in which case `fetch` raises."""
+        with contextlib.suppress(DownloadError, TermsError):
+            return host(self.addresses(remote)[0].url)
+        return ""
+
+    def _fetch(self, remote: RemoteFile, progress: Progress, stop: Stop | None = None) -> Path:
+        from recordzoo.net.download import fetch  # imports requests
+
+        there = remote.path(self.root).exists()
+        path = fetch(
+            remote,
+            self.root,
+            dataset=self.recipe.dataset,
+            mirror=self.options.mirror,
+            check_hash=self.options.check_hash,
+            accept_terms=self.options.accept_terms,
+            progress=progress,
+            stop=stop,
+        )
+        if not there:
+            self.fetched.append(path)
+        return path
+
+    def _fetched(self, remote: RemoteFile, result: Path | BaseException) -> None:
+        """Record a download's result. If an optional file failed, the records are made without it."""
+        if isinstance(result, Path):
+            if result in self.fetched:
+                settings.remember(self.root)
+                write_mark(result)
+            return
+        if not (remote.optional and isinstance(result, DownloadError)):
+            raise result
+        reason = str(result).partition("\n")[0]
+        self.progress.note(f"{remote.name} cannot be downloaded; the records are made without it. {reason}")
+
+    def tidy(self) -> None:
+        """Remove what interrupted downloads of files that are there now have left."""
+        for remote in self.recipe.raw_files:
+            tidy(remote.path(self.root))
+
+    def discard(self) -> None:
+        """Delete the downloads of the published records, if `discard_raw` is set.
+
+        Only marked, unchanged files are deleted. A mark is a separate file, so that another process can finish the
+        work. A kept file keeps its mark, for `recordzoo cache`; the mark of a replaced file is removed.
+        """
+        for remote in self.recipe.raw_files:
+            path = remote.path(self.root)
+            try:
+                if not (path.exists() and is_marked(path)):
+                    durable.remove(mark_path(path))
+                elif self.options.discard_raw:
+                    remove_marked(path)
+            except FileNotFoundError:
+                continue
+            except OSError as err:
+                raise PrepareError(f"{self.root}: a downloaded archive cannot be removed: {err.strerror}.") from err
 
 
 class _Share:
@@ -108,6 +226,34 @@ class _Share:
         """Do nothing: only the combined progress ends."""
 
 
+def stages(missing: Sequence[RemoteFile] = (), *, checked: bool) -> str:
+    """Name the stages of a preparation, before the first one.
+
+    Args:
+        missing: The files that are downloaded.
+        checked: Whether hashes of archives are compared.
+    """
+    size = files_bytes(missing)
+    download = [f"download ({'size not known' if size is None else format_bytes(size)})"] if missing else []
+    check = ["check"] if checked else []
+    return "Stages: " + ", ".join([*download, *check, "convert", "read back", "publish"])
+
+
+def files_bytes(files: Iterable[RemoteFile]) -> int | None:
+    """Add up the exact or approximate sizes of raw files; None if any size is unknown."""
+    sizes = [file.expected_bytes for file in files]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
+
+
+def _there_bytes(path: Path) -> int:
+    """Return the bytes of a raw file already downloaded: the whole file, or the part of it."""
+    for there in (path, path.with_name(f"{path.name}.part")):
+        if there.exists():
+            return there.stat().st_size
+    return 0
+
+
 def mark_path(path: Path) -> Path:
     """Return the path of a raw file's mark."""
     return path.with_name(f".{path.name}.recordzoo")
@@ -136,274 +282,12 @@ def _identity(path: Path) -> str:
     return f"downloaded by recordzoo: {status.st_size} {status.st_mtime_ns} {status.st_ino}\n"
 
 
-@dataclass
-class RawData:
-    """Finds or downloads a recipe's raw data, and remembers the downloads.
-
-    Attributes:
-        located: The record set to prepare.
-        download: Download missing raw data. None: no, and errors do not suggest it, because the caller has no such
-            argument.
-        fetched: Archives downloaded, and therefore already hashed, by this preparation.
-    """
-
-    located: Located
-    download: bool | None
-    fetched: list[Path] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.recipe, self.root, self.options = self.located.recipe, self.located.root, self.located.options
-        self.progress = self.located.progress
-
-    @property
-    def title(self) -> str:
-        """The dataset's name in messages."""
-        return self.recipe.title(self.root)
-
-    def find(self) -> Source:
-        """Find the raw data, or download it.
-
-        Raises:
-            NotPreparedError: There is no raw data and no permission to download it, or it may not be converted without
-                being asked.
-            SourceError: Part of the raw data is missing, or cannot be downloaded.
-        """
-        if self.download and self._is_forbidden:
-            raise self._forbidden()
-        source = self._found()
-        if source is None and self.download:
-            source = self._downloaded()
-        if source is None:
-            raise NotPreparedError(f"{self._missing()} {self._how_to_get()}".strip(), root=str(self.root))
-        self._check_size(source)
-        for remote in self.recipe.raw_files:
-            tidy(remote.path(self.root))
-        return source
-
-    def check(self) -> None:
-        """Raise the errors of `find`, without a download; called before a directory is created."""
-        if not self.download or self._is_forbidden:
-            self.find()
-        elif self._found() is None:
-            check_addresses(self.located)
-
-    def _found(self) -> Source | None:
-        """Find the raw data; None if there is none, or if missing files may be downloaded."""
-        try:
-            return self.located.source()
-        except SourceError:
-            if not self.download or not self.recipe.raw_files:
-                raise
-            return None
-
-    def _downloaded(self) -> Source | None:
-        """Download missing files, then find the raw data."""
-        if not self.recipe.raw_files:
-            looked = ", ".join(self.recipe.looked_for(self.root))
-            raise NotPreparedError(
-                f"{self.title}: no raw data in {self.root} (looked for {looked}). It cannot be downloaded: pass the "
-                "path of data that you have.",
-                root=str(self.root),
-            )
-        check_addresses(self.located)
-        self._check_room()
-        missing = [remote for remote in self.recipe.raw_files if not remote.path(self.root).exists()]
-        self.progress.note(stages(missing, checked=self.options.check_hash))
-        self._fetch_all(missing)
-        return self.located.source()
-
-    def _missing(self) -> str:
-        looked = [self.located.target.name, *self.recipe.looked_for(self.root)]
-        return f"{self.title}: no records and no raw data in {self.root} (looked for {', '.join(looked)})."
-
-    def _how_to_get(self) -> str:
-        """Describe how to get the raw data, by a command or by hand."""
-        if not self.recipe.raw_files:
-            return ""
-        try:
-            check_addresses(self.located)
-        except (DownloadError, TermsError) as err:
-            return str(err)
-        command = self.recipe.command(self.root)
-        return f"Run: {command}" if self.download is None else f"Pass download=True, or run: {command}"
-
-    def _check_size(self, source: Source) -> None:
-        """Refuse to convert large raw data without being asked, or anything with prepare=False."""
-        if self._is_forbidden:
-            raise self._forbidden()
-        if self.options.prepare or self.download or self.located.refresh:
-            return
-        if source.size_bytes > settings.auto_prepare_bytes():
-            raise NotPreparedError(
-                f"{self.title}: {source.description} ({format_bytes(source.size_bytes)}) is not converted "
-                f"unasked: it is more than {format_bytes(settings.auto_prepare_bytes())} "
-                f"(RECORDZOO_AUTO_PREPARE_GB). {self._command}"
-            )
-
-    @property
-    def _is_forbidden(self) -> bool:
-        return self.options.prepare is False
-
-    def _forbidden(self) -> NotPreparedError:
-        target = self.located.target
-        is_there = is_record_set(target)
-        what = f"{target} is not made again, for prepare=False" if is_there else f"no records at {target}"
-        return NotPreparedError(f"{self.title}: {what}. {self._command}", root=str(self.root))
-
-    @property
-    def _command(self) -> str:
-        return f"Run: {self.recipe.command(self.root)} (or pass prepare=True)"
-
-    def _check_room(self) -> None:
-        """Check, before the download, for enough space for missing files and records.
-
-        A note names files of unknown size, which are not counted.
-        """
-        files = [(remote, remote.path(self.root)) for remote in self.recipe.raw_files]
-        unknown = [remote.name for remote, path in files if remote.expected_bytes is None and not path.exists()]
-        if unknown:
-            self.progress.note(f"Whether there is room for {', '.join(unknown)} is not checked: the size is not known.")
-        sizes = [path.stat().st_size if path.is_file() else remote.expected_bytes or 0 for remote, path in files]
-        missing, records = missing_bytes(self.located), self.recipe.records_bytes(sum(sizes))
-        if volume(self.root) == volume(self.located.target):
-            check_space(self.root, missing + records)
-        else:
-            check_space(self.root, missing)
-            check_space(self.located.target.parent, records)
-
-    def _fetch_all(self, missing: Sequence[RemoteFile]) -> None:
-        """Download missing files: one in this thread, several in one thread each."""
-        if len(missing) > 1:
-            wanted = [Download(each, self._host(each), there_bytes(each.path(self.root))) for each in missing]
-            download_all(wanted, self._fetch, self._fetched, self.progress)
-            return
-        for remote in missing:
-            try:
-                self._fetched(remote, self._fetch(remote, self.progress))
-            except DownloadError as err:
-                self._fetched(remote, err)
-
-    def _host(self, remote: RemoteFile) -> str:
-        """Return the host to try first; "" if there is none, in which case `fetch` raises."""
-        with contextlib.suppress(DownloadError, TermsError):
-            return host(addresses_of(remote, self.located)[0].url)
-        return ""
-
-    def _fetch(self, remote: RemoteFile, progress: Progress, stop: Stop | None = None) -> Path:
-        from recordzoo.net.download import fetch  # imports requests
-
-        there = remote.path(self.root).exists()
-        path = fetch(
-            remote,
-            self.root,
-            dataset=self.recipe.dataset,
-            mirror=self.options.mirror,
-            check_hash=self.options.check_hash,
-            accept_terms=self.options.accept_terms,
-            progress=progress,
-            stop=stop,
-        )
-        if not there:
-            self.fetched.append(path)
-        return path
-
-    def _fetched(self, remote: RemoteFile, result: Path | BaseException) -> None:
-        """Record a download's result. If an optional file failed, the records are made without it."""
-        if isinstance(result, Path):
-            if result in self.fetched:
-                roots.remember(self.root)
-                write_mark(result)
-            return
-        if not (remote.optional and isinstance(result, DownloadError)):
-            raise result
-        reason = str(result).partition("\n")[0]
-        self.progress.note(f"{remote.name} cannot be downloaded; the records are made without it. {reason}")
-
-    def discard_raw(self) -> None:
-        """Delete the downloads of the published records, if `discard_raw` is set.
-
-        Only marked, unchanged files are deleted. A mark is a separate file, so that another process can finish the
-        work. A kept file keeps its mark, for `recordzoo cache`; the mark of a replaced file is removed.
-        """
-        for remote in self.recipe.raw_files:
-            path = remote.path(self.root)
-            try:
-                if not (path.exists() and is_marked(path)):
-                    durable.remove(mark_path(path))
-                elif self.options.discard_raw:
-                    remove_marked(path)
-            except FileNotFoundError:
-                continue
-            except OSError as err:
-                raise PrepareError(f"{self.root}: a downloaded archive cannot be removed: {err.strerror}.") from err
-
-
-def stages(missing: Sequence[RemoteFile] = (), *, checked: bool) -> str:
-    """Name the stages of a preparation, before the first one.
-
-    Args:
-        missing: The files that are downloaded.
-        checked: Whether hashes of archives are compared.
-    """
-    size = files_bytes(missing)
-    download = [f"download ({'size not known' if size is None else format_bytes(size)})"] if missing else []
-    check = ["check"] if checked else []
-    return "Stages: " + ", ".join([*download, *check, "convert", "read back", "publish"])
-
-
-def files_bytes(files: Iterable[RemoteFile]) -> int | None:
-    """Add up the exact or approximate sizes of raw files; None if any size is unknown."""
-    sizes = [file.expected_bytes for file in files]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(sizes) else None
-
-
-def check_addresses(located: Located) -> None:
-    """Check that each missing required raw file has an address to download it from.
-
-    Raises:
-        TermsError: The host's terms were not accepted; the text gives the remedy.
-        DownloadError: There is no address.
-    """
-    for remote in located.recipe.raw_files:
-        if not remote.optional and not remote.path(located.root).exists():
-            addresses_of(remote, located)
-
-
-def addresses_of(remote: RemoteFile, located: Located) -> list[Address]:
-    """Return the addresses of a raw file, in the order of attempts."""
-    dataset, options = located.recipe.dataset, located.options
-    return addresses(remote, located.root, dataset=dataset, mirror=options.mirror, accept_terms=options.accept_terms)
-
-
-def missing_bytes(located: Located) -> int:
-    """Add up the bytes still to be downloaded, except files of unknown size."""
-    paths = {remote.path(located.root): remote.expected_bytes or 0 for remote in located.recipe.raw_files}
-    return sum(max(0, size - there_bytes(path)) for path, size in paths.items() if not path.exists())
-
-
-def there_bytes(path: Path) -> int:
-    """Return the bytes of a raw file already downloaded: the whole file, or the part of it."""
-    for there in (path, path.with_name(f"{path.name}.part")):
-        if there.exists():
-            return there.stat().st_size
-    return 0
-
-
-logger = logging.getLogger("recordzoo")
-
-_POLL_S = 0.2
-
-_RECORDED = "sha256"
-"""Hash of raw files without a published hash."""
-
-
 class Archives:
     """The archives of a source; none for a tree. The context manager starts the hashes and stops them on exit.
 
     Args:
         source: The raw data.
-        raw: The search that found or downloaded it.
+        raw: What found or downloaded it.
 
     Attributes:
         are_checked: Whether any archive is hashed.

@@ -48,8 +48,8 @@ from recordzoo.recipes.folders import records_beside
 from recordzoo.recipes.listing import Listing, ListingRecipe, ListSource
 from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.records.kinds import BoxFormat, SetKind
-from recordzoo.records.made_from import TREE_FILE
 from recordzoo.records.manifest import Manifest
+from recordzoo.records.writer import TREE_FILE
 
 YOLO = "yolo"
 """The format's name."""

@@ -25,9 +25,9 @@ from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.declared import IMAGE_ENDINGS, are_splits, class_folder_order, is_image
 from recordzoo.recipes.recipe import NO_TARGET, Blob, BlobField, Recipe, Stored, Table
 from recordzoo.records.kinds import SetKind
-from recordzoo.records.made_from import TREE_FILE
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import is_record_set
+from recordzoo.records.writer import TREE_FILE
 
 _BUILD = ".records.build."  # in the name of an unfinished record set
 

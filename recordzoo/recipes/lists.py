@@ -38,9 +38,9 @@ from recordzoo.recipes.list_kinds import Cells
 from recordzoo.recipes.listing import Column, Listing, ListingRecipe, ListSource
 from recordzoo.recipes.recipe import Blob
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
-from recordzoo.records.made_from import LIST_FILE
 from recordzoo.records.manifest import NAME_PATTERN, RESERVED_FIELDS, Manifest
 from recordzoo.records.reader import RecordReader
+from recordzoo.records.writer import LIST_FILE
 
 _MISSING = ("NoneType", "NAType", "NaTType")  # None, and pandas's
 

@@ -31,9 +31,9 @@ from recordzoo.recipes.recipe import (
     problem_of,
     quiet,
 )
-from recordzoo.records.made_from import LIST_FILE, MADE_FROM_FILE, MAX_EXTRA_BYTES, TREE_FILE
 from recordzoo.records.manifest import ORIGINAL, Manifest
 from recordzoo.records.reader import RecordReader, is_record_set
+from recordzoo.records.writer import LIST_FILE, MADE_FROM_FILE, MAX_EXTRA_BYTES, TREE_FILE
 
 DEFAULT_QUALITY = 90
 MAX_SIDE = 65_500

@@ -22,6 +22,21 @@ class SetKind(StrEnum):
     COMBINED = "combined"
     OWN = "own"
 
+    @property
+    def text(self) -> str:
+        """The content of such a set in words; "" if the dataset's name describes it."""
+        return _TEXTS.get(self, "")
+
+
+_TEXTS = {
+    SetKind.FOLDER: "images in classes",
+    SetKind.FLAT: "images without classes",
+    SetKind.LIST: "images of a list",
+    SetKind.ANNOTATED: "images with annotations",
+    SetKind.COMBINED: "other record sets",
+    SetKind.OWN: "own data",
+}
+
 
 class FieldKind(StrEnum):
     """The meaning of a field's values."""

@@ -141,6 +141,11 @@ class Manifest:
     metadata: Mapping[str, JSON] = field(default_factory=dict)
 
     @property
+    def title(self) -> str:
+        """What the set's data is, in words; or the names of dataset and part."""
+        return self.kind.text or (f"{self.dataset}.{self.part}" if self.part else self.dataset)
+
+    @property
     def is_listed(self) -> bool:
         """Whether the user chose the records: their names may be absolute, their order and targets are arbitrary.
 

@@ -1,6 +1,11 @@
-"""`write_set`: complete a record set by writing arrays and manifest beside finished shards."""
+"""`write_set`: complete a record set by writing arrays and manifest beside finished shards.
+
+Some files beside the manifest tell the source of the set. They are not part of the format, and the manifest does not
+name them: they contain times and places, and every build of a record set must give the same bytes.
+"""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +33,31 @@ from recordzoo.records.manifest import (
     manifest_digest,
     parse_manifest,
 )
+
+MADE_FROM_FILE = "made-from.bin"
+"""The raw files with their sizes and times."""
+
+TREE_FILE = "tree.json"
+"""The path of a tree of images and the modification time of each of its directories."""
+
+LIST_FILE = "list.json"
+"""The places of a list of files."""
+
+COMBINED_FILE = "combined.json"
+"""The places of the record sets that a set was combined from. Earlier versions wrote it; nothing reads it."""
+
+LAYOUT_FILE = "layout.json"
+"""``shard_bytes`` or ``num_shards`` of the preparation, if one was given."""
+
+COPIED_FILE = "copied.json"
+"""The path or URL, without a login, from which a record set was copied or pulled, and its digest."""
+
+BESIDE = (TREE_FILE, LIST_FILE, MADE_FROM_FILE, COMBINED_FILE, LAYOUT_FILE, COPIED_FILE)
+
+MAX_EXTRA_BYTES = 1 << 30
+"""A larger file beside a record set is not copied: it is optional."""
+
+_LIKE_OURS = re.compile(r"shard-[0-9]{5,7}\.lmdb|[a-z0-9_.-]+\.npy|.+\.marks")
 
 _TARGETS = ("target", "label")
 
@@ -156,3 +186,27 @@ def _write_arrays(folder: Path, contents: SetContents) -> dict[str, ArraySpec]:
         "names_offsets": offsets,
     }
     return {name: write_array(folder, name, values) for name, values in arrays.items()}
+
+
+def own_files(manifest: Manifest) -> set[str]:
+    """Return the names of all files that recordzoo writes into a record set, whether they are there or not."""
+    arrays, marks = map(file_name, manifest.arrays), map(marks_name, manifest.blobs)
+    return {MANIFEST_NAME, *(shard.name for shard in manifest.shards), *arrays, *marks, *BESIDE}
+
+
+def strangers(folder: Path) -> list[str]:
+    """Return the names in a record set's directory that recordzoo did not write; without a manifest, none.
+
+    If the manifest is damaged or cannot be read, the names of shards, arrays and marks count as recordzoo's.
+    """
+    try:
+        names = sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    if MANIFEST_NAME not in names:
+        return []
+    try:
+        own = own_files(parse_manifest((folder / MANIFEST_NAME).read_bytes(), str(folder)))
+    except OSError:  # includes RecordError
+        own = {MANIFEST_NAME, *BESIDE, *filter(_LIKE_OURS.fullmatch, names)}
+    return [name for name in names if name not in own]

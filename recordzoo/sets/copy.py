@@ -14,11 +14,10 @@ from recordzoo.base.settings import command
 from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError
 from recordzoo.net.part import WORKERS, Crew, HashedFile, Part
 from recordzoo.net.url import Url, is_url
-from recordzoo.preparing.publish import Build, publish
-from recordzoo.preparing.space import Output
-from recordzoo.records.made_from import COPIED_FILE
+from recordzoo.preparing.publish import Build, Output, publish
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import is_record_set
+from recordzoo.records.writer import COPIED_FILE
 from recordzoo.sets.places import Copied, Source, digest_at, named, named_files
 from recordzoo.sets.push import Push, push_job
 

@@ -16,7 +16,6 @@ from recordzoo.net.store import Store
 from recordzoo.net.url import Url, is_url
 from recordzoo.records.arrays import MARKS_EXTRA_BYTES, file_name, fits, marks_name
 from recordzoo.records.files import Directory, pread
-from recordzoo.records.made_from import BESIDE, COPIED_FILE, MAX_EXTRA_BYTES
 from recordzoo.records.manifest import (
     ENDING,
     MANIFEST_NAME,
@@ -26,6 +25,7 @@ from recordzoo.records.manifest import (
     parse_manifest,
 )
 from recordzoo.records.reader import RecordReader
+from recordzoo.records.writer import BESIDE, COPIED_FILE, MAX_EXTRA_BYTES
 
 _WITHOUT_HOST = ("file", "local", "memory")
 _ABSENT = (NOT_FOUND, RANGE_NOT_SATISFIABLE, 403)  # S3 answers 403 for an absent file without the right to list

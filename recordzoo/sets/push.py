@@ -25,8 +25,8 @@ from recordzoo.net.hub import HubDataset, api_of, asking, without_bars
 from recordzoo.net.part import WORKERS, Crew, HashedFile
 from recordzoo.net.store import Store, StoredFile, part_bytes
 from recordzoo.net.url import Url, is_url
-from recordzoo.records.made_from import own_files
 from recordzoo.records.manifest import ENDING, MANIFEST_NAME, Manifest, manifest_digest, parse_manifest
+from recordzoo.records.writer import own_files
 from recordzoo.sets.places import Copied, Source, destination, named_files, read_if_there
 
 if TYPE_CHECKING:

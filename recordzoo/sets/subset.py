@@ -16,8 +16,8 @@ from typing_extensions import override
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, name_first, no_split
 from recordzoo.errors import ArgumentError
-from recordzoo.preparing.job import ensure
 from recordzoo.preparing.options import NewOptions, Options
+from recordzoo.preparing.preparation import ensure
 from recordzoo.raw.member import Source
 from recordzoo.recipes.from_sets import SetRecipe, SetSource
 from recordzoo.recipes.recipe import BlobField, Stored, Table
