@@ -571,7 +571,7 @@ def test_what_would_be_done(images: dict[str, bytes], tmp_path: Path) -> None:
     plan = Preparation(ListRecipe(), path, Options()).outlook()
     captions = sum(len(json.dumps(line, ensure_ascii=False).encode()) for line in captions_of(TWICE))
     assert plan.raw_bytes == sum(map(len, images.values())) + captions
-    assert (plan.state, plan.located.target, plan.source) == ("convert", tmp_path / "list.records", str(path))
+    assert (plan.state, plan.preparation.target, plan.source) == ("convert", tmp_path / "list.records", str(path))
 
 
 def captions_of(lines: list[str]) -> list[str]:
