@@ -1,4 +1,4 @@
-"""Commands that make a new record set from others: `merge`, `split` and `subset`."""
+"""Commands on record sets: `merge`, `split`, `subset`; `export`; `copy`, `push`, `pull`."""
 
 import re
 import time
@@ -17,7 +17,6 @@ from recordzoo.base.npy import map_file
 from recordzoo.base.progress import format_bytes, format_seconds
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, clean, shown
-from recordzoo.cli import options as targets
 from recordzoo.cli.options import (
     Converters,
     DryRun,
@@ -25,6 +24,7 @@ from recordzoo.cli.options import (
     RecordSet,
     data_argument,
     directory_option,
+    find_local_set,
     find_record_set,
     flag,
     make_progress,
@@ -40,7 +40,8 @@ from recordzoo.cli.options import (
     wrapping_width,
 )
 from recordzoo.errors import ArgumentError
-from recordzoo.formats import export as job
+from recordzoo.formats.export import WRITERS
+from recordzoo.formats.export import export as export_set
 from recordzoo.formats.samples import chosen_splits
 from recordzoo.net.url import is_url
 from recordzoo.records.reader import RecordReader, is_record_set
@@ -83,7 +84,7 @@ def merge(
     shards of the sets by hard links; from URLs and other file systems they are copied. To grow a set, merge it with
     the new records: recordzoo merge photos.records new.records --output bigger.records
     """
-    paths = {name: str(targets.find_record_set(name)) for name in sets}
+    paths = {name: str(find_record_set(name)) for name in sets}
     splits = _read_splits(split_of or [], paths)
     how: Any = classes  # Any: checked by `merge`
     make = partial(recordzoo.merge, [paths[name] for name in sets], output, classes=how, splits=splits)
@@ -106,7 +107,7 @@ def split(
     Each class has the same share of val. A split train is divided and other splits stay; without one, all records that
     are in no split are divided. The same set, share and seed give the same division.
     """
-    found = str(targets.find_record_set(path))
+    found = str(find_record_set(path))
     make = partial(recordzoo.split, found, val, by=by, seed=seed, output=output)
     _make(make, output or split_place(found), shown(path), as_json=as_json)
 
@@ -133,7 +134,7 @@ def subset(
     Run the same command again to go on after any failure or interruption. In Python, recordzoo.subset() also shows
     some samples of a set without copying them.
     """
-    found = str(targets.find_record_set(path))
+    found = str(find_record_set(path))
     names = None if classes is None else classes.split(",")
     places = None if indices is None else _read_indices(indices)
     make = partial(recordzoo.subset, found, classes=names, indices=places, split=split, output=output, workers=workers)
@@ -142,7 +143,7 @@ def subset(
 
 def _make(make: Callable[..., Path], place: Path, title: str, *, as_json: bool) -> None:
     """Make a record set and print the result."""
-    targets.refuse_urls("--output", place)
+    refuse_urls("--output", place)
     was_ready, began = is_record_set(place), time.monotonic()  # another set is never replaced
     made = make(progress=make_progress())
     elapsed_s = time.monotonic() - began
@@ -190,12 +191,12 @@ def _read_splits(words: Sequence[str], sets: Mapping[str, str]) -> dict[str, str
 
 
 def _complete_target(incomplete: str) -> list[str]:
-    return [name for name in job.WRITERS if name.startswith(incomplete)]
+    return [name for name in WRITERS if name.startswith(incomplete)]
 
 
 def export(
     path: RecordSet,
-    to: Annotated[str, option("|".join(job.WRITERS), "What is written.", autocompletion=_complete_target)],
+    to: Annotated[str, option("|".join(WRITERS), "What is written.", autocompletion=_complete_target)],
     output: Annotated[Path, path_option("DIR", "The directory that is made.")],
     split: Annotated[
         list[str] | None, option("NAME", "Only this split; may be repeated. Default: all, if they share no samples.")
@@ -210,7 +211,7 @@ def export(
     """
     refuse_urls("--output", output)
     source = find_record_set(path)
-    done = job.export(
+    done = export_set(
         source,
         output,
         to=to,
@@ -254,7 +255,7 @@ def copy(
     What was copied before an interruption is kept, and the same command goes on from there. From a URL this is
     `pull`, to a URL `push`.
     """
-    here = path if is_url(path) else str(targets.find_local_set(path, "copy"))
+    here = path if is_url(path) else str(find_local_set(path, "copy"))
     job = copy_job(here, destination, replace=replace, verify=check, workers=workers, progress=make_progress())
     words = ("push", "pushed") if isinstance(job, Push) else ("copy", "copied")
     _end(job, *words, dry_run=dry_run, as_json=as_json)
@@ -295,7 +296,7 @@ def push(
             f"{shown(destination)!r} is no URL, such as s3://bucket/datasets. On this machine: "
             f"{command('copy', path, destination)}"
         )
-    here, progress = targets.find_local_set(path, "push"), make_progress()
+    here, progress = find_local_set(path, "push"), make_progress()
     job = push_job(here, destination, replace=replace, verify=check, card=card, workers=workers, progress=progress)
     _end(job, "push", "pushed", dry_run=dry_run, as_json=as_json)
 

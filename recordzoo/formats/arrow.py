@@ -38,15 +38,15 @@ ROWS_AT_ONCE = 64
 PART_BYTES = 8 << 20
 """Approximate minimum size of a part in bytes."""
 
-_ENDS = (b"\xff\xff\xff\xff\0\0\0\0", b"\0\0\0\0")  # of a stream; the second before Arrow 0.15
-_MAX_ROWS = 1 << 31  # of a batch; columns of nulls have no bytes that would bound it
-
-
 OPENING_S = 30.0
 """Time limit to open a file."""
 
-_opened: set[tuple[Path, int, int]] = set()  # paths, sizes and times
+ARRAYS = {2: "Array2D", 3: "Array3D", 4: "Array4D", 5: "Array5D"}
+"""Features of `datasets` for arrays, of which the first dimension may differ."""
 
+_ENDS = (b"\xff\xff\xff\xff\0\0\0\0", b"\0\0\0\0")  # of a stream; the second before Arrow 0.15
+_MAX_ROWS = 1 << 31  # of a batch; columns of nulls have no bytes that would bound it
+_opened: set[tuple[Path, int, int]] = set()  # paths, sizes and times
 _CHILD = """
 import json, sys
 from pathlib import Path
@@ -59,6 +59,7 @@ for path in json.loads(sys.stdin.readline()):
         pass
     print(flush=True)
 """
+_HEAD_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,12 +280,6 @@ def _is_file(path: Path) -> bool:
     if not head:
         raise fault(path, " is empty.")
     return head == b"ARROW1"
-
-
-ARRAYS = {2: "Array2D", 3: "Array3D", 4: "Array4D", 5: "Array5D"}
-"""Features of `datasets` for arrays, of which the first dimension may differ."""
-
-_HEAD_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)

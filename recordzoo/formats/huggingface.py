@@ -34,6 +34,23 @@ from recordzoo.net.hub import HubDataset, asking
 from recordzoo.net.url import Url
 from recordzoo.records.kinds import FieldKind, FieldSpec
 
+LOOKS_FOR = "files *.parquet or *.arrow, or a repository hf://datasets/user/name"
+
+_ENDINGS = (".parquet", ".arrow")
+_MAX_INFO_BYTES = 16 << 20
+
+
+def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
+    """See `Format`."""
+    if is_address(location):
+        hub = Hub(location)
+        return HuggingFace(location, fields, table_files(location, hub.sizes()), hub)
+    path = Path(location)
+    if path.suffix in _ENDINGS and path.is_file():
+        return HuggingFace(location, fields, [TableFile(path.name, path.stat().st_size)], path.parent)
+    files = table_files(location, tables_below(path)) if path.is_dir() else []
+    return HuggingFace(location, fields, files, path) if files else None
+
 
 def is_address(location: str) -> bool:
     """Whether a location is on the Hub."""
@@ -99,24 +116,6 @@ class Hub:
                 self.repository, repo_type="dataset", revision=self.revision, allow_patterns=patterns
             )
         return Path(place) / self.folder
-
-
-LOOKS_FOR = "files *.parquet or *.arrow, or a repository hf://datasets/user/name"
-
-_ENDINGS = (".parquet", ".arrow")
-_MAX_INFO_BYTES = 16 << 20
-
-
-def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
-    """See `Format`."""
-    if is_address(location):
-        hub = Hub(location)
-        return HuggingFace(location, fields, table_files(location, hub.sizes()), hub)
-    path = Path(location)
-    if path.suffix in _ENDINGS and path.is_file():
-        return HuggingFace(location, fields, [TableFile(path.name, path.stat().st_size)], path.parent)
-    files = table_files(location, tables_below(path)) if path.is_dir() else []
-    return HuggingFace(location, fields, files, path) if files else None
 
 
 class HuggingFace(Foreign):

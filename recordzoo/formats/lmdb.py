@@ -36,195 +36,13 @@ from recordzoo.recipes.recipe import NO_TARGET, sniffed_ending
 from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.records.shard import MAGIC, PAGE_HEADER
 
-Read = Callable[[int], bytes]
-"""Reads the value of the key at a place."""
-
-Order = tuple[Sequence[int], Sequence[int]]
-"""The places of the samples among a database's keys; those of their labels, if these have keys of their own."""
-
 KEYS, LENGTH, COUNT = b"__keys__", b"__len__", b"num-samples"
 """Keys of folder2lmdb; the key by which databases of text recognition are known."""
 
-_LIST_NAME = "meta_info.txt"
-_SHOWN_BYTES = 32
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How one tool stores samples.
-
-    Attributes:
-        name: Its name for `--format`.
-        expected: A description of its values, for messages.
-        parse: Reads a value; raises `ForeignValueError` for another layout.
-        order: Finds where each sample is among a database's keys, which are in LMDB's order, in the order in which the
-            tool counts them; raises `ForeignValueError` if the keys are not those of this layout. It gets a function
-            that reads the value of a key by its place, and the database's file, beside which some tools write a list.
-    """
-
-    name: str
-    expected: str
-    parse: Callable[[bytes], Value]
-    order: Callable[[Sequence[bytes], Read, Path], Order]
-
-
-def _in_place(keys: Sequence[bytes], read: Read, file: Path) -> Order:
-    return range(len(keys)), ()
-
-
-def _by_number(keys: Sequence[bytes], read: Read, file: Path) -> Order:
-    found = _numbered(keys)
-    if found is None:
-        raise ForeignValueError('its keys are not "0", "1", "2", ...')
-    return found, ()
-
-
-def _numbered(keys: Sequence[bytes]) -> Sequence[int] | None:
-    """Sort keys as integers ("2" before "10"); None if a key is not an integer."""
-    if not all(key.isdigit() and len(key) <= 20 for key in keys):
-        return None
-    return sorted(range(len(keys)), key=lambda place: int(keys[place]))
-
-
-def _by_keys(keys: Sequence[bytes], read: Read, file: Path) -> Order:
-    """Return the keys in the order of `__keys__`; without it, by number if all keys are numbers, else in LMDB's order.
-
-    `__keys__` and `__len__` must fit the keys of the database.
-    """
-    places = {key: place for place, key in enumerate(keys)}
-    own = {name: places.pop(name) for name in (KEYS, LENGTH) if name in places}
-    if KEYS in own:
-        try:
-            named = loaded(read(own[KEYS]), 8 * len(keys) + INSTRUCTIONS)
-        except ForeignValueError as err:
-            raise ForeignValueError(f"__keys__ cannot be read: {err}") from err
-        if not isinstance(named, list | tuple) or not all(isinstance(key, bytes | str) for key in named):
-            raise ForeignValueError("__keys__ is no list of keys")
-        longest = max(map(len, places), default=0) + 1  # a forged list may repeat one long key: it is not copied
-        short = (key[:longest] for key in named)
-        wanted = [key.encode("utf-8", "surrogatepass") if isinstance(key, str) else key for key in short]
-        found = _listed(wanted, places, "__keys__")
-    else:
-        left = list(places.values())
-        order = _numbered([keys[place] for place in left])
-        found = left if order is None else [left[index] for index in order]
-    if LENGTH in own and (length := read(own[LENGTH])) != str(len(found)).encode():
-        number = loaded(length)
-        if number != len(found):
-            raise ForeignValueError(f"__len__ is {str(number)[:20]}, but there are {len(found):,} keys")
-    return found, ()
-
-
-def _by_list(keys: Sequence[bytes], read: Read, file: Path) -> Order:
-    """Return the keys in the order of `meta_info.txt`; without it, of `__keys__` or of the database."""
-    listing = file.with_name(_LIST_NAME)
-    if file.name != DATA_FILE or not listing.is_file():
-        return _by_keys(keys, read, file)
-    places = {key: place for place, key in enumerate(keys)}
-    with listing.open("rb") as lines:
-        names = [line.strip().rsplit(b" ", 2)[0] for line in lines if line.strip()]
-    return _listed([name.rpartition(b".")[0] or name for name in names], places, _LIST_NAME), ()
-
-
-def _listed(wanted: Sequence[bytes], places: Mapping[bytes, int], source: str) -> list[int]:
-    """Return the places of the keys in a list, which must hold each key exactly once."""
-    missing = [key for key in wanted if key not in places]
-    if missing or len(set(wanted)) != len(wanted):
-        problem = f"names {missing[0][:80]!r}, which is not there" if missing else "names a key twice"
-        raise ForeignValueError(f"{source} {problem}")
-    if len(wanted) != len(places):
-        raise ForeignValueError(f"{source} names {len(wanted):,} keys, and there are {len(places):,}")
-    return [places[key] for key in wanted]
-
-
-def _by_count(keys: Sequence[bytes], read: Read, file: Path) -> Order:
-    """Return the keys of images and labels from 1 to `num-samples`; none may be missing, and no image beyond them."""
-    places = {key: place for place, key in enumerate(keys)}
-    stored = read(places[COUNT]) if COUNT in places else b"not there"
-    if not stored.isdigit() or len(stored) > 20:
-        raise ForeignValueError(f"its key num-samples is {stored[:20].decode('latin-1')}")
-    number_of_images = sum(key.startswith(b"image-") for key in keys)
-    if int(stored) != number_of_images:
-        raise ForeignValueError(f"num-samples is {int(stored)}, but there are {number_of_images:,} keys image-...")
-    wanted = [[b"%s-%09d" % (kind, number + 1) for number in range(int(stored))] for kind in (b"image", b"label")]
-    for key in (*wanted[0], *wanted[1]):
-        if key not in places:
-            raise ForeignValueError(f"key {key!r} is not there")
-    images, labels = ([places[key] for key in each] for each in wanted)
-    return images, labels
-
-
-STORED = Layout("", "any bytes", Value, _in_place)
-"""Values that are images and nothing else, in LMDB's order; never detected, only requested."""
-
-_KNOWN = (
-    Layout(
-        "folder2lmdb",
-        "a pair of folder2lmdb (an image's file, a label), pickled, or by msgpack or pyarrow",
-        pair_value,
-        _by_keys,
-    ),
-    Layout(
-        "torchrecord",
-        "TensorProtos of TorchRecord (an image's size and pixels, a label)",
-        torchrecord_value,
-        _by_number,
-    ),
-    Layout("caffe", "a Datum of Caffe (channels, height, width, data, label)", caffe_value, _in_place),
-    Layout("lmdb_arrays", "a numpy.ndarray, pickled or by pyarrow", array_value, _by_keys),
-    Layout("lmdb_objects", "a pickled object with image, size, channels and label", object_value, _by_keys),
-    Layout("lmdb_text", "an image's file under image-000000001, and its text under label-000000001", Value, _by_count),
-    Layout("lmdb_images", "an image's file", image_value, _by_list),
-)
-KNOWN = {each.name: each for each in _KNOWN}
-"""All layouts by name, in the order in which they are tried."""
-
-
-def ordered(
-    database: Database, entries: Sequence[PageEntry], layout: Layout
-) -> tuple[tuple[PageEntry, ...], tuple[PageEntry, ...]]:
-    """Return a database's records in their order, without other keys; also the keys of their labels."""
-
-    def read(place: int) -> bytes:
-        return database.value(entries[place])
-
-    try:
-        places, labels = layout.order([entry.key for entry in entries], read, database.path)
-    except ForeignValueError as err:
-        raise fault(database.path, f" is no database of {layout.name}: {err}.") from err
-    return tuple(entries[place] for place in places), tuple(entries[place] for place in labels)
-
-
-def recognised(database: Database, entries: Sequence[PageEntry]) -> Layout:
-    """Find the layout by the keys, or by the first value."""
-    keys = {entry.key for entry in entries}
-    if COUNT in keys:
-        return KNOWN["lmdb_text"]
-    first = next((entry for entry in entries if entry.key not in (KEYS, LENGTH)), entries[0])
-    value = database.value(first)
-    reasons: dict[str, str] = {}
-    untried = {"lmdb_text"} if is_installed(PROTOBUF[0]) else {"lmdb_text", "caffe", "torchrecord"}
-    for name, layout in KNOWN.items():
-        try:
-            if name not in untried:
-                layout.parse(value)
-                return layout
-        except ForeignValueError as err:
-            reasons[name] = f"{layout.expected}: {err}"
-    if not keys.isdisjoint((KEYS, LENGTH)):
-        return KNOWN["folder2lmdb"]
-    need(*PROTOBUF)  # without it, a layout was not tried
-    raise SourceError(
-        f"{database.path} is of no known LMDB layout ({', '.join(KNOWN)}). Read it with the program that wrote it, "
-        "and store that dataset with recordzoo.convert.",
-        path=str(database.path),
-        sample={"key": str(first.key[:100])[2:-1], "begins": value[:_SHOWN_BYTES].hex(" "), "size_bytes": len(value)},
-        reasons=reasons,
-    )
-
-
 LOOKS_FOR = f"{DATA_FILE}, *.lmdb, and db0/{DATA_FILE}"
 
+_LIST_NAME = "meta_info.txt"
+_SHOWN_BYTES = 32
 _UP = re.compile(r"(?<![^/])\.\.(?![^/])")
 _PART = re.compile(r"db(0|[1-9]\d{0,5})")
 _ENDINGS = (".lmdb", ".mdb")
@@ -238,6 +56,38 @@ def find(location: str, fields: Mapping[str, str], layout: str = "") -> Foreign 
         return None
     files = _database_files(path)
     return LMDB(location, fields, files, KNOWN.get(layout)) if files else None
+
+
+def _database_files(path: Path) -> dict[str, Path]:
+    """Find LMDB files at a path, by the name of each database; "" for a single one. Only TorchRecord has several."""
+    if path.is_file():
+        return {"": path}
+    if (path / DATA_FILE).is_file():
+        return {"": path / DATA_FILE}
+    inside = [each for each in sorted(path.iterdir()) if _is_database(each)] if path.is_dir() else []
+    numbered = {each.name: each / DATA_FILE for each in inside if _PART.fullmatch(each.name)}
+    if numbered and len(numbered) == len(inside):
+        return {name: numbered[name] for name in _numbered_parts(numbered, path)}
+    if len(inside) == 1:
+        return _database_files(inside[0])
+    if inside:
+        names = ", ".join(each.name for each in inside[:_OTHERS_NAMED])
+        raise ArgumentError(f"{path} holds several databases ({names}). Pass the path of one of them.")
+    return {}
+
+
+def _is_database(path: Path) -> bool:
+    if path.is_dir():
+        return (path / DATA_FILE).is_file()
+    return path.suffix in _ENDINGS and path.name != "lock.mdb"
+
+
+def _may_be_database(path: Path) -> bool:
+    """Whether a file has the name or the first bytes of an LMDB database; it may be damaged."""
+    if path.suffix in _ENDINGS:
+        return True
+    with path.open("rb") as file:
+        return file.read(PAGE_HEADER + 4)[PAGE_HEADER:] == MAGIC.to_bytes(4, sys.byteorder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +124,33 @@ class Records(Piece):
                 text = None if label is None else database.value(label)
                 where = f"{part.place}, key {entry.key!r}"
                 yield f"{part.name}/{key}" if part.name else key, where, database.value(entry), text
+
+
+Read = Callable[[int], bytes]
+"""Reads the value of the key at a place."""
+
+
+Order = tuple[Sequence[int], Sequence[int]]
+"""The places of the samples among a database's keys; those of their labels, if these have keys of their own."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How one tool stores samples.
+
+    Attributes:
+        name: Its name for `--format`.
+        expected: A description of its values, for messages.
+        parse: Reads a value; raises `ForeignValueError` for another layout.
+        order: Finds where each sample is among a database's keys, which are in LMDB's order, in the order in which the
+            tool counts them; raises `ForeignValueError` if the keys are not those of this layout. It gets a function
+            that reads the value of a key by its place, and the database's file, beside which some tools write a list.
+    """
+
+    name: str
+    expected: str
+    parse: Callable[[bytes], Value]
+    order: Callable[[Sequence[bytes], Read, Path], Order]
 
 
 class LMDB(Foreign):
@@ -396,42 +273,6 @@ def as_name(key: bytes) -> str:
     return f"%2F{text[1:]}" if text.startswith("/") else text
 
 
-def _database_files(path: Path) -> dict[str, Path]:
-    """Find LMDB files at a path, by the name of each database; "" for a single one. Only TorchRecord has several."""
-    if path.is_file():
-        return {"": path}
-    if (path / DATA_FILE).is_file():
-        return {"": path / DATA_FILE}
-    inside = [each for each in sorted(path.iterdir()) if _is_database(each)] if path.is_dir() else []
-    numbered = {each.name: each / DATA_FILE for each in inside if _PART.fullmatch(each.name)}
-    if numbered and len(numbered) == len(inside):
-        return {name: numbered[name] for name in _numbered_parts(numbered, path)}
-    if len(inside) == 1:
-        return _database_files(inside[0])
-    if inside:
-        names = ", ".join(each.name for each in inside[:_OTHERS_NAMED])
-        raise ArgumentError(f"{path} holds several databases ({names}). Pass the path of one of them.")
-    return {}
-
-
-def _may_be_database(path: Path) -> bool:
-    """Whether a file has the name or the first bytes of an LMDB database; it may be damaged."""
-    if path.suffix in _ENDINGS:
-        return True
-    with path.open("rb") as file:
-        return file.read(PAGE_HEADER + 4)[PAGE_HEADER:] == MAGIC.to_bytes(4, sys.byteorder)
-
-
-def _numbered_parts(names: Collection[str], path: Path) -> list[str]:
-    """Sort the names of TorchRecord's databases by their numbers."""
-    last = max(int(name.removeprefix("db")) for name in names)
-    wanted = [f"db{number}" for number in range(last + 1)]
-    missing = [name for name in wanted if name not in names]
-    if missing:
-        raise fault(path, f" has db{last}, but not {', '.join(missing[:_OTHERS_NAMED])}. All from db0 on are needed.")
-    return wanted
-
-
 def _trees(database: Database) -> dict[str, PageTree]:
     """Find a file's databases: its only one by an empty name, or TorchRecord's named ones in their order."""
     named = {tree.name.decode("utf-8", "backslashreplace"): tree for tree in database.trees()}
@@ -448,7 +289,168 @@ def _trees(database: Database) -> dict[str, PageTree]:
     return {name: named[name] for name in _numbered_parts(named, database.path)}
 
 
-def _is_database(path: Path) -> bool:
-    if path.is_dir():
-        return (path / DATA_FILE).is_file()
-    return path.suffix in _ENDINGS and path.name != "lock.mdb"
+def _numbered_parts(names: Collection[str], path: Path) -> list[str]:
+    """Sort the names of TorchRecord's databases by their numbers."""
+    last = max(int(name.removeprefix("db")) for name in names)
+    wanted = [f"db{number}" for number in range(last + 1)]
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        raise fault(path, f" has db{last}, but not {', '.join(missing[:_OTHERS_NAMED])}. All from db0 on are needed.")
+    return wanted
+
+
+def recognised(database: Database, entries: Sequence[PageEntry]) -> Layout:
+    """Find the layout by the keys, or by the first value."""
+    keys = {entry.key for entry in entries}
+    if COUNT in keys:
+        return KNOWN["lmdb_text"]
+    first = next((entry for entry in entries if entry.key not in (KEYS, LENGTH)), entries[0])
+    value = database.value(first)
+    reasons: dict[str, str] = {}
+    untried = {"lmdb_text"} if is_installed(PROTOBUF[0]) else {"lmdb_text", "caffe", "torchrecord"}
+    for name, layout in KNOWN.items():
+        try:
+            if name not in untried:
+                layout.parse(value)
+                return layout
+        except ForeignValueError as err:
+            reasons[name] = f"{layout.expected}: {err}"
+    if not keys.isdisjoint((KEYS, LENGTH)):
+        return KNOWN["folder2lmdb"]
+    need(*PROTOBUF)  # without it, a layout was not tried
+    raise SourceError(
+        f"{database.path} is of no known LMDB layout ({', '.join(KNOWN)}). Read it with the program that wrote it, "
+        "and store that dataset with recordzoo.convert.",
+        path=str(database.path),
+        sample={"key": str(first.key[:100])[2:-1], "begins": value[:_SHOWN_BYTES].hex(" "), "size_bytes": len(value)},
+        reasons=reasons,
+    )
+
+
+def ordered(
+    database: Database, entries: Sequence[PageEntry], layout: Layout
+) -> tuple[tuple[PageEntry, ...], tuple[PageEntry, ...]]:
+    """Return a database's records in their order, without other keys; also the keys of their labels."""
+
+    def read(place: int) -> bytes:
+        return database.value(entries[place])
+
+    try:
+        places, labels = layout.order([entry.key for entry in entries], read, database.path)
+    except ForeignValueError as err:
+        raise fault(database.path, f" is no database of {layout.name}: {err}.") from err
+    return tuple(entries[place] for place in places), tuple(entries[place] for place in labels)
+
+
+def _in_place(keys: Sequence[bytes], read: Read, file: Path) -> Order:
+    return range(len(keys)), ()
+
+
+def _by_number(keys: Sequence[bytes], read: Read, file: Path) -> Order:
+    found = _numbered(keys)
+    if found is None:
+        raise ForeignValueError('its keys are not "0", "1", "2", ...')
+    return found, ()
+
+
+def _numbered(keys: Sequence[bytes]) -> Sequence[int] | None:
+    """Sort keys as integers ("2" before "10"); None if a key is not an integer."""
+    if not all(key.isdigit() and len(key) <= 20 for key in keys):
+        return None
+    return sorted(range(len(keys)), key=lambda place: int(keys[place]))
+
+
+def _by_keys(keys: Sequence[bytes], read: Read, file: Path) -> Order:
+    """Return the keys in the order of `__keys__`; without it, by number if all keys are numbers, else in LMDB's order.
+
+    `__keys__` and `__len__` must fit the keys of the database.
+    """
+    places = {key: place for place, key in enumerate(keys)}
+    own = {name: places.pop(name) for name in (KEYS, LENGTH) if name in places}
+    if KEYS in own:
+        try:
+            named = loaded(read(own[KEYS]), 8 * len(keys) + INSTRUCTIONS)
+        except ForeignValueError as err:
+            raise ForeignValueError(f"__keys__ cannot be read: {err}") from err
+        if not isinstance(named, list | tuple) or not all(isinstance(key, bytes | str) for key in named):
+            raise ForeignValueError("__keys__ is no list of keys")
+        longest = max(map(len, places), default=0) + 1  # a forged list may repeat one long key: it is not copied
+        short = (key[:longest] for key in named)
+        wanted = [key.encode("utf-8", "surrogatepass") if isinstance(key, str) else key for key in short]
+        found = _listed(wanted, places, "__keys__")
+    else:
+        left = list(places.values())
+        order = _numbered([keys[place] for place in left])
+        found = left if order is None else [left[index] for index in order]
+    if LENGTH in own and (length := read(own[LENGTH])) != str(len(found)).encode():
+        number = loaded(length)
+        if number != len(found):
+            raise ForeignValueError(f"__len__ is {str(number)[:20]}, but there are {len(found):,} keys")
+    return found, ()
+
+
+def _by_list(keys: Sequence[bytes], read: Read, file: Path) -> Order:
+    """Return the keys in the order of `meta_info.txt`; without it, of `__keys__` or of the database."""
+    listing = file.with_name(_LIST_NAME)
+    if file.name != DATA_FILE or not listing.is_file():
+        return _by_keys(keys, read, file)
+    places = {key: place for place, key in enumerate(keys)}
+    with listing.open("rb") as lines:
+        names = [line.strip().rsplit(b" ", 2)[0] for line in lines if line.strip()]
+    return _listed([name.rpartition(b".")[0] or name for name in names], places, _LIST_NAME), ()
+
+
+def _listed(wanted: Sequence[bytes], places: Mapping[bytes, int], source: str) -> list[int]:
+    """Return the places of the keys in a list, which must hold each key exactly once."""
+    missing = [key for key in wanted if key not in places]
+    if missing or len(set(wanted)) != len(wanted):
+        problem = f"names {missing[0][:80]!r}, which is not there" if missing else "names a key twice"
+        raise ForeignValueError(f"{source} {problem}")
+    if len(wanted) != len(places):
+        raise ForeignValueError(f"{source} names {len(wanted):,} keys, and there are {len(places):,}")
+    return [places[key] for key in wanted]
+
+
+def _by_count(keys: Sequence[bytes], read: Read, file: Path) -> Order:
+    """Return the keys of images and labels from 1 to `num-samples`; none may be missing, and no image beyond them."""
+    places = {key: place for place, key in enumerate(keys)}
+    stored = read(places[COUNT]) if COUNT in places else b"not there"
+    if not stored.isdigit() or len(stored) > 20:
+        raise ForeignValueError(f"its key num-samples is {stored[:20].decode('latin-1')}")
+    number_of_images = sum(key.startswith(b"image-") for key in keys)
+    if int(stored) != number_of_images:
+        raise ForeignValueError(f"num-samples is {int(stored)}, but there are {number_of_images:,} keys image-...")
+    wanted = [[b"%s-%09d" % (kind, number + 1) for number in range(int(stored))] for kind in (b"image", b"label")]
+    for key in (*wanted[0], *wanted[1]):
+        if key not in places:
+            raise ForeignValueError(f"key {key!r} is not there")
+    images, labels = ([places[key] for key in each] for each in wanted)
+    return images, labels
+
+
+STORED = Layout("", "any bytes", Value, _in_place)
+"""Values that are images and nothing else, in LMDB's order; never detected, only requested."""
+
+_KNOWN = (
+    Layout(
+        "folder2lmdb",
+        "a pair of folder2lmdb (an image's file, a label), pickled, or by msgpack or pyarrow",
+        pair_value,
+        _by_keys,
+    ),
+    Layout(
+        "torchrecord",
+        "TensorProtos of TorchRecord (an image's size and pixels, a label)",
+        torchrecord_value,
+        _by_number,
+    ),
+    Layout("caffe", "a Datum of Caffe (channels, height, width, data, label)", caffe_value, _in_place),
+    Layout("lmdb_arrays", "a numpy.ndarray, pickled or by pyarrow", array_value, _by_keys),
+    Layout("lmdb_objects", "a pickled object with image, size, channels and label", object_value, _by_keys),
+    Layout("lmdb_text", "an image's file under image-000000001, and its text under label-000000001", Value, _by_count),
+    Layout("lmdb_images", "an image's file", image_value, _by_list),
+)
+
+
+KNOWN = {each.name: each for each in _KNOWN}
+"""All layouts by name, in the order in which they are tried."""

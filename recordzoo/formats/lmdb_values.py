@@ -46,9 +46,25 @@ from recordzoo.records.shard import BIG, DB, NODE, PAGE_HEADER, Meta, leaves, re
 
 DATA_FILE = "data.mdb"
 
+PROTOBUF = ("google.protobuf", "A database of Caffe or TorchRecord is read")
+"""The arguments of `need`: the package, and what needs it."""
+
+INSTRUCTIONS = 1000
+"""How many instructions the pickle of a pair may have."""
+
 _HEAD_BYTES = 2 << 16  # both meta pages, at LMDB's largest page size
 _OVERFLOW = 0x04
 _SUB_DATABASE, _DUPLICATES = 0x02, 0x04
+_MAX_COUNTS = 4
+_MAX_DEPTH = 16
+_STREAM_ENDS = (b"\xff\xff\xff\xff\0\0\0\0", b"\0\0\0\0")  # of an Arrow stream; the second before Arrow 0.15
+_CHANNELS = (1, 3, 4)
+_LISTS = re.compile(rb"[\x90-\x9f\xcc-\xd3\xdc\xdd]")  # the first byte of msgpack's lists and numbers
+_NUMBERS = re.compile(rb"[<>|][biuf][1248]")
+_CONVERT = (
+    "If you trust where it comes from, read it with the program that wrote it, and store that dataset with "
+    "recordzoo.convert"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,24 +240,6 @@ class Database:
 
     def _damaged(self, problem: str) -> ArchiveError:
         return ArchiveError(f"{self.path} is damaged: {problem}. Copy it again.", path=str(self.path))
-
-
-PROTOBUF = ("google.protobuf", "A database of Caffe or TorchRecord is read")
-"""The arguments of `need`: the package, and what needs it."""
-
-INSTRUCTIONS = 1000
-"""How many instructions the pickle of a pair may have."""
-
-_MAX_COUNTS = 4
-_MAX_DEPTH = 16
-_STREAM_ENDS = (b"\xff\xff\xff\xff\0\0\0\0", b"\0\0\0\0")  # of an Arrow stream; the second before Arrow 0.15
-_CHANNELS = (1, 3, 4)
-_LISTS = re.compile(rb"[\x90-\x9f\xcc-\xd3\xdc\xdd]")  # the first byte of msgpack's lists and numbers
-_NUMBERS = re.compile(rb"[<>|][biuf][1248]")
-_CONVERT = (
-    "If you trust where it comes from, read it with the program that wrote it, and store that dataset with "
-    "recordzoo.convert"
-)
 
 
 class ForeignValueError(ValueError):

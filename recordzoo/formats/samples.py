@@ -26,6 +26,7 @@ REST = "rest"
 
 _READ_AHEAD = 32
 
+
 FieldForm = Literal["image", "bytes", "json", "raw", "numbers"]
 """What a field holds: files of images, bytes, JSON, arrays each with its own shape, or numbers of one shape."""
 

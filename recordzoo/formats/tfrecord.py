@@ -1,7 +1,7 @@
 """TFRecord: files of framed `tf.train.Example` messages, as TensorFlow, TFDS and many scripts write them.
 
 A record is its length (8 bytes), the masked CRC-32C of these, the bytes, and their masked CRC-32C (TensorFlow's
-tsl/lib/io/record_writer.h). `tf_examples` says what the bytes are. A file may be compressed as a whole, with gzip.
+tsl/lib/io/record_writer.h). A file may be compressed as a whole, with gzip.
 """
 
 import base64
@@ -38,111 +38,10 @@ from recordzoo.formats.sets import refuse_missing, split_names
 from recordzoo.raw.member import MAX_MEMBER_BYTES, unpacked_cap
 from recordzoo.recipes.recipe import sniffed_ending
 
-# Lists with a value for each object: object_detection/data_decoders/tf_example_decoder.py
-_OBJECTS = re.compile(r"image/object/(\w+/\w+|\w*(difficult|truncated|area|crowd|group_of|view|weight))")
-
-
-# Any, here and below: numbers of any dtype; values of all kinds.
-class Steps(list[list[bytes] | NDArray[Any]]):
-    """The values of each step of a sequence."""
-
-
-Values = list[bytes] | NDArray[Any] | Steps
-"""The values of a key."""
-
-Example = dict[str, Values]
-
-
-@dataclass(frozen=True, slots=True)
-class Feature:
-    """The type of a key's values in the first examples.
-
-    Attributes:
-        is_list: There may be several values.
-        is_text: All are text in UTF-8 and no images.
-        is_image: The first is an image.
-    """
-
-    is_list: bool
-    is_text: bool
-    is_image: bool
-
-    def value(self, values: Values) -> Any:
-        """Return a value of a sample: one, or several as an array or a list; None if there are none.
-
-        Raises:
-            UnicodeDecodeError: It is not text, although the first examples are.
-        """
-        if not len(values):
-            return None
-        if isinstance(values, Steps):
-            return _stacked([self._several(step) for step in values])
-        if len(values) > 1 or self.is_list:
-            return self._several(values)
-        if isinstance(values, np.ndarray):
-            return values[0].item()
-        return values[0].decode() if self.is_text and not self.is_image else values[0]
-
-    def _several(self, values: Values) -> Any:
-        """Return a list of values for storage: numbers as an array, text, other bytes in base64."""
-        if isinstance(values, np.ndarray):
-            return values
-        found = cast(list[bytes], values)
-        return [value.decode() if self.is_text else base64.b64encode(value).decode() for value in found]
-
-
-def feature_of(key: str, values: Sequence[Values]) -> Feature:
-    """Determine the type of a key's values from the first examples that have some."""
-    steps = [step for each in values for step in (each if isinstance(each, Steps) else (each,))]
-    is_list = _OBJECTS.fullmatch(key) is not None or max(map(len, values), default=1) > 1
-    texts = [value for step in steps if not isinstance(step, np.ndarray) for value in step]
-    is_image = bool(texts) and sniffed_ending(texts[0]) != ""
-    return Feature(is_list, bool(texts) and all(map(_is_text, texts)), is_image)
-
-
-def _stacked(steps: list[Any]) -> Any:
-    """Return the steps of a sequence: as an array [T] or [T, n] if all have n numbers; otherwise as lists."""
-    if all(isinstance(step, np.ndarray) for step in steps) and len({len(step) for step in steps}) == 1:
-        whole = np.stack(steps)
-        return whole[:, 0] if whole.shape[1] == 1 else whole
-    lists = [step.tolist() if isinstance(step, np.ndarray) else step for step in steps]
-    return [step[0] for step in lists] if all(len(step) == 1 for step in lists) else lists
-
-
-def read_example(data: bytes, where: str) -> Example:
-    """Read an `Example` or a `SequenceExample`."""
-    found: Example = {}
-    try:
-        message = parsed("Example", data)
-        for entry in message.features.feature:
-            found[entry.key.decode()] = _feature(entry.value)
-        for entry in message.sequences.feature_list:
-            found[entry.key.decode()] = Steps(map(_feature, entry.value.feature))
-    except ValueError as err:
-        raise SourceError(f"{where}: it is no tf.train.Example: {err}.") from err
-    if not found:
-        raise SourceError(f"{where}: it is no tf.train.Example with features.")
-    return found
-
-
-def _feature(feature: Any) -> list[bytes] | NDArray[Any]:
-    if feature.HasField("floats"):
-        return np.array(feature.floats.value, np.float32)
-    return np.array(feature.integers.value, np.int64) if feature.HasField("integers") else list(feature.texts.value)
-
-
-def _is_text(value: bytes) -> bool:
-    if sniffed_ending(value):
-        return False
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 LOOKS_FOR = "files *.tfrecord, *.tfrecords, *.record, *.tfrec or *-00000-of-00001"
 
+# Lists with a value for each object: object_detection/data_decoders/tf_example_decoder.py
+_OBJECTS = re.compile(r"image/object/(\w+/\w+|\w*(difficult|truncated|area|crowd|group_of|view|weight))")
 _MAYBE = re.compile(r".*[-.]\d{5}-of-\d{5}(\..*)?|.*\.(record|tfrec)(\.gz)?")
 _FILE = re.compile(r".*\.tfrecords?(-\d{5}-of-\d{5})?(\.gz)?")
 _LENGTH = struct.Struct("<Q")
@@ -160,6 +59,27 @@ def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
         others = [each for each in there if _MAYBE.fullmatch(each.name) and each.is_file()]
         files = others if any(map(_begins_like_one, others)) else []  # one may be damaged
     return TFRecords(location, fields, files) if files else None
+
+
+def _begins_like_one(path: Path) -> bool:
+    """Whether the checksum of the first length is right, or the file is compressed. Without the package: True."""
+    if not is_installed("google_crc32c"):
+        return True
+    with path.open("rb") as file:
+        head = file.read(_HEADER.size)
+    return head.startswith(_GZIP) or _is_header(head)
+
+
+# Any, here and below: numbers of any dtype; values of all kinds.
+class Steps(list[list[bytes] | NDArray[Any]]):
+    """The values of each step of a sequence."""
+
+
+Values = list[bytes] | NDArray[Any] | Steps
+"""The values of a key."""
+
+
+Example = dict[str, Values]
 
 
 class TFRecords(Foreign):
@@ -224,17 +144,118 @@ class TFRecords(Foreign):
             raise SourceError(f"{where}: {key} is text in the first examples, and not here ({err}).") from err
 
 
-def _begins_like_one(path: Path) -> bool:
-    """Whether the checksum of the first length is right, or the file is compressed. Without the package: True."""
-    if not is_installed("google_crc32c"):
-        return True
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """The type of a key's values in the first examples.
+
+    Attributes:
+        is_list: There may be several values.
+        is_text: All are text in UTF-8 and no images.
+        is_image: The first is an image.
+    """
+
+    is_list: bool
+    is_text: bool
+    is_image: bool
+
+    def value(self, values: Values) -> Any:
+        """Return a value of a sample: one, or several as an array or a list; None if there are none.
+
+        Raises:
+            UnicodeDecodeError: It is not text, although the first examples are.
+        """
+        if not len(values):
+            return None
+        if isinstance(values, Steps):
+            return _stacked([self._several(step) for step in values])
+        if len(values) > 1 or self.is_list:
+            return self._several(values)
+        if isinstance(values, np.ndarray):
+            return values[0].item()
+        return values[0].decode() if self.is_text and not self.is_image else values[0]
+
+    def _several(self, values: Values) -> Any:
+        """Return a list of values for storage: numbers as an array, text, other bytes in base64."""
+        if isinstance(values, np.ndarray):
+            return values
+        found = cast(list[bytes], values)
+        return [value.decode() if self.is_text else base64.b64encode(value).decode() for value in found]
+
+
+def feature_of(key: str, values: Sequence[Values]) -> Feature:
+    """Determine the type of a key's values from the first examples that have some."""
+    steps = [step for each in values for step in (each if isinstance(each, Steps) else (each,))]
+    is_list = _OBJECTS.fullmatch(key) is not None or max(map(len, values), default=1) > 1
+    texts = [value for step in steps if not isinstance(step, np.ndarray) for value in step]
+    is_image = bool(texts) and sniffed_ending(texts[0]) != ""
+    return Feature(is_list, bool(texts) and all(map(_is_text, texts)), is_image)
+
+
+def _is_text(value: bytes) -> bool:
+    if sniffed_ending(value):
+        return False
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _stacked(steps: list[Any]) -> Any:
+    """Return the steps of a sequence: as an array [T] or [T, n] if all have n numbers; otherwise as lists."""
+    if all(isinstance(step, np.ndarray) for step in steps) and len({len(step) for step in steps}) == 1:
+        whole = np.stack(steps)
+        return whole[:, 0] if whole.shape[1] == 1 else whole
+    lists = [step.tolist() if isinstance(step, np.ndarray) else step for step in steps]
+    return [step[0] for step in lists] if all(len(step) == 1 for step in lists) else lists
+
+
+def _examples(piece: Piece) -> Iterator[tuple[str, Example]]:
+    """Yield each example's location (for messages) and its values."""
+    (path,) = piece.files
+    with _opened(path) as file:
+        for where, data in _records(file, path):
+            yield where, read_example(data, where)
+
+
+def read_example(data: bytes, where: str) -> Example:
+    """Read an `Example` or a `SequenceExample`."""
+    found: Example = {}
+    try:
+        message = parsed("Example", data)
+        for entry in message.features.feature:
+            found[entry.key.decode()] = _feature(entry.value)
+        for entry in message.sequences.feature_list:
+            found[entry.key.decode()] = Steps(map(_feature, entry.value.feature))
+    except ValueError as err:
+        raise SourceError(f"{where}: it is no tf.train.Example: {err}.") from err
+    if not found:
+        raise SourceError(f"{where}: it is no tf.train.Example with features.")
+    return found
+
+
+def _feature(feature: Any) -> list[bytes] | NDArray[Any]:
+    if feature.HasField("floats"):
+        return np.array(feature.floats.value, np.float32)
+    return np.array(feature.integers.value, np.int64) if feature.HasField("integers") else list(feature.texts.value)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file; a compressed one is decompressed while it is read."""
     with path.open("rb") as file:
         head = file.read(_HEADER.size)
-    return head.startswith(_GZIP) or _is_header(head)
-
-
-def _is_header(head: bytes) -> bool:
-    return len(head) == _HEADER.size and _HEADER.unpack(head)[1] == _masked_crc(head[:8])
+        file.seek(0)
+        if _is_header(head) or not head.startswith((_GZIP, _ZLIB)):
+            yield file
+        elif head.startswith(_ZLIB):
+            raise fault(path, " is compressed with zlib, which is not read. Write it again with gzip.")
+        else:
+            try:
+                with gzip.open(file) as unpacked:
+                    yield cast(BinaryIO, unpacked)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as err:
+                raise fault(path, f": the compressed file is cut or damaged ({err}).") from err
 
 
 def _records(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
@@ -262,34 +283,12 @@ def _records(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
         offset += _HEADER.size + len(body)
 
 
+def _is_header(head: bytes) -> bool:
+    return len(head) == _HEADER.size and _HEADER.unpack(head)[1] == _masked_crc(head[:8])
+
+
 def _masked_crc(data: bytes) -> int:
     import google_crc32c
 
     crc = int(google_crc32c.value(data))
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file; a compressed one is decompressed while it is read."""
-    with path.open("rb") as file:
-        head = file.read(_HEADER.size)
-        file.seek(0)
-        if _is_header(head) or not head.startswith((_GZIP, _ZLIB)):
-            yield file
-        elif head.startswith(_ZLIB):
-            raise fault(path, " is compressed with zlib, which is not read. Write it again with gzip.")
-        else:
-            try:
-                with gzip.open(file) as unpacked:
-                    yield cast(BinaryIO, unpacked)
-            except (EOFError, zlib.error, gzip.BadGzipFile) as err:
-                raise fault(path, f": the compressed file is cut or damaged ({err}).") from err
-
-
-def _examples(piece: Piece) -> Iterator[tuple[str, Example]]:
-    """Yield each example's location (for messages) and its values."""
-    (path,) = piece.files
-    with _opened(path) as file:
-        for where, data in _records(file, path):
-            yield where, read_example(data, where)

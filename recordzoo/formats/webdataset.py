@@ -1,4 +1,4 @@
-"""The extensions in a WebDataset, and the type of each one's files."""
+"""WebDataset: tar files whose members share a key; the extension of each is a field. Also written, for `export`."""
 
 import functools
 import io
@@ -27,11 +27,6 @@ from recordzoo.recipes.recipe import sniffed_ending
 
 MAX_KEYS = 256
 
-_LOOKED_AT = 256
-_SHARDS_LOOKED_AT = 8
-_KEPT = 64  # samples of the first shard that show how fields are stored
-_LOOKED_AT_ELSEWHERE = 16
-
 IMAGES = frozenset(
     ("jpg", "jpeg", "png", "webp", "ppm", "pgm", "pbm", "pnm", "gif", "bmp", "tif", "tiff", "avif", "img", "image")
 )
@@ -40,96 +35,28 @@ IMAGES = frozenset(
 IDS = frozenset(("id", "index", "inx"))
 """Extensions of numbers that may be text in a later sample."""
 
+LOOKS_FOR = "files *.tar, *.tar.gz or *.tgz; or train-{000000..000012}.tar"
+
+_LOOKED_AT = 256
+_SHARDS_LOOKED_AT = 8
+_KEPT = 64  # samples of the first shard that show how fields are stored
+_LOOKED_AT_ELSEWHERE = 16
 _NUMBER = re.compile(rb"\s*[+-]?[0-9]{1,100}\s*")
+_UNREAD = (".tar.zst", ".tzst", ".tar.lz4", ".tar.lzma", ".tar.z")
+_NAME = re.compile(r"((?:.*/)?[^./]+)\.([^/]*)", re.DOTALL)
+_UNKNOWN = ".bin"  # the extension of files that are no known image
+_META = re.compile(r"__[^/]*__(/|$)")
 
 
-# Any, here and below: numbers, arrays, text, JSON or bytes.
-def decode(ending: str, data: bytes) -> Any:
-    """Decode a file. WebDataset's own decoding is the model (webdataset/autodecode.py), without its pickles.
-
-    Args:
-        ending: The last part of its name, in small letters: of ``left.png`` that is ``png``.
-        data: Its bytes.
-
-    Raises:
-        ValueError: The content does not fit the extension.
-    """
-    return _DECODERS.get(ending, bytes)(data)
-
-
-def stored_as(name: str, kind: str) -> str:
-    """Return the kind of values, as in `convert`; "" for numbers and arrays, whose kind follows from the values.
-
-    Args:
-        name: The extension.
-        kind: How its files are read: an extension that is decoded, "text" or "bytes".
-    """
-    if kind == "bytes":
-        return "image" if name.rpartition(".")[2] in IMAGES else "bytes"
-    return "json" if kind == "text" or _DECODERS[kind] in (as_text, as_json) else ""
-
-
-def as_text(data: bytes) -> str:
-    """Return text in UTF-8.
-
-    Raises:
-        ValueError: It is none.
-    """
-    try:
-        return data.decode()
-    except UnicodeDecodeError as err:
-        raise ValueError(f"it is no text in UTF-8 ({err})") from None
-
-
-def as_number(data: bytes) -> int:
-    """Return a whole number in decimal digits.
-
-    Raises:
-        ValueError: It is none.
-    """
-    if not _NUMBER.fullmatch(data):
-        raise ValueError(f"{data[:40]!r} is no whole number")
-    return int(data)
-
-
-def as_json(data: bytes) -> Any:
-    """Parse JSON; NaN and Infinity, which only Python writes, become None.
-
-    Raises:
-        ValueError: It is not JSON.
-    """
-    try:
-        return json.loads(data, parse_constant=lambda name: None)
-    except (ValueError, RecursionError) as err:
-        raise ValueError(f"it is no JSON ({err})") from None
-
-
-def as_npy(data: bytes) -> NDArray[Any]:
-    """Return an array that `numpy.save` wrote, without copying it. Nothing is allocated for a forged shape.
-
-    Raises:
-        ValueError: It is not an array, or its dtype is `object` (pickles) or one that record sets lack.
-    """
-    try:
-        header = header_of(data)
-        _, shape, _, dtype, start = header
-        if dtype.hasobject:
-            raise ValueError("it holds Python objects, which are never unpickled")
-        if dtype.kind not in "biuf" or dtype.itemsize > 8:
-            raise ValueError(f"dtype {dtype}")
-        if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != len(data) - start:
-            raise ValueError(f"shape {list(shape)} of {dtype} in {len(data) - start:,} bytes")
-        return array_of(data, header)
-    except (ValueError, OverflowError) as err:
-        raise ValueError(f"it is no array that is read here ({err})") from None
-
-
-_DECODERS: Mapping[str, Callable[[bytes], Any]] = {
-    **dict.fromkeys(("cls", "cls2", "class", "count", "index", "inx", "id"), as_number),
-    **dict.fromkeys(("txt", "text", "transcript"), as_text),
-    **dict.fromkeys(("json", "jsn"), as_json),
-    "npy": as_npy,
-}
+def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
+    """See `Format`."""
+    files = find_shards(location, TAR_ENDINGS)
+    if not files and (unread := find_shards(location, _UNREAD)):
+        raise SourceError(
+            f"{unread[0]} is compressed in a way that is not read. Unpack it, or write it again as .tar.gz.",
+            path=str(unread[0]),
+        )
+    return WebDataset(location, fields, files) if files else None
 
 
 class Keys:
@@ -189,65 +116,6 @@ class Keys:
             if is_candidate and not any(key in group and not group.isdisjoint(chosen) for group in self._together):
                 chosen.append(key)
         return chosen
-
-
-# A shard's samples: pairs of a key and its files by extension.
-Samples = Callable[[Path], Iterator[tuple[str, dict[str, bytes]]]]
-
-Seen = tuple[int, tuple[str, dict[str, bytes]]]
-"""An inspected sample: its shard's number, its key and its files."""
-
-
-def look(samples: Samples, files: Sequence[Path]) -> tuple[Keys, list[Seen]]:
-    """Inspect the first samples of the first shard, and fewer of some others.
-
-    Returns:
-        The extensions; some of the samples, each with its shard's number.
-    """
-    keys, seen = Keys(), list[Seen]()
-    for number in range(0, len(files), max(1, len(files) // _SHARDS_LOOKED_AT)):
-        path = files[number]
-        kept = len(seen) + (1 if seen else _KEPT)
-        for key, parts in itertools.islice(samples(path), _LOOKED_AT_ELSEWHERE if number else _LOOKED_AT):
-            keys.look(parts)
-            if len(seen) < kept:
-                seen.append((number, (key, parts)))
-            if len(keys.names) > MAX_KEYS:
-                raise fault(
-                    path, f": its samples have more than {MAX_KEYS} different extensions, so it is no WebDataset."
-                )
-    return keys, seen
-
-
-def _last(key: str) -> str:
-    return key.rpartition(".")[2]
-
-
-def _works(function: Callable[[bytes], object], data: bytes) -> bool:
-    try:
-        function(data)
-    except ValueError:
-        return False
-    return True
-
-
-LOOKS_FOR = "files *.tar, *.tar.gz or *.tgz; or train-{000000..000012}.tar"
-
-_UNREAD = (".tar.zst", ".tzst", ".tar.lz4", ".tar.lzma", ".tar.z")
-_NAME = re.compile(r"((?:.*/)?[^./]+)\.([^/]*)", re.DOTALL)
-_UNKNOWN = ".bin"  # the extension of files that are no known image
-_META = re.compile(r"__[^/]*__(/|$)")
-
-
-def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
-    """See `Format`."""
-    files = find_shards(location, TAR_ENDINGS)
-    if not files and (unread := find_shards(location, _UNREAD)):
-        raise SourceError(
-            f"{unread[0]} is compressed in a way that is not read. Unpack it, or write it again as .tar.gz.",
-            path=str(unread[0]),
-        )
-    return WebDataset(location, fields, files) if files else None
 
 
 class WebDataset(Foreign):
@@ -345,6 +213,47 @@ class WebDataset(Foreign):
             raise SourceError(f"{where}: .{key} cannot be read: {err}.") from err
 
 
+# A shard's samples: pairs of a key and its files by extension.
+Samples = Callable[[Path], Iterator[tuple[str, dict[str, bytes]]]]
+
+
+Seen = tuple[int, tuple[str, dict[str, bytes]]]
+"""An inspected sample: its shard's number, its key and its files."""
+
+
+def look(samples: Samples, files: Sequence[Path]) -> tuple[Keys, list[Seen]]:
+    """Inspect the first samples of the first shard, and fewer of some others.
+
+    Returns:
+        The extensions; some of the samples, each with its shard's number.
+    """
+    keys, seen = Keys(), list[Seen]()
+    for number in range(0, len(files), max(1, len(files) // _SHARDS_LOOKED_AT)):
+        path = files[number]
+        kept = len(seen) + (1 if seen else _KEPT)
+        for key, parts in itertools.islice(samples(path), _LOOKED_AT_ELSEWHERE if number else _LOOKED_AT):
+            keys.look(parts)
+            if len(seen) < kept:
+                seen.append((number, (key, parts)))
+            if len(keys.names) > MAX_KEYS:
+                raise fault(
+                    path, f": its samples have more than {MAX_KEYS} different extensions, so it is no WebDataset."
+                )
+    return keys, seen
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]
+
+
+def _works(function: Callable[[bytes], object], data: bytes) -> bool:
+    try:
+        function(data)
+    except ValueError:
+        return False
+    return True
+
+
 def samples(path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Yield the key of each sample of a shard, and its files by their extensions, in small letters."""
     current, parts = "", dict[str, bytes]()
@@ -378,6 +287,95 @@ def _search(files: Sequence[Path], wanted: set[str]) -> set[str]:
             break
         found |= {extension for _, extension, _ in _files(path) if extension in wanted}
     return found
+
+
+def stored_as(name: str, kind: str) -> str:
+    """Return the kind of values, as in `convert`; "" for numbers and arrays, whose kind follows from the values.
+
+    Args:
+        name: The extension.
+        kind: How its files are read: an extension that is decoded, "text" or "bytes".
+    """
+    if kind == "bytes":
+        return "image" if name.rpartition(".")[2] in IMAGES else "bytes"
+    return "json" if kind == "text" or _DECODERS[kind] in (as_text, as_json) else ""
+
+
+# Any, here and below: numbers, arrays, text, JSON or bytes.
+def decode(ending: str, data: bytes) -> Any:
+    """Decode a file. WebDataset's own decoding is the model (webdataset/autodecode.py), without its pickles.
+
+    Args:
+        ending: The last part of its name, in small letters: of ``left.png`` that is ``png``.
+        data: Its bytes.
+
+    Raises:
+        ValueError: The content does not fit the extension.
+    """
+    return _DECODERS.get(ending, bytes)(data)
+
+
+def as_text(data: bytes) -> str:
+    """Return text in UTF-8.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError as err:
+        raise ValueError(f"it is no text in UTF-8 ({err})") from None
+
+
+def as_number(data: bytes) -> int:
+    """Return a whole number in decimal digits.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not _NUMBER.fullmatch(data):
+        raise ValueError(f"{data[:40]!r} is no whole number")
+    return int(data)
+
+
+def as_json(data: bytes) -> Any:
+    """Parse JSON; NaN and Infinity, which only Python writes, become None.
+
+    Raises:
+        ValueError: It is not JSON.
+    """
+    try:
+        return json.loads(data, parse_constant=lambda name: None)
+    except (ValueError, RecursionError) as err:
+        raise ValueError(f"it is no JSON ({err})") from None
+
+
+def as_npy(data: bytes) -> NDArray[Any]:
+    """Return an array that `numpy.save` wrote, without copying it. Nothing is allocated for a forged shape.
+
+    Raises:
+        ValueError: It is not an array, or its dtype is `object` (pickles) or one that record sets lack.
+    """
+    try:
+        header = header_of(data)
+        _, shape, _, dtype, start = header
+        if dtype.hasobject:
+            raise ValueError("it holds Python objects, which are never unpickled")
+        if dtype.kind not in "biuf" or dtype.itemsize > 8:
+            raise ValueError(f"dtype {dtype}")
+        if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != len(data) - start:
+            raise ValueError(f"shape {list(shape)} of {dtype} in {len(data) - start:,} bytes")
+        return array_of(data, header)
+    except (ValueError, OverflowError) as err:
+        raise ValueError(f"it is no array that is read here ({err})") from None
+
+
+_DECODERS: Mapping[str, Callable[[bytes], Any]] = {
+    **dict.fromkeys(("cls", "cls2", "class", "count", "index", "inx", "id"), as_number),
+    **dict.fromkeys(("txt", "text", "transcript"), as_text),
+    **dict.fromkeys(("json", "jsn"), as_json),
+    "npy": as_npy,
+}
 
 
 def write_webdataset(folder: Path, export: Export) -> None:
