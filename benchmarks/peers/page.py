@@ -1,4 +1,4 @@
-"""The sections of the benchmark against other loaders, and its chart, made of the stored numbers of its rows."""
+"""The section of the benchmark against other loaders, made of the stored numbers of its rows."""
 
 import contextlib
 import json
@@ -11,17 +11,12 @@ from benchmarks import pages
 from benchmarks.common import machine, median
 from benchmarks.pages import table
 from benchmarks.peers.rows import ROWS
-from benchmarks.svg import Group, draw
 
 NUMBERS = pages.DOCS / "benchmarks-peers.json"
-CHART = "benchmarks-fast.svg"
 PEERS = Path(__file__).parent.parent / "peers.txt"
 
 _FIRST = "fast"
-"""The row whose chart opens the page."""
-
-_EXACT = "exact"
-"""The row with the same pixels as torchvision."""
+"""The row of which the page also says what its loaders take."""
 
 
 def keep(name: str, document: Mapping[str, Any]) -> None:
@@ -32,10 +27,8 @@ def keep(name: str, document: Mapping[str, Any]) -> None:
 
 
 def render() -> dict[str, str]:
-    """Make the sections of all rows that there are and the chart of one, by their names."""
-    rows = _rows()
-    made = {"answer": f"![{_title(_FIRST)}: images a second]({CHART})\n\n{_answer(rows)}", "loaders": _loaders(rows)}
-    return made | ({CHART: _chart(rows[_FIRST])} if _FIRST in rows else {})
+    """Make the section of all rows that there are, by its name."""
+    return {"loaders": _loaders(_rows())}
 
 
 def ratios(row: Mapping[str, Any]) -> dict[str, float | None]:
@@ -50,28 +43,6 @@ def ratios(row: Mapping[str, Any]) -> dict[str, float | None]:
 def _rows() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(NUMBERS.read_text(encoding="utf-8")) if NUMBERS.exists() else {}
     return found
-
-
-def answer() -> str:
-    """Say in two sentences how many times as many images a second the loader makes as the others."""
-    return _answer(_rows())
-
-
-def _answer(rows: Mapping[str, Any]) -> str:
-    row = rows.get(_FIRST)
-    if row is None:
-        return ""
-    base, found = relative(row)
-    others = [f"{label} {_times(times)}" for label, times in found.items() if label not in (row["ours"], base)]
-    mine = f"On two cores, `RecordLoader` in fast precision makes {_times(found[row['ours']])} as many as {base}"
-    answer = "; ".join([mine, *others]) + "."
-    if _EXACT in rows:
-        base, found = relative(rows[_EXACT])
-        times = _times(found[rows[_EXACT]["ours"]])
-        answer += (
-            f" In another run, with torchvision's own pixels (exact precision), it makes {times} as many as {base}."
-        )
-    return answer
 
 
 def _targets(rows: Mapping[str, Any]) -> str:
@@ -102,24 +73,6 @@ def relative(row: Mapping[str, Any]) -> tuple[str, dict[str, float | None]]:
     others = [label for label, speed in speeds.items() if speed and label != row["ours"]] or [row["ours"]]
     base = next((label for label in others if label.startswith("ImageFolder")), others[0])
     return base, {label: speed / speeds[base] if speed and speeds[base] else None for label, speed in speeds.items()}
-
-
-def _chart(row: Mapping[str, Any]) -> str:
-    """Draw the chart of a row."""
-    _, found = relative(row)
-    return draw(
-        [
-            Group(
-                each["label"],
-                [each["median"]["images_per_s"]],
-                _times(found[each["label"]]),
-                each["label"] == row["ours"],
-            )
-            for each in row["contestants"]
-            if "median" in each
-        ],
-        "Images a second",
-    )
 
 
 def _title(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from benchmarks.peers.page import answer
+from benchmarks.recipes_page import CHART, TITLE, answer
 from docs.parts import card
 from recordzoo import catalogue
 
@@ -11,9 +11,8 @@ SHOWN = ("imagenet", "cub200", "coco", "cityscapes", "celeba", "mnist")
 
 
 def speed() -> str:
-    """The chart and the numbers with which the page of benchmarks against others opens."""
-    text = "Images a second of RecordLoader, ImageFolder with DataLoader, FFCV and DALI"
-    return f"![{text}](benchmarks-fast.svg)\n\n{answer()}"
+    """The chart and the sentence with which the page of benchmarks opens."""
+    return f"![{TITLE}]({CHART})\n\n{answer()}"
 
 
 def pictures() -> str:
