@@ -55,9 +55,7 @@ def answer() -> str:
     """Say in a sentence how many times as many images a second the loader makes as the others, and where."""
     stored = _stored()
     rates = stored["rows"][_USUAL]["rates"]
-    others = (
-        f"; DALI on the CPU, with pixels of its own, {rates[DALI] / rates[TREES]:.1f} times" if DALI in rates else ""
-    )
+    dali = f"; DALI on the CPU, with pixels of its own, {rates[DALI] / rates[TREES]:.1f} times" if DALI in rates else ""
     return (
         f"RandomResizedCrop(224), flip, ToTensor, Normalize over {stored['photos']}: "
         f"RecordLoader makes {rates[EXACT] / rates[TREES]:.1f} times as many images a second as DataLoader{dali}. "
