@@ -17,14 +17,11 @@ from torch.utils.data import (
     DistributedSampler,
     SequentialSampler,
     Subset,
-    default_collate,
     default_convert,
 )
 from torchvision import transforms as v1
 
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
-from recordzoo.errors import ArgumentError
-from recordzoo.loader.samples import RowMaker, maker_of
 from tests.batching import FIXED, RANDOM, UINT8, assert_same
 
 # Any, here and below: of loaders, samples and batches of all kinds.
@@ -297,12 +294,6 @@ def test_all_integers_are_indices_of_records(dataset: ImageFolderRecord, right: 
     assert_same(list(RecordLoader(Subset(dataset, right), 2)), found)
 
 
-def test_default_collate_is_the_default(dataset: ImageFolderRecord) -> None:
-    loader = RecordLoader(dataset, 8, collate_fn=default_collate)
-    assert type(maker_of(loader._batch_options())) is RowMaker
-    assert_same(list(loader), list(RecordLoader(dataset, 8)))
-
-
 class Pictures:
     """An own dataset of PIL images."""
 
@@ -338,10 +329,3 @@ def test_a_batch_sampler_without_a_length(dataset: ImageFolderRecord) -> None:
     with pytest.raises(TypeError):
         len(loader)
     assert [labels.tolist() for _, labels in loader] == [[dataset.targets[3]], [dataset.targets[4]]]
-
-
-def test_a_foreign_batch_sampler_stays(dataset: ImageFolderRecord) -> None:
-    with pytest.raises(ArgumentError, match="batch_sampler replaces"):
-        RecordLoader(dataset, 3, batch_sampler=[[1]])
-    loader = RecordLoader(dataset, batch_sampler=[[1]])
-    assert (loader.batch_size, loader.batch_sampler) == (None, [[1]])

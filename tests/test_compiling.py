@@ -186,11 +186,6 @@ def test_modes(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.compile_mode() == mode
 
 
-def test_the_default_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RECORDZOO_COMPILE")
-    assert settings.compile_mode() == "background"
-
-
 def test_a_mode_that_is_none(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECORDZOO_COMPILE", "later")
     with pytest.raises(ArgumentError, match="RECORDZOO_COMPILE is 'later'; it must be background, wait or off"):

@@ -16,7 +16,7 @@ from PIL import Image
 from recordzoo.images import decode as frames
 from recordzoo.images.decode import ArrayFrame, Box, JpegFrame, decode_rgb, decoders, open_encoded, open_raw
 from tests.fakes.folder import bad_image, cut_image
-from tests.fakes.jpegs import SUBSAMPLINGS, encode, frame_header, scan_start, with_size
+from tests.fakes.jpegs import SUBSAMPLINGS, encode, scan_start
 from tests.fakes.odd_images import odd_images
 from tests.fakes.pictures import encoded, jpeg, picture
 
@@ -154,26 +154,6 @@ def test_damage_in_the_header(at: int, value: int) -> None:
         right = result(lambda: decode_rgb(broken))
         assert same(result(lambda: open_encoded(broken).pixels()), right)
     assert isinstance(open_encoded(JPEG), FRAME)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"\xff\xd8\xff\xd9",
-        bad_image(),
-        cut_image(),
-        damaged(JPEG, frame_header(JPEG) + 4, b"\x0c"),  # 12 bits
-        damaged(JPEG, frame_header(JPEG) + 9, b"\x02"),  # two components
-        with_size(JPEG, 0, 151),
-        with_size(JPEG, 203, 0),
-        with_size(JPEG, 65535, 65535),
-    ],
-)
-def test_errors_are_pillows(data: bytes) -> None:
-    right = result(lambda: decode_rgb(data))
-    assert isinstance(right, tuple)
-    assert same(result(lambda: open_encoded(data).pixels()), right)
 
 
 def test_more_pixels_than_pillow_allows(monkeypatch: pytest.MonkeyPatch) -> None:

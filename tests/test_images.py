@@ -15,15 +15,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from PIL import Image, ImageFile, UnidentifiedImageError
 from torchvision.datasets import ImageFolder
-from torchvision.datasets.folder import pil_loader
 
 from recordzoo import ImageFolderRecord
 from recordzoo.errors import ImageError, PrepareError
-from recordzoo.images.decode import decode_rgb, naming
 from recordzoo.records.reader import RecordReader
 from tests.fakes.folder import cut_image, write_tree
 from tests.fakes.pictures import encoded, jpeg, picture, with_broken_exif
@@ -263,34 +259,3 @@ def test_broken_metadata(tmp_path: Path) -> None:
     assert "exif.jpg" not in said
     assert isinstance(found["text.png"].error, ValueError)
     assert said["text.png"] == f"ValueError: {found['text.png'].error}"
-
-
-KINDS = ["JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM"]
-WHOLE = {kind: encoded(PHOTO, kind) for kind in KINDS} | {"palette": encoded(PHOTO.quantize(16), "PNG")}
-
-
-@pytest.mark.slow
-@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_whatever_the_damage_it_fails_as_with_torchvision(tmp_path: Path, data: st.DataObject) -> None:
-    damaged = bytearray(WHOLE[data.draw(st.sampled_from(sorted(WHOLE)))])
-    for _ in range(data.draw(st.integers(1, 3))):
-        position = data.draw(st.integers(0, len(damaged) - 1) | st.integers(0, 60))
-        damaged[position] = data.draw(st.integers(0, 255))
-    if data.draw(st.booleans()):
-        del damaged[data.draw(st.integers(1, len(damaged))) :]
-    path = tmp_path / "damaged"
-    path.write_bytes(damaged)
-
-    class Theirs:
-        def __getitem__(self, index: int) -> Any:
-            return pil_loader(path), index
-
-    class Ours:
-        def __getitem__(self, index: int) -> Any:
-            with naming("x.records", "damaged"):
-                return decode_rgb(bytes(damaged)), index
-
-    theirs, ours = taken(Theirs(), 0), taken(Ours(), 0)
-    assert (ours.pixels, ours.warned) == (theirs.pixels, theirs.warned)
-    assert_same_error(ours.error, theirs.error)

@@ -174,19 +174,6 @@ def test_by_break() -> None:
     assert len(list(loader)) == 13
 
 
-def test_by_an_exception_in_the_loop() -> None:
-    loader = RecordLoader(Numbers(), 8, num_workers=3)
-
-    def train() -> None:
-        for _ in loader:
-            raise LookupError
-
-    with pytest.raises(LookupError):
-        train()
-    wait_for(lambda: not threads(), "the end of the threads")
-    assert len(list(loader)) == 13
-
-
 def test_forgotten_in_a_cycle() -> None:
     cycle: list[Any] = [iter(RecordLoader(Numbers(), 8, num_workers=3))]
     next(cycle[0])

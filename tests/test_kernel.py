@@ -513,14 +513,3 @@ def test_compiled_code_is_damaged(tmp_path: Path) -> None:
         assert len(kept) > 10
         for number, path in enumerate(sorted(kept)):
             path.write_bytes(b"" if number % 2 else path.read_bytes()[:100])
-
-
-@pytest.mark.slow
-def test_no_folder_for_compiled_code_can_be_written() -> None:
-    """Then it is compiled by every process."""
-    code = (
-        "import numba.core.caching as caching; caching.CacheImpl._locator_classes = []\n"
-        "from recordzoo.loader.compiled import compiled_code; print('Pillow' in compiled_code().exact)"
-    )
-    ended = warm.run(code)
-    assert (ended.returncode, ended.stdout.strip()) == (0, "True"), ended.stderr

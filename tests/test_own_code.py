@@ -5,7 +5,6 @@ import gc
 import io
 import itertools
 import multiprocessing
-import operator
 import os
 import random
 import shutil
@@ -14,7 +13,6 @@ import subprocess
 import sys
 import threading
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -130,31 +128,6 @@ class OpensAtFirst(Own):
         return bool(self.file.read(SIZE) == value(index))
 
 
-class OpensAZipAtFirst(Own):
-    """The same with a zip archive."""
-
-    archive: Any = None
-
-    def __getitem__(self, index: int) -> bool:
-        if self.archive is None:
-            self.archive = kept(zipfile.ZipFile(self.folder / "values.zip"))
-        return bool(self.archive.read(str(index)) == value(index))
-
-
-class OpensAShardAtFirst(Own):
-    """Keeps the last file that it opened, by `lru_cache`."""
-
-    @functools.lru_cache(maxsize=1)  # noqa: B019 - as people write it
-    def shard(self, name: str) -> Any:
-        return kept((self.folder / name).open("rb", buffering=0))
-
-    def __getitem__(self, index: int) -> bool:
-        file = self.shard("values")
-        file.seek(index * SIZE)
-        time.sleep(0.001)
-        return bool(file.read(SIZE) == value(index))
-
-
 class AsksADatabase(Own):
     """Has a connection of sqlite3, which refuses threads other than the one that made it."""
 
@@ -165,34 +138,6 @@ class AsksADatabase(Own):
     def __getitem__(self, index: int) -> bool:
         ((found,),) = self.connection.execute("SELECT value FROM samples WHERE number = ?", (index,))
         return bool(found == value(index))
-
-
-class HasThreadLocals(Own):
-    """Keeps values for the thread that made it."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.local = threading.local()
-        self.local.values = list(map(value, range(COUNT)))
-
-    def __getitem__(self, index: int) -> bool:
-        return bool(self.local.values[index] == value(index))
-
-
-class DrawsFromAGenerator(Own):
-    """Takes its numbers from a generator function, which refuses a second thread while it runs."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.numbers = self.draw()
-
-    def draw(self) -> Iterator[float]:
-        while True:
-            time.sleep(0.001)
-            yield random.random()
-
-    def __getitem__(self, index: int) -> bool:
-        return 0 <= next(self.numbers) < 1
 
 
 class HasALock(Own):
@@ -266,9 +211,6 @@ class DrawsInEachWorker(Own):
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("own")
     (root / "values").write_bytes(b"".join(map(value, range(COUNT))))
-    with zipfile.ZipFile(root / "values.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        for index in range(COUNT):
-            archive.writestr(str(index), value(index))
     with sqlite3.connect(root / "values.db") as connection:
         connection.execute("CREATE TABLE samples (number INTEGER PRIMARY KEY, value BLOB)")
         connection.executemany("INSERT INTO samples VALUES (?, ?)", [(i, value(i)) for i in range(COUNT)])
@@ -289,11 +231,7 @@ KINDS = (
     KeepsADraw,
     OneHandle,
     OpensAtFirst,
-    OpensAZipAtFirst,
-    OpensAShardAtFirst,
     AsksADatabase,
-    HasThreadLocals,
-    DrawsFromAGenerator,
     HasALock,
     OpensPicturesLazily,
 )
@@ -356,14 +294,6 @@ def test_an_error_of_a_collate_function_is_that_of_one_batch(tmp_path: Path, loa
     assert found == [[0, 1], [2, 3], "LookupError", [6, 7], [8]]
 
 
-@pytest.mark.parametrize("loader", LOADERS)
-def test_an_error_of_a_damaged_image_is_that_of_one_batch(tmp_path: Path, loader: str) -> None:
-    dataset = nine_images(tmp_path)
-    (tmp_path / "5" / "a.jpg").write_bytes(b"no image")
-    found = [each if isinstance(each, list) else "error" for each in taken(WithLabels(LOADERS[loader](dataset, 2)))]
-    assert found == [[0, 1], [2, 3], "error", [6, 7], [8]]
-
-
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_transforms_with_a_hook_that_only_this_process_has(tmp_path: Path, method: str) -> None:
     dataset = nine_images(tmp_path)
@@ -374,16 +304,6 @@ def test_transforms_with_a_hook_that_only_this_process_has(tmp_path: Path, metho
     finally:
         hook.remove()
     assert found == [4, 4, 1]
-
-
-class WithLabels:
-    """Gives only the labels of a loader's batches."""
-
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
-
-    def __iter__(self) -> Iterator[Any]:
-        return map(operator.itemgetter(1), self._loader)
 
 
 @pytest.mark.parametrize("num_workers", [0, 1, 2])
@@ -593,16 +513,6 @@ def test_without_workers_a_batch_is_made_when_it_is_taken(tree: Path) -> None:
         next(batches)
         assert own.callers == [(os.getpid(), threading.get_ident())] * 9 * count
     assert loader.num_workers == 0
-
-
-def test_without_workers_an_error_leaves_the_next_batches() -> None:
-    """As in the stock loader."""
-    for loader in (DataLoader, RecordLoader):
-        batches = iter(loader([1, None, 3, 4], num_workers=0))  # type: ignore[arg-type]
-        assert next(batches) == 1
-        with pytest.raises(TypeError):
-            next(batches)
-        assert [int(each) for each in batches] == [3, 4]
 
 
 def test_without_workers_a_generator_decides_the_random_numbers(tree: Path) -> None:

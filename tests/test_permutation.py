@@ -20,21 +20,20 @@ def permuted(size: int, key: int) -> NDArray[np.int64]:
 
 
 @given(st.integers(0, 3000), st.integers())
-def test_it_is_a_bijection_and_its_inverse_undoes_it(size: int, key: int) -> None:
+def test_it_is_a_bijection(size: int, key: int) -> None:
     found = permuted(size, key)
     assert np.array_equal(np.sort(found), np.arange(size))
-    assert np.array_equal(Permutation(size, key).inverse(found), np.arange(size))
 
 
 @given(st.integers(1, 2**62), st.integers(0, 2**64 - 1), st.data())
-def test_large_ones_stay_inside_and_are_undone(size: int, key: int, data: st.DataObject) -> None:
+def test_large_ones_stay_inside_and_are_distinct(size: int, key: int, data: st.DataObject) -> None:
     numbers = data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=50, unique=True))
     permutation = Permutation(size, key)
     found = permutation(numbers)
     assert found.min() >= 0
     assert found.max() < size
-    assert permutation.inverse(found).tolist() == numbers
-    assert [permutation[number] for number in numbers] == found.tolist()
+    assert len(np.unique(found)) == len(numbers)
+    assert [int(permutation([number])[0]) for number in numbers] == found.tolist()
 
 
 @pytest.mark.parametrize("size", [(1 << 40) - 1, 1 << 40])
@@ -48,8 +47,7 @@ def test_a_million_places_of_a_trillion(size: int) -> None:
 def test_shapes_and_what_is_outside() -> None:
     assert Permutation(6, 1)(np.arange(6).reshape(2, 3)).shape == (2, 3)
     assert Permutation(0, 1)([]).tolist() == []
-    assert [Permutation(1, key)[0] for key in range(5)] == [0] * 5
-    assert len(Permutation(7, 1)) == 7
+    assert [Permutation(1, key)([0]).tolist() for key in range(5)] == [[0]] * 5
     for number in (-1, 7, 2**40):
         with pytest.raises(IndexError, match=r"outside range\(7\)"):
             Permutation(7, 1)([3, number])

@@ -17,7 +17,7 @@ import pytest
 import torch
 import torchvision
 from PIL import Image, UnidentifiedImageError
-from torch.utils.data import ConcatDataset, DataLoader, Subset, default_collate, random_split
+from torch.utils.data import DataLoader, Subset, default_collate
 from torchvision import datasets
 from torchvision import transforms as v1
 from torchvision.datasets.folder import default_loader, pil_loader
@@ -27,14 +27,13 @@ from torchvision.transforms import v2
 from recordzoo import HasImageBytes, ImageFolderRecord, RecordLoader, VOCDetectionRecord
 from recordzoo.errors import ArgumentError, EmptyBatchError, ImageError
 from recordzoo.loader import source as stores
-from recordzoo.loader.source import _OPENING, _WITH_LOADER, ImageLeaf, JointLeaf, Source
+from recordzoo.loader.source import _OPENING, _WITH_LOADER, JointLeaf, Source
 from recordzoo.recipes.recipe import is_plain_jpeg
 from tests.batching import FIXED, JITTER, RANDOM, UINT8, assert_same, image_file, make_tree
 from tests.contract import DECLARED, ROWS, Row
 from tests.fakes import voc
 from tests.fakes.folder import write_tree
 from tests.fakes.odd_images import odd_images
-from tests.sampling import loader_of_rank
 
 # Any, in all of this module: datasets, transforms and batches of all kinds.
 
@@ -99,44 +98,6 @@ def test_transforms_that_are_not_fused_run_in_worker_processes(root: Path) -> No
 
 def inverted(image: Image.Image) -> Image.Image:
     return image.point(lambda value: 255 - value)
-
-
-def test_state_and_ranks_are_those_of_records(root: Path) -> None:
-    def loader(dataset: Any, **arguments: Any) -> RecordLoader:
-        return RecordLoader(dataset, batch_size=4, shuffle=True, seed=5, **arguments)
-
-    files, records = both(root, RANDOM)
-    for rank in range(2):
-        shares = [list(loader_of_rank(dataset, 4, rank, 2, seed=5)) for dataset in (files, records)]
-        assert_same(*shares)
-    interrupted = loader(files)
-    list(itertools.islice(interrupted, 3))
-    state = interrupted.state_dict()
-    again, of_records = loader(files), loader(records)
-    again.load_state_dict(state)
-    of_records.load_state_dict(state)
-    rest, right = list(again), list(of_records)
-    assert len(rest) == len(interrupted) - 3
-    assert_same(rest, right)
-
-
-def test_subsets_and_joined_datasets(root: Path) -> None:
-    files, records = both(root, FIXED)
-
-    def parts(dataset: Any) -> list[Any]:
-        half = Subset(dataset, range(0, 41, 2))
-        return [
-            half,
-            ConcatDataset([half, dataset]),
-            random_split(dataset, [30, 11])[1],
-            ConcatDataset([files, records]),
-        ]
-
-    for of_files, of_records in zip(parts(files), parts(records), strict=True):
-        assert problem(of_files) == ""
-        made = list(RecordLoader(of_files, batch_size=16, sampler=range(len(of_files))))
-        assert_same(made, list(DataLoader(of_files, batch_size=16)))
-        assert len(of_files) == len(of_records)
 
 
 def test_images_of_all_modes(tmp_path: Path) -> None:
@@ -351,14 +312,6 @@ def test_a_file_is_looked_at_once_in_each_version(tmp_path: Path, monkeypatch: p
     os.replace(tmp_path / "t" / "a" / "new", tmp_path / "t" / "a" / "0.jpg")
     assert_same(list(RecordLoader(dataset, 2, num_workers=1)), list(DataLoader(dataset, 2)))
     assert looked_at[2:] == [second, cut]
-
-
-def test_paths_and_labels_are_not_copied(root: Path) -> None:
-    dataset = datasets.ImageFolder(root, FIXED)
-    first, second = (Source(dataset).leaves[0] for _ in range(2))
-    assert isinstance(first, ImageLeaf)
-    assert first.store._look.__self__.samples is dataset.samples  # type: ignore[attr-defined]
-    assert first.store._known is second.store._known  # type: ignore[attr-defined]
 
 
 class OwnBytes:
@@ -616,13 +569,6 @@ def test_the_count_is_in_the_state(bad: Bad, caplog: pytest.LogCaptureFixture) -
     without = RecordLoader(bad.files, 2)
     without.load_state_dict(state)
     assert without.state_dict() == {name: value for name, value in state.items() if name != "skipped"}
-
-
-def test_ranks_get_all_batches(bad: Bad) -> None:
-    loaders = [loader_of_rank(bad.files, 2, rank, 2, seed=1, on_error="skip") for rank in (0, 1)]
-    shares = [list(loader) for loader in loaders]
-    assert [len(share) for share in shares] == [3, 3]
-    assert sum(len(labels) for share in shares for _, labels in share) == 9
 
 
 def test_what_cannot_be_left_out(root: Path) -> None:

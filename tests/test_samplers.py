@@ -27,7 +27,6 @@ from recordzoo.loader.samplers import Epoch
 from recordzoo.loader.storage import forget, hint, locate, storage_of
 from tests.fakes import folder
 from tests.fakes.records import some_values, write_records
-from tests.running import on_two_ranks
 from tests.sampling import QUIET, Labelled, check_resumed, dealt, tail
 
 SAMPLE_BYTES = 64 << 10  # of what is in no record set
@@ -618,31 +617,3 @@ def test_with_random_split_and_the_v2_wrapper(dataset: ImageFolderRecord) -> Non
     part, _ = random_split(wrapped, [40, 20], torch.Generator().manual_seed(1))
     assert sorted(RecordSampler(part, shuffle="block")) == list(range(40))
     assert RecordSampler(dataset, shuffle="block").window_bytes == math.floor(60 * storage_of(dataset).mean_bytes)
-
-
-RANK = """
-import json, os, sys
-import torch.distributed
-from recordzoo import RecordSampler
-rank, folder = int(sys.argv[1]), sys.argv[2]
-store = torch.distributed.FileStore(os.path.join(folder, "store"), 2)
-torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
-sampler = RecordSampler(range(101), shuffle="block")
-epochs = [list(sampler) for _ in range(2)]
-states = [None, None]
-torch.distributed.all_gather_object(states, sampler.state_dict())
-assert states[0] == states[1], states
-print(json.dumps([sampler.rank, sampler.num_replicas, epochs]))
-torch.distributed.destroy_process_group()
-"""
-
-
-@pytest.mark.slow
-def test_ranks_of_torch_distributed(tmp_path: Path) -> None:
-    answers = on_two_ranks(RANK, tmp_path)
-    assert [answer[:2] for answer in answers] == [[0, 2], [1, 2]]
-    for epoch in range(2):
-        one, two = (answer[2][epoch] for answer in answers)
-        order = whole_order(101, epoch, shuffle="block")
-        assert one == order[0::2]
-        assert two == [*order[1::2], order[0]]

@@ -34,11 +34,6 @@ FILES = {
 WHOLE = {name: np.asarray(decode_rgb(data)) for name, data in FILES.items()}
 
 
-@pytest.mark.parametrize("subsampling", MCU)
-def test_header(subsampling: str) -> None:
-    assert Decompressor().header(encode(PIXELS, subsampling)) == Header(133, 97, *MCU[subsampling])
-
-
 @given(st.lists(st.tuples(st.sampled_from(sorted(FILES)), st.data(), st.booleans()), min_size=1, max_size=6))
 def test_regions_of_images_in_any_order(wanted: list[tuple[str, st.DataObject, bool]]) -> None:
     decompressor = Decompressor()

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import namedtuple
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,8 @@ from torch.utils.data import ConcatDataset, DataLoader, Subset, get_worker_info
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
-from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
+from recordzoo import ImageFolderRecord, RecordLoader, RecordReader, RecordSampler
 from recordzoo.errors import ArgumentError, ImageError
-from recordzoo.loader import workers as processes
 from tests.batching import FIXED, RANDOM, UINT8, assert_same
 from tests.fakes.folder import bad_image, write_tree
 from tests.preparing import wait_for
@@ -179,12 +177,6 @@ def test_timeout(tree: Path) -> None:
         list(loader(dataset, 4, timeout=0.3, num_workers=1))
 
 
-def test_a_killed_worker(tree: Path) -> None:
-    dataset = ImageFolderRecord(tree, transform=lambda image: os.kill(os.getpid(), signal.SIGKILL))
-    with pytest.raises(RuntimeError, match=r"exited unexpectedly|killed by signal"):
-        list(loader(dataset, 4))
-
-
 def test_after_a_killed_worker_there_are_new_ones(tree: Path, tmp_path: Path) -> None:
     def fail_once(image: Any) -> torch.Tensor:
         if not (tmp_path / "failed").exists():
@@ -248,15 +240,6 @@ def test_worker_init_fn(tree: Path) -> None:
     found = set(loader(dataset, 8, collate_fn=noted, worker_init_fn=note_worker, workers="auto"))
     assert found == {"0 of 41", "1 of 41"}
     assert "NOTED" not in os.environ
-
-
-def test_batches_that_cannot_be_sent(tree: Path) -> None:
-    """torch would wait for them for ever."""
-    local = namedtuple("local", "label")
-    dataset = ImageFolderRecord(tree, transform=v1.Lambda(lambda image: 0), target_transform=local)
-    options = {"batch_size": 4, "collate_fn": plain}
-    with pytest.raises(Exception, match="local"):
-        list(loader(dataset, **options))
 
 
 def odd_later(label: int) -> Any:
@@ -395,14 +378,9 @@ def test_batches_travel_in_shared_memory(tree: Path) -> None:
         assert set(loader(dataset, 8, batch_transform=is_shared)) == {True}
 
 
-def test_only_threads_refuse_worker_init_fn(tree: Path) -> None:
-    with pytest.raises(ArgumentError, match="Leave one of them out"):
-        RecordLoader(ImageFolderRecord(tree), workers="threads", worker_init_fn=note_worker)
-
-
 def test_blocks_are_forgotten_when_the_user_has_them(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forgotten: list[int] = []
-    monkeypatch.setattr(processes, "forget", lambda dataset, indices: forgotten.extend(indices.tolist()))
+    monkeypatch.setattr(RecordReader, "forget", lambda self, field, places: forgotten.extend(places.tolist()))
     dataset = ImageFolderRecord(tree, transform=UINT8)
     sampler = RecordSampler(dataset, shuffle="block", block_bytes=20_000, window=1)
     batches = iter(loader(dataset, 4, sampler=sampler, drop_cache=True))

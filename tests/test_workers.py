@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from torch.utils.data import DataLoader, Subset
 from torchvision.datasets import ImageFolder
 from torchvision.transforms.functional import pil_to_tensor
@@ -455,46 +454,6 @@ def test_a_worker_that_dies(cuttable: Path, many_values: list[bytes], number: si
     assert run_code(DEADLY, cuttable, int(number)) == [str(sum(map(len, many_values[:200])))]
 
 
-READERS = """
-import os, sys
-import lmdb
-from recordzoo.records.reader import RecordReader
-path, count = sys.argv[1], int(sys.argv[2])
-def read(number):
-    records = RecordReader(path)
-    shard = f"{path}/{records.manifest.shards[0].name}"
-    with lmdb.open(shard, subdir=False, readonly=True, lock=False, create=False) as env, env.begin() as txn:
-        assert txn.stat()["entries"] == records.manifest.shards[0].num_values
-        values = [records.read("image", i) for i in range(number % 7, len(records), 7)]
-        os.write(told, b".")
-        os.read(go, 1)  # all are in the middle of it at once
-        again = [records.read("image", i) for i in range(number % 7, len(records), 7)]
-    return again == values
-heard, told = os.pipe()
-go, start = os.pipe()
-children = []
-for number in range(count):
-    pid = os.fork()
-    if not pid:
-        os._exit(not read(number))
-    children.append(pid)
-os.close(told)
-inside = 0
-while inside < count and (dots := os.read(heard, count)):
-    inside += len(dots)
-os.write(start, b"." * count)
-print(inside, sum(os.waitpid(pid, 0)[1] == 0 for pid in children))
-"""
-
-
-@pytest.mark.slow
-@needs_fork
-def test_two_hundred_readers(many_shards: Path) -> None:
-    before = sorted(many_shards.iterdir())
-    assert run_code(READERS, many_shards, 200) == ["200 200"]
-    assert sorted(many_shards.iterdir()) == before
-
-
 LITTLE_MEMORY = r"""
 import re, resource, sys
 from pathlib import Path
@@ -521,29 +480,3 @@ def test_little_address_space(tmp_path: Path, many_values: list[bytes]) -> None:
     assert said.startswith(f"RecordError {folder}/large.npy cannot be mapped: Cannot allocate memory.")
     assert "raise the limit (ulimit -v)" in said
     assert int(num_bytes) == sum(map(len, many_values))
-
-
-@pytest.mark.slow
-@needs_fork
-def test_a_worker_that_hangs_runs_into_the_loaders_timeout(
-    tree: Path, expected: tuple[torch.Tensor, list[int]], tmp_path: Path
-) -> None:
-    """It waits for a FIFO that nobody writes to, as for a disk that has gone away."""
-    fifo = tmp_path / "disk"
-    os.mkfifo(fifo)
-
-    def transform(image: Image.Image) -> torch.Tensor:
-        if torch.utils.data.get_worker_info() is not None and not (tmp_path / "back").exists():
-            fifo.read_bytes()
-        return pil_to_tensor(image)
-
-    dataset = ImageFolderRecord(tree, transform=transform)
-    loader = forked(dataset, batch_size=4, num_workers=1, timeout=3)
-    batches = iter(loader)
-    with pytest.raises(RuntimeError, match="DataLoader timed out after 3 seconds"):
-        next(batches)
-    check(DataLoader(dataset, 4), expected)
-    (tmp_path / "back").touch()
-    fifo.write_bytes(b"")  # the one read that waits comes to its end
-    del batches
-    check(loader, expected)
