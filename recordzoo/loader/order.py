@@ -10,7 +10,7 @@ import contextlib
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 import torch
@@ -77,17 +77,6 @@ class Permutation:
         self._network = Network(size)
         self._keys = np.array([hash_key(key)], np.uint64)
 
-    def __len__(self) -> int:
-        return self.size
-
-    def __getitem__(self, index: SupportsIndex) -> int:
-        """Return the image of one number.
-
-        Raises:
-            IndexError: The number is not in ``range(size)``.
-        """
-        return int(self([operator.index(index)])[0])
-
     def __call__(self, numbers: ArrayLike) -> NDArray[np.int64]:
         """Return the images of numbers, int64 of the same shape.
 
@@ -95,14 +84,6 @@ class Permutation:
             IndexError: A number is not in ``range(size)``.
         """
         return self._network.permute(self._checked(numbers), self.size, self._keys)
-
-    def inverse(self, numbers: ArrayLike) -> NDArray[np.int64]:
-        """Apply the inverse permutation: ``inverse(permutation(x)) == x``.
-
-        Raises:
-            IndexError: A number is not in ``range(size)``.
-        """
-        return self._network.permute(self._checked(numbers), self.size, self._keys, backwards=True)
 
     def _checked(self, numbers: ArrayLike) -> NDArray[np.int64]:
         array = np.asarray(numbers, np.int64)
@@ -122,40 +103,29 @@ class Network:
         # Few values mix slowly: after 8 rounds chi-square still sees which of the 120 permutations of 5 are favoured.
         self._rounds = max(8, 32 - 2 * bits)
 
-    def permute(
-        self, numbers: NDArray[np.int64], sizes: ArrayLike, keys: UInt64s, *, backwards: bool = False
-    ) -> NDArray[np.int64]:
+    def permute(self, numbers: NDArray[np.int64], sizes: ArrayLike, keys: UInt64s) -> NDArray[np.int64]:
         """Permute each number within ``range(its size)`` by its key.
 
         Args:
             numbers: Any shape, each of ``range(its size)``.
             sizes: An array of the same shape, or one number for all; each at most `max_size`.
             keys: Uniform 64-bit numbers, of the same shape or [1] for all.
-            backwards: Apply the inverse.
         """
-        step = self._backwards if backwards else self._forwards
         shape = numbers.shape
-        found = step(numbers.ravel().astype(np.uint64), keys.ravel())
+        found = self._step(numbers.ravel().astype(np.uint64), keys.ravel())
         sizes = np.broadcast_to(np.asarray(sizes, np.uint64).ravel(), found.shape)
         keys = np.broadcast_to(keys.ravel(), found.shape)
         outside = np.flatnonzero(found >= sizes)
         while len(outside):
-            found[outside] = step(found[outside], keys[outside])
+            found[outside] = self._step(found[outside], keys[outside])
             outside = outside[found[outside] >= sizes[outside]]
         return found.astype(np.int64).reshape(shape)
 
-    def _forwards(self, numbers: UInt64s, keys: UInt64s) -> UInt64s:
+    def _step(self, numbers: UInt64s, keys: UInt64s) -> UInt64s:
         high, low = numbers >> self._low_bits, numbers & self._low_mask
         for number in range(0, self._rounds, 2):
             high = high + _hashes(low, keys, number) & self._high_mask
             low = low + _hashes(high, keys, number + 1) & self._low_mask
-        return high << self._low_bits | low
-
-    def _backwards(self, numbers: UInt64s, keys: UInt64s) -> UInt64s:
-        high, low = numbers >> self._low_bits, numbers & self._low_mask
-        for number in reversed(range(0, self._rounds, 2)):
-            low = low - _hashes(high, keys, number + 1) & self._low_mask
-            high = high - _hashes(low, keys, number) & self._high_mask
         return high << self._low_bits | low
 
 
