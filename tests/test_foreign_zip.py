@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from torchvision.datasets import ImageFolder
 
-from recordzoo import ImageFolderRecord
 from recordzoo.formats import zip as zip_format
 from recordzoo.records.reader import RecordReader
 from tests.fakes import archives as fake
@@ -102,13 +101,6 @@ def test_a_split_without_classes(tmp_path: Path) -> None:
     assert reader.array("label").tolist() == [-1, -1, 0]
     assert list(reader.names) == ["test/1.jpg", "test/2.jpg", "train/cat/1.jpg"]
     assert [reader.read("image", position) for position in range(3)] == [IMAGES[1], IMAGES[0], IMAGES[2]]
-
-
-def test_the_dataset(tmp_path: Path) -> None:
-    path = write(tmp_path / "k.zip", SPLITS)
-    dataset = ImageFolderRecord(prepared(path, tmp_path / "my.records", workers=1), split="val")
-    assert (len(dataset), dataset.classes) == (8, ["Emu", "cat", "cat-1", "dog"])
-    assert dataset[7][1] == 3
 
 
 @pytest.mark.parametrize(

@@ -195,14 +195,6 @@ class TestInterrupted:
         assert arrived(hub) == copied_files(path)
         assert sorted(hub.uploads) == sorted(set(hub.uploads))
 
-    def test_killed_before_the_commit(self, hub, path, tmp_path):
-        killed("push.complete", "push", path, URL, cwd=tmp_path)
-        assert len(commits(hub)) == 1
-        before = list(hub.uploads)
-        recordzoo.push(path, URL)
-        assert hub.uploads == before
-        assert arrived(hub) == copied_files(path)
-
     def test_a_refused_file_publishes_nothing(self, hub, path):
         lost = sha256((path / shard(2)).read_bytes())
         hub.before = lambda method, path: Answer(400) if path.endswith(lost) else None
@@ -284,10 +276,6 @@ class TestRefused:
 
     def test_a_wrong_token(self, hub, path):
         hub.users.clear()
-        self.refused(path, URL, 401)
-
-    def test_no_token(self, hub, path, monkeypatch):
-        monkeypatch.setitem(conf, "hf", {"endpoint": hub.url, "token": False})
         self.refused(path, URL, 401)
 
     def test_a_repository_of_somebody_else(self, hub, path):
@@ -380,17 +368,6 @@ class TestXet:
         assert len(commits(hub)) == 2
         assert hub.uploads == []
         assert hub.xorbs
-
-    def test_what_was_uploaded_before_a_kill_is_not_sent_again(self, hub, path, tmp_path, monkeypatch):
-        monkeypatch.setenv("HF_HUB_DISABLE_XET", "0")
-        killed("push.sent:6", "push", path, URL, "--workers", "1", cwd=tmp_path)
-        assert len(hub.xorbs) == 6
-        assert len(commits(hub)) == 1
-        done = program("push", path, URL)
-        assert done.returncode == 0, done.stderr
-        assert arrived(hub) == copied_files(path)
-        sent = hub.requests("POST /cas/v1/xorbs/")
-        assert sorted(sent) == sorted(set(sent))
 
     def test_a_bucket(self, hub, photos, tmp_path):
         hub.buckets["user/data"] = {}

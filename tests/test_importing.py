@@ -598,13 +598,6 @@ def test_a_damaged_database_is_an_error_and_never_a_death(tool: str, tmp_path: P
     assert flips[1] > 40
 
 
-@pytest.mark.slow
-def test_a_damaged_database_in_every_bit_of_its_tree(tmp_path: Path) -> None:
-    path = legacy.folder2lmdb(tmp_path / "good.mdb", legacy.files(60), subdir=False)
-    _, flips = damaged(path, tree_places(path.read_bytes()), 2)
-    assert flips[0] > 500
-
-
 def patched(path: Path, *changes: tuple[int, str, int]) -> Path:
     """Write numbers into a file: where, their `struct` format, and the number."""
     with open(path, "r+b") as file:
@@ -687,20 +680,6 @@ def test_any_bytes_are_read_or_refused(name: str, data: st.DataObject) -> None:
         value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(error):
         parse(bytes(value[: data.draw(st.integers(0, len(value)))]))
-
-
-@pytest.mark.slow
-def test_every_bit_of_what_pyarrow_wrote() -> None:
-    refused = 0
-    for value in (legacy.PYARROW[b"0"], legacy.PYARROW[b"__keys__"]):
-        for place in range(len(value)):
-            for bit in range(8):
-                changed = value[:place] + bytes([value[place] ^ 1 << bit]) + value[place + 1 :]
-                try:
-                    lmdb_values.deserialize(changed)
-                except ValueError:
-                    refused += 1
-    assert refused > 1000
 
 
 @pytest.mark.parametrize(

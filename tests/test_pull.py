@@ -5,12 +5,11 @@ import json
 import pytest
 
 import recordzoo
-from recordzoo.base import settings
 from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, OtherSourceError, RemoteError
 from recordzoo.net import store
 from recordzoo.records.verify import verify
-from tests.copying import Log, assert_no_secret, copied_files, killed, shard, write_set
-from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault
+from tests.copying import Log, copied_files, killed, shard, write_set
+from tests.fakes.s3 import EXPIRED, Fault
 from tests.fakes.server import FileServer
 from tests.running import run
 
@@ -114,23 +113,6 @@ class TestInterrupted:
 
 
 class TestFaults:
-    def test_errors_of_the_server_pass(self, s3, there, here):
-        for each in (Fault(500), SLOW_DOWN, Fault(drop_after=100), Fault(lost=True)):
-            s3.server.fail("GET", "shard-|npy", each)
-        assert copied_files(recordzoo.pull(f"{s3.url}/data", here)) == there
-
-    def test_a_stall_ends_after_the_timeout(self, s3, there, here, monkeypatch):
-        monkeypatch.setattr(settings, "timeout_s", lambda: 0.3)
-        s3.server.fail("GET", shard(1), Fault(stall_after=1000))
-        s3.server.fail("GET", shard(2), Fault(mute=True))
-        assert copied_files(recordzoo.pull(f"{s3.url}/data", here)) == there
-        assert s3.server.stalled.is_set()
-
-    def test_wrong_bytes_are_fetched_once_more(self, s3, there, here):
-        s3.server.fail("GET", shard(1), Fault(flip=500))
-        assert copied_files(recordzoo.pull(f"{s3.url}/data", here)) == there
-        assert len(gets(s3, shard(1))) == 2
-
     @pytest.mark.parametrize("how", ["flipped", "cut", "replaced"])
     def test_an_object_that_stays_wrong_is_named(self, s3, there, here, how):
         data = there[shard(1)]
@@ -141,20 +123,6 @@ class TestFaults:
         assert not (here / "a.records").exists()
         s3.put(f"data/a.records/{shard(1)}", data)
         assert copied_files(recordzoo.pull(f"{s3.url}/data", here)) == there
-
-    def test_expired_credentials_are_one_error_at_once(self, s3, there, here):
-        s3.server.fail("GET", shard(0), EXPIRED, times=None)
-        with Log() as log, pytest.raises(RemoteError) as caught:
-            recordzoo.pull(f"{s3.url}/data", here)
-        assert len(gets(s3, shard(0))) == 1
-        result = run("pull", f"{s3.url}/data", here, "--json", cwd=here)
-        assert result.returncode == 4
-        error = json.loads(result.stderr.partition("\n")[2])["error"]
-        assert "ExpiredToken" in error["message"]
-        assert error["details"]["url"] == f"{s3.url}/data/a.records/{shard(0)}"
-        s3.server.forget()
-        recordzoo.pull(f"{s3.url}/data", here)
-        assert_no_secret(log.text, caught.value, result.stdout, result.stderr, here)
 
 
 class TestOtherPlaces:

@@ -162,18 +162,10 @@ def test_encoded_ones_are_what_pillow_makes_of_those_pixels(name: str) -> None:
     raw, (width, height) = converted(ODD[name], Variant(64, format="raw"))
     pixels = Image.frombytes("RGB", (width, height), raw)
     assert np.array_equal(pixels_of(converted(ODD[name], Variant(64, format="png"))[0]), np.asarray(pixels))
-    for variant, options in (
-        (Variant(64), {"format": "jpeg", "quality": 90}),
-        (Variant(64, quality=35), {"format": "jpeg", "quality": 35}),
-        (Variant(64, format="webp"), {"format": "webp", "quality": 90}),
-    ):
-        buffer = io.BytesIO()
-        pixels.save(buffer, **options)
-        data, size = converted(ODD[name], variant)
-        assert size == (width, height)
-        assert np.array_equal(pixels_of(data), pixels_of(buffer.getvalue()))
-        if variant.format == "webp":
-            assert data == buffer.getvalue()
+    for quality in (35, 90):
+        expected = encoded(pixels, "JPEG", quality=quality, subsampling="4:2:0")
+        assert converted(ODD[name], Variant(64, quality=quality)) == (expected, pixels.size)
+    assert converted(ODD[name], Variant(64, format="webp")) == (encoded(pixels, "WEBP", quality=90), pixels.size)
 
 
 def test_what_fits_already_is_stored_untouched() -> None:
@@ -201,15 +193,6 @@ def test_metadata_is_dropped(image_format: str) -> None:
         stored = Image.open(io.BytesIO(converted(source, Variant(64, format=image_format))[0]))
         assert {"exif", "icc_profile", "comment", "dpi", "transparency"}.isdisjoint(stored.info)
         assert not stored.getexif()
-
-
-@pytest.mark.parametrize("quality", [50, 90])
-def test_a_jpeg_is_pillows_of_the_resized_pixels(quality: int) -> None:
-    data = encoded(PHOTO, "PNG")
-    resized = transforms.Resize(64)(stock(data))
-    stored, size = converted(data, Variant(64, quality=quality))
-    assert size == resized.size
-    assert stored == encoded(resized, "JPEG", quality=quality, subsampling="4:2:0")
 
 
 # A tree, and its record sets
