@@ -30,6 +30,7 @@ from torchvision.transforms import v2
 from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.errors import ImageError
 from recordzoo.images.decode import JpegFrame, decode_rgb, open_encoded
+from recordzoo.loader.loader import batch_options
 from recordzoo.loader.making import cut, uniforms
 from recordzoo.loader.plan import Crop, decide
 from recordzoo.loader.samples import maker_of
@@ -120,7 +121,7 @@ def _check_refused(
     """Make a piece of a batch of each that is no image, and of one that is: as a thread of a loader does."""
     loader = RecordLoader(dataset, 2, num_workers=3)
     source = Source(dataset)
-    maker = maker_of(loader._batch_options())
+    maker = maker_of(batch_options(loader))
 
     def work(number: int) -> None:
         pair = np.array([large[number % len(large)], number], np.int64)

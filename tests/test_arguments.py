@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 from torchvision.transforms.functional import pil_to_tensor
 
-from recordzoo import CUB200Record, ImageFolderRecord
+from recordzoo import CUB200Record, ImageFolderRecord, RecordReader
 from recordzoo.errors import NotPreparedError, RecordZooError
 from recordzoo.preparing.preparation import ensure
 from tests.fakes import cub200, simple
@@ -82,7 +82,7 @@ def test_spellings_of_a_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fo
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     spellings = (root, str(root), folder, f"./{folder}/", f"~/{folder}", Path("~") / folder, f"{folder}/../{folder}")
-    digests = {CUB200Record(spelling)._selection.reader.digest for spelling in spellings}
+    digests = {RecordReader(CUB200Record(spelling).records_path).digest for spelling in spellings}
     assert len(digests) == 1
     assert len(list(root.glob("*.records"))) == 1
     assert sorted(os.listdir(tmp_path)) == [folder]

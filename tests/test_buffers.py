@@ -11,6 +11,8 @@ import torch
 
 from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.errors import ImageError
+from recordzoo.loader import samples
+from recordzoo.loader.loader import batch_options
 from recordzoo.loader.samples import Buffers, RowMaker, maker_of
 from tests.batching import FIXED, RANDOM, UINT8, assert_same, image_file
 from tests.fakes.folder import bad_image, write_tree
@@ -107,7 +109,7 @@ def test_memory_may_come_back_in_any_thread() -> None:
 
 def test_a_loader_takes_its_memory_again(dataset: Any) -> None:
     loader = RecordLoader(dataset, 2, num_workers=2, seed=1)
-    assert isinstance(maker_of(loader._batch_options()), RowMaker)
+    assert isinstance(maker_of(batch_options(loader)), RowMaker)
     addresses = {images.data_ptr() for images, _ in loader}
     assert len(addresses) <= 5 < len(loader)  # one at the user, one that is dropped, three in the making
 
@@ -117,8 +119,10 @@ def test_memory_is_kept_between_epochs_if_that_is_asked_for(
     dataset: Any, persistent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[int] = []
-    new = Buffers._new
-    monkeypatch.setattr(Buffers, "_new", lambda self, count: made.append(count) or new(self, count))
+    new = samples.allocate
+    monkeypatch.setattr(
+        samples, "allocate", lambda shape, *how, **given: made.append(shape[0]) or new(shape, *how, **given)
+    )
     loader = RecordLoader(dataset, 2, seed=1, persistent_workers=persistent)
     for epoch in range(3):
         made.clear()
@@ -126,7 +130,6 @@ def test_memory_is_kept_between_epochs_if_that_is_asked_for(
         assert bool(made) == (epoch == 0 or not persistent)
     dataset.transform = FIXED  # batches of other numbers: the memory is of no use
     assert {images.dtype for images, _ in loader} == {torch.float32}
-    assert (loader._kept is not None) == persistent
 
 
 @pytest.mark.parametrize("persistent", [False, True])
@@ -160,4 +163,3 @@ def test_pinned_memory_is_torchs() -> None:
     """It must not be written to while a copy to the device is under way that nobody waits for."""
     buffers = make_buffers(pinned=True)
     assert buffers.take(4).is_pinned()
-    assert not buffers._free

@@ -151,8 +151,8 @@ def test_samples_that_are_no_rows(tree: Path) -> None:
 def test_several_datasets(tree: Path) -> None:
     one, other = ImageFolderRecord(tree, transform=FIXED), ImageFolderRecord(tree, transform=UINT8)
     said = lines(ConcatDataset([one, other]))
-    assert said[2] == f"dataset 0: ImageFolderRecord at {one._selection.reader.path}"
-    assert said.index(f"dataset 1: ImageFolderRecord at {other._selection.reader.path}") == 7
+    assert said[2] == f"dataset 0: ImageFolderRecord at {one.records_path}"
+    assert said.index(f"dataset 1: ImageFolderRecord at {other.records_path}") == 7
 
 
 def test_anybodys_dataset() -> None:

@@ -23,7 +23,7 @@ from recordzoo.loader.geometry import RandomCropStep, RandomFlipStep, RandomResi
 from recordzoo.loader.making import uniforms
 from recordzoo.loader.plan import Action, Crop, Erase, Flip, Plan, decide
 from recordzoo.loader.render import Precision, RowRenderer, render, to_picture
-from recordzoo.loader.samples import _frame, with_values
+from recordzoo.loader.samples import known_frame, with_values
 from recordzoo.loader.table import as_given, read_plan
 from tests.batching import MEAN, STD, assert_same
 from tests.fakes.pictures import encoded, jpeg, picture
@@ -73,7 +73,7 @@ def ours(transform: Any, data: bytes, seed: int = 0, precision: Precision = "exa
     image = render(frame, actions, precision)
     if precision == "exact":
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(rendering, "_compiled", lambda precision: None)
+            patch.setattr(rendering, "compiled_for", lambda precision: None)
             assert torch.equal(render(open_encoded(data), actions, precision), image)  # and without compiled code
     kept = [each for each in actions if not isinstance(each, Erase)]  # `render` erases nothing
     for row in in_rows([(open_encoded(data), kept)], tuple(image.shape[1:]), precision):
@@ -91,7 +91,7 @@ def ours(transform: Any, data: bytes, seed: int = 0, precision: Precision = "exa
 
 def ended(plan: Plan, ending: Plan, sample: Any) -> Any:
     """Apply a plan's ending to what the unknown transforms returned, as a loader does."""
-    frame = _frame(plan, sample)
+    frame = known_frame(plan, sample)
     if frame is None:
         return v1.Compose(ending.fused)(sample)
     image = render(frame, decide(ending.steps, (frame.height, frame.width), []), "exact").contiguous()

@@ -194,7 +194,7 @@ def test_a_value_without_a_mark_is_looked_at_once(tmp_path: Path, monkeypatch: p
         loader = RecordLoader(dataset, 2, num_workers=2)
         assert [len(images) for _ in range(3) for images, _ in loader] == [2] * 6
         assert sorted(looked_at) == sorted(IMAGES.values())
-        assert list(dataset._selection.reader.marks("image")) == MARKS
+        assert list(dataset.batch_source().selection.reader.marks("image")) == MARKS
         looked_at.clear()
     ImageFolderRecord(tmp_path, refresh=True)
     dataset = ImageFolderRecord(tmp_path, transform=dataset.transform)

@@ -40,6 +40,7 @@ from recordzoo import (
     convert,
 )
 from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError, SampleIndexError
+from recordzoo.loader.loader import batch_options
 from recordzoo.loader.samples import RowMaker, SampleMaker, maker_of
 from recordzoo.loader.source import Source
 from tests.batching import FIXED, JITTER, MEAN, RANDOM, STD, UINT8, assert_same, image_file
@@ -69,7 +70,7 @@ def compare(dataset: Any, **options: Any) -> list[Any]:
 
 
 def maker_type(loader: RecordLoader) -> type:
-    return type(maker_of(loader._batch_options()))
+    return type(maker_of(batch_options(loader)))
 
 
 # As DataLoader

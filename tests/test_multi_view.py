@@ -12,6 +12,7 @@ from torchvision import transforms as v1
 from recordzoo import ImageFolderRecord, MultiView, RecordLoader
 from recordzoo.errors import ArgumentError
 from recordzoo.images.decode import JpegFrame, decode_rgb, open_raw
+from recordzoo.loader.loader import batch_options
 from recordzoo.loader.making import uniforms
 from recordzoo.loader.plan import decide
 from recordzoo.loader.render import render
@@ -50,7 +51,7 @@ def test_random_views_are_crops_of_the_whole_image(tree: Path) -> None:
     """Each is decided from numbers of its own; its pixels are those of its crop of the image, decoded as a whole."""
     dataset = ImageFolderRecord(tree, transform=MultiView([RANDOM, SMALL]))
     loader = RecordLoader(dataset, 41, seed=2)
-    assert isinstance(maker_of(loader._batch_options()), RowMaker)
+    assert isinstance(maker_of(batch_options(loader)), RowMaker)
     (views, _) = next(iter(loader))
     plans = [read_plan(each) for each in (RANDOM, SMALL)]
     draws = uniforms(2, 0, np.arange(41), sum(plan.num_draws for plan in plans))

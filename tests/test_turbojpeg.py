@@ -134,7 +134,7 @@ def test_no_library(searched: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_library_that_lacks_the_functions_is_not_used(searched: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turbojpeg, "_candidates", lambda: iter([str(sys.modules["_ctypes"].__file__), "/no/such"]))
+    monkeypatch.setattr(turbojpeg, "candidates", lambda: iter([str(sys.modules["_ctypes"].__file__), "/no/such"]))
     assert library() is None
 
 
@@ -156,4 +156,4 @@ def test_where_the_wheels_have_the_library(name: str, tmp_path: Path, monkeypatc
     (tmp_path / "turbojpeg.py").touch()
     spec = importlib.util.spec_from_file_location("turbojpeg", tmp_path / "turbojpeg.py")
     monkeypatch.setattr(turbojpeg.importlib.util, "find_spec", lambda _: spec)
-    assert next(turbojpeg._candidates()) == str(tmp_path / name)
+    assert next(turbojpeg.candidates()) == str(tmp_path / name)

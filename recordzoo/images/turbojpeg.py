@@ -212,7 +212,7 @@ def decompress_address() -> int:
 @functools.cache
 def library() -> ctypes.CDLL | None:
     """Load libjpeg-turbo 3 from the wheel `turbojpeg` or the system; None if it is missing."""
-    for path in _candidates():
+    for path in candidates():
         try:
             found = ctypes.CDLL(path)
             _declare(found)
@@ -229,7 +229,8 @@ def how_to_install_library() -> str:
     return "the system's package of libjpeg-turbo 3" if has_module else how_to_install("turbojpeg")
 
 
-def _candidates() -> Iterator[str]:
+def candidates() -> Iterator[str]:
+    """Yield the libraries to try: that of the package turbojpeg, then the system's."""
     spec = importlib.util.find_spec("turbojpeg")
     if spec is not None and spec.origin:
         folder = Path(spec.origin).parent

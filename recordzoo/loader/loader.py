@@ -370,7 +370,7 @@ class RecordLoader(FrameworkLoader):
         return Unbegun(self._begin)
 
     def _begin(self) -> BatchIterator:
-        maker = maker_of(self._batch_options(), self._kept)
+        maker = maker_of(batch_options(self), self._kept)
         source = maker.source
         if self.on_error == "skip" and not source.leaves:
             raise ArgumentError(
@@ -519,7 +519,7 @@ class RecordLoader(FrameworkLoader):
 
     def explain(self) -> str:
         """Describe which transforms run in the loader, which run as written, where, and why; like `print(loader)`."""
-        maker = maker_of(self._batch_options())
+        maker = maker_of(batch_options(self))
         lines = [repr(self), *sample_lines(self.dataset, maker.source, self.precision), *batch_lines(maker)]
         try:
             placement = self._placement(maker)
@@ -545,21 +545,6 @@ class RecordLoader(FrameworkLoader):
     def _size_text(self) -> str:
         return f" of {len(self.dataset):,} samples" if hasattr(self.dataset, "__len__") else ""
 
-    def _batch_options(self) -> BatchOptions:
-        return BatchOptions(
-            self.dataset,
-            self.precision,
-            self.memory_format,
-            self.device,
-            self.deterministic,
-            self.collate_fn,
-            self.batch_transform,
-            is_single=self.batch_sampler is None,
-            is_pinned=self.pin_memory,
-            num_kept=(self.prefetch_factor or 0) + 2,
-            skips=self.on_error == "skip",
-        )
-
     def _key(self, source: Source) -> list[Any]:
         """Return the objects that determine the batches."""
         written = [each for leaf in source.leaves for each in leaf.written]
@@ -574,3 +559,20 @@ class RecordLoader(FrameworkLoader):
 def _is_other(known: list[Any], now: list[Any]) -> bool:
     """Whether any object was replaced (compared by identity, not equality)."""
     return len(known) != len(now) or any(one is not other for one, other in zip(known, now, strict=True))
+
+
+def batch_options(loader: RecordLoader) -> BatchOptions:
+    """Return how a loader makes its batches."""
+    return BatchOptions(
+        loader.dataset,
+        loader.precision,
+        loader.memory_format,
+        loader.device,
+        loader.deterministic,
+        loader.collate_fn,
+        loader.batch_transform,
+        is_single=loader.batch_sampler is None,
+        is_pinned=loader.pin_memory,
+        num_kept=(loader.prefetch_factor or 0) + 2,
+        skips=loader.on_error == "skip",
+    )

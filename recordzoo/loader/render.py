@@ -108,7 +108,7 @@ def _resized(image: torch.Tensor, action: Resize, precision: Precision) -> torch
     resampling = action.resampling
     if image.shape[1:] == (action.height, action.width):
         return image
-    found = _compiled(precision) if min(action.height, action.width, *image.shape[1:]) > 0 else None
+    found = compiled_for(precision) if min(action.height, action.width, *image.shape[1:]) > 0 else None
     if found is not None and resamples(found, action, precision):
         pixels, like = image.permute(1, 2, 0).numpy(), whose(found, resampling)
         return _tensor(found.resize(pixels, action.height, action.width, resampling.mode, like))
@@ -121,7 +121,8 @@ def _resized(image: torch.Tensor, action: Resize, precision: Precision) -> torch
     return _tensor(np.array(resampling.resize(picture, [action.height, action.width])))
 
 
-def _compiled(precision: Precision) -> Compiled | None:
+def compiled_for(precision: Precision) -> Compiled | None:
+    """Return compiled code for single images; "exact" does not wait for it: Pillow gives the same pixels."""
     return compiled_code() if precision == "fast" else compiled_now()
 
 

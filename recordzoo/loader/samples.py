@@ -418,7 +418,7 @@ class SampleMaker(Maker):
         """Apply the compiled suffix; call its transforms instead where the samples are not RGB images."""
         plan = opened[0].plan
         assert plan.ending is not None
-        frames = [_frame(plan, sample) for sample in samples]
+        frames = [known_frame(plan, sample) for sample in samples]
         images = [None if frame is None else each.again(frame) for each, frame in zip(opened, frames, strict=True)]
         known = [image for image in images if image is not None]
         if len(known) == len(images):
@@ -519,7 +519,7 @@ def _through(transforms: Iterable[Transform], opened: Opened, sample: Any, seedi
     return sample
 
 
-def _frame(plan: Plan, sample: Any) -> ArrayFrame | None:
+def known_frame(plan: Plan, sample: Any) -> ArrayFrame | None:
     """Return the pixels that the user's transforms returned; None if they are not what the suffix expects."""
     if not plan.is_tensor:
         is_known = isinstance(sample, Image.Image) and sample.mode == "RGB"
