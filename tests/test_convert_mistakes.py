@@ -40,7 +40,8 @@ class Missing(Dataset):
         ({"train": [(b"x", 0)], "test": [(b"x", 0)]}, r"'train', 'test'.*dataset\['train'\]"),
         (Missing, "Missing is a class"),
         (Path("photos"), "ImageFolderRecord"),
-        (iter([(b"x", 0)]), "__len__"),
+        (iter([(b"x", 0)]), "list_iterator is not map-style: it needs __len__ and __getitem__"),
+        ([], "list is empty"),
     ],
 )
 def test_what_is_no_dataset(tmp_path: Path, given: Any, words: str) -> None:
@@ -57,9 +58,10 @@ def test_an_option_that_does_not_exist(tmp_path: Path) -> None:
         prepared(tmp_path / "list.txt", **options)
 
 
-def test_class_names_that_are_one_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [RecordWriter, lambda *args, **named: convert([(jpeg(1), 0)], *args, **named)])
+def test_class_names_that_are_one_text(make: Any, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="classes is 'cat'"):
-        convert([(jpeg(1), 0)], tmp_path / "my.records", classes="cat")
+        make(tmp_path / "my.records", classes="cat")
 
 
 @pytest.mark.parametrize("count", [4, 300])
@@ -107,22 +109,19 @@ def test_a_file_that_the_dataset_misses_is_not_taken_for_a_full_disk(
     ("record", "words"),
     [
         ((b"x", 1), "position 1: a tuple, not a dict such as"),
-        ({"image": b"x"}, "no dict of image, target: no 'target'"),
+        ({"image": b"x"}, "position 1: a dict that is no dict of image, target: no 'target'"),
         ({"image": b"x", "target": 1, "score": 2}, "no dict of image, target: 'score' besides"),
-        ({"image": b"x", "target": "one"}, "'target' holds a str, not int64 "),
+        ({"image": b"x", "target": "one"}, r"position 1: 'target' holds a str, not int64 \(pass kinds="),
+        ({"image": b"x", "target": object()}, "'target' holds a object, not int64"),
+        ({"image": 5, "target": 1}, "'image' holds a int, not bytes"),
     ],
 )
 def test_a_record_that_is_not_like_the_first(tmp_path: Path, record: Any, words: str) -> None:
     with RecordWriter(tmp_path / "my.records") as writer:
         writer.write({"image": b"x", "target": 0})
-        with pytest.raises(SampleError, match=words):
+        with pytest.raises(SampleError, match=words) as caught:
             writer.write(record)
-    assert len(RecordReader(tmp_path / "my.records")) == 1
-
-
-def test_a_writer_for_class_names_that_are_one_text(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="classes is 'cat'"):
-        RecordWriter(tmp_path / "my.records", classes="cat")
+    assert (caught.value.position, len(RecordReader(tmp_path / "my.records"))) == (1, 1)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def tree(root: Path) -> Path:
 
 
 def without_classes(root: Path) -> Path:
-    return ensure(flat.flat_recipe(), write_tree(root / "photos"), num_shards=3, workers=1)
+    return ensure(flat.FlatRecipe(), write_tree(root / "photos"), num_shards=3, workers=1)
 
 
 def elsewhere(root: Path) -> Path:

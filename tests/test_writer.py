@@ -123,19 +123,9 @@ def test_images_and_pixels(tmp_path: Path) -> None:
         assert np.array_equal(record["c"], given["c"])
 
 
-@pytest.mark.parametrize(
-    ("second", "message"),
-    [
-        ({"image": b"x", "target": "one"}, r"position 1: 'target' holds a str, not int64 \(pass kinds="),
-        ({"image": b"x", "target": object()}, r"position 1: 'target' holds a object, not int64"),
-        ({"image": b"x"}, "position 1: a dict that is no dict of image, target"),
-        ({"image": 5, "target": 1}, "position 1: 'image' holds a int, not bytes"),
-    ],
-)
-def test_a_record_of_another_kind_is_refused_and_nothing_published(second: Any, message: str, tmp_path: Path) -> None:
-    with pytest.raises(SampleError, match=message) as caught:
-        write(tmp_path / "my.records", [{"image": jpeg(0), "target": 1}, second])
-    assert caught.value.position == 1
+def test_a_refused_record_that_ends_the_block_publishes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(SampleError, match="position 1: 'image' holds a int, not bytes"):
+        write(tmp_path / "my.records", [{"image": jpeg(0)}, {"image": 5}])
     assert list(tmp_path.iterdir()) == []
 
 

@@ -21,9 +21,9 @@ from recordzoo.families.base import Root, ZooDataset
 from recordzoo.families.folders import Loader, PathLoader, as_file
 from recordzoo.families.selection import Selection
 from recordzoo.preparing.options import PrepareOptions
-from recordzoo.recipes import folders as flat
 from recordzoo.recipes.annotated import ANNOTATIONS
 from recordzoo.recipes.declared import dataset_recipe
+from recordzoo.recipes.folders import FlatRecipe
 from recordzoo.recipes.recipe import Recipe
 from recordzoo.records.reader import RecordReader
 
@@ -69,7 +69,7 @@ class AnnotatedDataset(ZooDataset):
         folder = Path(self.root).expanduser().absolute()
         entry = catalogue.entry(self.entry)
         part = next((part.name for part in entry.parts if entry.set_name(part.name) == folder.name), None)
-        recipe: Recipe = flat.flat_recipe() if part is None else dataset_recipe(self.entry, part, self.raw_files)
+        recipe: Recipe = FlatRecipe() if part is None else dataset_recipe(self.entry, part, self.raw_files)
         reader = self._open(
             recipe,
             download=download and part is not None,

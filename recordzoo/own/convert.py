@@ -19,9 +19,8 @@ from recordzoo.base.progress import default_progress
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError, OtherSourceError, SampleError
 from recordzoo.own.fields import Fields, infer
-from recordzoo.own.plans import Encoded, Kind
 from recordzoo.own.sample import BLOCK, Row, SampleRecipe, check_classes, label_problem, options_to_make, store
-from recordzoo.own.values import at_position, update
+from recordzoo.own.values import Encoded, Kind, at_position, update
 from recordzoo.preparing.options import Options, OwnOptions
 from recordzoo.preparing.publish import ANOTHER_PATH, check_place
 from recordzoo.raw.member import Member, Source, Unit

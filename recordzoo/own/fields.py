@@ -8,19 +8,22 @@ from typing import Any, Literal, get_args
 
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError, SampleError
-from recordzoo.own.plans import (
+from recordzoo.own.values import (
     PATH_HINT,
     Encoded,
     FieldPlan,
     Kind,
     Parts,
     UnevenError,
+    as_array,
+    at_position,
     choose,
     choose_all,
+    describe,
+    is_json,
     name_parts,
     part_of,
 )
-from recordzoo.own.values import as_array, at_position, describe, is_json
 from recordzoo.recipes.declared import is_image
 from recordzoo.records.manifest import RESERVED_FIELDS, is_field_name
 

@@ -18,9 +18,8 @@ from recordzoo.formats.base import Foreign, ForeignSource, PieceMember, classes_
 from recordzoo.formats.find import find_foreign
 from recordzoo.formats.sets import without_braces
 from recordzoo.own.fields import Fields, infer
-from recordzoo.own.plans import Encoded, Kind
 from recordzoo.own.sample import Row, SampleRecipe, options_to_make, store
-from recordzoo.own.values import at_position, describe
+from recordzoo.own.values import Encoded, Kind, at_position, describe
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.publish import ANOTHER_PATH, check_place
 from recordzoo.raw.member import Member, Source

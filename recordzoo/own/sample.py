@@ -19,8 +19,7 @@ from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.net.download import RemoteFile
 from recordzoo.own.fields import Fields
-from recordzoo.own.plans import Encoded, Kind, UnevenError
-from recordzoo.own.values import as_array
+from recordzoo.own.values import Encoded, Kind, UnevenError, as_array
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import ensure
 from recordzoo.preparing.publish import Output, tidy

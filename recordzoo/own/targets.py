@@ -206,16 +206,16 @@ class Target:
 
             return folder_recipe(**self.settings)
         if self.kind == "flat":
-            from recordzoo.recipes.folders import flat_recipe
+            from recordzoo.recipes.folders import FlatRecipe
 
-            return flat_recipe()
+            return FlatRecipe()
         if self.kind == "list":
-            from recordzoo.recipes.lists import list_recipe
+            from recordzoo.recipes.lists import ListRecipe
 
-            return list_recipe(**self.settings)
-        from recordzoo.recipes.annotated import annotated_recipe
+            return ListRecipe(**self.settings)
+        from recordzoo.recipes.annotated import AnnotatedFolder
 
-        return annotated_recipe(**self.settings)
+        return AnnotatedFolder(**self.settings)
 
     def place(self) -> Path:
         """Return where its record set is by default."""

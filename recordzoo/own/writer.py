@@ -13,9 +13,8 @@ from recordzoo.base.progress import default_progress
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
 from recordzoo.formats.base import Sample
 from recordzoo.own.fields import Fields, infer
-from recordzoo.own.plans import Encoded, Kind, UnevenError
 from recordzoo.own.sample import Collected, Row, Rows, SampleRecipe, check_classes, label_problem
-from recordzoo.own.values import at_position, describe
+from recordzoo.own.values import Encoded, Kind, UnevenError, at_position, describe
 from recordzoo.preparing.assemble import Stream
 from recordzoo.preparing.publish import ANOTHER_PATH, Output, behind_links, check_place, disk_error, publishing
 from recordzoo.records.manifest import SPLIT_PATTERN

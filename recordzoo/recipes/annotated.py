@@ -284,12 +284,6 @@ def format_of(root: Path) -> str | None:
     return next((name for name, (is_there, _) in FORMATS.items() if is_there(root)), None)
 
 
-# Any: arguments of `AnnotatedFolder`.
-def annotated_recipe(**settings: Any) -> "AnnotatedFolder":
-    """Return the recipe of a directory of images with annotations."""
-    return AnnotatedFolder(**settings)
-
-
 class AnnotatedFolder(ListingRecipe):
     """The images of a directory with their annotations.
 

@@ -279,11 +279,6 @@ def raise_if_empty(empty: Sequence[str], endings: str | Sequence[str] | None) ->
         raise FolderError(message, classes=list(empty))
 
 
-def flat_recipe() -> "FlatRecipe":
-    """Return the recipe."""
-    return FlatRecipe()
-
-
 class FlatRecipe(Recipe):
     """The images in a directory and below it, in the order of ``sorted(os.walk(directory))``."""
 
