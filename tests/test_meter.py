@@ -87,7 +87,7 @@ def test_what_is_written_is_an_estimate_within_the_unit(tmp_path):
     (tmp_path / "u00000-00000.abc.tmp").write_bytes(bytes(100))
     (tmp_path / "u00000-00000.npz").write_bytes(bytes(1000))
     (tmp_path / "u00002-00000.lmdb").write_bytes(bytes(1000))
-    meter.look([(0, 100), (1, 100), (2, 100)])
+    meter.look({0: 100, 1: 100, 2: 100})
     assert heard.stages[-1][2] == 50 + 0 + 100
     for number in range(3):
         meter.finished([ShardFacts(number, 0, 5, 100, 4096, 1, "", 5, True, "")], 100)

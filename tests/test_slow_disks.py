@@ -1,59 +1,32 @@
 """Progress is asked of a disk that answers slowly; small files are read in threads."""
 
 import threading
+import time
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from recordzoo.base.progress import LogProgress
 from recordzoo.preparing.assemble import in_threads
 from recordzoo.preparing.workers import PoolProgress
 
 
-class TestLooks:
-    """Progress is asked of a disk that answers slowly."""
-
-    def advanced(self, meter: PoolProgress, heard: list[int]) -> int:
-        meter.look([(0, 1000)])
-        return sum(heard)
-
-    def test_the_next_look_waits_nineteen_times_as_long_as_the_last_one_took(self, tmp_path: Path) -> None:
-        heard: list[int] = []
-        progress: Any = LogProgress()
-        progress.advance = lambda num_bytes=0, num_images=0: heard.append(num_bytes)
-        # The clock at the beginning, before the file and at the end of each look; at the beginning alone where there is
-        # none.
-        times = iter([0.0, 0.0, 2.0, 39.9, 40.0, 40.0, 40.0, 40.2, 40.25, 40.25, 50.0])
-        meter = PoolProgress(tmp_path, 1.0, progress, lambda: next(times))
-        shard = tmp_path / "u00000-00000.abc.tmp"
-        shard.write_bytes(bytes(10))
-        assert self.advanced(meter, heard) == 10  # from 0 to 2 s
-        shard.write_bytes(bytes(20))
-        assert self.advanced(meter, heard) == 10  # at 39.9 s: too early
-        assert self.advanced(meter, heard) == 20  # at 40 s, in no time
-        shard.write_bytes(bytes(30))
-        assert self.advanced(meter, heard) == 20  # at 40.2 s: the least pause is 0.25 s
-        assert self.advanced(meter, heard) == 30
-
-    def test_a_look_ends_when_its_time_is_up(self, tmp_path: Path) -> None:
-        heard: list[int] = []
-        progress: Any = LogProgress()
-        progress.advance = lambda num_bytes=0, num_images=0: heard.append(num_bytes)
-        for number in range(3):
-            (tmp_path / f"u{number:05d}-00000.abc.tmp").write_bytes(bytes(10))
-        times = iter([0.0, 0.4, 0.9, 1.1, 1.1])  # before the third file the second is over
-        PoolProgress(tmp_path, 1.0, progress, lambda: next(times)).look([(number, 1000) for number in range(3)])
-        assert sum(heard) == 20
-
-    def test_only_running_units_are_looked_at(self, tmp_path: Path) -> None:
-        heard: list[int] = []
-        progress: Any = LogProgress()
-        progress.advance = lambda num_bytes=0, num_images=0: heard.append(num_bytes)
-        (tmp_path / "u00000-00000.lmdb").write_bytes(bytes(10))
-        (tmp_path / "u00001-00000.lmdb").symlink_to(tmp_path / "nothing")
-        PoolProgress(tmp_path, 1.0, progress).look([(0, 1000)])
-        assert sum(heard) == 10
+@pytest.mark.parametrize(("look_s", "pause_s"), [(0.001, 0.25), (2.0, 38.0)])
+def test_looks_at_a_slow_disk_are_rare(
+    look_s: float, pause_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next look waits nineteen times as long as the last one took, and at least a quarter of a second."""
+    progress = Mock()
+    shard = tmp_path / "u00000-00000.abc.tmp"
+    (tmp_path / "u00001-00000.lmdb").symlink_to(tmp_path / "nothing")  # of a unit that does not run
+    meter = PoolProgress(tmp_path, 1.0, progress)
+    times = iter([100.0, 100.0 + look_s, 100.0 + look_s + 0.9 * pause_s, *[100.0 + look_s + 1.1 * pause_s] * 2])
+    monkeypatch.setattr(time, "monotonic", lambda: next(times))
+    for size, reported in ((10, 10), (20, 0), (30, 20)):
+        shard.write_bytes(bytes(size))
+        progress.advance.reset_mock()
+        meter.look({0: 1000})
+        assert sum(call.args[0] for call in progress.advance.call_args_list) == reported
 
 
 class TestThreads:

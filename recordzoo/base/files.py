@@ -494,3 +494,16 @@ def existing(folder: Path) -> Path:
     while not folder.exists() and folder != folder.parent:  # on Windows even the drive may not exist
         folder = folder.parent
     return folder
+
+
+def behind_links(path: str | os.PathLike[str]) -> Path:
+    """Return the absolute path of a directory that will be renamed: renaming a link does not move its directory."""
+    place = Path(path).expanduser().absolute()
+    return Path(os.path.realpath(place)) if is_link(place) else place
+
+
+def is_mount_point(path: Path) -> bool:
+    """Whether a path is a mount point; `os.path.ismount` is wrong for paths that begin with /proc/PID/root."""
+    with contextlib.suppress(OSError):
+        return not path.is_symlink() and path.stat().st_dev != os.stat(os.path.join(path, os.pardir)).st_dev
+    return False

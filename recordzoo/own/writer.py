@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from recordzoo.base.files import behind_links
 from recordzoo.base.progress import default_progress
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
 from recordzoo.formats.base import Sample
@@ -16,7 +17,7 @@ from recordzoo.own.fields import Fields, infer
 from recordzoo.own.sample import Collected, Row, Rows, SampleRecipe, check_classes, label_problem
 from recordzoo.own.values import Encoded, Kind, UnevenError, at_position, describe
 from recordzoo.preparing.assemble import Stream
-from recordzoo.preparing.publish import ANOTHER_PATH, Output, behind_links, check_place, disk_error, publishing
+from recordzoo.preparing.publish import ANOTHER_PATH, Output, check_place, disk_error, publishing
 from recordzoo.records.manifest import SPLIT_PATTERN
 from recordzoo.records.reader import is_record_set
 from recordzoo.records.shard import MAX_VALUE_BYTES

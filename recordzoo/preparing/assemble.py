@@ -20,7 +20,7 @@ from recordzoo.base.process import crash_point
 from recordzoo.base.progress import Progress
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.preparing.convert import FinishedShard, ShardFacts, UnitEnd, UnitShards, load_shard
-from recordzoo.preparing.publish import LOCK, PLAN_NAME, SET, Build
+from recordzoo.preparing.publish import LOCK, PLAN_NAME, SET, Build, written_bytes
 from recordzoo.recipes.recipe import ABSENT, INCOMPLETE, UNKNOWN, Blob, BlobField, Recipe, Sidecar, Stored, Table, look
 from recordzoo.records.manifest import INDEX_DTYPE, NO_SHARD, BlobSpec, RawFile, ShardSpec, shard_name
 from recordzoo.records.writer import SetContents, write_set
@@ -71,7 +71,7 @@ class Finished:
         self.units = {unit: done for unit, done in self.begun.items() if done and done[-1].is_last}
         self.begun = {unit: done for unit, done in self.begun.items() if unit not in self.units}
         self._sweep()
-        build.check_space()
+        build.check_space(written_bytes(build.path))  # an interrupted build may keep less than it wrote
 
     @property
     def shards(self) -> list[ShardFacts]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Unpack
 
-from recordzoo.base.files import existing, free_bytes, volume
+from recordzoo.base.files import behind_links, existing, free_bytes, volume
 from recordzoo.base.process import default_workers
 from recordzoo.base.progress import Progress, closed_on_error, format_bytes
 from recordzoo.base.settings import auto_prepare_bytes
@@ -35,7 +35,6 @@ from recordzoo.preparing.options import DEFAULTS, Options, PrepareOptions
 from recordzoo.preparing.publish import (
     Build,
     Output,
-    behind_links,
     build_path,
     check_place,
     check_space,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from recordzoo.base import durable, settings
-from recordzoo.base.files import existing, free_bytes, is_in_use, is_link, possible_files, rename
+from recordzoo.base.files import existing, free_bytes, is_in_use, is_link, is_mount_point, possible_files, rename
 from recordzoo.base.lock import Lock, NoLocksError, holder
 from recordzoo.base.process import crash_point
 from recordzoo.base.progress import Progress, format_bytes
@@ -40,7 +40,6 @@ PLAN_NAME = "plan.json"
 
 LOCK = "lock"
 """In a build: the file that the process that builds holds."""
-
 
 REPLACING = "replacing"
 """In a build: the identity of the output that is about to replace the published one."""
@@ -75,12 +74,6 @@ class Output:
     path: Path
     elsewhere: str = RECORDS_DIR
     is_resumable: bool = True
-
-
-def behind_links(path: str | os.PathLike[str]) -> Path:
-    """Return the absolute path of an output. Links are resolved: renaming a link does not move its directory."""
-    place = Path(path).expanduser().absolute()
-    return Path(os.path.realpath(place)) if is_link(place) else place
 
 
 def build_path(path: Path) -> Path:
@@ -188,10 +181,6 @@ class Build:
         """The process that holds the lock, for messages."""
         return holder(self.path / LOCK)
 
-    def settle(self) -> bool:
-        """Finish an interrupted exchange; return whether a published output that was missing is back."""
-        return settle(self.path, self.output)
-
     def claim(self, plan: Mapping[str, Any], needed: int) -> None:
         """Continue the build that is there, if it has the same plan, or start a new one.
 
@@ -206,7 +195,7 @@ class Build:
         self.plan, self._needed = plan, needed
         known = _read_plan(self.path)
         is_same = known is not None and canonical(known) == canonical(plan)
-        self._check_space(written_bytes(self.path) if is_same else 0)
+        self.check_space(written_bytes(self.path) if is_same else 0)
         if not is_same:
             self.discarded = known is not None
             remove_build(self.path, self.output, keep=LOCK)
@@ -223,11 +212,8 @@ class Build:
         durable.sync_directory(self.output.path.parent)
         crash_point("build.planned")
 
-    def check_space(self) -> None:
-        """Refuse to go on with too little space: an interrupted build may keep less than it wrote."""
-        self._check_space(written_bytes(self.path))
-
-    def _check_space(self, written: int) -> None:
+    def check_space(self, written: int) -> None:
+        """Refuse to go on with too little space for what is not written yet."""
         self.remaining = max(0, self._needed - written)
         check_space(self.output.path.parent, self.remaining, self.output.elsewhere)
 
@@ -243,8 +229,13 @@ class Build:
         self.check()
         if may_replace is not None and may_replace(self.output.path):
             exchange(self.path, self.output)
-        elif not give_name(self.path, self.output):
-            return False
+        else:
+            try:
+                durable.rename(self.set, self.output.path)
+            except OSError:
+                if not os.path.lexists(self.output.path) or not self.set.exists():
+                    raise
+                return False
         crash_point("set.published")
         durable.sync_directory(self.output.path.parent)
         crash_point("set.synced")
@@ -272,7 +263,7 @@ class Build:
             return
         try:
             if self._lock.is_mine:
-                self.settle()
+                settle(self.path, self.output)
                 for path in (*self.path.glob("*.tmp"), *self.path.glob("task.*")):  # of these nothing is continued
                     with contextlib.suppress(OSError):
                         path.unlink()
@@ -288,7 +279,7 @@ def tidy(output: Output) -> None:
             return
         is_over = True
         try:
-            build.settle()
+            settle(build.path, output)
             is_over = not (build.path / PLAN_NAME).exists() or not build.set.exists()
         finally:
             if is_over:
@@ -326,17 +317,6 @@ def _read_plan(build: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return plan
-
-
-def give_name(build: Path, output: Output) -> bool:
-    """Rename a build's output to its final name; False if something else has that name."""
-    try:
-        durable.rename(build / SET, output.path)
-    except OSError:
-        if not os.path.lexists(output.path) or not (build / SET).exists():
-            raise
-        return False
-    return True
 
 
 def exchange(build: Path, output: Output) -> None:
@@ -423,7 +403,7 @@ def check_place(path: Path, elsewhere: str = RECORDS_DIR) -> None:
     Args:
         elsewhere: As in `Output`.
     """
-    if _is_mounted(path):
+    if is_mount_point(path):
         what = "is where another volume is mounted, and cannot be renamed"
     elif is_record_set(path) or not os.path.lexists(path) or (path.is_dir() and not any(path.iterdir())):
         return
@@ -457,13 +437,6 @@ def _identity(folder: Path) -> bytes:
         digest = hashlib.sha256((folder / MANIFEST_NAME).read_bytes()).hexdigest()
         return f"{digest} {folder.stat().st_ino}".encode()
     return b""
-
-
-def _is_mounted(path: Path) -> bool:
-    """Whether a path is a mount point; `os.path.ismount` is wrong for paths that begin with /proc/PID/root."""
-    with contextlib.suppress(OSError):
-        return not path.is_symlink() and path.stat().st_dev != os.stat(os.path.join(path, os.pardir)).st_dev
-    return False
 
 
 @contextlib.contextmanager
@@ -507,7 +480,7 @@ def publishing(
         output.path.parent.mkdir(parents=True, exist_ok=True)
         if is_mine := _wait(build, is_done, progress, is_waiting=is_waiting):
             try:
-                if build.settle():
+                if settle(build.path, output):
                     before = generation(output.path)
                 is_mine = not is_done()
             except BaseException:
@@ -533,7 +506,8 @@ def publishing(
 
 def _wait(build: Build, is_done: Callable[[], bool], progress: Progress, *, is_waiting: bool) -> bool:
     """Wait until this process holds the build's lock; False if the output is there."""
-    said, naps = -_SAY_AGAIN_S, _naps()
+    said, nap = -_SAY_AGAIN_S, _POLL_S[0]
+    jitter = random.Random()  # its own generator: the program's random numbers stay unchanged
     while not is_done():
         if build.try_lock():
             return True
@@ -545,17 +519,9 @@ def _wait(build: Build, is_done: Callable[[], bool], progress: Progress, *, is_w
             said, written = time.monotonic(), written_bytes(build.path)
             how_far = f" ({format_bytes(written)} are written)" if written else ""
             progress.note(f"Waiting for {build.holder}, which prepares {build.output.path}{how_far}.")
-        time.sleep(next(naps))
+        time.sleep(nap * jitter.uniform(0.7, 1.0))  # spreads processes that started together
+        nap = min(_POLL_S[1], nap * 1.3)
     return False
-
-
-def _naps() -> Iterator[float]:
-    """Yield the seconds before each next check; jitter spreads processes that started together."""
-    jitter = random.Random()  # its own generator: the program's random numbers stay unchanged
-    nap, longest = _POLL_S
-    while True:
-        yield nap * jitter.uniform(0.7, 1.0)
-        nap = min(longest, nap * 1.3)
 
 
 def _built(

@@ -13,10 +13,10 @@ import pickle
 import platform
 import queue
 import socket
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -30,6 +30,7 @@ import PIL
 from loky.process_executor import TerminatedWorkerError
 from typing_extensions import override
 
+import recordzoo
 from recordzoo.base import durable
 from recordzoo.base.files import BackgroundHash
 from recordzoo.base.process import killed, serve, start_time
@@ -38,6 +39,103 @@ from recordzoo.base.settings import need
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SourceError
 from recordzoo.preparing.assemble import Finished
 from recordzoo.preparing.convert import ShardFacts, Task, UnitConverter, convert_unit
+
+AHEAD_BYTES = 2 << 30
+"""Maximum lead of submitted units over the archive's hash, so that both read the same cached pages."""
+
+CONNECT_S = 30.0
+"""Timeout for a scheduler's answer: in a cluster job it may start at the same time as this program."""
+
+_POLL_S = 0.25
+_FILE_POLL_S = 0.2
+
+_EVERY_S, _REST = 0.25, 19
+"""The pause between two looks at the shards of running units: at least 0.25 s, and 19 times a look's duration."""
+
+_PREPARATIONS = 4
+"""How many preparations a worker caches: it may serve several at once."""
+
+_KEPT = "What is finished is kept; run the same command again."
+_loading = threading.Lock()
+
+
+class UnitProgress:
+    """Reports the progress of one unit that this process converts.
+
+    Args:
+        size_bytes: The unit's size. It may be an estimate: its members may have more or fewer bytes.
+        progress: Receives the progress.
+    """
+
+    def __init__(self, size_bytes: int, progress: Progress) -> None:
+        self._left, self._progress = size_bytes, progress
+
+    def advance(self, num_bytes: int, num_images: int) -> None:
+        """Count bytes read and images stored."""
+        counted = min(num_bytes, self._left)
+        self._left -= counted
+        self._progress.advance(counted, num_images)
+
+    def finish(self) -> None:
+        """Count the rest of the unit as done."""
+        self.advance(self._left, 0)
+
+
+class PoolProgress:
+    """Reports the progress of units in other processes, from the size of their shards.
+
+    It needs no channel to the workers, so it works with any executor. Looking takes at most a twentieth of the time:
+    with 1,000 units on a network drive, one look may take seconds.
+
+    Args:
+        folder: The build directory.
+        expansion: Estimate of bytes in shards for each byte of raw data.
+        progress: Receives the progress.
+    """
+
+    def __init__(self, folder: Path, expansion: float, progress: Progress) -> None:
+        self._folder, self._expansion, self._progress = folder, expansion, progress
+        self._told: Counter[int] = Counter()
+        self._next_look = 0.0
+
+    def finished(self, shards: Sequence[ShardFacts], size_bytes: int) -> None:
+        """Count a finished unit.
+
+        Args:
+            shards: Its shards.
+            size_bytes: The size of its raw data.
+        """
+        num_images = sum(facts.num_images for facts in shards)
+        self._progress.advance(size_bytes - self._told.pop(shards[0].unit, 0), num_images)
+
+    def look(self, running: Mapping[int, int]) -> None:
+        """Report the bytes written since the last look, if the next look is due.
+
+        Args:
+            running: Size in bytes of each running unit, by number.
+        """
+        begin = time.monotonic()
+        if begin < self._next_look or not running or self._expansion <= 0:
+            return
+        written = self._written(running)
+        for number, size_bytes in running.items():
+            before = self._told[number]
+            self._told[number] = max(before, min(size_bytes, int(written[number] / self._expansion)))
+            self._progress.advance(self._told[number] - before)
+        end = time.monotonic()
+        self._next_look = end + max(_EVERY_S, _REST * (end - begin))
+
+    def _written(self, running: Container[int]) -> Counter[int]:
+        """Add up the shards of each running unit, finished or not; other processes write to the directory."""
+        written: Counter[int] = Counter()
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                number = entry.name[1:].partition("-")[0]
+                is_shard = entry.name.startswith("u") and number.isdecimal() and entry.name.endswith((".tmp", ".lmdb"))
+                if is_shard and int(number) in running:  # no stat of other files: each is a round trip
+                    with contextlib.suppress(OSError):
+                        written[int(number)] += entry.stat().st_size
+        return written
 
 
 class Pool:
@@ -90,21 +188,136 @@ def local_pool(number: int, tasks: Sequence[Task]) -> Iterator[Pool]:
         executor.shutdown(wait=True, kill_workers=True)
 
 
-CONNECT_S = 30.0
-"""Timeout for a scheduler's answer: in a cluster job it may start at the same time as this program."""
+class ExecutorPool(Pool):
+    """The workers of an executor, which gets all units at once and is not shut down.
 
-_FILE_POLL_S = 0.2
-_PREPARATIONS = 4
-"""How many preparations a worker caches: it may serve several at once."""
+    Args:
+        executor: Its workers convert.
+        tasks: The units, all of one build.
+    """
 
-_KEPT = "What is finished is kept; run the same command again."
-_loading = threading.Lock()
+    shares_cache = False
+
+    def __init__(self, executor: Executor, tasks: Sequence[Task]) -> None:
+        super().__init__(executor, len(tasks))
+        # Threads share this process's memory.
+        self._shared = None if isinstance(executor, ThreadPoolExecutor) else share(tasks[0])
+
+    @override
+    def submit(self, task: Task) -> Future[list[ShardFacts]]:
+        try:
+            if self._shared is None:
+                return self._executor.submit(convert_unit, task)
+            return self._executor.submit(convert_assigned, call_of(task, self._shared))
+        except RecordZooError:
+            raise
+        except Exception as err:
+            raise PrepareError(f"The executor takes no more units ({err!r}). {_KEPT}") from err
+
+    @override
+    def result(self, future: Future[list[ShardFacts]]) -> list[ShardFacts]:
+        try:
+            return future.result()
+        except (BrokenExecutor, CancelledError) as err:
+            raise PrepareError(f"The executor lost its workers, or was shut down ({err!r}). {_KEPT}") from err
+
+
+def run_tasks(
+    finished: Finished,
+    tasks: Sequence[Task],
+    hashes: Sequence[BackgroundHash],
+    progress: Progress,
+    *,
+    num_workers: int,
+    executor: Executor | None,
+    expansion: float,
+) -> None:
+    """Convert units, and add each to the finished ones.
+
+    Args:
+        finished: The build's finished shards.
+        tasks: The other units.
+        hashes: Running hashes of the archives.
+        progress: Receives the progress.
+        num_workers: Maximum number of local processes; 1: this process.
+        executor: Converts in all its workers instead.
+        expansion: Estimated bytes written per byte of raw data.
+    """
+    if not tasks:
+        return
+    pool: contextlib.AbstractContextManager[Pool]
+    if executor is not None:
+        pool = contextlib.nullcontext(ExecutorPool(executor, tasks))
+    # A daemonic process (a DataLoader's worker, a multiprocessing.Pool's) may have no children.
+    elif num_workers <= 1 or len(tasks) == 1 or multiprocessing.current_process().daemon:
+        for task in tasks:
+            _run_here(finished, task, progress)
+        return
+    else:
+        pool = local_pool(num_workers, tasks)
+    meter = PoolProgress(finished.folder, expansion, progress)
+    with pool as there:
+        _run_pool(finished, there, tasks, hashes if there.shares_cache else (), meter)
+
+
+def _run_here(finished: Finished, task: Task, progress: Progress) -> None:
+    meter = UnitProgress(task.unit.size_bytes, progress)
+    finished.add(UnitConverter(task, lambda facts: finished.check(), meter.advance).run())
+    meter.finish()
+
+
+def _run_pool(
+    finished: Finished, pool: Pool, tasks: Sequence[Task], hashes: Sequence[BackgroundHash], meter: PoolProgress
+) -> None:
+    waiting = list(reversed(tasks))
+    running: dict[Future[list[ShardFacts]], Task] = {}
+    ended: queue.SimpleQueue[Future[list[ShardFacts]]] = queue.SimpleQueue()
+    starts = dict(zip((task.number for task in tasks), _starts(tasks), strict=True))
+    try:
+        while waiting or running:
+            while waiting and len(running) < pool.places:
+                if not _may_start(starts[waiting[-1].number], hashes, running):
+                    break
+                task = waiting.pop()
+                future = pool.submit(task)
+                running[future] = task
+                future.add_done_callback(ended.put)
+            for future in _collected(ended):
+                shards, task = pool.result(future), running.pop(future)
+                finished.add(shards)
+                meter.finished(shards, task.unit.size_bytes)
+            finished.check()
+            meter.look({task.number: task.unit.size_bytes for task in running.values()})
+    except BaseException:
+        for future in running:  # what the workers finish meanwhile is found by the next run
+            future.cancel()
+        raise
+
+
+def _collected(ended: "queue.SimpleQueue[Future[list[ShardFacts]]]") -> Iterator[Future[list[ShardFacts]]]:
+    """Yield ended units; wait for a moment if there are none."""
+    with contextlib.suppress(queue.Empty):
+        yield ended.get(timeout=_POLL_S)
+        while True:
+            yield ended.get_nowait()
+
+
+def _starts(tasks: Sequence[Task]) -> Iterator[int]:
+    """Yield each unit's approximate archive offset. After a resume it is too low: units are only submitted earlier."""
+    position = 0
+    for task in tasks:
+        yield position
+        position += task.unit.size_bytes
+
+
+def _may_start(start: int, hashes: Sequence[BackgroundHash], running: dict[Future[list[ShardFacts]], Task]) -> bool:
+    return not hashes or not running or start - AHEAD_BYTES <= sum(each.position for each in hashes)
 
 
 def versions() -> dict[str, str]:
     """Return the versions that affect a shard's bytes or the format of a unit's call."""
     return {
-        "recordzoo": str(vars(sys.modules["recordzoo"])["__version__"]),  # importing it here would be circular
+        "recordzoo": recordzoo.__version__,
         "lmdb": str(lmdb.__version__),
         "Pillow": PIL.__version__,
         "Python": ".".join(platform.python_version_tuple()[:2]),
@@ -179,40 +392,6 @@ def _loaded(path: Path, digest: str) -> Task:
     return template
 
 
-class ExecutorPool(Pool):
-    """The workers of an executor, which gets all units at once and is not shut down.
-
-    Args:
-        executor: Its workers convert.
-        tasks: The units, all of one build.
-    """
-
-    shares_cache = False
-
-    def __init__(self, executor: Executor, tasks: Sequence[Task]) -> None:
-        super().__init__(executor, len(tasks))
-        # Threads share this process's memory.
-        self._shared = None if isinstance(executor, ThreadPoolExecutor) else share(tasks[0])
-
-    @override
-    def submit(self, task: Task) -> Future[list[ShardFacts]]:
-        try:
-            if self._shared is None:
-                return self._executor.submit(convert_unit, task)
-            return self._executor.submit(convert_assigned, call_of(task, self._shared))
-        except RecordZooError:
-            raise
-        except Exception as err:
-            raise PrepareError(f"The executor takes no more units ({err!r}). {_KEPT}") from err
-
-    @override
-    def result(self, future: Future[list[ShardFacts]]) -> list[ShardFacts]:
-        try:
-            return future.result()
-        except (BrokenExecutor, CancelledError) as err:
-            raise PrepareError(f"The executor lost its workers, or was shut down ({err!r}). {_KEPT}") from err
-
-
 @contextlib.contextmanager
 def dask_executor(address: str) -> Iterator[Executor]:
     """Connect to a Dask scheduler; yield the executor of its workers.
@@ -256,204 +435,3 @@ def _client_arguments(address: str) -> dict[str, str]:
             raise OSError(f"there is no such file after {CONNECT_S:.0f} s")
         time.sleep(_FILE_POLL_S)
     return {"scheduler_file": str(file)}
-
-
-AHEAD_BYTES = 2 << 30
-"""Maximum lead of submitted units over the archive's hash, so that both read the same cached pages."""
-
-_POLL_S = 0.25
-
-_SHARDS = (".tmp", ".lmdb")
-_EVERY_S = 0.25
-"""Seconds between two looks at the shards of running units, at least."""
-
-_LOOK_S = 1.0
-"""Time limit of one look; it then stops before the next file."""
-
-_REST = 19
-"""The pause after a look, as a multiple of the look's duration."""
-
-
-class UnitProgress:
-    """Reports the progress of one unit that this process converts.
-
-    Args:
-        size_bytes: The unit's size. It may be an estimate: its members may have more or fewer bytes.
-        progress: Receives the progress.
-    """
-
-    def __init__(self, size_bytes: int, progress: Progress) -> None:
-        self._left, self._progress = size_bytes, progress
-
-    def advance(self, num_bytes: int, num_images: int) -> None:
-        """Count bytes read and images stored."""
-        counted = min(num_bytes, self._left)
-        self._left -= counted
-        self._progress.advance(counted, num_images)
-
-    def finish(self) -> None:
-        """Count the rest of the unit as done."""
-        self.advance(self._left, 0)
-
-
-class PoolProgress:
-    """Reports the progress of units in other processes, from the size of their shards.
-
-    It needs no channel to the workers, so it works with any executor. Looking takes at most a twentieth of the time:
-    with 1,000 units on a network drive, one look may take seconds.
-
-    Args:
-        folder: The build directory.
-        expansion: Bytes in shards for each byte of raw data, as estimated; corrected by the units that are finished.
-        progress: Receives the progress.
-        clock: Returns the time in seconds.
-    """
-
-    def __init__(
-        self, folder: Path, expansion: float, progress: Progress, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._folder, self._expansion, self._progress, self._clock = folder, expansion, progress, clock
-        self._told: dict[int, int] = {}
-        self._raw_bytes = self._shard_bytes = 0
-        self._next_look = 0.0
-
-    def finished(self, shards: Sequence[ShardFacts], size_bytes: int) -> None:
-        """Count a finished unit.
-
-        Args:
-            shards: Its shards.
-            size_bytes: The size of its raw data.
-        """
-        num_images = sum(facts.num_images for facts in shards)
-        self._progress.advance(size_bytes - self._told.pop(shards[0].unit, 0), num_images)
-        self._raw_bytes += size_bytes
-        self._shard_bytes += sum(facts.size_bytes for facts in shards)
-
-    def look(self, running: Sequence[tuple[int, int]]) -> None:
-        """Report the bytes written since the last look, if the next look is due.
-
-        Args:
-            running: Number and size in bytes of each running unit.
-        """
-        begin = self._clock()
-        if begin < self._next_look or not running:
-            return
-        written = self._written({number for number, _ in running}, begin + _LOOK_S)
-        end = self._clock()
-        self._next_look = end + max(_EVERY_S, _REST * (end - begin))
-        expansion = self._shard_bytes / self._raw_bytes if self._raw_bytes and self._shard_bytes else self._expansion
-        for number, size_bytes in running:
-            before = self._told.get(number, 0)
-            estimate = int(written.get(number, 0) / expansion) if expansion > 0 else 0
-            now = max(before, min(size_bytes, estimate))
-            self._told[number] = now
-            self._progress.advance(now - before)
-
-    def _written(self, running: Set[int], until: float) -> dict[int, int]:
-        """Add up the shards of each running unit, finished or not; other processes write to the directory.
-
-        The rest is left out when the time is up: a look blocks handing out units.
-        """
-        written: dict[int, int] = {}
-        with os.scandir(self._folder) as entries:
-            for entry in entries:
-                number = entry.name[1:].partition("-")[0]
-                is_shard = entry.name.startswith("u") and number.isdecimal() and entry.name.endswith(_SHARDS)
-                if is_shard and int(number) in running:  # no stat of other files: each is a round trip
-                    if self._clock() > until:
-                        break
-                    with contextlib.suppress(OSError):
-                        written[int(number)] = written.get(int(number), 0) + entry.stat().st_size
-        return written
-
-
-def run_tasks(
-    finished: Finished,
-    tasks: Sequence[Task],
-    hashes: Sequence[BackgroundHash],
-    progress: Progress,
-    *,
-    num_workers: int,
-    executor: Executor | None,
-    expansion: float,
-) -> None:
-    """Convert units, and add each to the finished ones.
-
-    Args:
-        finished: The build's finished shards.
-        tasks: The other units.
-        hashes: Running hashes of the archives.
-        progress: Receives the progress.
-        num_workers: Maximum number of local processes; 1: this process.
-        executor: Converts in all its workers instead.
-        expansion: Estimated bytes written per byte of raw data.
-    """
-    if not tasks:
-        return
-    pool: contextlib.AbstractContextManager[Pool]
-    if executor is not None:
-        pool = contextlib.nullcontext(ExecutorPool(executor, tasks))
-    # A daemonic process (a DataLoader's worker, a multiprocessing.Pool's) may have no children.
-    elif num_workers <= 1 or len(tasks) == 1 or multiprocessing.current_process().daemon:
-        for task in tasks:
-            _run_here(finished, task, progress)
-        return
-    else:
-        pool = local_pool(num_workers, tasks)
-    meter = PoolProgress(finished.folder, expansion, progress)
-    with pool as there:
-        _run_pool(finished, there, tasks, hashes if there.shares_cache else (), meter)
-
-
-def _run_here(finished: Finished, task: Task, progress: Progress) -> None:
-    meter = UnitProgress(task.unit.size_bytes, progress)
-    finished.add(UnitConverter(task, lambda facts: finished.check(), meter.advance).run())
-    meter.finish()
-
-
-def _run_pool(
-    finished: Finished, pool: Pool, tasks: Sequence[Task], hashes: Sequence[BackgroundHash], meter: PoolProgress
-) -> None:
-    waiting = list(reversed(tasks))
-    running: dict[Future[list[ShardFacts]], Task] = {}
-    ended: queue.SimpleQueue[Future[list[ShardFacts]]] = queue.SimpleQueue()
-    starts = dict(zip((task.number for task in tasks), _starts(tasks), strict=True))
-    try:
-        while waiting or running:
-            while waiting and len(running) < pool.places:
-                if not _may_start(starts[waiting[-1].number], hashes, running):
-                    break
-                task = waiting.pop()
-                future = pool.submit(task)
-                running[future] = task
-                future.add_done_callback(ended.put)
-            for future in _collected(ended):
-                shards, task = pool.result(future), running.pop(future)
-                finished.add(shards)
-                meter.finished(shards, task.unit.size_bytes)
-            finished.check()
-            meter.look([(task.number, task.unit.size_bytes) for task in running.values()])
-    except BaseException:
-        for future in running:  # what the workers finish meanwhile is found by the next run
-            future.cancel()
-        raise
-
-
-def _collected(ended: "queue.SimpleQueue[Future[list[ShardFacts]]]") -> Iterator[Future[list[ShardFacts]]]:
-    """Yield ended units; wait for a moment if there are none."""
-    with contextlib.suppress(queue.Empty):
-        yield ended.get(timeout=_POLL_S)
-        while True:
-            yield ended.get_nowait()
-
-
-def _starts(tasks: Sequence[Task]) -> Iterator[int]:
-    """Yield each unit's approximate archive offset. After a resume it is too low: units are only submitted earlier."""
-    position = 0
-    for task in tasks:
-        yield position
-        position += task.unit.size_bytes
-
-
-def _may_start(start: int, hashes: Sequence[BackgroundHash], running: dict[Future[list[ShardFacts]], Task]) -> bool:
-    return not hashes or not running or start - AHEAD_BYTES <= sum(each.position for each in hashes)
