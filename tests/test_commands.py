@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -183,3 +184,14 @@ class TestCompletion:
     def test_commands_and_options(self, monkeypatch, capsys):
         assert self.complete("bash", "recordzoo cache r", monkeypatch, capsys) == ["rm"]
         assert self.complete("bash", "recordzoo doctor --js", monkeypatch, capsys) == ["--json"]
+
+
+def test_the_help_has_commands_and_options_below_headings(tmp_path: Path) -> None:
+    helped = run("prepare", "--help", cwd=tmp_path).stdout
+    headings = re.findall(r"^(\w[\w ]*):$", run("--help", cwd=tmp_path).stdout, re.MULTILINE)
+    assert headings == ["Options", "Every day", "Change", "Move", "Help"]
+    sections = dict(re.findall(r"^(\w[\w ]*):\n(.*?)\n\n", helped, re.MULTILINE | re.DOTALL))
+    found = re.findall(r"^  (?:-h, )?(--\w[\w-]*)", sections["Options"], re.MULTILINE)
+    assert found == ["--dry-run", "--json", "--help"], "a heading of `prepare` does not know the others"
+    assert "--target" in sections["Own data"]
+    assert "--short-side" in sections["Smaller images"]

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from importlib import import_module
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -78,22 +78,52 @@ def exit_code(err: BaseException) -> Exit:
 
 
 class _Command:
-    """A command: `place` is module:function; a summary in one line; examples, which a test runs in this order."""
+    """A command.
 
-    def __init__(self, place: str, summary: str, *examples: str) -> None:
+    Args:
+        place: module:function.
+        summary: What it does, in one line.
+        examples: A test runs them in this order.
+        sections: Headings of the help -> names of the options below them. All others are below "Options".
+    """
+
+    def __init__(
+        self, place: str, summary: str, *examples: str, sections: Mapping[str, Sequence[str]] = MappingProxyType({})
+    ) -> None:
         self.place = place
         self.summary = summary
         self.examples = examples
+        self.sections = sections
 
     # Any, here and below: click's class, which newer typers bundle.
     def load(self, name: str) -> Any:
         module, _, function = self.place.partition(":")
         lines = ["\b", "Example:" if len(self.examples) == 1 else "Examples:", *(f"  {each}" for each in self.examples)]
         alone = typer.Typer(rich_markup_mode=None, add_completion=False)
-        alone.command(name, short_help=self.summary, epilog="\n".join(lines))(
+        cls = type("Command", (_SectionedCommand,), {"sections": self.sections})
+        alone.command(name, cls=cls, short_help=self.summary, epilog="\n".join(lines))(
             getattr(import_module(f"recordzoo.cli.{module}"), function)
         )
         return typer.main.get_command(alone)
+
+
+class _SectionedCommand(typer.core.TyperCommand):
+    """A command whose help has its options below headings."""
+
+    sections: ClassVar[Mapping[str, Sequence[str]]]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        heading_of = {option: heading for heading, options in self.sections.items() for option in options}
+        rows: dict[str, list[Any]] = {heading: [] for heading in ("Arguments", *self.sections, "Options")}
+        for parameter in self.get_params(ctx):
+            is_argument = parameter.param_type_name == "argument"
+            heading = "Arguments" if is_argument else heading_of.get(str(parameter.name), "Options")
+            if (row := parameter.get_help_record(ctx)) is not None:
+                rows[heading].append(row)
+        for heading, found in rows.items():
+            if found:
+                with formatter.section(heading):
+                    formatter.write_dl(found)
 
 
 class _Group:
@@ -104,112 +134,135 @@ class _Group:
         self.commands = commands
 
     def load(self, name: str) -> Any:
-        return typer.main.get_command(_make_typer(name, self.summary, self.commands, add_completion=False))
+        return typer.main.get_command(
+            _make_typer(name, self.summary, {"Commands": self.commands}, add_completion=False)
+        )
 
 
-COMMANDS: Mapping[str, _Command | _Group] = {
-    "list": _Command(
-        "listing:list_command",
-        "List the datasets that can be prepared by name.",
-        "recordzoo list bird",
-        "recordzoo list --task detection --license 'open license' --max-size 2GB",
-        "recordzoo list --prepared --root data",
-    ),
-    "info": _Command(
-        "listing:info",
-        "Show a dataset's facts, or what a record set holds.",
-        "recordzoo info cub200",
-        "recordzoo info data/cub200.records --full",
-    ),
-    "prepare": _Command(
-        "prepare:prepare",
-        "Download, convert once, publish the record set.",
-        "recordzoo prepare cub200 --root data",
-        "recordzoo prepare photos --short-side 256",
-        "recordzoo prepare train.lmdb --output data/train.records",
-    ),
-    "verify": _Command(
-        "show:verify",
-        "Check whether a record set is undamaged.",
-        "recordzoo verify data/cub200.records",
-        "recordzoo verify data/cub200.records --full",
-    ),
-    "show": _Command(
-        "show:show",
-        "See a record set's images on a contact sheet.",
-        "recordzoo show data/cub200.records --number 24",
-        "recordzoo show photos --class cat --order largest",
-    ),
-    "bench": _Command(
-        "bench:bench",
-        "Measure how fast your images become batches.",
-        "recordzoo bench photos --images 2000",
-    ),
-    "copy": _Command(
-        "sets:copy",
-        "Copy a record set to another place.",
-        "recordzoo copy data/photos.records /mnt/fast",
-        "recordzoo copy photos /mnt/backup/photos-2026.records --verify",
-    ),
-    "merge": _Command(
-        "sets:merge",
-        "Store the records of several sets as one record set.",
-        "recordzoo merge 2025.records 2026.records --output all.records",
-        "recordzoo merge cats dogs --output pets.records --classes union",
-    ),
-    "split": _Command(
-        "sets:split",
-        "Divide a record set into train and val.",
-        "recordzoo split photos.records --val 10%",
-        "recordzoo split scans.records --val 0.2 --by patient --seed 7",
-    ),
-    "subset": _Command(
-        "sets:subset",
-        "Store some records of a set as a new record set.",
-        "recordzoo subset photos.records --classes cat,dog --output pets.records",
-        "recordzoo subset photos --split train --output train.records",
-    ),
-    "push": _Command(
-        "sets:push",
-        "Copy a record set to object storage.",
-        "recordzoo push data/photos.records s3://bucket/datasets",
-        "recordzoo push photos s3://bucket/photos.records --verify",
-    ),
-    "pull": _Command(
-        "sets:pull",
-        "Copy a record set from object storage to this machine.",
-        "recordzoo pull s3://bucket/datasets/photos.records data",
-        "recordzoo pull s3://bucket/datasets --dry-run",
-    ),
-    "export": _Command(
-        "sets:export",
-        "Write a record set as files that other programs read.",
-        "recordzoo export photos --to folder --output photos-folder",
-        "recordzoo export data/cub200.records --to webdataset --output cub-tar",
-    ),
-    "cache": _Group(
-        "List and delete what recordzoo wrote to the disk.",
-        ls=_Command(
-            "cache:ls",
-            "List what recordzoo wrote, with sizes and last use.",
-            "recordzoo cache ls",
-            "recordzoo cache ls --root data --json",
+SECTIONS: Mapping[str, Mapping[str, _Command | _Group]] = {
+    "Every day": {
+        "list": _Command(
+            "listing:list_command",
+            "List the datasets that can be prepared by name.",
+            "recordzoo list bird",
+            "recordzoo list --task detection --license 'open license' --max-size 2GB",
+            "recordzoo list --prepared --root data",
         ),
-        rm=_Command(
-            "cache:rm",
-            "Delete record sets, or other things that recordzoo wrote.",
-            "recordzoo cache rm data/cub200.records",
-            "recordzoo cache rm s3://bucket/cub200.records",
-            "recordzoo cache rm data/cub200.records data/CUB_200_2011.tgz --yes",
+        "info": _Command(
+            "listing:info",
+            "Show a dataset's facts, or what a record set holds.",
+            "recordzoo info cub200",
+            "recordzoo info data/cub200.records --full",
         ),
-    ),
-    "doctor": _Command(
-        "doctor:doctor",
-        "Check the installation and the disk, and say what would help.",
-        "recordzoo doctor",
-        "recordzoo doctor --root data --json",
-    ),
+        "prepare": _Command(
+            "prepare:prepare",
+            "Download, convert once, publish the record set.",
+            "recordzoo prepare cub200 --root data",
+            "recordzoo prepare photos --short-side 256",
+            "recordzoo prepare train.lmdb --output data/train.records",
+            sections={
+                "Datasets by name": ("root", "split", "mirror", "accept_terms", "check_hash", "discard_raw"),
+                "Own data": (
+                    *("from_", "target", "image", "split_column", "name_column", "shuffle"),
+                    *("field", "allow_paths", "allow_empty"),
+                ),
+                "Smaller images": ("short_side", "max_side", "format", "quality"),
+                "The record set": (
+                    *("output", "shards", "shard_size", "on_error", "check_images", "refresh", "refresh_if_changed"),
+                    *("workers", "dask"),
+                ),
+            },
+        ),
+        "show": _Command(
+            "show:show",
+            "See a record set's images on a contact sheet.",
+            "recordzoo show data/cub200.records --number 24",
+            "recordzoo show photos --class cat --order largest",
+        ),
+    },
+    "Change": {
+        "merge": _Command(
+            "sets:merge",
+            "Store the records of several sets as one record set.",
+            "recordzoo merge 2025.records 2026.records --output all.records",
+            "recordzoo merge cats dogs --output pets.records --classes union",
+        ),
+        "split": _Command(
+            "sets:split",
+            "Divide a record set into train and val.",
+            "recordzoo split photos.records --val 10%",
+            "recordzoo split scans.records --val 0.2 --by patient --seed 7",
+        ),
+        "subset": _Command(
+            "sets:subset",
+            "Store some records of a set as a new record set.",
+            "recordzoo subset photos.records --classes cat,dog --output pets.records",
+            "recordzoo subset photos --split train --output train.records",
+        ),
+    },
+    "Move": {
+        "copy": _Command(
+            "sets:copy",
+            "Copy a record set to another place.",
+            "recordzoo copy data/photos.records /mnt/fast",
+            "recordzoo copy photos /mnt/backup/photos-2026.records --verify",
+        ),
+        "push": _Command(
+            "sets:push",
+            "Copy a record set to object storage.",
+            "recordzoo push data/photos.records s3://bucket/datasets",
+            "recordzoo push photos s3://bucket/photos.records --verify",
+        ),
+        "pull": _Command(
+            "sets:pull",
+            "Copy a record set from object storage to this machine.",
+            "recordzoo pull s3://bucket/datasets/photos.records data",
+            "recordzoo pull s3://bucket/datasets --dry-run",
+        ),
+        "export": _Command(
+            "sets:export",
+            "Write a record set as files that other programs read.",
+            "recordzoo export photos --to folder --output photos-folder",
+            "recordzoo export data/cub200.records --to webdataset --output cub-tar",
+        ),
+    },
+    "Help": {
+        "verify": _Command(
+            "show:verify",
+            "Check whether a record set is undamaged.",
+            "recordzoo verify data/cub200.records",
+            "recordzoo verify data/cub200.records --full",
+        ),
+        "bench": _Command(
+            "bench:bench",
+            "Measure how fast your images become batches.",
+            "recordzoo bench photos --images 2000",
+        ),
+        "cache": _Group(
+            "List and delete what recordzoo wrote to the disk.",
+            ls=_Command(
+                "cache:ls",
+                "List what recordzoo wrote, with sizes and last use.",
+                "recordzoo cache ls",
+                "recordzoo cache ls --root data --json",
+            ),
+            rm=_Command(
+                "cache:rm",
+                "Delete record sets, or other things that recordzoo wrote.",
+                "recordzoo cache rm data/cub200.records",
+                "recordzoo cache rm s3://bucket/cub200.records",
+                "recordzoo cache rm data/cub200.records data/CUB_200_2011.tgz --yes",
+            ),
+        ),
+        "doctor": _Command(
+            "doctor:doctor",
+            "Check the installation and the disk, and say what would help.",
+            "recordzoo doctor",
+            "recordzoo doctor --root data --json",
+        ),
+    },
 }
+"""The commands below the headings of the help."""
 
 
 class _Loaded(Mapping[str, Any]):
@@ -229,25 +282,32 @@ class _Loaded(Mapping[str, Any]):
 
 
 class _ListedGroup(typer.core.TyperGroup):
-    """A group whose commands are rows of a table; its help imports no command."""
+    """A group whose commands are rows of tables; its help imports no command."""
 
-    rows: ClassVar[Mapping[str, _Command | _Group]]
+    sections: ClassVar[Mapping[str, Mapping[str, _Command | _Group]]]
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands: Any = _Loaded(self.rows)
+        self.commands: Any = _Loaded({name: row for rows in self.sections.values() for name, row in rows.items()})
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, row.summary) for name, row in self.rows.items()])
+        width = max(len(name) for name in self.commands)
+        for heading, rows in self.sections.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), row.summary) for name, row in rows.items()])
 
 
 def _make_typer(
-    name: str, summary: str, rows: Mapping[str, _Command | _Group], *, add_completion: bool = True, epilog: str = ""
+    name: str,
+    summary: str,
+    sections: Mapping[str, Mapping[str, _Command | _Group]],
+    *,
+    add_completion: bool = True,
+    epilog: str = "",
 ) -> typer.Typer:
     return typer.Typer(
         name=name,
-        cls=type("Group", (_ListedGroup,), {"rows": rows}),
+        cls=type("Group", (_ListedGroup,), {"sections": sections}),
         help=summary,
         epilog=epilog or None,
         callback=_show_help,
@@ -281,7 +341,7 @@ def _show_version(value: bool) -> None:
 app = _make_typer(
     "recordzoo",
     "Datasets for PyTorch: downloaded, converted once into a few large checked files, read at the disk's speed.",
-    COMMANDS,
+    SECTIONS,
     epilog=_exit_code_help(),
 )
 
