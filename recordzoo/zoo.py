@@ -13,11 +13,11 @@ from recordzoo.base.settings import command
 from recordzoo.catalogue import Entry, fitting
 from recordzoo.errors import ArgumentError, ManifestError
 from recordzoo.net.url import is_url
+from recordzoo.own.columns import LIST_ENDINGS, Columns
+from recordzoo.own.lists import list_path
 from recordzoo.own.targets import Reading, Target, check_reading, find_dataset, is_name, no_set, resolve
 from recordzoo.preparing.changes import made_in
 from recordzoo.preparing.options import Options, PrepareOptions
-from recordzoo.recipes.columns import LIST_ENDINGS, Columns
-from recordzoo.recipes.lists import list_path
 from recordzoo.recipes.variant import Variant
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import ENDING, ORIGINAL, Manifest
@@ -164,8 +164,8 @@ def prepare(
         >>> recordzoo.prepare("photos/", variant="256")  # doctest: +SKIP
         [PosixPath('photos-256.records')]
     """
+    from recordzoo.own.lists import check_table
     from recordzoo.own.making import completed, make
-    from recordzoo.recipes.lists import check_table
 
     if "records_dir" in options:
         raise TypeError("prepare() got an unexpected keyword argument 'records_dir'; it is called output")

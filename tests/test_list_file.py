@@ -13,8 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
-from recordzoo.recipes.columns import NUM_SHOWN, USUAL, Columns
-from recordzoo.recipes.lists import ListRecipe
+from recordzoo.own.columns import NUM_SHOWN, USUAL, Columns
+from recordzoo.own.lists import ListRecipe
 
 
 class Listed:

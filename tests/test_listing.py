@@ -19,10 +19,10 @@ from recordzoo import ImageFolderRecord
 from recordzoo.cli.options import parse_bytes
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
 from recordzoo.families.folders import PathLoader, files_folder
+from recordzoo.own.lists import ListRecipe
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import Preparation, ensure
 from recordzoo.raw.member import Member
-from recordzoo.recipes.lists import ListRecipe
 from recordzoo.recipes.recipe import Blob
 from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
@@ -281,7 +281,7 @@ class TestMissingFiles:
 UNREADABLE = """
 import os, sys
 from pathlib import Path
-from recordzoo.recipes.lists import ListRecipe
+from recordzoo.own.lists import ListRecipe
 from tests.users import become
 if os.getuid() == 0:
     become(65534, 65534)

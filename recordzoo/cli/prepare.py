@@ -31,8 +31,8 @@ from recordzoo.cli.options import (
 )
 from recordzoo.errors import ArgumentError, FolderError, RecordZooError, TermsError
 from recordzoo.formats import FORMATS, LAYOUTS
+from recordzoo.own.columns import TARGET_KINDS, Columns, read_targets
 from recordzoo.own.targets import WHAT, Reading, Target, check_reading, resolve
-from recordzoo.recipes.columns import TARGET_KINDS, Columns, read_targets
 
 if TYPE_CHECKING:
     from recordzoo.preparing.options import Options

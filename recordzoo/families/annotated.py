@@ -21,8 +21,7 @@ from recordzoo.families.base import Root, ZooDataset
 from recordzoo.families.folders import Loader, PathLoader, as_file
 from recordzoo.families.selection import Selection
 from recordzoo.preparing.options import PrepareOptions
-from recordzoo.recipes.annotated import ANNOTATIONS
-from recordzoo.recipes.declared import dataset_recipe
+from recordzoo.recipes.declared import ANNOTATIONS, dataset_recipe
 from recordzoo.recipes.folders import FlatRecipe
 from recordzoo.recipes.recipe import Recipe
 from recordzoo.records.reader import RecordReader

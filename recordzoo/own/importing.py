@@ -17,13 +17,13 @@ from recordzoo.formats import FORMATS, LAYOUTS
 from recordzoo.formats.base import Foreign, ForeignSource, PieceMember, classes_beside
 from recordzoo.formats.find import find_foreign
 from recordzoo.formats.sets import without_braces
+from recordzoo.own.columns import LIST_ENDINGS
 from recordzoo.own.fields import Fields, infer
 from recordzoo.own.sample import Row, SampleRecipe, options_to_make, store
 from recordzoo.own.values import Encoded, Kind, at_position, describe
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.publish import ANOTHER_PATH, check_place
 from recordzoo.raw.member import Member, Source
-from recordzoo.recipes.columns import LIST_ENDINGS
 from recordzoo.recipes.recipe import Recipe, Stored, Table
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader

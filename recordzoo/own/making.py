@@ -11,17 +11,17 @@ from recordzoo.base.progress import format_bytes
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError, RecordZooError
+from recordzoo.own.annotated import AnnotatedFolder
+from recordzoo.own.columns import Columns
 from recordzoo.own.importing import import_foreign, is_known
+from recordzoo.own.lists import ListRecipe, list_path
 from recordzoo.own.targets import Target
 from recordzoo.preparing.changes import find_changes
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import Preparation
 from recordzoo.preparing.publish import generation
-from recordzoo.recipes.annotated import AnnotatedFolder
-from recordzoo.recipes.columns import Columns
 from recordzoo.recipes.declared import IMAGE_ENDINGS, is_image
 from recordzoo.recipes.folders import raise_if_empty
-from recordzoo.recipes.lists import ListRecipe, list_path
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader, is_record_set
 

@@ -15,7 +15,7 @@ from recordzoo.base.text import did_you_mean, name_first, no_split, shown
 from recordzoo.catalogue import Entry
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.net.url import Url, is_url
-from recordzoo.recipes.columns import LIST_ENDINGS, PARQUET, USUAL, Columns
+from recordzoo.own.columns import LIST_ENDINGS, PARQUET, USUAL, Columns
 
 _ENDING = ".records"
 _NUM_NAMED = 5
@@ -156,8 +156,8 @@ class Reading:
 
 def readings() -> tuple[str, ...]:
     """Return the valid values of `from_`."""
+    from recordzoo.own.annotated import FORMATS
     from recordzoo.own.importing import NAMES
-    from recordzoo.recipes.annotated import FORMATS
 
     return (*_READINGS, *FORMATS, *NAMES)
 
@@ -210,10 +210,10 @@ class Target:
 
             return FlatRecipe()
         if self.kind == "list":
-            from recordzoo.recipes.lists import ListRecipe
+            from recordzoo.own.lists import ListRecipe
 
             return ListRecipe(**self.settings)
-        from recordzoo.recipes.annotated import AnnotatedFolder
+        from recordzoo.own.annotated import AnnotatedFolder
 
         return AnnotatedFolder(**self.settings)
 
@@ -426,7 +426,7 @@ def _kind(path: Path, text: str, reading: Reading) -> Kind:
     if path.is_dir() and _is_set(path):
         return "set"
     if reading.from_ is not None:
-        from recordzoo.recipes.annotated import FORMATS
+        from recordzoo.own.annotated import FORMATS
 
         kind = "annotated" if reading.from_ in FORMATS else _READINGS.get(reading.from_, "foreign")
         if kind != "foreign":
@@ -434,7 +434,7 @@ def _kind(path: Path, text: str, reading: Reading) -> Kind:
         return kind
     is_list = _is_list(text) and not path.is_dir()
     if is_list and path.suffix.lower() == PARQUET and path.is_file() and reading.columns == USUAL:
-        from recordzoo.recipes.lists import has_paths
+        from recordzoo.own.lists import has_paths
 
         is_list = has_paths(path)
     if not is_list and (path.is_file() or "{" in text or any(each.is_file() for each in path.parents)):
@@ -448,7 +448,7 @@ def _kind(path: Path, text: str, reading: Reading) -> Kind:
 
 
 def _annotations(path: Path) -> str | None:
-    from recordzoo.recipes.annotated import format_of
+    from recordzoo.own.annotated import format_of
 
     return format_of(path)
 

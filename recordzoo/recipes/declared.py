@@ -27,12 +27,7 @@ from recordzoo.net.download import RemoteFile
 from recordzoo.raw.archive import ChainSource, raw_source
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
-from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Recipe, Sidecar, Stored, Table
-
-_LAYOUTS = {
-    "class_folders": ("recordzoo.recipes.declared", "ClassFolderRecipe"),
-    "annotated": ("recordzoo.recipes.annotated", "AnnotatedRecipe"),
-}
+from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Recipe, Sidecar, Stored, Table, present
 
 
 def dataset_recipe(
@@ -54,8 +49,7 @@ def dataset_recipe(
     """
     entry = catalogue.entry(dataset)
     if layout := entry.part(part).layout.kind:
-        module, name = _LAYOUTS[layout]
-        kind = getattr(importlib.import_module(module), name)
+        kind = {"class_folders": ClassFolderRecipe, "annotated": AnnotatedRecipe}[layout]
     else:
         kind = importlib.import_module(entry.recipe_module).RECIPES[dataset]
     made: DeclaredRecipe = kind(dataset, part, raw_files)
@@ -307,6 +301,60 @@ class ClassFolderRecipe(DeclaredRecipe):
             places = np.flatnonzero([name.startswith(f"{folder}/") for name in names])
             splits[split] = places[class_folder_order([inner[place] for place in places.tolist()])]
         return Table(names, arrays={"target": target}, splits=splits, classes=classes)
+
+
+ANNOTATIONS = "annotations"
+"""The blob field of annotation files, and the first folder in their records' names."""
+
+
+class AnnotatedRecipe(DeclaredRecipe):
+    """A recipe of images and annotation files at the places in the facts (`Layout`). A tree may lack the latter.
+
+    The record set is beside the folder of the images and has its name (``set_name`` in the facts), so that the root of
+    torchvision's class finds it. Names of images are relative to that folder.
+    """
+
+    fields = {"image": BlobField("image"), ANNOTATIONS: BlobField("bytes")}  # noqa: RUF012 - never changed
+
+    @override
+    def tree_names(self, base: Path) -> Sequence[str] | None:
+        if not (base / self.layout.top).is_dir():
+            return None
+        found = [name for pattern in self.layout.annotations for name in matching(base, pattern)]
+        return [*files_under(base, self.layout.top, IMAGE_ENDINGS), *dict.fromkeys(found)]
+
+    @property
+    @override
+    def tree_marks(self) -> Sequence[str]:
+        return [self.layout.top]
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        last = member.name.rpartition("/")[2]
+        if is_apple_double(member.name):
+            return
+        if member.name.startswith(self.layout.top) and is_image(last):
+            yield Blob("image", member.name.removeprefix(self.layout.top), member.read())
+        elif any(fnmatchcase(member.name, pattern) for pattern in self.layout.annotations):
+            yield Blob(ANNOTATIONS, last, member.read())
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        images = set(stored.keys["image"])
+        if not images:
+            raise SourceError(
+                f"{self.entry.title}: there is no image under {self.layout.top} in the raw data. {INCOMPLETE}"
+            )
+        files = {f"{ANNOTATIONS}/{key}": key for key in stored.keys[ANNOTATIONS]}
+        names = sorted(images.union(files), key=name_key)
+        return Table(
+            names=names,
+            keys={
+                "image": present(names, images),
+                ANNOTATIONS: [None if name in images else files[name] for name in names],
+            },
+            splits={self.part or "all": np.flatnonzero([name in images for name in names])},
+        )
 
 
 Files = tuple[str, tuple[str, ...]]

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, name_first
 from recordzoo.errors import SourceError
+from recordzoo.own.listing import Column, Listing
 from recordzoo.recipes.declared import IMAGE_ENDINGS, SPLIT_NAMES, class_folder_order, files_under
-from recordzoo.recipes.listing import Column, Listing
 from recordzoo.recipes.recipe import BlobField
 from recordzoo.records.arrays import leads_out
 from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec

@@ -18,8 +18,7 @@ from typing_extensions import override
 from recordzoo.base.settings import command, is_installed, need
 from recordzoo.base.text import JSON, is_device
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
-from recordzoo.raw.member import Member, Source
-from recordzoo.recipes.columns import (
+from recordzoo.own.columns import (
     LABEL_COLUMNS,
     LIST_ENDINGS,
     PARQUET,
@@ -34,8 +33,9 @@ from recordzoo.recipes.columns import (
     read_table,
     text_of,
 )
+from recordzoo.own.listing import Column, Listing, ListingRecipe, ListSource
+from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.declared import is_image
-from recordzoo.recipes.listing import Column, Listing, ListingRecipe, ListSource
 from recordzoo.recipes.recipe import Blob, BlobField
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import NAME_PATTERN, RESERVED_FIELDS, Manifest
