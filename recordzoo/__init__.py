@@ -45,7 +45,7 @@ TRAINING = {
     "MultiView": "recordzoo.loader.plan",
     "RecordLoader": "recordzoo.loader.loader",
     "RecordSampler": "recordzoo.loader.samplers",
-    "mix": "recordzoo.loader.mix",
+    "mix": "recordzoo.loader.parts",
 }
 """Modules of the names that bring samples to a training loop; they import torch."""
 

@@ -92,7 +92,7 @@ from recordzoo.families.record_set import RecordDataset as RecordDataset
 from recordzoo.formats.export import export as export
 from recordzoo.formats.to_hf import to_hf as to_hf
 from recordzoo.loader.loader import RecordLoader as RecordLoader
-from recordzoo.loader.mix import mix as mix
+from recordzoo.loader.parts import mix as mix
 from recordzoo.loader.plan import MultiView as MultiView
 from recordzoo.loader.samplers import RecordSampler as RecordSampler
 from recordzoo.loader.source import HasImageBytes as HasImageBytes

@@ -16,7 +16,7 @@ from torchvision.datasets import CocoCaptions, CocoDetection, Flickr8k
 import recordzoo
 from recordzoo import CocoCaptionsRecord, CocoDetectionRecord, Flickr8kRecord, RecordReader
 from recordzoo.errors import ArgumentError, OtherSourceError, RecordError
-from recordzoo.loader.storage import locate
+from recordzoo.loader.parts import locate
 from tests.contract import plain
 from tests.fakes import coco, flickr
 from tests.fakes.fake import Fake

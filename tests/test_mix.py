@@ -16,7 +16,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Subset
 
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler, mix
 from recordzoo.errors import ArgumentError
-from recordzoo.loader.orders import labels_of
+from recordzoo.loader.parts import labels_of
 from tests.fakes import folder
 from tests.sampling import QUIET, Labelled, check_loader, check_resumed
 

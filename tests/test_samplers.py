@@ -23,8 +23,8 @@ from torchvision.datasets import wrap_dataset_for_transforms_v2
 from recordzoo import ImageFolderRecord, RecordReader, RecordSampler, mix
 from recordzoo.errors import ArgumentError
 from recordzoo.families.selection import Selection
+from recordzoo.loader.parts import forget, hint, locate, storage_of
 from recordzoo.loader.samplers import Epoch
-from recordzoo.loader.storage import forget, hint, locate, storage_of
 from tests.fakes import folder
 from tests.fakes.records import some_values, write_records
 from tests.sampling import QUIET, Labelled, check_resumed, dealt, tail

@@ -11,8 +11,8 @@ from torch.utils.data import Subset
 import recordzoo
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import open_picture
-from recordzoo.loader import storage
-from recordzoo.loader.storage import locate, storage_of
+from recordzoo.loader import parts as storage
+from recordzoo.loader.parts import locate, storage_of
 from recordzoo.preparing import assemble
 from recordzoo.preparing.assemble import Places, are_repeated
 from recordzoo.recipes.recipe import ABSENT

@@ -1,4 +1,7 @@
-"""Call the compiled code; test which results equal those of Pillow, torch and torchvision bit for bit."""
+"""Call the compiled code, and compile it: in this process, or in a spare one while Pillow makes the batches.
+
+`Compiled` tests which results equal those of Pillow, torch and torchvision bit for bit.
+"""
 
 import contextlib
 import functools

@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader
 
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.order import Ranks
-from recordzoo.loader.storage import will_need
+from recordzoo.loader.parts import will_need
 
 # Any, in all of this module: loaders and samplers of other libraries; a RecordSampler and its epochs, whose module
 # imports this one.

@@ -1,4 +1,7 @@
-"""Transforms that move pixels: crops, resizes, flips. Each step stands beside the function that reads its transform."""
+"""Read torchvision's transforms: those that move pixels, those that change colors, and those that change values.
+
+Each step stands before the functions that read its transform.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -23,8 +23,8 @@ from typing_extensions import override
 from recordzoo.errors import ForkError
 from recordzoo.loader.epochs import Drawing, EpochBatches, Wanted
 from recordzoo.loader.making import Less, Maker, batch_seed, cut
+from recordzoo.loader.parts import forget, hint
 from recordzoo.loader.placement import code_of_batches
-from recordzoo.loader.storage import forget, hint
 
 # Any, in all of this module: a batch is what the collate function makes.
 

@@ -1,4 +1,4 @@
-"""`Maker` makes the batches of a loader in pieces: `rows` directly as tensors, `samples` as samples to collate."""
+"""Make batches in pieces: their random numbers, opened images, and `Maker`, the base of the makers in `samples`."""
 
 import contextlib
 import errno
@@ -26,6 +26,14 @@ from recordzoo.loader.source import ImageLeaf, Leaf, Source
 
 _DRAWS = 0x64726177  # separates these from the random numbers of the epoch's order
 _OF_BATCH = 0x62617463  # separates a batch's seed from its first sample's
+
+# Any, in all of this module: images and targets are what the dataset has, a batch is what the collate function makes.
+
+_OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
+"""Errors of a process or machine without enough files or memory, not of a sample."""
+
+_STACKED = (torch.Tensor, np.ndarray, np.generic, int, float, str, bytes)
+"""Types of images and targets that are collated here as torch's functions do."""
 
 
 def uniforms(seed: int, epoch: int, places: NDArray[np.int64], count: int) -> NDArray[np.float64]:
@@ -178,7 +186,6 @@ def open_views(source: Source, piece: BatchPiece, number: int) -> list[Opened]:
     return opened
 
 
-# Any: the transforms' images; a list for several views.
 def check_sizes(source: Source, made: list[tuple[BatchPiece, list[Any]]], cause: Exception) -> None:
     """Raise an error that names two samples, if the images of a batch differ in shape."""
     first, name_of_first = "", ""
@@ -194,16 +201,6 @@ def check_sizes(source: Source, made: list[tuple[BatchPiece, list[Any]]], cause:
                     "channels (v2.RGB()), or pass a collate_fn."
                 ) from cause
             first, name_of_first = first or size, name_of_first or name
-
-
-# Any, here and below: targets and samples are what the dataset has, a batch is what the collate function makes.
-
-_OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
-"""Errors of a process or machine without enough files or memory, not of a sample."""
-
-
-_STACKED = (torch.Tensor, np.ndarray, np.generic, int, float, str, bytes)
-"""Types of images and targets that are collated here as torch's functions do."""
 
 
 @dataclass(frozen=True)

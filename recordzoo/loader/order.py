@@ -1,9 +1,10 @@
-"""A pseudo-random permutation that is computed place by place: no list, whatever the length.
+"""What orders are made of: hashes, permutations, checked numbers, states, ranks, and the seed of an epoch.
 
-A Feistel network permutes the numbers of `bits` bits, the fewest that hold ``size - 1``; results outside the range are
-permuted again until they are inside (cycle walking: Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002),
-fewer than twice on average. The domain is a power of two, not a closer a * b >= size: a shift and a mask cost a tenth
-of a division. Halves are added, not XORed: XOR gives only even permutations, half of all.
+A permutation is computed place by place: no list, whatever the length. A Feistel network permutes the numbers of `bits`
+bits, the fewest that hold ``size - 1``; results outside the range are permuted again until they are inside (cycle
+walking: Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002), fewer than twice on average. The domain is a
+power of two, not a closer a * b >= size: a shift and a mask cost a tenth of a division. Halves are added, not XORed:
+XOR gives only even permutations, half of all.
 """
 
 import contextlib
@@ -20,12 +21,15 @@ from torch import distributed
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError
 
+Int64s = NDArray[np.int64]
 UInt64s = NDArray[np.uint64]
 
 _GOLDEN = 0x9E3779B97F4A7C15  # splitmix64: increment and the two multipliers (Steele, Lea, Flood, OOPSLA 2014)
 _MULTIPLY_1 = 0xBF58476D1CE4E5B9
 _MULTIPLY_2 = 0x94D049BB133111EB
 _MASK = (1 << 64) - 1
+
+# Any, in all of this module: values from a user or a file.
 
 
 def hash_key(*parts: int) -> int:
@@ -147,9 +151,6 @@ def _hashes(half: UInt64s, keys: UInt64s, number: int) -> UInt64s:
     hashes *= np.uint64(_MULTIPLY_2)
     hashes >>= np.uint64(32)
     return hashes
-
-
-# Any, in all of this module: values from a user or a file.
 
 
 def plain(value: Any) -> Any:

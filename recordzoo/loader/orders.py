@@ -1,27 +1,35 @@
-"""The order of an epoch: the sample at each place, computed from the place alone."""
+"""The order of an epoch: the sample at each place, computed from the place alone.
+
+A scheme makes the order of each epoch: all samples once, by blocks, by weight, or of a mix.
+"""
 
 import functools
+import heapq
 import math
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from torch.utils.data import ConcatDataset, Subset
+from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError
-from recordzoo.families.base import ZooDataset, derived
-from recordzoo.families.selection import Selection, selection_of
-from recordzoo.loader.order import Network, Permutation, hash_key, hash_keys, uniform
-from recordzoo.loader.storage import by_part
-from recordzoo.records.kinds import FieldKind
-
-Int64s = NDArray[np.int64]
+from recordzoo.loader.order import (
+    Int64s,
+    Network,
+    Permutation,
+    hash_key,
+    hash_keys,
+    permute_each,
+    truth_value,
+    uniform,
+    whole_number,
+)
+from recordzoo.loader.parts import Classes, Mix, storage_of
 
 
 class Order(Protocol):
@@ -225,162 +233,7 @@ class BlockOrder:
         return stored if self._layout.storage is None else self._layout.storage[stored].astype(np.int64)
 
 
-NO_CLASS = -1
-
 _AT_ONCE = 1 << 18
-_MAX_SPAN = 1 << 22
-"""Largest span of integers that are counted with a table: 50 times as fast as a sort."""
-
-
-class NewNumbers:
-    """A `target_transform` that renumbers classes; -1 (no class) stays.
-
-    Args:
-        numbers: The new number of each class, int64 [c].
-    """
-
-    def __init__(self, numbers: Int64s) -> None:
-        self._numbers = np.append(numbers, NO_CLASS)  # index -1 finds the last entry
-
-    def __call__(self, label: int) -> int:
-        """Return the new number of a class."""
-        return int(self._numbers[label])
-
-    def of(self, labels: ArrayLike) -> Int64s:
-        """Return the new numbers of classes, of the same shape."""
-        found: Int64s = self._numbers[np.asarray(labels)]
-        return found
-
-
-# Any, in all of this module: datasets and labels of any type.
-def labels_of(dataset: Any, indices: Int64s, field: str | None) -> NDArray[Any]:
-    """Return the labels of samples before the user's `target_transform`, or the values of a field, [n].
-
-    Args:
-        dataset: The dataset.
-        indices: The samples' non-negative indices.
-        field: An array field of the record set. Default: the dataset's targets.
-
-    Raises:
-        ArgumentError: The dataset has no labels or no such field, or several values a sample.
-    """
-    if isinstance(dataset, Subset):
-        return labels_of(dataset.dataset, np.asarray(dataset.indices, np.int64)[indices], field)
-    if isinstance(dataset, ConcatDataset):
-        return _labels_of_parts(dataset, indices, field)
-    selection = selection_of(dataset)
-    if field is not None:
-        return _field(dataset, selection, indices, field)
-    if selection is not None and _is_as_opened(dataset):
-        found = selection.targets(indices)
-    else:
-        found = _targets(dataset, indices)
-    if found.ndim != 1 or found.dtype.kind not in "iufSU":
-        raise ArgumentError(f"{type(dataset).__name__} has no labels: its targets are not one number or text each.")
-    new_numbers = getattr(dataset, "target_transform", None)
-    if isinstance(new_numbers, NewNumbers):
-        return new_numbers.of(found)
-    return found.astype(np.int64, copy=False) if found.dtype.kind in "iu" else found
-
-
-class Classes:
-    """The classes of a dataset's samples: the labels that occur, in ascending order.
-
-    Args:
-        dataset, field: As in `labels_of`.
-
-    Attributes:
-        counts: Number of samples of each class, int64 [c].
-        is_none: Whether a class is -1, the label of samples without a class; bool [c].
-    """
-
-    def __init__(self, dataset: Sized, field: str | None) -> None:
-        self._dataset, self._field = dataset, field
-        found: dict[Any, int] = {}  # by label
-        for start in range(0, len(dataset), _AT_ONCE):
-            labels = self._labels(start, min(start + _AT_ONCE, len(dataset)))
-            for label, count in zip(*map(np.ndarray.tolist, _distinct(labels)), strict=True):
-                found[label] = found.get(label, 0) + count
-        if not found:
-            raise ArgumentError(f"{type(dataset).__name__} has no samples, so there are no classes to draw from.")
-        self._labels_in_order = np.array(sorted(found))
-        self.counts = np.array([found[label] for label in sorted(found)], np.int64)
-        self.is_none = self._labels_in_order == NO_CLASS if self._labels_in_order.dtype == np.int64 else self.counts < 0
-        self._table: Int64s | None = None
-        if _span(self._labels_in_order) < _MAX_SPAN:
-            self._table = np.zeros(_span(self._labels_in_order) + 1, np.int64)
-            self._table[self._labels_in_order - self._labels_in_order[0]] = np.arange(len(found))
-
-    def numbers(self, start: int, end: int) -> Int64s:
-        """Return the numbers of the classes of samples from a number up to another, int64 [n]."""
-        labels = self._labels(start, end)
-        if self._table is None:
-            return np.searchsorted(self._labels_in_order, labels)
-        numbers: Int64s = self._table[labels - self._labels_in_order[0]]
-        return numbers
-
-    def _labels(self, start: int, end: int) -> NDArray[Any]:
-        return labels_of(self._dataset, np.arange(start, end), self._field)
-
-
-def _distinct(labels: NDArray[Any]) -> tuple[NDArray[Any], Int64s]:
-    if _span(labels) >= _MAX_SPAN:
-        return np.unique(labels, return_counts=True)
-    lowest = labels.min()
-    counts = np.bincount(labels - lowest)
-    return np.flatnonzero(counts) + lowest, counts[counts > 0]
-
-
-def _span(labels: NDArray[Any]) -> int:
-    return int(labels.max()) - int(labels.min()) if labels.dtype.kind in "iu" else _MAX_SPAN
-
-
-def _labels_of_parts(dataset: ConcatDataset[Any], indices: Int64s, field: str | None) -> NDArray[Any]:
-    found = [
-        (here, labels_of(dataset.datasets[part], within, field)) for part, here, within in by_part(dataset, indices)
-    ]
-    labels = np.concatenate([values for _, values in found]) if found else np.empty(0, np.int64)
-    for here, values in found:
-        labels[here] = values
-    return labels
-
-
-def _field(dataset: Any, selection: Selection | None, indices: Int64s, field: str) -> NDArray[Any]:
-    if selection is None:
-        raise ArgumentError(f"weights_by={field!r}: {type(dataset).__name__} is not of a record set: it has no fields.")
-    reader, positions = selection.reader, selection.positions(indices)
-    texts = [name for name, spec in reader.manifest.fields.items() if spec.kind is FieldKind.TEXT]
-    numbers = [name for name in reader.columns if name not in texts and reader.array(name).ndim == 1]
-    if field in texts:
-        return np.array([reader.value(field, each) if reader.has(field, each) else "" for each in positions.tolist()])
-    if field not in numbers:
-        raise ArgumentError(
-            f"weights_by={field!r} is no field of {reader.path} with one value a sample: {', '.join(numbers + texts)}."
-        )
-    return reader.array(field)[positions]
-
-
-def _is_as_opened(dataset: Any) -> bool:
-    if not isinstance(dataset, ZooDataset):
-        return True
-    names = (dataset._ITEMS, "targets", "labels")
-    return dataset._is_as_opened(*(name for name in names if isinstance(getattr(type(dataset), name, None), derived)))
-
-
-def _targets(dataset: Any, indices: Int64s) -> NDArray[Any]:
-    """Return labels listed by torchvision's datasets, also from lists of (path, label) tuples."""
-    samples = getattr(dataset, "samples", None)
-    found = [getattr(dataset, name) for name in ("targets", "labels") if hasattr(dataset, name)]
-    labels = samples if samples is not None else found[0] if found else ()
-    if not hasattr(labels, "__len__") or len(labels) != len(dataset):
-        raise ArgumentError(f"{type(dataset).__name__} has no labels: no targets, one for each sample.")
-    if isinstance(labels, list | tuple):  # convert no more of a list than is asked for
-        labels, indices = [labels[index] for index in indices.tolist()], np.arange(len(indices))
-    try:
-        return np.asarray(labels if samples is None else [label for _, label in labels])[indices]
-    except (TypeError, ValueError):  # sequences of several lengths
-        return np.empty((0, 0))
-
 
 Float64s = NDArray[np.float64]
 
@@ -551,3 +404,153 @@ class _Sorted:
 def _pieces(weights: Weights) -> Iterator[tuple[int, Float64s]]:
     for start in range(0, len(weights), _AT_ONCE):
         yield start, weights.piece(start, min(start + _AT_ONCE, len(weights)))
+
+
+_CYCLE = 65537
+"""Period of the pattern of sources, in places: a prime number, which no number of ranks divides."""
+
+_SWEEPS = 16
+
+
+class MixScheme(Scheme):
+    """The order of a mix: the dataset at each place of a cycle is tabulated; its sample is computed."""
+
+    def __init__(self, mixed: Mix) -> None:
+        self._sizes = np.diff(np.array([0, *mixed.cumulative_sizes]))
+        self._starts = np.array([0, *mixed.cumulative_sizes[:-1]])
+        self._counts = _counts(mixed.weights)
+        self._sources = _pattern(self._counts)
+        places = [np.flatnonzero(self._sources == number) for number in range(len(self._sizes))]
+        self._before = np.empty(_CYCLE, np.int64)  # number of earlier places with the same source
+        for each in places:
+            self._before[each] = np.arange(len(each))
+        cycles, lasts = np.divmod(self._sizes - 1, self._counts)
+        ends = [cycle * _CYCLE + int(each[last]) for cycle, last, each in zip(cycles, lasts, places, strict=True)]
+        self.length = int(max(ends)) + 1
+
+    @functools.cached_property
+    @override
+    def identity(self) -> dict[str, JSON]:
+        return {"draws": ["mix", zlib.crc32(np.concatenate([self._sizes, self._counts]).astype(np.int64).tobytes())]}
+
+    @override
+    def order(self, seed: int, epoch: int) -> SampleOrder:
+        key = hash_key(seed, epoch)
+
+        def drawn(places: Int64s) -> Int64s:
+            cycles, within = np.divmod(places, _CYCLE)
+            sources = self._sources[within]
+            sizes = self._sizes[sources]
+            passes, numbers = np.divmod(cycles * self._counts[sources] + self._before[within], sizes)
+            keys = hash_keys(key, passes * len(self._sizes) + sources)
+            indices: Int64s = self._starts[sources] + permute_each(numbers, sizes, keys)
+            return indices
+
+        return SampleOrder(drawn)
+
+
+def _counts(weights: Sequence[float]) -> Int64s:
+    """Return each source's number of places in a cycle."""
+    exact = np.array(weights) * _CYCLE
+    counts: Int64s = np.floor(exact).astype(np.int64)
+    counts[np.argsort(counts - exact)[: _CYCLE - int(counts.sum())]] += 1
+    if not counts.all():
+        raise ArgumentError(f"mix: the share of dataset {int(counts.argmin())} is below 1 / {_CYCLE}.")
+    return counts
+
+
+def _pattern(counts: Int64s) -> Int64s:
+    """Return the source at each place of a cycle: up to any place, each source has its share, rounded up or down.
+
+    Turn i of a source with c of n places must lie between floor(i * n / c) and ceil((i + 1) * n / c) - 1. Scheduling
+    the possible turn with the earliest deadline always succeeds (Steiner and Yeomans, "Level schedules for mixed-model,
+    just-in-time processes", 1993). Then neighbours are swapped at random if both bounds allow: otherwise a rank could
+    have samples of few sources for long.
+    """
+    sources: Int64s = np.repeat(np.arange(len(counts)), counts)
+    turns = np.concatenate([np.arange(count) for count in counts.tolist()])
+    first, last = turns * _CYCLE // counts[sources], -(-(turns + 1) * _CYCLE // counts[sources]) - 1
+    coming = iter(np.argsort(first, kind="stable").tolist())
+    upcoming, heap, taken = next(coming), list[tuple[int, int]](), np.empty(_CYCLE, np.int64)
+    for place in range(_CYCLE):
+        while upcoming is not None and first[upcoming] <= place:
+            heapq.heappush(heap, (int(last[upcoming]), upcoming))
+            upcoming = next(coming, None)
+        taken[place] = heapq.heappop(heap)[1]
+    for sweep in range(_SWEEPS):
+        places = np.arange(sweep % 2, _CYCLE - 1, 2)
+        here, there = taken[places], taken[places + 1]
+        chance = hash_keys(hash_key(sweep), places) & np.uint64(1) > 0
+        places = places[chance & (last[here] > places) & (first[there] <= places)]
+        taken[places], taken[places + 1] = taken[places + 1], taken[places]
+    return sources[taken]
+
+
+_MIN_WINDOWS = 4
+"""Minimum number of windows per virtual rank: with few samples, blocks are small."""
+
+
+class Draws(TypedDict, total=False):
+    """The arguments of `RecordSampler` for draws other than once per sample."""
+
+    weights: Any  # an array, a list, a tensor, or "balanced"
+    weights_by: str | None
+    num_samples: int | None
+    replacement: bool | None
+
+
+def names_given(draws: Draws) -> list[str]:
+    """Return the names of the arguments that are not None."""
+    return [name for name, value in draws.items() if value is not None]
+
+
+def checked_blocks(**values: int) -> dict[str, int]:
+    """Return `block_bytes`, `window` and `virtual_ranks` of a sampler."""
+    found = {name: whole_number(name, value) for name, value in values.items()}
+    for name, value in found.items():
+        if value < 1:
+            raise ArgumentError(f"{name}={value} must be at least 1.")
+    return found
+
+
+def scheme_of(dataset: Sized, shuffle: bool | str, draws: Draws, **blocks: int) -> Scheme:
+    """Return the scheme for a sampler's epochs; `shuffle` and `blocks` are checked ones."""
+    given = names_given(draws)
+    if isinstance(dataset, Mix):
+        if given or shuffle is not True:
+            wrong = given[0] if given else f"shuffle={shuffle!r}"
+            raise ArgumentError(f"{wrong} with a mix, which says itself how samples are drawn. Leave it out.")
+        return MixScheme(dataset)
+    if given:
+        return _drawn(dataset, shuffle, draws, given)
+    return _block_layout(dataset, **blocks) if shuffle == "block" else SampleScheme(len(dataset), shuffle is True)
+
+
+def _drawn(dataset: Sized, shuffle: object, draws: Draws, given: list[str]) -> Scheme:
+    if "weights" not in given:
+        raise ArgumentError(f"{', '.join(sorted(given))} without weights: pass weights, or leave them out.")
+    if shuffle is not True:
+        raise ArgumentError(
+            f"shuffle={shuffle!r} with weights: samples are drawn at random, one by one. Leave one out."
+        )
+    num_samples = draws.get("num_samples")
+    if num_samples is not None:
+        num_samples = whole_number("num_samples", num_samples, at_least=1)
+    weights, field = draws["weights"], draws.get("weights_by")
+    is_balanced = isinstance(weights, str)
+    if is_balanced and weights != "balanced":
+        raise ArgumentError(f"weights={weights!r} is not 'balanced', and no array of numbers.")
+    if field is not None and not is_balanced:
+        raise ArgumentError(f"weights_by={field!r} is for weights='balanced': it names the field with the classes.")
+    found = BalancedWeights(dataset, field) if is_balanced else GivenWeights(weights, len(dataset))
+    replacement = draws.get("replacement")
+    if replacement is None or truth_value("replacement", replacement):
+        return WithReplacement(found, len(dataset) if num_samples is None else num_samples)
+    return WithoutReplacement(found, num_samples)
+
+
+def _block_layout(dataset: Sized, *, block_bytes: int, window: int, virtual_ranks: int) -> BlockLayout:
+    storage, length = storage_of(dataset), len(dataset)
+    wanted = math.ceil(length * storage.mean_bytes / block_bytes / virtual_ranks)
+    per_rank = max(wanted, _MIN_WINDOWS * window)
+    return BlockLayout(length, virtual_ranks, per_rank, window, storage.order, storage.mean_bytes)

@@ -1,4 +1,8 @@
-"""Make samples one by one, if some transforms run as written between a compiled prefix and suffix."""
+"""The makers of batches: rows of one tensor, or samples that are collated.
+
+`RowMaker` renders images into the batch. `SampleMaker` makes samples one by one, if some transforms run as written,
+maybe between a compiled prefix and suffix; `JointMaker`, those with joint transforms of image and target.
+"""
 
 import contextlib
 import functools
@@ -33,6 +37,20 @@ from recordzoo.loader.plan import Plan, Pointwise, Size, Transform, num_draws
 from recordzoo.loader.render import Precision, RowRenderer, erase_, to_picture
 from recordzoo.loader.source import ImageLeaf, JointLeaf, Source
 from recordzoo.loader.table import as_given
+
+# Any, in all of this module: targets and samples are what the dataset has, a batch is what the collate function makes.
+
+Allocator = Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
+"""Allocates an uninitialised tensor of a shape and dtype."""
+
+Seeding = Callable[[], contextlib.AbstractContextManager[None]]
+"""Returns the context for the user's functions on one sample: seeded generators, or nothing."""
+
+_PART = 0x9E3779B9
+"""Distance between the seeds of a sample's views and target."""
+
+_WRITERS = 16
+"""Maximum number of cached row writers, one per image size."""
 
 
 class Buffers:
@@ -145,8 +163,6 @@ class RowMaker(Maker):
         buffers: The memory of batches, per view.
     """
 
-    # Any, here and below: targets are what the dataset has, a batch is what the collate function makes.
-
     def __init__(
         self, options: BatchOptions, source: Source, *, runs_own: bool, kept: list[Buffers] | None = None
     ) -> None:
@@ -227,21 +243,6 @@ def with_values(plan: Plan, images: torch.Tensor) -> torch.Tensor:
     if plan.pointwise.operations is None:
         return images
     return plan.pointwise.apply_(images.to(torch.float32))
-
-
-_PART = 0x9E3779B9
-"""Distance between the seeds of a sample's views and target."""
-
-Allocator = Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
-"""Allocates an uninitialised tensor of a shape and dtype."""
-
-Seeding = Callable[[], contextlib.AbstractContextManager[None]]
-"""Returns the context for the user's functions on one sample: seeded generators, or nothing."""
-
-_WRITERS = 16
-"""Maximum number of cached row writers, one per image size."""
-
-# Any, here and below: targets and samples are what the dataset has, a batch is what the collate function makes.
 
 
 class Made(NamedTuple):

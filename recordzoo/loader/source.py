@@ -29,10 +29,8 @@ from recordzoo.families.selection import Selection
 from recordzoo.images.decode import ArrayFrame, Frame, RecordName, deferring, name_in, open_encoded, open_raw
 from recordzoo.loader.epochs import Indices, indices_of
 from recordzoo.loader.joint import JointPlan, as_plain, is_wrapped, read_joint
-from recordzoo.loader.mix import Mix
-from recordzoo.loader.orders import NewNumbers
+from recordzoo.loader.parts import Mix, NewNumbers, by_part
 from recordzoo.loader.plan import Views, items_of, pictures
-from recordzoo.loader.storage import by_part
 from recordzoo.loader.table import read_views
 from recordzoo.recipes.recipe import PLAIN, UNKNOWN, is_plain_jpeg, mark_of
 

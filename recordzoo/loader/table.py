@@ -1,6 +1,7 @@
-"""Transforms that choose other transforms: `RandomApply`, `RandomChoice` and `RandomOrder` from their own list.
+"""The table of known transforms, and the reading of a dataset's transforms with it.
 
-`TrivialAugmentWide`, `RandAugment` and `AutoAugment` choose from torchvision's tables. None changes the size.
+A row of `OPS` is an operation: its transforms, torchvision's function, and the numbers for compiled code. Before it
+stand transforms that choose other transforms: from their own list, or from torchvision's tables.
 """
 
 import functools
@@ -22,7 +23,6 @@ from torchvision.transforms import InterpolationMode, functional, v2
 from typing_extensions import override
 
 from recordzoo.loader import geometry
-from recordzoo.loader import geometry as values
 from recordzoo.loader.geometry import of_pictures, sometimes
 from recordzoo.loader.plan import (
     Action,
@@ -372,14 +372,14 @@ OPS = (
     Op("resize", {"Resize": geometry.resize}),
     Op("crop", {"CenterCrop": geometry.center_crop, "RandomCrop": geometry.random_crop}),
     Op("mirror", {"RandomHorizontalFlip": geometry.flip}, pillow=functional.hflip),
-    Op("jitter", {"ColorJitter": values.jitter}),
+    Op("jitter", {"ColorJitter": geometry.jitter}),
     Op("brightness", pillow=functional.adjust_brightness, probe=(1.3,)),
     Op("contrast", pillow=functional.adjust_contrast, probe=(0.6,)),
     Op("saturation", pillow=functional.adjust_saturation, probe=(1.7,)),
     Op("hue", pillow=functional.adjust_hue, numbers=_hue_numbers, probe=(0.2,)),
     Op(
         "grayscale",
-        {"Grayscale": values.grayscale, "RandomGrayscale": sometimes("grayscale")},
+        {"Grayscale": geometry.grayscale, "RandomGrayscale": sometimes("grayscale")},
         pillow=lambda picture: functional.to_grayscale(picture, 3),
     ),
     Op(
@@ -413,7 +413,7 @@ OPS = (
     ),
     Op(
         "blur",
-        {"GaussianBlur": values.blur},
+        {"GaussianBlur": geometry.blur},
         pillow=lambda picture, w, h, across, down: functional.gaussian_blur(picture, [w, h], [across, down]),
         numbers=_blur_numbers,
         probe=(5, 7, 0.8, 1.3),
@@ -425,11 +425,11 @@ OPS = (
     Op("apply", containers={"RandomApply": random_apply}),
     Op("choice", containers={"RandomChoice": random_choice}),
     Op("order", containers={"RandomOrder": random_order}),
-    Op("to_tensor", {"v1.ToTensor": values.to_tensor, "PILToTensor": values.pil_to_tensor}),
-    Op("to_image", {"v2.ToImage": values.to_image, "v2.ToPureTensor": values.to_pure_tensor}),
-    Op("to_dtype", {"ConvertImageDtype": values.convert_dtype, "v2.ToDtype": values.to_dtype}),
-    Op("normalize", {"Normalize": values.normalize}),
-    Op("erase", {"RandomErasing": values.erase}),
+    Op("to_tensor", {"v1.ToTensor": geometry.to_tensor, "PILToTensor": geometry.pil_to_tensor}),
+    Op("to_image", {"v2.ToImage": geometry.to_image, "v2.ToPureTensor": geometry.to_pure_tensor}),
+    Op("to_dtype", {"ConvertImageDtype": geometry.convert_dtype, "v2.ToDtype": geometry.to_dtype}),
+    Op("normalize", {"Normalize": geometry.normalize}),
+    Op("erase", {"RandomErasing": geometry.erase}),
 )
 """All rows."""
 

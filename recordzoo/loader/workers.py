@@ -1,4 +1,4 @@
-"""An epoch in worker processes of torch's `DataLoader`, each making whole batches."""
+"""An epoch in worker processes of torch's `DataLoader`, each making whole batches, and how a batch is sent."""
 
 import collections
 import functools
@@ -26,14 +26,21 @@ from recordzoo.errors import ArgumentError
 from recordzoo.loader.epochs import Drawing, EpochBatches, Keys, Wanted
 from recordzoo.loader.iteration import BatchIterator, Home, late
 from recordzoo.loader.making import Maker, batch_seed, cut
+from recordzoo.loader.parts import forget, hint_remote, will_need
 from recordzoo.loader.samples import maker_of
-from recordzoo.loader.storage import forget, hint_remote, will_need
 from recordzoo.net.store import Background
 
 _SMALL_BYTES = 64 << 10
 _PROTOCOL = pickle.HIGHEST_PROTOCOL
 
-# Any, here and below: a batch is what the collate function makes.
+_SHOWN = 80  # columns of an object's text in a message
+
+_CUDA_AFTER_FORK = ("CUDA in forked subprocess", "CUDA error: initialization error")
+"""Texts of torch's errors in a process forked from one in which CUDA is in use."""
+
+# Any, in all of this module: a batch is what the collate function makes.
+
+_hints = Background(1, "recordzoo-hints")  # one thread for all epochs, as long as the process lives
 
 
 class Sent:
@@ -119,16 +126,6 @@ def _storage(data: bytes) -> torch.UntypedStorage:
     storage = torch.UntypedStorage(len(data))  # type: ignore[no-untyped-call]
     _view(storage).numpy()[:] = np.frombuffer(data, np.uint8)
     return storage
-
-
-_CUDA_AFTER_FORK = ("CUDA in forked subprocess", "CUDA error: initialization error")
-"""Texts of torch's errors in a process forked from one in which CUDA is in use."""
-
-_SHOWN = 80  # columns of an object's text in a message
-
-_hints = Background(1, "recordzoo-hints")  # one thread for all epochs, as long as the process lives
-
-# Any, here and below: a batch is what the collate function makes.
 
 
 @dataclass(frozen=True)
