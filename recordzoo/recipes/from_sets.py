@@ -12,7 +12,7 @@ from typing_extensions import override
 from recordzoo.base.npy import AnyArray
 from recordzoo.net.download import RemoteFile
 from recordzoo.raw.member import Member, SizedSource, Unit
-from recordzoo.recipes.recipe import ABSENT, Blob, Recipe, Stored, Table
+from recordzoo.recipes.recipe import Blob, Recipe, Stored, Table
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
 
@@ -28,25 +28,6 @@ class StoredValue(Member):
     """A stored value of a blob field, as a member; its name is unique within the field."""
 
     field: str
-
-
-@dataclass(frozen=True)
-class FieldValues:
-    """The V stored values of a blob field.
-
-    Attributes:
-        keys: A name for each value: that of the first record that has it.
-        positions: The position of that record, int64 [V].
-        lengths: The value's length in bytes, uint32 [V].
-        places: Where it is stored, ascending, uint64 [V].
-        of_position: Which value each of the N chosen records has, int64 [N]; `ABSENT` for none.
-    """
-
-    keys: Sequence[str]
-    positions: NDArray[np.int64]
-    lengths: NDArray[np.uint32]
-    places: NDArray[np.uint64]
-    of_position: NDArray[np.int64]
 
 
 def shapes_of(reader: RecordReader, field: str) -> NDArray[np.uint32]:
@@ -127,42 +108,41 @@ class SetSource(SizedSource):
         kept = {name: place[positions][place[positions] >= 0] for name, positions in found.items()}
         return {name: places for name, places in kept.items() if len(places)}
 
-    @functools.cached_property
-    def _values(self) -> dict[str, FieldValues]:
-        return {name: self._field_values(name) for name in self.reader.manifest.blobs}
-
-    def _field_values(self, field: str) -> FieldValues:
-        """List the stored values of a blob field; a file that a list names several times is one."""
-        index = self.chosen(self.reader.array(f"{field}.index"))
-        present = np.flatnonzero(index["shard"] != NO_SHARD)
-        rows = index[present]
-        every = rows["shard"].astype(np.uint64) << np.uint64(32) | rows["slot"]
-        places, first, value = np.unique(every, return_index=True, return_inverse=True)
-        of_position = np.full(len(index), ABSENT, np.int64)
-        of_position[present] = value
-        records = present[first]
-        keys = _unique([self.names[record] for record in records.tolist()])
-        positions = records if self.positions is None else self.positions[records]
-        return FieldValues(keys, positions, rows["length"][first], places, of_position)
-
     def keys(self) -> dict[str, list[str | None]]:
         """Return the keys of each blob field for a `Table`."""
-        return {
-            name: [None if place == ABSENT else values.keys[place] for place in values.of_position.tolist()]
-            for name, values in self._values.items()
-        }
+        return {name: keys for name, (_, _, keys) in self._fields.items()}
 
     @functools.cached_property
     def _entries(self) -> list[Entry]:
         """All values, in storage order."""
-        entries = [
-            (field, *value)
-            for field, each in self._values.items()
-            for value in zip(each.keys, each.positions.tolist(), each.lengths.tolist(), strict=True)
-        ]
-        places = [each.places for each in self._values.values()]
+        entries = [entry for _, several, _ in self._fields.values() for entry in several]
+        places = [places for places, _, _ in self._fields.values()]
         order = np.argsort(np.concatenate(places), kind="stable").tolist() if places else []
-        return [entries[i] for i in order]
+        return [entries[number] for number in order]
+
+    @functools.cached_property
+    def _fields(self) -> dict[str, tuple[NDArray[np.uint64], list[Entry], list[str | None]]]:
+        return {name: self._field(name) for name in self.reader.manifest.blobs}
+
+    def _field(self, field: str) -> tuple[NDArray[np.uint64], list[Entry], list[str | None]]:
+        """Return the places of a blob field's values in the shards, the values, and the key of each record's value.
+
+        Records may share a value: a list may name a file several times. Its key is the name of the first of them.
+        """
+        index = self.chosen(self.reader.array(f"{field}.index"))
+        present = np.flatnonzero(index["shard"] != NO_SHARD)
+        rows = index[present]
+        every = rows["shard"].astype(np.uint64) << np.uint64(32) | rows["slot"]
+        places, first, numbers = np.unique(every, return_index=True, return_inverse=True)
+        records = present[first]
+        keys = _unique([self.names[record] for record in records.tolist()])
+        positions = records if self.positions is None else self.positions[records]
+        lengths = rows["length"][first].tolist()
+        entries = [(field, *value) for value in zip(keys, positions.tolist(), lengths, strict=True)]
+        key_of: list[str | None] = [None] * len(index)
+        for record, number in zip(present.tolist(), numbers.tolist(), strict=True):
+            key_of[record] = keys[number]
+        return places, entries, key_of
 
     @functools.cached_property
     def _sizes(self) -> list[int]:
