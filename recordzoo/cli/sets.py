@@ -329,25 +329,26 @@ def pull(
 
 def _end(job: Copy | Push, verb: str, participle: str, *, dry_run: bool, as_json: bool) -> None:
     """Copy a record set, or with `dry_run` plan it; print the result, for people or as JSON."""
-    done = job.plan() if dry_run else job.run()
-    size, now = sum(file.size_bytes for file in done.files), sum(done.copied.values())
-    whole, source, place = f"{_files(len(done.files), size)}", str(done.source.place), str(done.place)
+    (job.plan if dry_run else job.run)()
+    size, now = sum(file.size_bytes for file in job.files), sum(job.copied.values())
+    place = job.target if isinstance(job, Copy) else job.url
+    whole, source = _files(len(job.files), size), str(job.source.place)
     if as_json:
-        facts: dict[str, JSON] = {"digest": done.source.digest, "files": len(done.files), "size_bytes": size}
+        facts: dict[str, JSON] = {"digest": job.source.digest, "files": len(job.files), "size_bytes": size}
         if verb == "push":
-            facts |= {"path": source, "url": place, "sent_files": len(done.copied), "sent_bytes": now}
+            facts |= {"path": source, "url": str(place), "sent_files": len(job.copied), "sent_bytes": now}
         else:
             of, how_much = ("source", "copied_bytes") if verb == "copy" else ("url", "fetched_bytes")
-            facts |= {"path": place, of: source, how_much: now, "was_ready": done.was_ready}
+            facts |= {"path": str(place), of: source, how_much: now, "was_ready": job.was_ready}
         put_json({**facts, "dry_run": dry_run})
         return
-    if done.was_ready:
+    if job.was_ready:
         text = f"{place} is complete already: {whole}. Nothing is {participle}."
     elif dry_run:
-        free = f", where {format_bytes(free_bytes(done.place.parent))} are free" if isinstance(done.place, Path) else ""
-        text = f"would {verb} {_files(len(done.copied), now)} of {len(done.files):,} to {place}{free}."
+        free = f", where {format_bytes(free_bytes(place.parent))} are free" if isinstance(place, Path) else ""
+        text = f"would {verb} {_files(len(job.copied), now)} of {len(job.files):,} to {place}{free}."
     else:
-        rest = "" if now == size else f", {_files(len(done.copied), now)} of them now"
+        rest = "" if now == size else f", {_files(len(job.copied), now)} of them now"
         text = f"{participle} to {place}: {whole}{rest}."
     put(wrapped(clean(text), wrapping_width()))
 

@@ -96,16 +96,12 @@ def asking(url: Url, doing: str) -> Iterator[None]:
     except Exception as err:  # noqa: BLE001 - it raises errors of several packages
         wrapped = isinstance(err, RuntimeError) and isinstance(err.__cause__, Exception)  # "Error while uploading"
         failure = remote_error(err.__cause__ if wrapped and err.__cause__ else err, url, doing)
-        if failure.status in _NOT_SHOWN:
+        if (status := failure.status) in _NOT_SHOWN:
             may, cure = "read", "If it is private or gated, accept its terms on its page, and set HF_TOKEN or run"
             if doing == "written":
                 may, cure = doing, "If it is yours, set HF_TOKEN to a token that may write, or run"
-            failure = RemoteError(
-                f"{url} cannot be {doing}: there is no such dataset, or it may not be {may} (status "
-                f"{failure.status}). {cure}: hf auth login",
-                url=str(url),
-                status=failure.status,
-            )
+            what = f"there is no such dataset, or it may not be {may} (status {status}). {cure}: hf auth login"
+            failure = RemoteError(f"{url} cannot be {doing}: {what}", url=str(url), status=status)
     if failure is not None:  # not within `except`: the other package's error may show a token
         raise failure
 

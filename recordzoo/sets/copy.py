@@ -1,5 +1,6 @@
 """Copy a record set: to a directory with `Copy`, several files at a time and one rename; to a URL with `push`."""
 
+import contextlib
 import json
 import os
 from dataclasses import dataclass
@@ -11,14 +12,14 @@ from recordzoo.base.files import DONT_NEED, advise, hash_of
 from recordzoo.base.process import crash_point
 from recordzoo.base.progress import Progress, default_progress
 from recordzoo.base.settings import command
-from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError
+from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError, RecordError
 from recordzoo.net.part import WORKERS, Crew, HashedFile, Part
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.publish import Build, Output, publish
 from recordzoo.records.manifest import MANIFEST_NAME
-from recordzoo.records.reader import is_record_set
+from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.writer import COPIED_FILE
-from recordzoo.sets.places import Copied, Source, digest_at, named, named_files
+from recordzoo.sets.places import Source, named
 from recordzoo.sets.push import Push, push_job
 
 
@@ -62,7 +63,9 @@ def copy(
         PosixPath('/mnt/fast/photos.records')
     """
     options = {"replace": replace, "verify": verify, "workers": workers, "progress": progress}
-    return copy_job(path, destination, **options).run().place
+    job = copy_job(path, destination, **options)
+    job.run()
+    return job.target if isinstance(job, Copy) else str(job.url)
 
 
 def pull(
@@ -81,20 +84,16 @@ def pull(
     Args:
         url: The record set's URL, or the URL of its parent folder.
         path: A directory whose name ends in ``.records``, or a folder, in which the set keeps its name.
-        replace: Replace another record set at `path` atomically.
-        workers: Number of files fetched in parallel.
-        progress: Receives the progress.
+        replace, workers, progress: As in `copy`.
 
     Returns:
         The record set's directory.
 
     Raises:
         NotPreparedError: There is no record set at `url`.
-        OtherSourceError: Another record set, or something else, is at `path`.
         CorruptRecordError: A file at the URL differs from the manifest, also when fetched again.
-        RemoteError: The server cannot be reached, or refuses access.
-        DiskSpaceError: There is too little room on the disk.
         ArgumentError: `url` is no URL, or there are several record sets in that folder.
+        OtherSourceError, RemoteError, DiskSpaceError: As in `copy`.
 
     Examples:
         >>> import recordzoo
@@ -129,7 +128,14 @@ def pull_job(url: str, path: str | os.PathLike[str], **options: Any) -> "Copy":
 
 @dataclass
 class Copy:
-    """A copy to this machine, into `folder` or one in it; `plan` changes nothing. The arguments are those of `copy`."""
+    """A copy to this machine, into `folder` or one in it; the arguments are those of `copy`.
+
+    Attributes:
+        target: The new record set.
+        files: Its files, without the manifest.
+        copied: The bytes of each file that were copied, or that `plan` expects to be copied, by name.
+        was_ready: Whether the new record set was complete already.
+    """
 
     source: Source
     folder: Path
@@ -143,32 +149,31 @@ class Copy:
         self.target = named(self.folder.expanduser().absolute(), here.name)
         if isinstance(here, Path) and self.target.exists() and self.target.samefile(here):
             raise ArgumentError(f"{self.target} is the record set itself. Name another directory.")
-        self.files = named_files(self.source.manifest)
-        self._copied: dict[str, int] = {}
+        self.files, self.copied, self.was_ready = self.source.files(), dict[str, int](), False
 
-    def plan(self) -> Copied:
-        """Return the expected result; what an interrupted copy left counts as not yet copied."""
-        is_ready = self._is_ready()
-        missing = [] if is_ready else self.files
-        return Copied(self.target, self.source, self.files, {file.name: file.size_bytes for file in missing}, is_ready)
+    def plan(self) -> None:
+        """Set the expected result, and change nothing; what an interrupted copy left counts as not yet copied."""
+        self.was_ready = self._is_ready()
+        self.copied = {file.name: file.size_bytes for file in self.files if not self.was_ready}
 
-    def run(self) -> Copied:
+    def run(self) -> None:
         """Copy the record set."""
         progress = self.progress or default_progress()
-        is_made = publish(
+        self.was_ready = not publish(
             Output(self.target, elsewhere="name another directory"),
             self._is_ready,
             progress,
             lambda build: self._write(build, progress),
             may_replace=lambda path: self.replace and is_record_set(path),
         )
-        return Copied(self.target, self.source, self.files, self._copied, not is_made)
 
     def _is_ready(self) -> bool:
         """Whether the record set is complete at its destination; raise if something there may not be replaced."""
         if not os.path.lexists(self.target):
             return False
-        there = digest_at(self.target)
+        there = None
+        with contextlib.suppress(RecordError):
+            there = RecordReader(self.target).digest
         is_same = there == self.source.digest
         if is_same and all(map(self._is_whole, self.files)):
             return True
@@ -215,7 +220,7 @@ class Copy:
             def write(data: bytes) -> None:
                 build.check()
                 part.write(data)
-                self._copied[file.name] = self._copied.get(file.name, 0) + len(data)
+                self.copied[file.name] = self.copied.get(file.name, 0) + len(data)
                 crash_point("pull.received")
 
             is_right = part.complete(self.source.supply, file, write, crew.advance)

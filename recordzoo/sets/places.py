@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -32,21 +32,6 @@ _ABSENT = (NOT_FOUND, RANGE_NOT_SATISFIABLE, 403)  # S3 answers 403 for an absen
 _PIECE_BYTES = 4 << 20
 
 _Place = TypeVar("_Place", Path, Url)
-
-
-def named_files(manifest: Manifest) -> list[HashedFile]:
-    """List the files that a manifest names: the small ones first, so that a mistake shows early."""
-    arrays = [HashedFile(file_name(name), spec.size_bytes, spec.hash) for name, spec in manifest.arrays.items()]
-    shards = [HashedFile(spec.name, spec.size_bytes, spec.hash) for spec in manifest.shards]
-    return [*sorted(arrays, key=lambda file: (file.size_bytes, file.name)), *shards]
-
-
-def digest_at(path: Path) -> str | None:
-    """Return the digest of the record set in a directory; None without a readable manifest."""
-    try:
-        return RecordReader(path).digest
-    except RecordError:
-        return None
 
 
 @dataclass(frozen=True)
@@ -97,6 +82,13 @@ class Source:
             raise RecordError(f"{reader.folder} was replaced while it was opened. Run the same command again.")
         return cls(reader.folder, data, reader.manifest, reader.digest, _Folder(reader))
 
+    def files(self) -> list[HashedFile]:
+        """List the files that the manifest names: the small ones first, so that a mistake shows early."""
+        arrays, shards = self.manifest.arrays, self.manifest.shards
+        small = [HashedFile(file_name(name), spec.size_bytes, spec.hash) for name, spec in arrays.items()]
+        large = [HashedFile(spec.name, spec.size_bytes, spec.hash) for spec in shards]
+        return [*sorted(small, key=lambda file: (file.size_bytes, file.name)), *large]
+
     def marks(self) -> Iterator[tuple[str, bytes]]:
         """Yield name and content of each undamaged file of marks; readers determine missing ones again."""
         for field in self.manifest.blobs:
@@ -128,25 +120,6 @@ class Source:
         )
         text = f"{where} is missing or damaged: its hash is not the one in the manifest. Nothing was published. {cure}"
         return CorruptRecordError(text, **{"path" if is_here else "url": where})
-
-
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """The result of a copy, or of its plan.
-
-    Attributes:
-        place: The new record set: its directory, or its URL without a login.
-        source: The record set that was copied.
-        files: Its files, without the manifest.
-        copied: Bytes copied now of each file, by name.
-        was_ready: Whether the new record set was complete already.
-    """
-
-    place: Path | str
-    source: Source
-    files: Sequence[HashedFile]
-    copied: Mapping[str, int]
-    was_ready: bool
 
 
 def find_set(text: str) -> tuple[Url, bytes]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typing_extensions import override
 
@@ -27,10 +27,7 @@ from recordzoo.net.store import Store, StoredFile, part_bytes
 from recordzoo.net.url import Url, is_url
 from recordzoo.records.manifest import ENDING, MANIFEST_NAME, Manifest, manifest_digest, parse_manifest
 from recordzoo.records.writer import own_files
-from recordzoo.sets.places import Copied, Source, destination, named_files, read_if_there
-
-if TYPE_CHECKING:
-    from huggingface_hub import CommitOperationAdd
+from recordzoo.sets.places import Source, destination, read_if_there
 
 CARD = "README.md"
 MARK = (
@@ -93,7 +90,8 @@ def push(
         's3://bucket/datasets/photos.records'
     """
     job = push_job(path, url, replace=replace, verify=verify, card=card, workers=workers, progress=progress)
-    return str(job.run().place)
+    job.run()
+    return str(job.url)
 
 
 def push_job(path: str | os.PathLike[str], url: str, *, card: bool = True, **options: Any) -> "Push":
@@ -110,11 +108,15 @@ def push_job(path: str | os.PathLike[str], url: str, *, card: bool = True, **opt
 
 @dataclass
 class Push:
-    """A copy to object storage; `plan` changes nothing. The arguments are those of `push`.
+    """A copy to object storage; the arguments are those of `push`.
 
     A claim beside the files names the set that is being pushed. The store creates it only if there is none, so of two
     sets only one is sent. It also names the files that recordzoo wrote there: those of a replaced set are removed in
     the end, also after a kill.
+
+    Attributes:
+        files: The files to be there, without the manifest.
+        copied: The sizes of the files that were sent, or that `plan` expects to be sent, by name.
     """
 
     source: Source
@@ -128,22 +130,25 @@ class Push:
         assert isinstance(self.source.place, Path)
         self.path, self.store, self.shown = self.source.place, Store(self.url), self.progress or default_progress()
         marks = [HashedFile(name, len(data), hash_text(hashlib.sha256(data))) for name, data in self.source.marks()]
-        self.files = [*named_files(self.source.manifest), *marks]
+        self.files = [*self.source.files(), *marks]
         self.is_published = False
         self.old: set[str] = set()  # names of files of the set to be replaced
-        self.sent: dict[str, int] = {}
+        self.copied: dict[str, int] = {}
         self._etags: dict[str, str] = {}
         self._lock = threading.Lock()
 
-    def plan(self) -> Copied:
-        """Return the expected result, judged by file sizes."""
-        self.look()
-        there = self.stored()
-        sizes = {file.name: file.size_bytes for file in self.files}
-        missing = {name: size for name, size in sizes.items() if there.get(name, _ABSENT).size_bytes != size}
-        return Copied(str(self.url), self.source, self.files, missing, not missing)
+    @property
+    def was_ready(self) -> bool:
+        """Whether nothing had to be sent."""
+        return not self.copied
 
-    def run(self) -> Copied:
+    def plan(self) -> None:
+        """Set the expected result, judged by file sizes, and change nothing."""
+        self.look()
+        there, sizes = self.stored(), {file.name: file.size_bytes for file in self.files}
+        self.copied = {name: size for name, size in sizes.items() if there.get(name, _ABSENT).size_bytes != size}
+
+    def run(self) -> None:
         """Push the record set."""
         with without_bars(self.url):
             self.begin()
@@ -152,7 +157,6 @@ class Push:
             crash_point("push.complete")
             self.publish()
         self.shown.end()
-        return Copied(str(self.url), self.source, self.files, self.sent, not self.sent)
 
     def look(self) -> bool:
         """Read the manifest at the destination; return whether it is another record set's, which may be replaced."""
@@ -239,7 +243,7 @@ class Push:
                 return ""
             self.send(file, crew)
             with self._lock:
-                self.sent[file.name] = file.size_bytes
+                self.copied[file.name] = file.size_bytes
                 crash_point("push.sent")
             return file.name
 
@@ -252,7 +256,7 @@ class Push:
 
     def _is_there(self, file: HashedFile, entry: StoredFile, crew: Crew) -> bool:
         """Whether the store has a file's bytes; raise if this machine has others than the manifest says."""
-        etag, was_sent = self._etag(file, crew), file.name in self.sent
+        etag, was_sent = self._etag(file, crew), file.name in self.copied
         if entry.size_bytes != file.size_bytes:
             return False
         if not self.verify:
@@ -322,22 +326,21 @@ class HubPush(Push):
         self._place, self._commit, self._folder = place, "", f"{place.folder}/".lstrip("/")
         self._target: dict[str, Any] = {"repo_id": place.repository, "repo_type": "dataset"}
         self._target["revision"] = place.revision or None
-        self._added: dict[str, CommitOperationAdd] = {}
+        self._added: dict[str, Any] = {}
         entry = catalogue.entry_of(self.source.manifest)
         if entry is not None and (not _KNOWN_LICENSE.fullmatch(entry.license) or "ND" in entry.license):
             said = entry.license.rstrip(".")
             self.shown.note(f"The license of {entry.title} is: {said}. Check that you may publish its images.")
 
     @override
-    def run(self) -> Copied:
-        for attempt in range(1, retry.ATTEMPTS):
+    def run(self) -> None:
+        for attempt in range(1, retry.ATTEMPTS + 1):
             try:
                 return super().run()
             except RemoteError as err:
-                if err.status != _CHANGED and (err.status or 0) < 500:
+                if attempt == retry.ATTEMPTS or (err.status != _CHANGED and (err.status or 0) < 500):
                     raise
             time.sleep(retry.pause_s(attempt))
-        return super().run()
 
     def _api(self) -> Any:  # Any: the types of huggingface_hub differ between its versions
         return api_of(self.store.file_system())

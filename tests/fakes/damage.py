@@ -15,7 +15,7 @@ import stat
 import struct
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -241,66 +241,42 @@ def flips(good: Path) -> Iterator[Case]:
         yield Case(f"{path.name} bit {bit} flipped", flipped(path.name, bit))
 
 
+HUGE = (-1, 1 << 31, 1 << 62, 1 << 63, 1 << 64, 10**400, 1.5, 1e300, True, None, "1", [], {}, [[]], {"a": 1})
+NAMES = ("../x", "/etc/passwd", "shard-00001.lmdb", "shard-00000.lmdb/../x", "a\0b", "", "C:\\x", "..", "x" * 10_000)
+TYPES = ("|O", "<U9", "V8", "<f16", ">i8", "", [1 << 62], [0, 1 << 40, 1 << 40], [242] * 9, [1 << 40] * 8)
+ADDRESSES = ("http://127.0.0.1:9/x", "file:///etc/passwd", "/etc/passwd", "\\\\127.0.0.1\\x", "data:,x")
+
+
+# Any: JSON values.
+def _at(document: Any, place: Sequence[str | int]) -> Any:
+    for key in place:
+        document = document[key]
+    return document
+
+
+def _forged(place: Sequence[str | int], value: Any, right: str = "nothing") -> Case:
+    """A manifest with a value at a place."""
+    change = edited(lambda document: _at(document, place[:-1]).__setitem__(place[-1], value))
+    return Case(f"{'.'.join(map(str, place))[:60]!r} = {str(value)[:30]!r}", change, right, found=False)
+
+
 def manifests(good: Path) -> Iterator[Case]:
     """Manifests that no writer of ours writes; signed, so that what refuses them is not the signature."""
-    huge = (-1, 1 << 31, 1 << 62, 1 << 63, 1 << 64, 10**400, 1.5, 1e300, True, None, "1", [], {}, [[]], {"a": 1})
-    names = (
-        "../x",
-        "/etc/passwd",
-        "shard-00001.lmdb",
-        "shard-00000.lmdb/../x",
-        "a\0b",
-        "",
-        "C:\\x",
-        "..",
-        "x" * 10_000,
-    )
-    for key in json.loads((good / MANIFEST_NAME).read_bytes()):
+    document = json.loads((good / MANIFEST_NAME).read_bytes())
+    for key in document:
         yield Case(f"{key} missing", edited(lambda document, key=key: document.pop(key)), right="nothing")  # type: ignore[misc]
-        for value in (*huge, *names):
-            yield Case(
-                f"{key} = {str(value)[:30]!r}",
-                edited(lambda document, key=key, value=value: document.__setitem__(key, value)),  # type: ignore[misc]
-                right="nothing",
-                found=False,
-            )
-    specs: list[tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = [
-        ("shards[0]", lambda document: document["shards"][0]),
-        ("shards[1]", lambda document: document["shards"][1]),
-        *(
-            (f"arrays.{name}", lambda document, name=name: document["arrays"][name])  # type: ignore[misc]
-            for name in ("target", "names", "names_offsets", "image.index", "split-train")
-        ),
-        ("blobs.image", lambda document: document["blobs"]["image"]),
-        ("fields.target", lambda document: document["fields"]["target"]),
-    ]
-    for label, spec in specs:
-        for key in spec(json.loads((good / MANIFEST_NAME).read_bytes())):
-            more = ["|O", "<U9", "V8", "<f16", ">i8", "", [1 << 62], [0, 1 << 40, 1 << 40], [242] * 9, [1 << 40] * 8]
-            for value in (*huge, *names, *more):
-                yield Case(
-                    f"{label}.{key} = {str(value)[:30]!r}",
-                    edited(lambda d, spec=spec, key=key, value=value: spec(d).__setitem__(key, value)),  # type: ignore[misc]
-                    right="nothing",
-                    found=False,
-                )
-    for name in (*names, "image.index", "Image", "names", "split-train"):
+    arrays = [("arrays", name) for name in ("target", "names", "names_offsets", "image.index", "split-train")]
+    for place in ((), ("shards", 0), ("shards", 1), *arrays, ("blobs", "image"), ("fields", "target")):
+        for key in _at(document, place):
+            for value in (*HUGE, *NAMES, *(TYPES if place else ())):
+                yield _forged((*place, key), value)
+    for name in (*NAMES, "image.index", "Image", "names", "split-train"):
         for table, value in (("blobs", {"encoding": "bytes", "shape": None}), ("splits", 121), ("arrays", {})):
-            yield Case(
-                f"{table} has {name[:30]!r}",
-                edited(lambda d, table=table, name=name, value=value: d[table].__setitem__(name, value)),  # type: ignore[misc]
-                right="nothing",
-                found=False,
-            )
-    for address in ("http://127.0.0.1:9/x", "file:///etc/passwd", "/etc/passwd", "\\\\127.0.0.1\\x", "data:,x"):
-        raw_file = {"name": address, "bytes": 3, "hash": f"md5:{address}"}
-        for change in ({"source": address}, {"raw_files": [raw_file]}, {"metadata": {"url": address, "$ref": address}}):
-            yield Case(
-                f"{', '.join(change)}: {address}",
-                edited(lambda document, change=change: document.update(change)),  # type: ignore[misc]
-                right="values",
-                found=False,
-            )
+            yield _forged((table, name), value)
+    for address in ADDRESSES:
+        yield _forged(("source",), address, "values")
+        yield _forged(("raw_files",), [{"name": address, "bytes": 3, "hash": f"md5:{address}"}], "values")
+        yield _forged(("metadata",), {"url": address, "$ref": address}, "values")
     text = (good / MANIFEST_NAME).read_bytes()
     for label, data in {
         "empty": b"",
