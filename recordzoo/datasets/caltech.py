@@ -147,10 +147,8 @@ class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvisi
             return super()._file_name(field, label, number)
         return f"Annotations/{recipe.annotation_name(self.categories[label], number)}"
 
-    def _hint_positions(self, positions: Sequence[int]) -> None:
-        super()._hint_positions(positions)
-        if "annotation" in self.target_type:
-            self._selection.reader.hint("annotation", positions)
+    def _read_fields(self) -> Sequence[str]:
+        return ("image", "annotation") if "annotation" in self.target_type else ("image",)
 
 
 class Caltech256Record(_Caltech, Caltech256):  # type: ignore[misc]  # torchvision is untyped

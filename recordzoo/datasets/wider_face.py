@@ -107,9 +107,8 @@ class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[mi
         path = os.fspath(self.img_info[index]["img_path"])
         return find_name(self._selection.reader.names, path.removeprefix(start)) if path.startswith(start) else None
 
-    def _hint_positions(self, positions: Sequence[int]) -> None:
-        for field in self._selection.reader.manifest.blobs:
-            self._selection.reader.hint(field, positions)
+    def _read_fields(self) -> Sequence[str]:
+        return list(self._selection.reader.manifest.blobs)
 
     def __len__(self) -> int:
         return self._length("img_info")

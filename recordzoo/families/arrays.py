@@ -234,7 +234,6 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
         # A copy: the array is a read-only view of the file.
         return torch.from_numpy(np.array(self._selection.reader.array(kind)[position]))
 
-    def _hint_positions(self, positions: Sequence[int]) -> None:
-        super()._hint_positions(positions)
-        for field in {self._FIELDS[kind] for kind in self._target_types if kind in self._FIELDS}:
-            self._selection.reader.hint(field, positions)
+    @override
+    def _read_fields(self) -> Sequence[str]:
+        return ["image", *{self._FIELDS[kind]: None for kind in self._target_types if kind in self._FIELDS}]

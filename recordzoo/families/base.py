@@ -602,7 +602,12 @@ class ZooDataset(HasDerived, Dataset[Pair]):
 
     def _hint_positions(self, positions: Sequence[int]) -> None:
         """Tell the kernel which positions will be read soon."""
-        self._selection.reader.hint("image", positions)
+        for field in self._read_fields():
+            self._selection.reader.hint(field, positions)
+
+    def _read_fields(self) -> Sequence[str]:
+        """Return the blob fields that a sample reads."""
+        return ("image",)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the number of samples, splits, classes, fields, and at most 12 small images.

@@ -109,12 +109,8 @@ class PathsDataset(ZooDataset):
     def _position(self, index: int) -> int | None:
         return self._stored_at("image", index)
 
-    def _hint_positions(self, positions: Sequence[int]) -> None:
-        for field in self._read_fields():
-            self._selection.reader.hint(field, positions)
-
+    @override
     def _read_fields(self) -> Sequence[str]:
-        """Return which blob fields a sample reads."""
         return list(self._files)
 
     def __len__(self) -> int:
