@@ -50,18 +50,14 @@ def mounted(folder: Path, options: str) -> Iterator[Volume]:
 
 
 @contextlib.contextmanager
-def overlaid(folder: Path, lower: Path, *, xattrs: bool = True) -> Iterator[Volume]:
-    """Mount an overlay at a new folder, as Docker does for a container: what is in `lower` is its image's layer.
-
-    Args:
-        xattrs: Whether it may mark its directories with extended attributes of users; a user namespace has no others.
-    """
+def overlaid(folder: Path, lower: Path) -> Iterator[Volume]:
+    """Mount an overlay at a new folder, as Docker does for a container: what is in `lower` is its image's layer."""
     upper, work = (folder.with_name(f"{folder.name}.{name}") for name in ("upper", "work"))
     upper.mkdir()
     work.mkdir()
     options = f"lowerdir={lower},upperdir={upper},workdir={work}"
     mounts = [f"mount -t overlay -o {options},userxattr none {folder}", f"mount -t overlay -o {options} none {folder}"]
-    with _held(folder, " || ".join(mounts) if xattrs else mounts[1]) as volume:
+    with _held(folder, " || ".join(mounts)) as volume:
         yield volume
 
 

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -38,6 +37,8 @@ from tests.preparing import (
 )
 
 RANKS = 8
+
+slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 
 
 @pytest.fixture(scope="module")
@@ -77,22 +78,18 @@ class TestAllAtOnce:
         assert converted(ended) == 1
         assert beside(root, "stream") == ["simple.records"]
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("form", ["stream", "tree"])
-    def test_without_locks(self, form: str, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
-        """File locks that do nothing: perhaps work is done twice, but there is one set, right for every process."""
+    @pytest.mark.parametrize(
+        ("form", "error"), [("stream", "ENOLCK"), *(slow(form, "ENOSYS") for form in ("stream", "tree"))]
+    )
+    def test_where_the_system_has_no_locks(
+        self, form: str, error: str, whole: dict[str, dict[str, str]], tmp_path: Path
+    ) -> None:
+        """Perhaps work is done twice, but there is one set, right for every process."""
         simple.write(tmp_path, form)
-        with several(RANKS, lambda: Process(tmp_path, form, locks=False, check=True, workers=1)) as processes:
-            ended = [process.end() for process in processes]
-        assert_made(tmp_path, form, whole[form], ended)
-
-    @pytest.mark.parametrize("error", ["ENOLCK", pytest.param("ENOSYS", marks=pytest.mark.slow)])
-    def test_where_the_system_has_no_locks(self, error: str, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
-        simple.write(tmp_path, "stream")
-        start = functools.partial(Process, tmp_path, "stream", prefix=failing("flock", error), check=True, workers=1)
+        start = functools.partial(Process, tmp_path, form, prefix=failing("flock", error), check=True, workers=1)
         with several(4, start) as processes:
             ended = [process.end() for process in processes]
-        assert_made(tmp_path, "stream", whole["stream"], ended)
+        assert_made(tmp_path, form, whole[form], ended)
 
     @pytest.mark.parametrize("nodes", [1, 2])
     def test_nodes_with_disks_of_their_own(self, nodes: int, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
@@ -149,25 +146,6 @@ class TestAllAtOnce:
         assert converted(ended) == 1
         assert sum("are already converted" in each.log for each in ended) == 1
         assert_made(tmp_path, "stream", whole["stream"])
-
-    @pytest.mark.slow
-    def test_a_dead_build_does_not_tempt_those_who_wait(self, tmp_path: Path) -> None:
-        """Whoever has the lock may need hours of download before it takes the build over."""
-        archive = simple.write(tmp_path / "server", "stream")
-        root = tmp_path / "root"
-        simple.write(root, "stream")
-        preparing.run(root, "stream", env={"RECORDZOO_KILL_AT": "shard.done:2"}, workers=1)
-        (root / archive.name).unlink()
-        with FileServer(tmp_path / "server") as server:
-            options = served(archive, server.url)
-            with Process(root, "stream", stop_at="download.received", **options) as first:
-                first.wait_until_stopped()
-                with Process(root, "stream", **options) as second:
-                    assert second.saw(f"Waiting for process {first.pid} on ")
-                    first.signal(signal.SIGCONT)
-                    assert first.end().digest == second.end().digest
-            assert len(server.log) == 1
-        assert beside(root, "stream") == ["simple.records"]
 
     def test_after_a_crash_without_locks(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         """Nobody can tell that the build of the dead is not used: it stays, and is not continued."""
@@ -331,27 +309,6 @@ class TestTurns:
         waiting = f"Waiting for another thread of this process, which prepares {path}"
         assert said.notes[0].startswith(f"{waiting} (")
         assert re.fullmatch(rf"{re.escape(waiting)} \(7\.\d+ kB are written\)\.", said.notes[-1])
-
-    def test_threads_take_turns(self, tmp_path: Path) -> None:
-        inside, most, made = [0], [0], []
-
-        def work() -> None:
-            with self.build(tmp_path / "x") as build:
-                if build is not None:
-                    inside[0] += 1
-                    most[0] = max(most[0], inside[0])
-                    build.claim({"of": "x"}, 0)
-                    made.append(build)
-                    inside[0] -= 1
-
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert most == [1]
-        assert len(made) == 1
-        assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
     def test_who_does_not_wait_is_told(self, tmp_path: Path) -> None:
         with self.build(tmp_path / "x") as build:

@@ -242,20 +242,6 @@ def test_a_worker_finishes_nothing_when_the_preparation_has_ended(
     assert contents(prepared(raw, place, workers=1)) == wanted
 
 
-def test_arguments(raw: Path, tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match=r"^Argument executor is 'int'; .* a concurrent\.futures\.Executor\.$"):
-        prepared(raw, tmp_path / "x.records", executor=4)
-
-    class Client:
-        def get_executor(self) -> None: ...
-
-    with pytest.raises(ArgumentError, match=r"Pass client\.get_executor\(\)\.$"):
-        prepared(raw, tmp_path / "x.records", executor=Client())
-    with ThreadPoolExecutor(1) as pool, pytest.raises(ArgumentError, match="workers=2 and executor are both given"):
-        prepared(raw, tmp_path / "x.records", executor=pool, workers=2)
-    assert not os.listdir(tmp_path)
-
-
 def test_an_executor_that_was_shut_down(raw: Path, tmp_path: Path) -> None:
     pool = ThreadPoolExecutor(1)
     pool.shutdown()

@@ -170,16 +170,6 @@ def test_killed_again_at_the_same_place(twice: str, wanted: Wanted, tmp_path: Pa
     assert_made_again(root, "stream", wanted.files["stream"])
 
 
-@pytest.mark.parametrize("step", ["set.manifest_written", "set.published", "build.cleaned"])
-def test_killed_while_a_set_is_made_again(step: str, wanted: Wanted, tmp_path: Path) -> None:
-    root = wanted.raw("tree", tmp_path)
-    again(root, "tree")
-    ended = preparing.run(root, "tree", env={"RECORDZOO_KILL_AT": step}, refresh=True, workers=1)
-    assert ended.code == -signal.SIGKILL
-    assert_nothing_half_done(root, "tree", wanted.files["tree"])
-    assert_made_again(root, "tree", wanted.files["tree"], refresh=True)
-
-
 @pytest.mark.parametrize(("form", "workers", "step"), [("stream", 1, "shard.opened:3"), ("tree", 2, "unit.done")])
 def test_ctrl_c(form: str, workers: int, step: str, wanted: Wanted, tmp_path: Path) -> None:
     """It reaches the whole process group, as from a terminal."""

@@ -5,6 +5,7 @@ import inspect
 import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -65,6 +66,10 @@ def test_a_name_that_does_not_exist(given: dict[str, Any], kind: type[NewOptions
         (
             {"shard_bytes": 1, "num_shards": 1},
             "shard_bytes and num_shards (--shard-size and --shards) are both given; one follows from the other.",
+        ),
+        (
+            {"executor": Mock(spec=["get_executor"])},
+            "Argument executor is 'Mock'; it must be a concurrent.futures.Executor. Pass client.get_executor().",
         ),
         ({"executor": 3}, "Argument executor is 'int'; it must be a concurrent.futures.Executor."),
     ],

@@ -91,19 +91,3 @@ def test_a_part_of_a_download_in_the_image(container: Callable[[Path], Volume], 
         assert preparing.run(volume.mounted_at, "stream", prefix=volume.enter, **options).digest
         assert [request.range for request in server.log] == [f"bytes={half}-"]
     assert (volume.path / "simple.tgz").read_bytes() == archive.read_bytes()
-
-
-def test_an_overlay_in_which_no_directory_can_be_renamed(wanted: dict[str, str], tmp_path: Path) -> None:
-    lower = layer(tmp_path / "image")
-    old = ensure(SimpleRecipe("tree"), lower, workers=1, num_shards=1)
-    before = contents(old)
-    with overlaid(tmp_path / "container", lower, xattrs=False) as volume:
-        if volume.enter[3] != "-U":
-            pytest.skip("no user namespace can be made here; outside of one, an overlay has its attributes")
-        error = prepare_in(volume, refresh=True).error
-        assert "cannot be replaced: it is in a layer of a container image, or in an overlay" in error["text"]
-        assert "pass another records_dir (--output) on a volume of its own" in error["text"]
-        assert contents(volume.path / "simple.records") == before
-        ended = prepare_in(volume, refresh=True, records_dir=str(tmp_path / "elsewhere.records"))
-        assert ended.digest
-    assert contents(tmp_path / "elsewhere.records") == wanted

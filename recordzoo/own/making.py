@@ -102,7 +102,7 @@ def make(target: Target, options: Options, *, download: bool = True, full: bool 
         if (source := preparation.source()) is not None:
             source.files()  # missing raw data is reported first
         preparation.progress.note(f"{target.label}: {recipe.choice()}")
-    before = generation(preparation.target) if preparation.is_ready() else None
+    before = generation(preparation.target)
     if target.kind == "tree":
         with _naming_others(target.root):
             _check_folders(target.root)
