@@ -44,8 +44,11 @@ $(VENV)/.stamp: $(VENV)/.running
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev,docs,fast]'
 	@touch $@
 
-demo: $(VENV)/.running  ## Show the whole way on generated pictures: download, resume, convert, compare, load. Offline.
-	$(BIN)/python examples/demo.py --output demo-output
+# -I: the checkout itself does not count as installed.
+demo:  ## Show the whole way on generated pictures: download, resume, convert, compare, load. Offline.
+	@if $(PYTHON) -I -c 'import recordzoo' 2> /dev/null; then python="$(PYTHON)"; else \
+		$(MAKE) --no-print-directory $(VENV)/.running && python=$(BIN)/python; \
+	fi && echo "$$python examples/demo.py --output demo-output" && "$$python" examples/demo.py --output demo-output
 
 test: install  ## Run the fast tests.
 	$(PYTEST) $(FAST)
