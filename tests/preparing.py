@@ -314,8 +314,7 @@ def builds(root: Path) -> Iterator[Path]:
 
 def _forked_arguments() -> list[str]:
     """Import what `main` does, and wait to be forked."""
-    pass
-    from recordzoo.records.reader import RecordReader  # noqa: F401
+    from recordzoo.preparing import preparation  # noqa: F401
     from tests.fakes import simple  # noqa: F401
 
     return serve()

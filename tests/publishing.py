@@ -178,12 +178,7 @@ def _forked_arguments() -> list[str]:
     """Import what `main` does, and wait to be forked."""
     import recordzoo  # noqa: F401
     from recordzoo.own import importing, writer  # noqa: F401
-    from recordzoo.sets import (  # noqa: F401
-        copy,
-        merge,
-    )
-
-    pass
+    from recordzoo.sets import copy, merge  # noqa: F401
     from tests.fakes import simple  # noqa: F401
 
     return serve()

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 import recordzoo
-from recordzoo.base import durable
 from recordzoo.errors import ArgumentError, DiskSpaceError, PrepareError, SourceError
 from recordzoo.preparing.preparation import Preparation, ensure
 from recordzoo.raw.archive import NestedTarSource
@@ -119,39 +118,6 @@ def test_a_unit_runs_twice_at_the_same_time(raw: Path, wanted: dict[str, str], t
     with Twice(4) as hands:
         assert contents(prepared(raw, tmp_path / "twice.records", executor=hands)) == wanted
     assert os.listdir(tmp_path) == ["twice.records"]  # a slower run adds nothing to what was published and removed
-
-
-class Again(Hands):
-    """Runs each unit a second time, which fails while it writes; the first run counts."""
-
-    fails = False
-
-    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        def both() -> Any:
-            result = fn(*args)
-            self.fails = True
-            with pytest.raises(OSError, match="half-way"):
-                fn(*args)
-            self.fails = False
-            return result
-
-        return self._pool.submit(both)
-
-
-def test_a_second_run_that_dies_harms_nothing(
-    raw: Path, wanted: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_file = durable.write_file
-
-    def write(path: Path, *data: bytes) -> None:
-        if hands.fails and ".npz." in path.name:
-            path.write_bytes(data[0][: len(data[0]) // 2])
-            raise OSError("half-way")
-        write_file(path, *data)
-
-    monkeypatch.setattr(durable, "write_file", write)
-    with Again(1) as hands:
-        assert contents(prepared(raw, tmp_path / "again.records", executor=hands)) == wanted
 
 
 def test_a_relative_root_means_the_same_to_workers(

@@ -409,76 +409,73 @@ class TestBrokenImages:
         assert list(warnings.filters) == before
 
 
+ZEROS = 32 * "0"
+
+
 class TestRawData:
     @pytest.fixture
     def archive(self, tmp_path: Path) -> Path:
         return simple.write(tmp_path, "stream")
 
-    def test_the_right_hash_stands_in_the_manifest(self, archive: Path) -> None:
-        remote = simple.remote(archive)
-        reader = RecordReader(prepare(archive.parent, "stream", raw_files=(remote,)))
+    @pytest.mark.parametrize("form", ["stream", "nested"])
+    @pytest.mark.parametrize(
+        ("facts", "recorded", "warning"),
+        [
+            ({}, "md5:{md5}", ""),
+            ({"md5": None, "size_bytes": None}, "sha256:{sha256}", ""),
+            ({"unconfirmed": True}, "md5:{md5}", ""),
+            ({"md5": ZEROS, "unconfirmed": True}, "md5:{md5}", f"has the MD5 {{md5}}, not {ZEROS}. The file was kept"),
+            ({"sha256": "right", "md5": ZEROS}, "sha256:{sha256}", ""),
+            (
+                {"sha256": 2 * ZEROS},
+                "sha256:{sha256}",
+                f"has the SHA-256 {{sha256}}, not {2 * ZEROS}; but it has the expected MD5, {{md5}}",
+            ),
+        ],
+    )
+    def test_the_hash_that_stands_in_the_manifest(
+        self,
+        form: str,
+        facts: dict[str, Any],
+        recorded: str,
+        warning: str,
+        tmp_path: Path,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        archive = simple.write(tmp_path, form)
+        known = {name: hashlib.new(name, archive.read_bytes()).hexdigest() for name in ("md5", "sha256")}
+        facts = {name: known["sha256"] if value == "right" else value for name, value in facts.items()}
+        raw_files = (simple.remote(archive, **facts),)
+        reader = RecordReader(prepare(tmp_path, form, raw_files=raw_files, workers=2))
         (raw_file,) = reader.manifest.raw_files
-        assert (raw_file.name, raw_file.size_bytes, raw_file.hash) == (
-            archive.name,
-            archive.stat().st_size,
-            f"md5:{remote.md5}",
-        )
-
-    def test_what_was_received_stands_in_the_manifest_where_no_hash_is_published(self, archive: Path) -> None:
-        raw_files = (simple.remote(archive, md5=None, size_bytes=None),)
-        reader = RecordReader(prepare(archive.parent, "stream", raw_files=raw_files))
-        assert reader.manifest.raw_files[0].hash == f"sha256:{hashlib.sha256(archive.read_bytes()).hexdigest()}"
-        reader = RecordReader(prepare(archive.parent, "stream", raw_files=raw_files, check_hash=False, refresh=True))
-        assert reader.manifest.raw_files[0].hash is None
+        assert (len(reader), raw_file.name, raw_file.size_bytes) == (40, archive.name, archive.stat().st_size)
+        assert raw_file.hash == recorded.format(**known)
+        assert warning.format(**known) in caplog.text
+        assert warning or f"{archive} has" not in caplog.text
 
     @pytest.mark.parametrize("form", ["stream", "nested"])
-    def test_another_hash(self, form: str, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("facts", "text"),
+        [
+            ({"md5": ZEROS}, f"expected md5 {ZEROS}, found {{md5}}"),
+            ({"md5": ZEROS, "sha256": 2 * ZEROS}, f"expected sha256 {2 * ZEROS} or md5 {ZEROS}, found {{sha256}}"),
+            ({"size_bytes": 5}, "expected 5 bytes, found {size:,}."),
+        ],
+    )
+    def test_another_hash_or_size(
+        self, form: str, facts: dict[str, Any], text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.INFO)
         archive = simple.write(tmp_path, form)
-        found = simple.remote(archive).md5
-        raw_files = (simple.remote(archive, md5="0" * 32),)
+        known = {name: hashlib.new(name, archive.read_bytes()).hexdigest() for name in ("md5", "sha256")}
+        raw_files = (simple.remote(archive, **facts),)
         with pytest.raises(HashMismatchError, match="Nothing was published") as caught:
             prepare(tmp_path, form, raw_files=raw_files, workers=2)
-        assert f"expected md5 {'0' * 32}, found {found}" in str(caught.value)
+        assert text.format(**known, size=archive.stat().st_size) in str(caught.value)
+        assert ("converting" in caplog.text) == ("size_bytes" not in facts)  # a wrong size is said at once
         assert beside(tmp_path, form) == []
-        assert len(RecordReader(prepare(tmp_path, form, raw_files=raw_files, check_hash=False))) == 40
-
-    @pytest.mark.parametrize("form", ["stream", "nested"])
-    def test_another_hash_than_an_unconfirmed_one(
-        self, form: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        archive = simple.write(tmp_path, form)
-        found = simple.remote(archive).md5
-        raw_files = (simple.remote(archive, md5="0" * 32, unconfirmed=True),)
-        reader = RecordReader(prepare(tmp_path, form, raw_files=raw_files, workers=2))
-        assert (len(reader), reader.manifest.raw_files[0].hash) == (40, f"md5:{found}")
-        assert f"{archive} has the MD5 {found}, not {'0' * 32}. The file was kept" in caplog.text
-        caplog.clear()
-        raw_files = (simple.remote(archive, unconfirmed=True),)
-        reader = RecordReader(prepare(tmp_path, form, raw_files=raw_files, refresh=True))
-        assert reader.manifest.raw_files[0].hash == f"md5:{found}"
-        assert "has the MD5" not in caplog.text
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("form", ["stream", "nested"])
-    def test_two_hashes_of_which_one_is_right(
-        self, form: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        archive = simple.write(tmp_path, form)
-        md5, sha256 = simple.remote(archive).md5, hashlib.sha256(archive.read_bytes()).hexdigest()
-        raw_files = (simple.remote(archive, sha256=sha256, md5="0" * 32),)
-        reader = RecordReader(prepare(tmp_path, form, raw_files=raw_files, workers=2))
-        assert (len(reader), reader.manifest.raw_files[0].hash) == (40, f"sha256:{sha256}")
-        assert "has the SHA-256" not in caplog.text
-        raw_files = (simple.remote(archive, sha256="0" * 64),)
-        reader = RecordReader(prepare(tmp_path, form, raw_files=raw_files, workers=2, refresh=True))
-        assert (len(reader), reader.manifest.raw_files[0].hash) == (40, f"sha256:{sha256}")
-        assert f"{archive} has the SHA-256 {sha256}, not {'0' * 64}; but it has the expected MD5, {md5}" in caplog.text
-
-    def test_two_hashes_of_which_none_is_right(self, archive: Path) -> None:
-        raw_files = (simple.remote(archive, sha256="0" * 64, md5="1" * 32),)
-        with pytest.raises(HashMismatchError, match=f"expected sha256 {'0' * 64} or md5 {'1' * 32}, found [0-9a-f]+"):
-            prepare(archive.parent, "stream", raw_files=raw_files)
-        assert beside(archive.parent, "stream") == []
+        reader = RecordReader(prepare(tmp_path, form, raw_files=raw_files, check_hash=False))
+        assert (len(reader), reader.manifest.raw_files[0].hash) == (40, None)
 
     def test_the_manifest_has_the_hash_of_a_download_that_was_kept_for_its_md5(self, tmp_path: Path) -> None:
         archive = simple.write(tmp_path / "host", "stream")
@@ -501,13 +498,6 @@ class TestRawData:
 
         with pytest.raises(HashMismatchError, match="Nothing was published"):
             prepare(archive.parent, "stream", raw_files=raw_files, progress=Mending())
-
-    def test_another_size_is_said_at_once(self, archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        raw_files = (simple.remote(archive, size_bytes=5),)
-        monkeypatch.setattr(SimpleRecipe, "extract", None)
-        with pytest.raises(HashMismatchError, match=r"expected 5 bytes, found [0-9,]+\."):
-            prepare(archive.parent, "stream", raw_files=raw_files)
-        assert beside(archive.parent, "stream") == []
 
     def test_a_tree_that_changes_while_it_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         simple.write(tmp_path, "tree")
