@@ -157,6 +157,7 @@ FLIPPED = {
     "tar.bz2": (packed_tar(bz2.compress, "bz2"), flip(-6), "cannot be read or unpacked"),
     "tar.xz": (packed_tar(lzma.compress, "xz"), flip(-6), "cannot be read or unpacked"),
     "zip": (zipped, flip(LAST_IMAGE), "CRC-32"),
+    "sqlite, the kind of a page": (sqlite, flip(4096), "malformed"),
     "parquet, its footer": (parquet, flip(-6), "is cut or damaged"),
     "lmdb": (lmdb, flip_pages, "is damaged"),
 }

@@ -158,14 +158,6 @@ def test_a_locked_database(path: Path, tmp_path: Path, monkeypatch: pytest.Monke
         check_refused(path, tmp_path / "one.records", str(path), "database is locked", "Another program is writing")
 
 
-def test_a_damaged_page(path: Path, tmp_path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    at = data.index(b"a/12.jpg") // 4096 * 4096
-    data[at : at + 100] = b"\xff" * 100
-    path.write_bytes(data)
-    check_refused(path, tmp_path / "one.records", str(path), "malformed")
-
-
 def test_a_tree_that_leads_to_the_same_page_again(path: Path, tmp_path: Path) -> None:
     """Twenty levels of 400 pointers to one page would be 400**20 rows."""
     data = bytearray(path.read_bytes())
@@ -190,12 +182,6 @@ def test_a_forged_length(path: Path, tmp_path: Path) -> None:
     data[place : place + 2] = b"\xff\x7e"  # 8,185 bytes: more than the row has
     path.write_bytes(data)
     check_refused(path, tmp_path / "one.records", str(path), "malformed")
-
-
-def test_text_that_is_none(path: Path, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(path)) as database, database:
-        database.execute("UPDATE images SET img_path = CAST(x'ff' AS TEXT) WHERE rowid = 17")
-    check_refused(path, tmp_path / "one.records", str(path), "Could not decode to UTF-8")
 
 
 @pytest.mark.slow
