@@ -1,9 +1,12 @@
-"""The arguments of `prepare` → `Target`s: a dataset or a part of one, a tree, a list, a record set, foreign files."""
+"""The arguments of `prepare` → `Target`s: a dataset or a part of one, a tree, a list, a record set, foreign files.
+
+The command line imports this module for every command: what imports NumPy is imported by the functions that need it.
+"""
 
 import difflib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
@@ -16,84 +19,6 @@ from recordzoo.catalogue import Entry
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.net.url import Url, is_url
 from recordzoo.own.columns import LIST_ENDINGS, PARQUET, USUAL, Columns
-
-_ENDING = ".records"
-_NUM_NAMED = 5
-
-
-def unknown_name(name: str) -> ArgumentError:
-    """Make the error for a word that is no dataset and no path, with datasets and paths that have similar names."""
-    err = catalogue.unknown(name)
-    meant = err.details.get("meant")
-    near = near_paths(name)
-    if meant is None and near:
-        meant = near[0]
-    hint = f"Did you mean {meant}? " if meant else ""
-    return ArgumentError(
-        f"There is no dataset and no path {name!r}. {hint}{command('list')} shows the datasets; a path is a directory "
-        f"with one folder for each class, a list of files ({', '.join(LIST_ENDINGS)}), another tool's files, or a "
-        f"record set. Prepare your copy of a dataset that is not in the list: {command('prepare', './FOLDER')}",
-        name=name,
-        meant=meant,
-    )
-
-
-def nothing_there(text: str) -> NotPreparedError:
-    """Make the error for a path that does not exist, with similar paths beside it."""
-    near = near_paths(text)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    return NotPreparedError(
-        f"{text} does not exist.{hint} Give a directory with one folder for each class, a list of files "
-        f"({', '.join(LIST_ENDINGS)}), a record set, or the name of a dataset; {command('list')} shows them.",
-        path=text,
-        meant=near[0] if near else None,
-    )
-
-
-def no_set(text: str, places: Sequence[Path], *, is_dataset: bool) -> NotPreparedError:
-    """Make the error for data without a record set, with the sets in that directory or, of a dataset, elsewhere.
-
-    Args:
-        text: The argument: a dataset, a tree or a list.
-        places: Where its record sets would be.
-        is_dataset: Whether it names a dataset.
-    """
-    from recordzoo.records.reader import is_record_set
-
-    absent = f"{' and '.join(map(str, places))} {'does' if len(places) == 1 else 'do'} not exist"
-    if is_dataset:
-        there = "It is prepared elsewhere"
-        candidates = [root / place.name for root in roots.known() for place in places]
-    else:
-        there = f"{text} holds record sets; give the path of one"
-        candidates = sorted(Path(text).glob(f"*{_ENDING}"))
-    found = [str(path) for path in candidates if is_record_set(path)]
-    hint = f"{there}: {name_first(found, _NUM_NAMED)}." if found else f"Run: {command('prepare', text)}"
-    return NotPreparedError(f"There is no record set for {text}: {absent}. {hint}", path=str(places[0]))
-
-
-def near_paths(text: str) -> list[str]:
-    """Find directories, lists and record sets beside a path that have a similar name, the most similar first."""
-    path = Path(text)
-    found: dict[str, str] = {}
-    try:
-        names = sorted(os.listdir(path.parent))
-    except OSError:
-        return []
-    for name in names:
-        is_list = name.lower().endswith(LIST_ENDINGS)
-        if name.startswith(".") or not (is_list or (path.parent / name).is_dir()):
-            continue
-        # Every command takes photos and photos.records alike: name only one of them.
-        found.setdefault(_stem(name), name)
-    close = difflib.get_close_matches(_stem(path.name), list(found), 3, 0.7)
-    folder = "." if path.parent == Path() else str(path.parent)
-    return [os.path.join(folder, found[stem]) for stem in close]
-
-
-def _stem(name: str) -> str:
-    return name.lower().removesuffix(_ENDING)
-
 
 if TYPE_CHECKING:
     from recordzoo.recipes.recipe import Recipe
@@ -112,8 +37,10 @@ WHAT: dict[Kind, str] = {
 _READINGS: dict[str, Kind] = {"classes": "tree", "flat": "flat", "list": "list"}
 """Values of `from_` that name no format."""
 
+_ENDING = ".records"
 _ADDRESSES = ("hf://", "mongodb://", "mongodb+srv://")
 _ENTRIES_TRIED = 100
+_NUM_NAMED = 5
 _COMMON_NAME = re.compile("[a-z]+")
 """Names that any archive may have: images, train, ..."""
 
@@ -192,30 +119,23 @@ class Target:
             from recordzoo.recipes.declared import dataset_recipe
 
             return dataset_recipe(self.entry.name, self.part)
-        if self.kind == "foreign":
-            from recordzoo.own.importing import foreign_recipe
-
-            return foreign_recipe(**self.settings)
-        if self.kind == "set":
-            from recordzoo.recipes.variant import StoredRecipe
-            from recordzoo.records.reader import RecordReader
-
-            return StoredRecipe(RecordReader(self.root))
-        if self.kind == "tree":
-            from recordzoo.recipes.folders import folder_recipe
-
-            return folder_recipe(**self.settings)
-        if self.kind == "flat":
-            from recordzoo.recipes.folders import FlatRecipe
-
-            return FlatRecipe()
-        if self.kind == "list":
-            from recordzoo.own.lists import ListRecipe
-
-            return ListRecipe(**self.settings)
         from recordzoo.own.annotated import AnnotatedFolder
+        from recordzoo.own.importing import foreign_recipe
+        from recordzoo.own.lists import ListRecipe
+        from recordzoo.recipes.folders import FlatRecipe, folder_recipe
+        from recordzoo.recipes.variant import StoredRecipe
+        from recordzoo.records.reader import RecordReader
 
-        return AnnotatedFolder(**self.settings)
+        if self.kind == "set":
+            return StoredRecipe(RecordReader(self.root))
+        makers: dict[str, Callable[..., Recipe]] = {
+            "annotated": AnnotatedFolder,
+            "flat": FlatRecipe,
+            "foreign": foreign_recipe,
+            "list": ListRecipe,
+            "tree": folder_recipe,
+        }
+        return makers[self.kind](**self.settings)
 
     def place(self) -> Path:
         """Return where its record set is by default."""
@@ -229,7 +149,7 @@ def find_dataset(name: str) -> tuple[Entry, str | None]:
         ArgumentError: There is no such dataset or part.
     """
     if name.partition(".")[0] not in catalogue.names():
-        raise unknown_name(name)
+        raise _unknown_name(name)
     return catalogue.find(name)
 
 
@@ -374,15 +294,16 @@ def _is_set(path: Path) -> bool:
 
 def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLike[str] | None) -> list[Target]:
     """Turn a path into record sets: several if it is a tree whose only folders are splits."""
+    from recordzoo.own.annotated import format_of
+    from recordzoo.recipes import folders as trees
+
     path = Path(text).expanduser()
     if output is None and not path.resolve().name and not _is_set(path):
-        from recordzoo.recipes import folders as folder
-
-        folder.records_beside(path)  # refuses it, before a search of the whole file system
+        trees.records_beside(path)  # refuses it, before a search of the whole file system
     kind = _kind(path, text, reading)
     if reading.from_ is None and path.is_file():
         _refuse_raw_file(path, text)
-    folders = _split_folders(path) if kind == "tree" and reading.from_ is None else []
+    folders = trees.split_folders(path) if kind == "tree" and reading.from_ is None and path.is_dir() else []
     if split is not None:
         if not folders:
             raise ArgumentError(
@@ -396,7 +317,7 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
         return [_foreign(text, reading, output)]
     settings: dict[str, Any] = {"columns": reading.columns} if kind == "list" else {}  # Any: as the recipe takes them
     if kind == "annotated":
-        settings = {"format": reading.from_ or _annotations(path)}
+        settings = {"format": reading.from_ or format_of(path)}
     if kind == "tree":
         settings = {"allow_empty": reading.allow_empty, "allow_none": False}
     if folders:
@@ -423,34 +344,27 @@ def _refuse_raw_file(path: Path, text: str) -> None:
 
 def _kind(path: Path, text: str, reading: Reading) -> Kind:
     """Classify a path, in this order: a record set, what `reading` says, a list, annotations, foreign files."""
+    from recordzoo.own.annotated import FORMATS, format_of
+    from recordzoo.own.lists import has_paths
+
     if path.is_dir() and _is_set(path):
         return "set"
     if reading.from_ is not None:
-        from recordzoo.own.annotated import FORMATS
-
         kind = "annotated" if reading.from_ in FORMATS else _READINGS.get(reading.from_, "foreign")
         if kind != "foreign":
             _check_there(path, text, is_list=kind == "list")
         return kind
     is_list = _is_list(text) and not path.is_dir()
     if is_list and path.suffix.lower() == PARQUET and path.is_file() and reading.columns == USUAL:
-        from recordzoo.own.lists import has_paths
-
         is_list = has_paths(path)
     if not is_list and (path.is_file() or "{" in text or any(each.is_file() for each in path.parents)):
         return "foreign"
     _check_there(path, text, is_list=is_list)
     if is_list:
         return "list"
-    if path.is_dir() and _annotations(path) is not None:
+    if path.is_dir() and format_of(path) is not None:
         return "annotated"
     return "foreign" if path.is_dir() and not _is_tree(path) and _is_foreign(path, reading.fields) else "tree"
-
-
-def _annotations(path: Path) -> str | None:
-    from recordzoo.own.annotated import format_of
-
-    return format_of(path)
 
 
 def _is_foreign(path: Path, fields: Mapping[str, str]) -> bool:
@@ -500,21 +414,82 @@ def _foreign(text: str, reading: Reading, output: str | os.PathLike[str] | None)
     return Target(label, Path() if "://" in text else Path(location), "foreign", settings=settings)
 
 
-def _split_folders(path: Path) -> list[str]:
-    from recordzoo.recipes.folders import split_folders
-
-    return split_folders(path) if path.is_dir() else []
-
-
 def _check_there(path: Path, text: str, *, is_list: bool) -> None:
     """Refuse a path at which nothing can be prepared. If a tree was deleted, its record set is enough."""
     if path.is_dir() or (is_list and path.exists()):
         return
     beside = records_beside(text)
     if beside is None:
-        raise nothing_there(text)
+        raise _nothing_there(text)
     if is_list:
         raise NotPreparedError(
             f"{text} does not exist. Its record set {beside} does: open that path instead.",
             path=text,
         )
+
+
+def no_set(text: str, places: Sequence[Path], *, is_dataset: bool) -> NotPreparedError:
+    """Make the error for data without a record set, with the sets in that directory or, of a dataset, elsewhere.
+
+    Args:
+        text: The argument: a dataset, a tree or a list.
+        places: Where its record sets would be.
+        is_dataset: Whether it names a dataset.
+    """
+    absent = f"{' and '.join(map(str, places))} {'does' if len(places) == 1 else 'do'} not exist"
+    if is_dataset:
+        there = "It is prepared elsewhere"
+        candidates = [root / place.name for root in roots.known() for place in places]
+    else:
+        there = f"{text} holds record sets; give the path of one"
+        candidates = sorted(Path(text).glob(f"*{_ENDING}"))
+    found = [str(path) for path in candidates if _is_set(path)]
+    hint = f"{there}: {name_first(found, _NUM_NAMED)}." if found else f"Run: {command('prepare', text)}"
+    return NotPreparedError(f"There is no record set for {text}: {absent}. {hint}", path=str(places[0]))
+
+
+def _unknown_name(name: str) -> ArgumentError:
+    """Make the error for a word that is no dataset and no path, with datasets and paths that have similar names."""
+    err = catalogue.unknown(name)
+    meant = err.details.get("meant")
+    near = _near_paths(name)
+    if meant is None and near:
+        meant = near[0]
+    hint = f"Did you mean {meant}? " if meant else ""
+    return ArgumentError(
+        f"There is no dataset and no path {name!r}. {hint}{command('list')} shows the datasets; a path is a directory "
+        f"with one folder for each class, a list of files ({', '.join(LIST_ENDINGS)}), another tool's files, or a "
+        f"record set. Prepare your copy of a dataset that is not in the list: {command('prepare', './FOLDER')}",
+        name=name,
+        meant=meant,
+    )
+
+
+def _nothing_there(text: str) -> NotPreparedError:
+    """Make the error for a path that does not exist, with similar paths beside it."""
+    near = _near_paths(text)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    return NotPreparedError(
+        f"{text} does not exist.{hint} Give a directory with one folder for each class, a list of files "
+        f"({', '.join(LIST_ENDINGS)}), a record set, or the name of a dataset; {command('list')} shows them.",
+        path=text,
+        meant=near[0] if near else None,
+    )
+
+
+def _near_paths(text: str) -> list[str]:
+    """Find directories, lists and record sets beside a path that have a similar name, the most similar first."""
+    path = Path(text)
+    found: dict[str, str] = {}  # Every command takes photos and photos.records alike: only one of them is named.
+    try:
+        names = sorted(os.listdir(path.parent))
+    except OSError:
+        return []
+    for name in names:
+        is_list = name.lower().endswith(LIST_ENDINGS)
+        if name.startswith(".") or not (is_list or (path.parent / name).is_dir()):
+            continue
+        found.setdefault(name.lower().removesuffix(_ENDING), name)
+    close = difflib.get_close_matches(path.name.lower().removesuffix(_ENDING), list(found), 3, 0.7)
+    folder = "." if path.parent == Path() else str(path.parent)
+    return [os.path.join(folder, found[stem]) for stem in close]
