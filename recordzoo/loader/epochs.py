@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -67,27 +67,8 @@ class EpochBatches:
     batches: Iterator[Wanted]
 
 
-class Orders(Protocol):
-    """The orders of all epochs, and the user's position in the current one."""
-
-    def __len__(self) -> int:
-        """Return the number of batches in a whole epoch."""
-
-    def begin(self) -> EpochBatches:
-        """Begin the next epoch, or continue one that was loaded."""
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the next epoch."""
-
-    def state_dict(self) -> dict[str, JSON]:
-        """Return the user's position."""
-
-    def load_state_dict(self, state: dict[str, JSON]) -> None:
-        """Resume from a `state_dict`."""
-
-
 class SampledOrders:
-    """`Orders` of a `RecordSampler`: the state is a few numbers, and a resume skips without iterating."""
+    """The epochs of a `RecordSampler`: the state is a few numbers, and a resume skips without iterating."""
 
     def __init__(self, sampler: RecordSampler, batch_size: int, drop_last: bool, *, drop_cache: bool = False) -> None:
         self._sampler, self._batch_size, self._drop_last = sampler, batch_size, drop_last
@@ -243,7 +224,7 @@ class _SamplerPlace:
 
 
 class IteratedOrders:
-    """`Orders` of any sampler or batch sampler.
+    """The epochs of any sampler or batch sampler, with the methods of `SampledOrders`.
 
     Args:
         sampler: Gives keys, or lists of keys.

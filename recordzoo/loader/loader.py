@@ -19,7 +19,7 @@ from recordzoo.base.process import are_forked, can_fork, cores
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.compiled import compiled_code
-from recordzoo.loader.epochs import EpochBatches, IteratedOrders, Orders, SampledOrders, Wanted
+from recordzoo.loader.epochs import EpochBatches, IteratedOrders, SampledOrders, Wanted
 from recordzoo.loader.frameworks import FrameworkLoader
 from recordzoo.loader.iteration import BatchIterator, CallerIteration, Counting, Iteration, OnDevice, Unbegun
 from recordzoo.loader.making import BatchOptions, Maker, batch_seed
@@ -226,7 +226,7 @@ class RecordLoader(FrameworkLoader):
         self._processes: tuple[Workers, Tasks, list[Any]] | None = None
         self._orders = self._make_orders(chosen, batch_sampler)
 
-    def _make_orders(self, seed: Seed, batch_sampler: Iterable[list[Any]] | None) -> Orders:
+    def _make_orders(self, seed: Seed, batch_sampler: Iterable[list[Any]] | None) -> SampledOrders | IteratedOrders:
         if batch_sampler is not None:
             return IteratedOrders(batch_sampler, seed, None)
         self._pass_epoch_on()

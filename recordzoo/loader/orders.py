@@ -10,7 +10,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
-from typing import Any, Protocol, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,29 +32,11 @@ from recordzoo.loader.order import (
 from recordzoo.loader.parts import Classes, Mix, storage_of
 
 
-class Order(Protocol):
-    """The samples of an epoch in order, and the windows in which they are read.
-
-    Places that read from the same *window* repeat every `cycle` places, until the next window begins.
-
-    Attributes:
-        cycle: As above.
-    """
-
-    cycle: int
-
-    def __call__(self, places: Int64s) -> Int64s:
-        """Return the index of the sample at each place."""
-
-    def windows(self, places: Int64s) -> Int64s:
-        """Return the number of the window that each place reads from."""
-
-    def members(self, windows: Int64s) -> Int64s:
-        """Return the indices of all samples of windows, in storage order."""
-
-
 class SampleOrder:
-    """An order in which each sample is its own window.
+    """The samples of an epoch in order, each read on its own.
+
+    An order has windows, in which samples are read together. Places that read from the same window repeat every `cycle`
+    places, until the next window begins. Here each place is a window.
 
     Args:
         index_of: Function from places to indices; None: ascending indices.
@@ -93,7 +75,7 @@ class Scheme(ABC):
         return {}
 
     @abstractmethod
-    def order(self, seed: int, epoch: int) -> Order:
+    def order(self, seed: int, epoch: int) -> "SampleOrder | BlockOrder":
         """Return the order of an epoch: a function of seed and epoch."""
 
     def window_bytes(self, num_replicas: int) -> int:
@@ -238,17 +220,8 @@ _AT_ONCE = 1 << 18
 Float64s = NDArray[np.float64]
 
 
-class Weights(Protocol):
-    """The weight of each sample, in pieces: no array of all samples is allocated."""
-
-    def __len__(self) -> int: ...
-
-    def piece(self, start: int, end: int) -> Float64s:
-        """Return the weights of samples from a number up to another."""
-
-
 class GivenWeights:
-    """Weights that a user gave.
+    """Weights that a user gave, in pieces: no array of all samples is allocated.
 
     Args:
         values: A list, array or tensor. An array is not copied.
@@ -300,8 +273,11 @@ class BalancedWeights:
         return self._length
 
     def piece(self, start: int, end: int) -> Float64s:
-        """See `Weights`."""
+        """Return the weights of samples from a number up to another."""
         return self._weights[self._classes.numbers(start, end)]
+
+
+Weights = GivenWeights | BalancedWeights
 
 
 class WithReplacement(Scheme):

@@ -15,8 +15,9 @@ from recordzoo.errors import ArgumentError
 from recordzoo.loader.frameworks import EpochIterator, check_dealt_once
 from recordzoo.loader.order import EpochSeed, Int64s, Ranks, Seed, checked_state, truth_value, whole_number
 from recordzoo.loader.orders import (
+    BlockOrder,
     Draws,
-    Order,
+    SampleOrder,
     Scheme,
     checked_blocks,
     names_given,
@@ -55,7 +56,7 @@ class Epoch:
     drop_last: bool = False
 
     @functools.cached_property
-    def order(self) -> Order:
+    def order(self) -> SampleOrder | BlockOrder:
         """The sample at each place."""
         return self.scheme.order(*self.seed.key(self.number))
 

@@ -18,7 +18,7 @@ from torch.utils.data import get_worker_info
 from torchvision import tv_tensors
 from typing_extensions import override
 
-from recordzoo.images.decode import ArrayFrame
+from recordzoo.images.decode import ArrayFrame, Frame
 from recordzoo.loader.compiled import Compiled, compiled_code, compiled_now
 from recordzoo.loader.joint import frame_of
 from recordzoo.loader.making import (
@@ -520,11 +520,10 @@ def _through(transforms: Iterable[Transform], opened: Opened, sample: Any, seedi
     return sample
 
 
-def known_frame(plan: Plan, sample: Any) -> ArrayFrame | None:
+def known_frame(plan: Plan, sample: Any) -> Frame | None:
     """Return the pixels that the user's transforms returned; None if they are not what the suffix expects."""
     if not plan.is_tensor:
-        is_known = isinstance(sample, Image.Image) and sample.mode == "RGB"
-        return ArrayFrame(np.asarray(sample)) if is_known else None
+        return frame_of(sample)
     kind = tv_tensors.Image if plan.is_image else torch.Tensor
     if type(sample) is not kind or sample.dtype is not torch.uint8 or sample.ndim != 3 or len(sample) != 3:
         return None

@@ -10,7 +10,7 @@ import math
 from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -108,11 +108,8 @@ def random_order(transform: Any, inner: Inner) -> Step:
     return SomeOfStep(inner, lambda draws: sorted(range(len(inner)), key=draws.__getitem__), len(inner))
 
 
-class Magnitudes(Protocol):
-    """The operations of an automatic augmentation."""
-
-    def __call__(self, size: Size) -> Mapping[str, tuple[Sequence[float], bool]]:
-        """Return, by torchvision's name, the magnitudes of each operation (maybe none) and whether they get a sign."""
+Magnitudes = Callable[[Size], Mapping[str, tuple[Sequence[float], bool]]]
+"""For a size, the operations of an automatic augmentation: magnitudes (maybe none), and whether they get a sign."""
 
 
 @dataclass(frozen=True)
