@@ -1,4 +1,4 @@
-"""Find COCO's instance files beside their images, and read them without keeping their objects in memory.
+"""What annotation files say of images; COCO's instance files, read without keeping their objects in memory.
 
 The format: https://cocodataset.org/#format-data. An object's JSON text is kept unchanged, so that polygons, run
 lengths, areas and further keys are not lost. Memory: twice the file's size.
@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,12 +19,22 @@ from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, name_first
 from recordzoo.errors import SourceError
 from recordzoo.own.listing import Column, Listing
-from recordzoo.recipes.declared import IMAGE_ENDINGS, SPLIT_NAMES, class_folder_order, files_under
+from recordzoo.recipes.declared import SPLIT_NAMES
 from recordzoo.recipes.recipe import BlobField
 from recordzoo.records.arrays import leads_out
 from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
 
+COCO = "coco"
+"""The format's name."""
+
+_HEAD = re.compile(rb'\s*\{\s*"(info|licenses|images|annotations|categories|type)"\s*:')
+_KEYS = (b'"bbox"', b'"category_id"', b'"image_id"', b'"file_name"', b'"supercategory"')
+_LOOKED_BYTES = 1 << 16
+_NOT_INSTANCES = ("captions", "person_keypoints", "image_info", "panoptic", "stuff")
+_IDS_TRIED = 5
+_MAX_FLOAT32 = float(np.finfo(np.float32).max)
 _MOST_SHOWN = 20
+_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 def annotated(
@@ -32,12 +42,10 @@ def annotated(
     format: str,
     images: Sequence[str],
     splits: Mapping[str, NDArray[np.int64]],
+    columns: Mapping[str, Column],
     *,
     files: Sequence[str] = (),
-    boxes: "Boxes | None" = None,
-    texts: Sequence[bytes] = (),
     masks: Sequence[str] = (),
-    image_ids: NDArray[np.int64] | None = None,
     metadata: Mapping[str, JSON] | None = None,
     remarks: Sequence[str] = (),
 ) -> Listing:
@@ -48,31 +56,20 @@ def annotated(
         format: "coco", "yolo" or "masks".
         images: The N images, in the order of the records.
         splits: int64 positions of each split.
+        columns: The annotations of the images: `box_columns` and others.
         files: The annotation files.
-        boxes: The objects of the images.
-        texts: Annotations of each image as JSON; empty if the boxes contain everything.
         masks: Mask file of each image.
-        image_ids: int64 [N], if the files number the images.
         metadata: Further values for the manifest.
         remarks: Remarks for the user.
     """
     what = [f"{format} annotations", f"{len(images):,} images"]
-    columns, is_normalized = {}, boxes is not None and boxes.is_normalized
-    if boxes is not None:
-        columns = boxes.columns()
-        what.append(f"{sum(map(len, boxes.values)):,} boxes ({boxes.format})")
-    if texts:
-        columns["annotations"] = Column(
-            FieldSpec(FieldKind.JSON, is_normalized=is_normalized), texts, BlobField("json")
-        )
-    if texts and is_normalized:
-        what.append("polygons")
-    if image_ids is not None:
-        columns["image_id"] = Column(FieldSpec(FieldKind.INT), image_ids)
+    if boxes := columns.get("boxes"):
+        classes = columns["labels"].spec.names
+        what.append(f"{sum(map(len, boxes.values)):,} boxes ({boxes.spec.box_format})")
+        what += ["polygons"] if "annotations" in columns and boxes.spec.is_normalized else []
+        what.append("classes without names" if classes is None else f"{len(classes):,} classes")
     if masks:
         what.append("a mask for each")
-    if boxes is not None and len(boxes.values):
-        what.append("classes without names" if boxes.classes is None else f"{len(boxes.classes):,} classes")
     said = ", ".join(f"{name} ({len(found):,})" for name, found in splits.items())
     return Listing(
         path=root,
@@ -89,31 +86,32 @@ def annotated(
     )
 
 
-@dataclass(frozen=True)
-class Boxes:
-    """The objects of N images.
+def box_columns(
+    boxes: Sequence[NDArray[np.float32]],
+    labels: Sequence[NDArray[np.int64]],
+    texts: Sequence[bytes],
+    classes: tuple[str, ...] | None,
+    format: BoxFormat,
+    *,
+    is_normalized: bool = False,
+) -> dict[str, Column]:
+    """Return the fields of the objects of N images.
 
-    Attributes:
-        values: Boxes of each image, float32 [n, 4].
+    Args:
+        boxes: Boxes of each image, float32 [n, 4].
         labels: Classes of each image's objects, int64 [n], from 0.
+        texts: Annotations of each image as JSON; empty if boxes and labels contain everything.
         classes: The class names, if known.
         format: The meaning of a box's numbers.
         is_normalized: Whether coordinates are fractions of the image's width and height.
     """
-
-    values: Sequence[NDArray[np.float32]]
-    labels: Sequence[NDArray[np.int64]]
-    classes: tuple[str, ...] | None
-    format: BoxFormat
-    is_normalized: bool = False
-
-    def columns(self) -> dict[str, Column]:
-        """Return the fields that hold them."""
-        boxes = FieldSpec(FieldKind.BOXES, None, self.format, self.is_normalized)
-        return {
-            "boxes": Column(boxes, self.values, BlobField("raw", dtype="<f4")),
-            "labels": Column(FieldSpec(FieldKind.CLASS, self.classes), self.labels, BlobField("raw", dtype="<i8")),
-        }
+    found = {
+        "boxes": Column(FieldSpec(FieldKind.BOXES, None, format, is_normalized), boxes, BlobField("raw", dtype="<f4")),
+        "labels": Column(FieldSpec(FieldKind.CLASS, classes), labels, BlobField("raw", dtype="<i8")),
+    }
+    if texts:
+        found["annotations"] = Column(FieldSpec(FieldKind.JSON, is_normalized=is_normalized), texts, BlobField("json"))
+    return found
 
 
 class Problems:
@@ -169,9 +167,6 @@ def split_name(text: str) -> str:
     return name.rstrip("0123456789") if is_split(name) else name
 
 
-_SPACE = re.compile(r"[ \t\r\n]*")
-
-
 # Any: a JSON object.
 def objects_of(text: str, keys: Collection[str]) -> Iterator[tuple[str, Any, str]]:
     """Yield each object of the lists under some keys of a document, as value and text; None where a list begins.
@@ -222,17 +217,6 @@ def _skip(text: str, place: int) -> int:
 
 def _no_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a number of JSON")
-
-
-COCO = "coco"
-"""The format's name."""
-
-_HEAD = re.compile(rb'\s*\{\s*"(info|licenses|images|annotations|categories|type)"\s*:')
-_KEYS = (b'"bbox"', b'"category_id"', b'"image_id"', b'"file_name"', b'"supercategory"')
-_LOOKED_BYTES = 1 << 16
-_NOT_INSTANCES = ("captions", "person_keypoints", "image_info", "panoptic", "stuff")
-_IDS_TRIED = 5
-_MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 def coco_files(root: Path) -> list[str]:
@@ -297,15 +281,14 @@ def read_coco(root: Path) -> Listing:
             ids.append(number)
     _refuse_repeated(images, problems)
     problems.raise_if_any()
+    columns = box_columns(boxes, labels, texts, tuple(categories.values()), BoxFormat.XYWH)
     return annotated(
         root,
         COCO,
         images,
         {name: np.array(found, np.int64) for name, found in positions.items() if name},
+        {**columns, "image_id": Column(FieldSpec(FieldKind.INT), np.array(ids, np.int64))},
         files=names,
-        boxes=Boxes(boxes, labels, tuple(categories.values()), BoxFormat.XYWH),
-        texts=texts,
-        image_ids=np.array(ids, np.int64),
         metadata={"category_ids": list(categories)},
         remarks=[f"read {name_first(names, _IDS_TRIED)}"],
     )
@@ -463,99 +446,3 @@ def _refuse_repeated(images: Sequence[str], problems: Problems) -> None:
         if name in seen:
             problems.add(f"{name} is listed twice; an image has one record")
         seen.add(name)
-
-
-MASKS = "masks"
-"""The name of the format and of its folder."""
-_NUM_FILES_SHOWN = 5
-
-
-class Pairs:
-    """The files of `images/` and of a parallel folder, in a directory or in its folders named like splits.
-
-    Args:
-        root: The directory.
-        folder: The other folder.
-        endings: Extensions of its files.
-
-    Attributes:
-        images: The images, relative to the directory, in ImageFolder's order.
-        others: The files of the other folder by their stems: "train/cat/1" for train/images/cat/1.jpg.
-    """
-
-    def __init__(self, root: Path, folder: str, endings: tuple[str, ...] = IMAGE_ENDINGS) -> None:
-        with os.scandir(root) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_dir())
-        tops = ["", *(f"{name}/" for name in names if is_split(name))]
-        tops = [top for top in tops if (root / f"{top}images").is_dir() and (root / f"{top}{folder}").is_dir()]
-        images = [name for top in tops for name in files_under(root, f"{top}images", IMAGE_ENDINGS)]
-        self.images = [images[place] for place in class_folder_order(images).tolist()]
-        self._stems = _by_stem(self.images, "images")
-        self.others = _by_stem([name for top in tops for name in files_under(root, f"{top}{folder}", endings)], folder)
-        self._folder = folder
-
-    @property
-    def are_equal(self) -> bool:
-        """Whether images and files of the other folder match one to one."""
-        pairs = [*self._stems.values(), *self.others.values()]
-        return bool(pairs) and self._stems.keys() == self.others.keys() and all(len(each) == 1 for each in pairs)
-
-    def of(self, image: str) -> str | None:
-        """Return the other folder's file for an image; None if there is none."""
-        return self.others.get(_stem(image, "images"), [None])[0]
-
-    def check(self, problems: Problems, *, is_optional: bool = False) -> None:
-        """Report files without image, files that share a stem and, unless `is_optional`, images without file."""
-        if not self.images:
-            problems.add(f"it has no images in images/ beside {self._folder}/")
-        alone = {"image": [file for stem, files in self.others.items() if stem not in self._stems for file in files]}
-        if not is_optional:
-            alone[self._folder] = [files[0] for stem, files in self._stems.items() if stem not in self.others]
-        for missing, files in alone.items():
-            if files:
-                problems.add(f"{len(files):,} files have no {missing}: {name_first(files, _NUM_FILES_SHOWN)}")
-        for files in (*self._stems.values(), *self.others.values()):
-            if len(files) > 1:
-                problems.add(f"{' and '.join(files)} have one stem")
-
-    def splits(self) -> dict[str, NDArray[np.int64]]:
-        """Return the splits by the folder above `images`, or the first one below it, if all are named like splits."""
-        found: dict[str, list[int]] = {}
-        for position, name in enumerate(self.images):
-            first, second, *rest = name.split("/")
-            folder = first if first != "images" else second if rest else ""
-            found.setdefault(folder, []).append(position)
-        if not all(map(is_split, found)):
-            return {}
-        return {split_name(folder): np.array(positions, np.int64) for folder, positions in found.items()}
-
-
-def _stem(name: str, folder: str) -> str:
-    parts = list(PurePosixPath(name).with_suffix("").parts)
-    parts.remove(folder)  # only the first match: it is the first or second part
-    return "/".join(parts)
-
-
-def _by_stem(names: Sequence[str], folder: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name in names:
-        found.setdefault(_stem(name, folder), []).append(name)
-    return found
-
-
-def has_masks(root: Path) -> bool:
-    """Whether a directory has `images/` and `masks/` with equal stems on both sides."""
-    return Pairs(root, MASKS).are_equal
-
-
-def read_masks(root: Path) -> Listing:
-    """Read `images/` and `masks/`.
-
-    Raises:
-        SourceError: An image has no mask, a mask has no image, or two files share a stem.
-    """
-    problems, pairs = Problems(root), Pairs(root, MASKS)
-    pairs.check(problems)
-    problems.raise_if_any()
-    masks = [pairs.of(name) or "" for name in pairs.images]
-    return annotated(root, MASKS, pairs.images, pairs.splits(), masks=masks)

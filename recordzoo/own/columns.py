@@ -20,6 +20,12 @@ LIST_ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", PARQUET)
 PATH_COLUMNS = ("path", "image", "file", "filename", "filepath")
 """Usual names of the column of paths."""
 
+LABEL_COLUMNS = ("label", "class", "target", "category")
+"""Usual names of the column of labels."""
+
+TARGET_KINDS = ("class", "int", "float", "multilabel", "text")
+"""Kinds of targets."""
+
 NUM_SHOWN = 20
 """Number of faults that a message names."""
 
@@ -184,13 +190,6 @@ def _cells(data: bytes, separator: str, faults: Faults) -> Iterator[tuple[int, l
     except csv.Error as err:
         hint = " (a quotation mark that is not closed?)" if b'"' in data else ""
         faults.add(line, f"{err}{hint}")
-
-
-LABEL_COLUMNS = ("label", "class", "target", "category")
-"""Usual names of the column of labels."""
-
-TARGET_KINDS = ("class", "int", "float", "multilabel", "text")
-"""Kinds of targets."""
 
 
 @dataclass(frozen=True, slots=True)

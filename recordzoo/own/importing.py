@@ -28,6 +28,12 @@ from recordzoo.recipes.recipe import Recipe, Stored, Table
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader
 
+MAX_NAME = 4096
+"""The most characters of a class name in a manifest."""
+
+NAMES = (*LAYOUTS, *FORMATS)
+"""The formats of other tools, as `from_` names them."""
+
 
 def schema_of(foreign: Foreign, kinds: Mapping[str, Kind]) -> Fields:
     """Find the fields from some samples; see `Foreign.first`.
@@ -126,14 +132,6 @@ class ForeignRecipe(SampleRecipe):
                 path=str(self.output),
             )
         return table
-
-
-MAX_NAME = 4096
-"""The most characters of a class name in a manifest."""
-
-
-NAMES = (*LAYOUTS, *FORMATS)
-"""The formats of other tools, as `from_` names them."""
 
 
 def is_known(path: Path, fields: Mapping[str, str]) -> bool:

@@ -44,6 +44,23 @@ from recordzoo.records.writer import LIST_FILE
 
 _MISSING = ("NoneType", "NAType", "NaTType")  # None, and pandas's
 
+_CLASS_COLUMN = "class_name"
+_TAKEN = {"image", *RESERVED_FIELDS} - {"split"}  # a field, if another column says the splits
+_LABEL = "target"
+"""The field of a label whose column the user did not name."""
+
+_SPLIT_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,100}")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*(e[+-]?[0-9]+)?|\.[0-9]+(e[+-]?[0-9]+)?|nan|inf)", re.IGNORECASE)
+_PADDED = re.compile(r"[+-]?0[0-9]")
+_FRACTION = re.compile(r"[.e]", re.IGNORECASE)
+_INT64 = range(-(1 << 63), 1 << 63)
+_EXACT_FLOATS = range(-(1 << 53), (1 << 53) + 1)
+_MAX_FLOAT32 = float(np.finfo(np.float32).max)
+_MAX_NAME_CHARACTERS = 4096
+_MAX_LABELS_BYTES = 4 << 30
+
 # Any, here and below: values of all kinds.
 
 
@@ -183,17 +200,6 @@ def _batch_rows(batches: Iterable[Any]) -> Iterator[Mapping[Any, Any]]:
         yield from batch.to_pylist()
 
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,100}")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*(e[+-]?[0-9]+)?|\.[0-9]+(e[+-]?[0-9]+)?|nan|inf)", re.IGNORECASE)
-_PADDED = re.compile(r"[+-]?0[0-9]")
-_FRACTION = re.compile(r"[.e]", re.IGNORECASE)
-_INT64 = range(-(1 << 63), 1 << 63)
-_EXACT_FLOATS = range(-(1 << 53), (1 << 53) + 1)
-_MAX_FLOAT32 = float(np.finfo(np.float32).max)
-_MAX_NAME_CHARACTERS = 4096
-_MAX_LABELS_BYTES = 4 << 30
-
-
 def _is_float32(cell: str) -> bool:
     return _NUMBER.fullmatch(cell) is not None and not _MAX_FLOAT32 < abs(float(cell)) < math.inf
 
@@ -327,14 +333,6 @@ class Cells:
         for number, cell in enumerate(self.cells):
             found[number, [place_of[label] for label in labels_of[cell]]] = 1
         return self._made(FieldKind.MULTILABEL, found, names)
-
-
-_CLASS_COLUMN = "class_name"
-_TAKEN = {"image", *RESERVED_FIELDS} - {"split"}  # a field, if another column says the splits
-_LABEL = "target"
-"""The field of a label whose column the user did not name."""
-
-_SPLIT_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 
 def read_rows(path: Path) -> tuple[ListTable, Faults]:
