@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 from torchvision.datasets import ImageFolder, wrap_dataset_for_transforms_v2
 
-from recordzoo.datasets import cub200_annotations as annotations
+from recordzoo.datasets import cub200_recipe as annotations
 from recordzoo.datasets.cub200 import CUB200Record
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, RecordError, SourceError
 from recordzoo.recipes.declared import class_folder_order, dataset_recipe
@@ -385,7 +385,7 @@ def test_full_size_annotations_are_read() -> None:
         annotations.ATTRIBUTES: "".join(lines.format(i) for i in ids).replace(" 3 1.000", " 0 3 1.0 7").encode(),
         annotations.PARTS: "".join(points.format(i) for i in ids).encode(),
     }
-    parsed = annotations.parse(names, sidecars)
+    parsed = annotations.parse_annotations(names, sidecars)
     assert parsed.arrays["attributes"].shape == (num_images, 312)
     assert (parsed.arrays["attributes"] == np.arange(1, 313) % 2).all()
     assert parsed.arrays["parts"].shape == (num_images, 15, 3)

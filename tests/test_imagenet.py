@@ -16,7 +16,7 @@ from torchvision.datasets import ImageFolder, ImageNet
 from torchvision.models._meta import _IMAGENET_CATEGORIES
 
 from recordzoo.datasets.imagenet import ImageNetRecord
-from recordzoo.datasets.imagenet_meta import Meta, parse_meta, read_meta
+from recordzoo.datasets.imagenet_forms import Meta, parse_meta, read_meta
 from recordzoo.errors import NotPreparedError, SourceError, TermsError
 from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.declared import dataset_recipe
@@ -241,7 +241,7 @@ def test_a_late_devkit_is_read_once(
     os.link((archives if name == imagenet.DEVKIT else extracted) / name, tmp_path / name)
     expected = kind(tmp_path).classes
     assert expected[0] == ("tench", "Tinca tinca")
-    monkeypatch.setattr("recordzoo.datasets.imagenet_meta.parse_meta", None)  # any parsing fails
+    monkeypatch.setattr("recordzoo.datasets.imagenet_forms.parse_meta", None)  # any parsing fails
     assert kind(tmp_path).classes == expected
     assert pickle.loads(pickle.dumps(kind(tmp_path).classes)) == expected
 

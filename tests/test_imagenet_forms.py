@@ -15,7 +15,7 @@ from torchvision.datasets import ImageNet
 
 from recordzoo import catalogue
 from recordzoo.datasets.imagenet import ImageNetRecord
-from recordzoo.datasets.imagenet_meta import all_wnids
+from recordzoo.datasets.imagenet_forms import all_wnids
 from recordzoo.errors import NotPreparedError, PrepareError, SourceError
 from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.declared import dataset_recipe

@@ -1,6 +1,10 @@
-"""`DomainNetRecord`: DomainNet, 345 classes in six domains, from records."""
+"""The same classes in several domains, from records: DomainNet, PACS, Office-Home and Office-31.
 
-from typing import Literal, Unpack, get_args
+torchvision has no classes for them. Each class here reads a domain's folder like ImageFolder.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, Generic, Literal, TypeVar, Unpack, get_args
 
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
@@ -10,7 +14,9 @@ from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.folders import ClassFolderDataset, Loader
 from recordzoo.preparing.options import PrepareOptions
 
-Domain = Literal["clipart", "infograph", "painting", "quickdraw", "real", "sketch"]
+DomainNetDomain = Literal["clipart", "infograph", "painting", "quickdraw", "real", "sketch"]
+Domain = TypeVar("Domain", bound=str)
+"""The names of the domains, for editors."""
 
 
 class DomainNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
@@ -34,7 +40,7 @@ class DomainNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
     def __init__(
         self,
         root: Root,
-        domain: Domain = "real",
+        domain: DomainNetDomain = "real",
         split: TrainTest = "train",
         transform: Transform = None,
         target_transform: Transform = None,
@@ -43,6 +49,65 @@ class DomainNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._start(root, transform=transform, target_transform=target_transform)
-        self.domain = self._part = check_choice(domain, "domain", get_args(Domain))
+        self.domain = self._part = check_choice(domain, "domain", get_args(DomainNetDomain))
         self.split = check_choice(split, "split", ("train", "test"))
         self._show_split(split, download=download, options=options, loader=loader)
+
+
+class _DomainFolders(ClassFolderDataset, ImageFolder, Generic[Domain]):  # type: ignore[misc]  # torchvision is untyped
+    """Images of one domain, or of all; a record set has a split for each domain."""
+
+    _DOMAINS: ClassVar[Sequence[str]]
+    _PATH = str
+
+    def __init__(
+        self,
+        root: Root,
+        domain: Domain | None = None,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self.domain = None if domain is None else check_choice(domain, "domain", self._DOMAINS)
+        split = (self.domain or "").lower().replace("_", "-").replace(" ", "-")  # names of splits have no others
+        self._show_split(split, download=download, options=options, loader=loader)
+
+
+class PACSRecord(_DomainFolders[Literal["art_painting", "cartoon", "photo", "sketch"]]):
+    """PACS, read from records: 7 classes as photographs, paintings, cartoons and sketches.
+
+    Args:
+        domain: "art_painting", "cartoon", "photo" or "sketch"; None for all of them, one after another.
+
+    Examples:
+        >>> dataset = PACSRecord("data", "sketch")
+        >>> image, label = dataset[0]
+    """
+
+    entry = "pacs"
+    _DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
+
+
+class OfficeHomeRecord(_DomainFolders[Literal["Art", "Clipart", "Product", "Real World"]]):
+    """Office-Home, read from records: 65 kinds of things of offices and homes in four domains.
+
+    Args:
+        domain: "Art", "Clipart", "Product" or "Real World"; None for all of them, one after another.
+    """
+
+    entry = "office_home"
+    _DOMAINS = ("Art", "Clipart", "Product", "Real World")
+
+
+class Office31Record(_DomainFolders[Literal["amazon", "dslr", "webcam"]]):
+    """Office-31, read from records: 31 kinds of things of offices, from a shop's pages and by two cameras.
+
+    Args:
+        domain: "amazon", "dslr" or "webcam"; None for all of them, one after another.
+    """
+
+    entry = "office31"
+    _DOMAINS = ("amazon", "dslr", "webcam")

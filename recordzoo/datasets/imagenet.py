@@ -10,7 +10,7 @@ from torchvision.datasets import ImageNet
 from torchvision.datasets.folder import default_loader
 
 from recordzoo.base.text import TrainVal
-from recordzoo.datasets.imagenet_meta import DEVKIT, META_BIN, read_meta
+from recordzoo.datasets.imagenet_forms import DEVKIT, META_BIN, read_meta
 from recordzoo.datasets.imagenet_recipe import synonyms_metadata
 from recordzoo.errors import SourceError
 from recordzoo.families.base import Root, Transform, check_choice, derived

@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.base.text import JSON, name_first
-from recordzoo.datasets import imagenet_kaggle as kaggle
-from recordzoo.datasets import imagenet_parquet as parquet
-from recordzoo.datasets.imagenet_meta import DEVKIT, META_BIN, SIDECARS, Meta, all_wnids, meta_source, parse_meta
+from recordzoo.datasets import imagenet_forms as forms
 from recordzoo.errors import SourceError
 from recordzoo.raw.archive import ArchivedSource, ArchiveSource, ChainSource, NestedTarSource
 from recordzoo.raw.member import Member, Source
@@ -54,23 +52,23 @@ class ImageNet(DeclaredRecipe):
 
     @override
     def find(self, root: Path) -> Source | None:
-        meta = meta_source(root)
-        lists = None if meta is not None else kaggle.lists_source(root, self.part)
-        is_labelled = self.part == "train" or meta is not None or kaggle.has_labels(lists)
+        meta = forms.meta_source(root)
+        lists = None if meta is not None else forms.kaggle_lists(root, self.part)
+        is_labelled = self.part == "train" or meta is not None or forms.has_labels(lists)
         images = self._images(root, is_labelled)
         if images is not None:
             others = meta or lists
             return images if others is None else ChainSource([images, others])
-        shards = parquet.shards_source(root, self.part)
+        shards = forms.shards_source(root, self.part)
         if shards is None:
             return None
         self._check_package("pyarrow")
-        self._missing_shards = parquet.missing_shards(shards)
+        self._missing_shards = forms.missing_shards(shards)
         return shards if meta is None else ChainSource([shards, meta])
 
     def _trees(self, root: Path) -> list[Path]:
         """Return the possible folders of the split."""
-        return [root / self.part, root / kaggle.IMAGES / self.part]
+        return [root / self.part, root / forms.KAGGLE_IMAGES / self.part]
 
     def _images(self, root: Path, is_labelled: bool) -> ArchivedSource | None:
         """Find image files or archives; those without class folders only if the labels are known from elsewhere."""
@@ -83,36 +81,40 @@ class ImageNet(DeclaredRecipe):
         archive = root / self.raw_files[0].name
         if archive.is_file() and is_labelled:
             return NestedTarSource(archive) if self.part == "train" else ArchiveSource(archive)
-        return kaggle.archive_source(root)
+        return forms.kaggle_archive(root)
 
     @override
     def looked_for(self, root: Path) -> list[str]:
         archive = self.raw_files[0].name
         found, loose = _look(root / self.part)
         note = f" (not sorted to the end: {loose} is still in {self.part}/)" if found == "broken" else ""
-        others = [f"{kaggle.IMAGES}/{self.part}/", kaggle.DOWNLOAD, f"{parquet.SPLITS[self.part]}-*.parquet"]
+        others = [
+            f"{forms.KAGGLE_IMAGES}/{self.part}/",
+            forms.KAGGLE_ARCHIVE,
+            f"{forms.PARQUET_SPLITS[self.part]}-*.parquet",
+        ]
         if self.part == "train":
             return [f"train/<wnid>/{note}", archive, *others]
         has_images = (root / archive).is_file() or any(_look(tree)[0] == "flat" for tree in self._trees(root))
         return [
             f"val/<wnid>/{note}",
             f"{archive} (the images are there)" if has_images else archive,
-            f"{DEVKIT} or torchvision's {META_BIN} or Kaggle's {kaggle.SOLUTION}"
+            f"{forms.DEVKIT} or torchvision's {forms.META_BIN} or Kaggle's {forms.SOLUTION}"
             + (f" (missing: only they say which class an image has; see {DOWNLOAD_PAGE})" if has_images else ""),
             *others,
         ]
 
     @override
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
-        if member.name.endswith(parquet.ENDING):
-            for name, data in parquet.images(member):
+        if member.name.endswith(forms.PARQUET):
+            for name, data in forms.parquet_images(member):
                 yield Blob("image", name, data)
             return
-        if member.name in SIDECARS:
+        if member.name in forms.SIDECARS:
             yield Sidecar(member.name, member.read())
-        elif (found := kaggle.sidecar(member, self.part)) is not None:
+        elif (found := forms.kaggle_list(member, self.part)) is not None:
             yield found
-        name = kaggle.image_name(member.name, self.part)
+        name = forms.kaggle_image_name(member.name, self.part)
         if is_image(name) and ("/" in name or self.part == "val"):
             yield Blob("image", name, member.read())
 
@@ -121,9 +123,9 @@ class ImageNet(DeclaredRecipe):
         keys = stored.keys.get("image", ())
         if not keys:
             raise SourceError(f"ImageNet: there is no image of the split {self.part!r} in the raw data. {INCOMPLETE}")
-        meta = parse_meta(sidecars)
-        synonyms = kaggle.synonyms(sidecars) if meta is None else meta.synonyms
-        placed = keys if self.part == "train" else _sort_into_wnids(keys, meta, kaggle.val_wnids(sidecars))
+        meta = forms.parse_meta(sidecars)
+        synonyms = forms.kaggle_synonyms(sidecars) if meta is None else meta.synonyms
+        placed = keys if self.part == "train" else _sort_into_wnids(keys, meta, forms.kaggle_val_wnids(sidecars))
         order = class_folder_order(placed)
         names = [placed[index] for index in order]
         wnids, target = class_labels(names)
@@ -145,7 +147,7 @@ class ImageNet(DeclaredRecipe):
             return ""
         facts = [f"has {len(target):,} images, not {expected:,}."]
         there = set(wnids)
-        missing = [wnid for wnid in all_wnids() if wnid not in there]
+        missing = [wnid for wnid in forms.all_wnids() if wnid not in there]
         facts += [f"Classes without images: {_first(missing)}."] if missing else []
         if self.part == "val":
             counts = np.bincount(target, minlength=len(wnids)).tolist()
@@ -162,7 +164,7 @@ def synonyms_metadata(wnids: Sequence[str], synonyms: Mapping[str, Sequence[str]
     return {"synonyms": [list(synonyms[wnid]) for wnid in wnids]}
 
 
-def _sort_into_wnids(keys: Sequence[str], meta: Meta | None, by_kaggle: Mapping[str, str]) -> Sequence[str]:
+def _sort_into_wnids(keys: Sequence[str], meta: forms.Meta | None, by_kaggle: Mapping[str, str]) -> Sequence[str]:
     """Name validation images ``<wnid>/<file>``, by the ground truth or by Kaggle's lists."""
     flat = sorted(key for key in keys if "/" not in key)
     if not flat:
@@ -180,7 +182,8 @@ def _sort_into_wnids(keys: Sequence[str], meta: Meta | None, by_kaggle: Mapping[
     else:
         raise SourceError(
             f"ImageNet: the validation images are not sorted into <wnid> folders, and nothing that says which class "
-            f"each image has ({DEVKIT}, {META_BIN}, {kaggle.SOLUTION}) is there. Get {DEVKIT} from {DOWNLOAD_PAGE}."
+            f"each image has ({forms.DEVKIT}, {forms.META_BIN}, {forms.SOLUTION}) is there. Get {forms.DEVKIT} from "
+            f"{DOWNLOAD_PAGE}."
         )
     if unknown := [key for key, wnid in wnid_of.items() if not wnid]:
         raise SourceError(f"ImageNet: the lists do not say the class of {len(unknown):,} images: {_first(unknown)}.")

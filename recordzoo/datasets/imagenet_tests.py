@@ -9,8 +9,8 @@ from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 from typing_extensions import override
 
-from recordzoo.datasets.cifar_tests import check_severity
-from recordzoo.datasets.imagenet_meta import all_wnids
+from recordzoo.datasets.cifar import check_severity
+from recordzoo.datasets.imagenet_forms import all_wnids
 from recordzoo.datasets.imagenet_tests_recipe import ARCHIVES
 from recordzoo.families.base import Root, Transform, check_choice, derived
 from recordzoo.families.folders import ClassFolderDataset, Loader

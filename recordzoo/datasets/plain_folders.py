@@ -1,12 +1,14 @@
-"""Class folders: Beans, Cats vs Dogs, CINIC-10, PlantVillage, RESISC45, UC Merced.
+"""Class folders: torchvision's Country211, EuroSAT and RenderedSST2, and six sets that torchvision does not have.
 
-torchvision has no classes for them. Each class here reads the extracted archive like ImageFolder.
+Each class reads the extracted archive like ImageFolder.
 """
 
-from torchvision.datasets import ImageFolder
+from typing import Literal
+
+from torchvision.datasets import Country211, EuroSAT, ImageFolder, RenderedSST2
 
 from recordzoo.base.text import TrainValTest
-from recordzoo.families.folders import ClassFolderDataset, SplitFilesDataset
+from recordzoo.families.folders import ClassFolderDataset, SamplesDataset, SplitFilesDataset
 
 
 class BeansRecord(SplitFilesDataset[TrainValTest], ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
@@ -68,3 +70,29 @@ class UCMercedRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # 
 
     entry = "uc_merced"
     _PATH = str
+
+
+class Country211Record(SplitFilesDataset[Literal["train", "valid", "test"]], ClassFolderDataset, Country211):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `Country211`, read from records: photographs by the country in which they were taken."""
+
+    entry = "country211"
+    _HAS_TEXT_ROOT = True
+    _SPLITS = ("train", "valid", "test")
+    _PATHS = {"_base_folder": "country211"}
+
+
+class EuroSATRecord(ClassFolderDataset, EuroSAT):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `EuroSAT`, read from records: 27,000 satellite images of 10 kinds of land use."""
+
+    entry = "eurosat"
+    _HAS_TEXT_ROOT, _PATH = True, str
+    _PATHS = {"_base_folder": "eurosat", "_data_folder": "eurosat/2750"}
+
+
+class RenderedSST2Record(SplitFilesDataset[TrainValTest], SamplesDataset, RenderedSST2):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `RenderedSST2`, read from records: sentences as pictures, negative (0) or positive (1)."""
+
+    entry = "rendered_sst2"
+    _SPLITS = ("train", "val", "test")
+    _PATHS = {"_base_folder": "rendered-sst2"}
+    _split_to_folder = {"train": "train", "val": "valid", "test": "test"}

@@ -16,7 +16,7 @@ from torchvision.datasets import ImageFolder, VisionDataset
 from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader
 from torchvision.datasets.utils import extract_archive, verify_str_arg
 
-from recordzoo.datasets.imagenet_meta import all_wnids
+from recordzoo.datasets.imagenet_forms import all_wnids
 from recordzoo.datasets.imagenet_tests_recipe import ARCHIVES
 from tests.fakes.fake import Case, by, fake, tar, zipped
 from tests.fakes.mutations import SAMPLES

@@ -13,7 +13,7 @@ from torchvision.datasets.utils import verify_str_arg
 
 from examples import birds  # its `picture`: as small as the real ones, whatever `scale.SIDE` says
 from recordzoo import catalogue
-from recordzoo.datasets.cifar_tests_recipe import CORRUPTIONS
+from recordzoo.datasets.cifar_recipe import CORRUPTIONS
 from tests.fakes.fake import Case, by, fake, tar, text, zipped
 from tests.fakes.mutations import ARRAYS, SAMPLES
 from tests.fakes.pictures import encoded, jpeg, picture
