@@ -37,7 +37,6 @@ from recordzoo.records.shard import crc32
 from recordzoo.records.writer import MADE_FROM_FILE, TREE_FILE
 
 _BLOCKS, _BLOCK_FILES, _WRITTEN_FILES, _CONTENTS = 16, 16, 1000, 16
-_CHUNK_FILES = 4096
 _NUM_NAMED = 3
 _FILES_OF_A_SECOND = 20_000  # compared within a second
 
@@ -106,23 +105,23 @@ def find_changes(
     before = made_from.base if made_from is not None else tree.root if tree is not None else ""
     if tree is not None and not tree.is_anything_in(base):
         return Changes(base, before)
-    written, differences = ([], []) if tree is None else tree.differences(reader, base, new_names=new_names)
-    found = dict.fromkeys(differences)
+    written, found = ([], []) if tree is None else tree.differences(reader, base, new_names=new_names)
     if made_from is None:
-        return Changes(base, before, tuple(found))
+        return Changes(base, before, found)
+    count = len(made_from)
     if now is not None and new_names:
-        stored = {name for name, _, _ in made_from.files(0, len(made_from))}
-        found.update({f"{name} is new": None for name in relative_names(now, root) if name not in stored})
+        stored = {name for name, _, _ in made_from.files(0, count)}
+        found += [f"{name} is new" for name in relative_names(now, root) if name not in stored]
     compare = _Comparison(reader, base, is_moved=before != base, counts_gone=tree is not None, full=full)
-    shown = progress if progress is not None and full and len(made_from) >= _FILES_OF_A_SECOND else SilentProgress()
-    shown.begin(f"comparing {len(made_from):,} files with their records")
-    for start, stop in [(0, len(made_from))] if full else _some_runs(made_from, written):
-        for low in range(start, stop, _CHUNK_FILES):
-            files = list(made_from.files(low, min(stop, low + _CHUNK_FILES)))
-            found.update({f"{name} {text}": None for name, *facts in files if (text := compare(name, *facts))})
-            shown.advance(0, len(files))
+    shown = progress if progress is not None and full and count >= _FILES_OF_A_SECOND else SilentProgress()
+    shown.begin(f"comparing {count:,} files with their records")
+    for start, stop in [(0, count)] if full else _some_runs(made_from, written):
+        for name, size, mtime in made_from.files(start, stop):
+            difference = compare(name, size, mtime)
+            found += [f"{name} {difference}"] if difference else []
+            shown.advance(0, 1)
     shown.end()
-    return Changes(base, before, tuple(found), compare.num_compared, len(made_from))
+    return Changes(base, before, tuple(dict.fromkeys(found)), compare.num_compared, count)
 
 
 def recorded_changes(reader: RecordReader, *, full: bool = False, progress: Progress | None = None) -> Changes:
@@ -353,9 +352,9 @@ class MadeFrom:
 
     def files(self, start: int, stop: int) -> Iterator[tuple[str, int, int]]:
         """Yield name, size in bytes and modification time in ns of consecutive files; skip damaged names."""
-        rows = self._rows[start:stop]
-        for number, (size, mtime) in enumerate(zip(rows["size"].tolist(), rows["mtime"].tolist(), strict=True), start):
+        for number in range(start, stop):
             if name := self.name(number):
+                size, mtime, _ = self._rows[number].tolist()
                 yield name, size, mtime
 
 

@@ -256,8 +256,6 @@ class Preparation:
             facts = {"name": remote.name, "bytes": size, "path": str(path)}
             yield {**facts, "state": state, "url": url, "optional": remote.optional}
 
-    # Finding or downloading the raw data.
-
     def _check_before_download(self, download: bool | None) -> None:
         """Raise the errors of `_found`, without a download; called before a directory is created."""
         if not download or self.options.prepare is False:
@@ -359,8 +357,6 @@ class Preparation:
         else:
             check_space(self.root, self._raw.missing_bytes)
             check_space(self.target.parent, records)
-
-    # Converting and publishing.
 
     def _publish(self, download: bool | None) -> None:
         """Make the record set, or wait for the process that makes it."""
