@@ -190,21 +190,6 @@ class TestTakingOver:
 
     @pytest.mark.parametrize("step", ["build.planned", "shard.sealed:2", "set.arrays_written"])
     @pytest.mark.slow
-    def test_one_that_is_stopped_is_waited_for(
-        self, step: str, whole: dict[str, dict[str, str]], tmp_path: Path
-    ) -> None:
-        simple.write(tmp_path, "stream")
-        with Process(tmp_path, "stream", workers=1, stop_at=step, check=True) as sleeper:
-            sleeper.wait_until_stopped()
-            with Process(tmp_path, "stream", workers=1) as second:
-                assert second.saw(f"Waiting for process {sleeper.pid} on ")
-                sleeper.signal(signal.SIGCONT)
-                ended = [sleeper.end(), second.end()]
-        assert converted(ended) == 1
-        assert_made(tmp_path, "stream", whole["stream"], ended)
-
-    @pytest.mark.parametrize("step", ["build.planned", "shard.sealed:2", "set.arrays_written"])
-    @pytest.mark.slow
     def test_one_that_is_stopped_without_locks_does_no_harm(
         self, step: str, whole: dict[str, dict[str, str]], tmp_path: Path
     ) -> None:
@@ -261,15 +246,6 @@ class TestTurns:
         with contextlib.suppress(ZeroDivisionError), self.build(tmp_path / "x"):
             raise ZeroDivisionError
         assert json.loads((tmp_path / "x.build" / "plan.json").read_bytes()) == {"of": "x"}
-
-    def test_a_build_with_another_plan_is_begun_again(self, tmp_path: Path) -> None:
-        for number, plan in enumerate(({"of": "x"}, {"of": "y"})):
-            with contextlib.suppress(ZeroDivisionError), self.build(tmp_path / "x") as build:
-                build.claim(plan, 0)
-                assert build.discarded == (number == 1)
-                assert not (build.path / "part").exists()
-                (build.path / "part").touch()
-                raise ZeroDivisionError
 
     def test_a_build_that_is_removed_by_hand_is_not_published(self, tmp_path: Path) -> None:
         def lose(build: Build) -> None:

@@ -4,7 +4,6 @@ import contextlib
 import errno
 import functools
 import os
-import random
 import resource
 import signal
 import stat
@@ -19,7 +18,7 @@ from recordzoo.base import durable
 from recordzoo.base.progress import format_bytes
 from recordzoo.preparing.preparation import ensure
 from recordzoo.records.reader import RecordReader
-from recordzoo.records.shard import ShardWriter, stored_bytes
+from recordzoo.records.shard import stored_bytes
 from tests import preparing
 from tests.disks import Volume, failing, mounted
 from tests.fakes import simple
@@ -133,25 +132,6 @@ class TestFullDisk:
             assert preparing.run(root, "stream", **options).digest
             assert server.log[1].range == f"bytes={kept}-"
         assert (root / "simple.tgz").read_bytes() == archive.read_bytes()
-
-    def test_what_lmdb_says_of_a_full_disk(self, volume: Volume) -> None:
-        volume.fill(leave=2 << 20)
-        self.refused(volume.path, errno.ENOSPC)
-
-    def test_what_lmdb_says_of_a_limit(self, tmp_path: Path) -> None:
-        with limited(resource.RLIMIT_FSIZE, 2 << 20):
-            self.refused(tmp_path, errno.EFBIG)
-
-    def refused(self, folder: Path, number: int) -> None:
-        with pytest.raises(OSError, match="Input/output error") as caught:  # in LMDB's words
-            write_shard(folder)
-        assert caught.value.errno == number
-
-
-def write_shard(folder: Path) -> None:
-    with ShardWriter(folder / "shard.tmp", 64 << 20) as writer:
-        for number in range(40):
-            writer.put(random.Random(number).randbytes(100_000))
 
 
 @contextlib.contextmanager

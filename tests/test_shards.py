@@ -71,17 +71,6 @@ class TestRefusals:
             prepare(tmp_path, num_shards=6)
         assert beside(tmp_path, "tree") == []
 
-    def test_number_and_size(self, tmp_path: Path) -> None:
-        simple.write(tmp_path, "tree")
-        with pytest.raises(ArgumentError, match="both"):
-            prepare(tmp_path, num_shards=6, shard_bytes=1 << 20)
-
-    @pytest.mark.parametrize("number", [0, -1, 2.0, "3"])
-    def test_numbers_that_are_none(self, number: object, tmp_path: Path) -> None:
-        simple.write(tmp_path, "tree")
-        with pytest.raises(ArgumentError, match="num_shards"):
-            prepare(tmp_path, num_shards=number)
-
 
 def test_an_interrupted_preparation_goes_on_with_its_own_number(tmp_path: Path) -> None:
     simple.write(tmp_path, "tree")
