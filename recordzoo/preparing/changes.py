@@ -326,7 +326,7 @@ class MadeFrom:
     def of(reader: RecordReader) -> "MadeFrom | None":
         """Map the file; None if it is missing or damaged."""
         try:
-            fd = reader.open_extra(MADE_FROM_FILE)
+            fd = reader.open_file(MADE_FROM_FILE)
         except RecordError:
             return None
         with open(fd, "rb") as file:

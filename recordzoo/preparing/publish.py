@@ -139,7 +139,11 @@ class Build:
             lock = Lock(self.path / LOCK)
             if not lock.try_acquire():
                 return False
-            if not os.access(self.path, os.W_OK):  # another user's, who has ended
+            may_write = os.access(self.path, os.W_OK)
+            if not lock.is_mine:  # another process has removed the directory since
+                lock.release()
+                return False
+            if not may_write:  # another user's, who has ended
                 lock.release()
                 self._use_own_directory()
                 return makes

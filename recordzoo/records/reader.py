@@ -139,13 +139,13 @@ class RecordReader:
             return None
         return data if len(data) <= max_bytes else None
 
-    def open_extra(self, name: str) -> int:
-        """Open a regular file beside the manifest that it does not name; the caller closes the descriptor.
+    def open_file(self, name: str, size_bytes: int | None = None) -> int:
+        """Open a regular file of the set's directory; the caller closes the descriptor.
 
         Raises:
-            RecordError: The file is missing or unreadable.
+            RecordError: The file is missing, unreadable, or has another size.
         """
-        return self._directory.open(name)
+        return self._directory.open(name, size_bytes)
 
     def open_shard(self, number: int) -> int:
         """Open a shard's file; the caller closes the descriptor.

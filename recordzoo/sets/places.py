@@ -15,7 +15,7 @@ from recordzoo.net.part import HashedFile
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url, is_url
 from recordzoo.records.arrays import MARKS_EXTRA_BYTES, file_name, fits, marks_name
-from recordzoo.records.files import Directory, pread
+from recordzoo.records.files import pread
 from recordzoo.records.manifest import (
     ENDING,
     MANIFEST_NAME,
@@ -42,13 +42,12 @@ class _Folder:
 
     def pieces(self, name: str, size_bytes: int, start: int = 0) -> Iterator[bytes]:
         """See `Supply`."""
-        folder = self.reader.folder
-        with open(Directory(folder).open(name, size_bytes), "rb") as file:
+        with open(self.reader.open_file(name, size_bytes), "rb") as file:
             try:
                 for begin in range(start, size_bytes, _PIECE_BYTES):
                     yield pread(file.fileno(), min(_PIECE_BYTES, size_bytes - begin), begin)
             except OSError as err:
-                where = str(folder / name)
+                where = str(self.reader.folder / name)
                 raise RecordError(f"{where} cannot be read: {err.strerror}.", path=where) from err
 
 
