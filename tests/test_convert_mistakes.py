@@ -1,8 +1,10 @@
 """`convert` and `RecordWriter`: what a person does wrong is said at once, and in the words of what the person did."""
 
+import contextlib
 import errno
 import os
 import re
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +157,11 @@ def test_a_name_that_is_taken_is_answered_with_another(tmp_path: Path) -> None:
         with pytest.raises(ArgumentError, match=rf"keep their {kept} there. Pass fields={{'{key}': '{key}_'}}"):
             convert([{key: "a", "image": jpeg(1)}], tmp_path / "my.records")
         convert([{key: "a", "image": jpeg(1)}], tmp_path / f"{key}.records", fields={key: f"{key}_"})
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.sqlite")) as database, database:
+        database.execute("CREATE TABLE photos (image BLOB, fold TEXT)")
+        database.execute("INSERT INTO photos VALUES (?, 'a')", [jpeg(1)])
+    with pytest.raises(ArgumentError, match="'split' cannot be a field's name: record sets keep their splits there"):
+        prepared(tmp_path / "a.sqlite", fields={"fold": "split"})
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from tests.fakes.folder import bad_image, image_bytes
 from tests.fakes.lists import LABELS, NAMES, plain, write_images, write_list
 from tests.fakes.simple import SimpleRecipe
 from tests.preparing import REPOSITORY, contents, prepared
-from tests.running import run as run_here
+from tests.running import run
 
 TABLE = ["path,label,class_name,split,weight,caption"] + [
     f'{name},{number % 3},{"abc"[number % 3]},{"train" if number % 2 else "val"},{number / 4},"{name}, ""{number}"""'
@@ -63,20 +63,6 @@ def written_order(reader: RecordReader) -> list[str]:
     """The names in the order in which their values lie in the shards."""
     index = reader.array("image.index")
     return [reader.names[position] for position in np.lexsort((index["slot"], index["shard"])).tolist()]
-
-
-def run(*arguments: object, cwd: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
-    """The command line, in a process of its own."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("RECORDZOO_")}
-    return subprocess.run(
-        [sys.executable, "-m", "recordzoo", *map(str, arguments)],
-        cwd=cwd,
-        env={**kept, "PYTHONPATH": str(REPOSITORY), "PYTHONWARNINGS": "error", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
 
 
 class TestWhatIsStored:
@@ -118,7 +104,7 @@ class TestWhatIsStored:
         assert (dataset.classes, dataset[0][1], type(dataset[0][1])) == ([], np.float32(8.44), np.float32)
         assert (
             f"{path}: images from 'path'; targets: target from 'label' (float)"
-            in run_here("prepare", path, "--refresh", cwd=tmp_path).stderr
+            in run("prepare", path, "--refresh", cwd=tmp_path).stderr
         )
         for one, other in (("1", "2"), ("cat", "8.44"), ("1", "nan")):
             labels = [one, *[other] * (len(NAMES) - 1)]
@@ -131,9 +117,10 @@ class TestWhatIsStored:
         self, workers: int, options: dict[str, int], images: dict[str, bytes], tmp_path: Path
     ) -> None:
         path = write_list(tmp_path / "list.csv", TWICE)
-        one = made(path, output=tmp_path / "one", shard_bytes=None if options.get("num_shards") else 9000, **options)
+        options = options if "num_shards" in options else {**options, "shard_bytes": 9000}
+        one = made(path, output=tmp_path / "one", **options)
         shutil.copytree(one.path, tmp_path / "kept")
-        again = made(path, output=one.path, refresh=True, workers=workers, **{**one_cut(options), **options})
+        again = made(path, output=one.path, refresh=True, workers=workers, **options)
         assert contents(again.path) == contents(tmp_path / "kept")
 
     def test_broken_images_are_kept_or_left_out(self, images: dict[str, bytes], tmp_path: Path) -> None:
@@ -156,10 +143,6 @@ class TestWhatIsStored:
         (tmp_path / "a.npy").write_bytes(b"numbers")
         reader = made(write_list(tmp_path / "list.txt", ["a.npy 1"]))
         assert (values(reader), dict(reader.manifest.bad)) == ([b"numbers"], {})
-
-
-def one_cut(options: dict[str, int]) -> dict[str, Any]:
-    return {} if options.get("num_shards") else {"shard_bytes": 9000}
 
 
 class TestOrderOfWriting:
@@ -530,11 +513,11 @@ class TestCommandLine:
             (["list.txt", "--refresh", "--shards", "9"], 2, "9 shards are asked for"),
             (["tree", "--shuffle", "3"], 2, "(--shuffle) is for lists of files; tree is none"),
         ):
-            result = run_here("prepare", *arguments, cwd=tmp_path)
+            result = run("prepare", *arguments, cwd=tmp_path)
             assert (result.returncode, result.stdout) == (code, "")
             lines = [line for line in result.stderr.splitlines() if ": images from " not in line]
             assert (said in result.stderr, len(lines)) == (True, 1), result.stderr
-        assert run_here("prepare", "list.txt", "--refresh", cwd=tmp_path).returncode == 0
+        assert run("prepare", "list.txt", "--refresh", cwd=tmp_path).returncode == 0
 
     @pytest.mark.parametrize(
         ("text", "size"),

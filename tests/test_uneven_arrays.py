@@ -1,7 +1,6 @@
 """Arrays of one dtype and any shapes stay what they are: whichever way they come in, and through whatever they go."""
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -287,11 +286,3 @@ def test_they_go_through_datasets(is_parquet: bool, there: Path, tmp_path: Path)
     reader = RecordReader(convert([numbers[n] for n in range(COUNT)], tmp_path / "numpy.records", workers=1))
     for n, value in enumerate(FIELDS["boxes"]):
         same(reader[n]["boxes"], value)
-
-
-def test_threads_store_the_same(tmp_path: Path) -> None:
-    samples = [(jpeg(n % 9), {"boxes": value}) for n, value in enumerate(VALUES["boxes"] * 40)]
-    one = convert(samples, tmp_path / "one.records", workers=1, num_shards=3)
-    with ThreadPoolExecutor(2) as pool:
-        other = convert(samples, tmp_path / "other.records", executor=pool, num_shards=3)
-    assert RecordReader(one).digest == RecordReader(other).digest

@@ -91,9 +91,8 @@ class Sample(NamedTuple):
 
     @classmethod
     def of(cls, record: Mapping[str, Any], name: str = "") -> "Sample":
-        """Return the sample of a dict of its fields, with "split" and, if not the given one, "name"."""
-        values = {key: value for key, value in record.items() if key not in ("name", "split")}
-        return cls(record.get("name", name), values, record.get("split"))
+        """Return the sample of a dict of its fields; one that is called "name" counts more than the given name."""
+        return cls(record.get("name", name), {key: value for key, value in record.items() if key != "name"})
 
 
 class Foreign(ABC):

@@ -133,7 +133,9 @@ class RecordWriter:
                 f"position {position}: a {describe(record)}, not a dict such as {{'image': image, 'target': label}}.",
                 position=position,
             )
-        sample, key = Sample.of(record), f"{position:0{_WIDTH}d}"
+        key = f"{position:0{_WIDTH}d}"
+        values = {field: value for field, value in record.items() if field not in ("name", "split")}
+        sample = Sample(record.get("name", ""), values, record.get("split"))
         with at_position(position):
             recipe, encoded = self._encode(block, sample.values)
             blobs = list(recipe.blobs(Row(key), encoded))
