@@ -31,6 +31,16 @@ from recordzoo.loader.table import PIXEL_OPS, CompiledOp, compiled_form, on_pict
 BYTES = np.arange(256, dtype=np.uint8)[None].repeat(3, 0)
 """The value to write for each byte of each channel, [3, 256]: the byte itself."""
 
+T = TypeVar("T")
+
+DISABLED = "NUMBA_DISABLE_JIT is set"
+OFF = "RECORDZOO_COMPILE is off"
+
+_LOOK_S = 0.5
+"""Interval between checks of the spare process."""
+
+_NOTICE_S = 2.0
+
 _PROBES = (
     (40, 30, 12, 20),
     (40, 30, 20, 20),
@@ -246,17 +256,6 @@ def address_of(array: NDArray[np.uint8]) -> int:
     return found
 
 
-T = TypeVar("T")
-
-DISABLED = "NUMBA_DISABLE_JIT is set"
-OFF = "RECORDZOO_COMPILE is off"
-
-_LOOK_S = 0.5
-"""Interval between checks of the spare process."""
-
-_NOTICE_S = 2.0
-
-
 def compiled_code(*, changes: bool = False, waits: bool = True) -> Compiled | None:
     """Return the compiled code at the start of a loader.
 
@@ -329,9 +328,13 @@ def _load_changes() -> None:
 
 
 _why_not = Once(_check, "this process was forked while numba was imported")
+
 _images: Once[Compiled | None] = Once(_load_images, None)
+
 _changes: Once[None] = Once(_load_changes, None)
+
 _spare = Spare()
+
 _next_look = 0.0
 
 

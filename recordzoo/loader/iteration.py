@@ -35,37 +35,6 @@ _PIECES_PER_THREAD = 2
 GIL more often."""
 
 
-class _Pending:
-    """A batch in progress. The thread that finishes its last piece collates it."""
-
-    def __init__(self, num_pieces: int, finish: Callable[[list[Any]], Any]) -> None:
-        self.batch = Future[Any]()
-        self._parts: list[Any] = [None] * num_pieces
-        self._failures: dict[int, BaseException] = {}  # by the number of the piece
-        self._left, self._lock, self._finish = num_pieces, threading.Lock(), finish
-
-    def make(self, number: int, make: Callable[[], Any]) -> None:
-        """Make a piece, in any thread."""
-        try:
-            self._parts[number] = make()
-        except BaseException as err:  # noqa: BLE001 - raised in the user's thread
-            self._failures[number] = err
-        with self._lock:
-            self._left -= 1
-            is_last = self._left == 0
-        if is_last:
-            self._end()
-
-    def _end(self) -> None:
-        try:
-            if self._failures:
-                raise self._failures[min(self._failures)]
-            self.batch.set_result(self._finish(self._parts))
-        except BaseException as err:  # noqa: BLE001 - as above
-            self.batch.set_exception(err)
-        self._parts, self._failures = [], {}
-
-
 class BatchIterator(Iterator[Any], ABC):
     """The batches of an epoch."""
 
@@ -122,33 +91,6 @@ class Unbegun(Iterator[Any]):
         self._begin = None
         if self._batches is not None:
             self._batches.close()
-
-
-def late(timeout_s: float) -> TimeoutError:
-    """Return the error for a batch that took longer than `timeout`."""
-    return TimeoutError(
-        f"No batch was ready after timeout={timeout_s} seconds. Pass a larger timeout, or 0 to wait for ever."
-    )
-
-
-class Home:
-    """The process that created this object: a forked child inherits an iterator, but not its threads."""
-
-    def __init__(self) -> None:
-        self._pid = os.getpid()
-
-    @property
-    def is_here(self) -> bool:
-        """Whether this process created the object."""
-        return self._pid == os.getpid()
-
-    def check(self) -> None:
-        """Raise a `ForkError` in any other process."""
-        if not self.is_here:
-            raise ForkError(
-                f"This iterator of a RecordLoader began in process {self._pid}. Its workers do not belong to process "
-                f"{os.getpid()}, which was forked from there. Begin another iterator here: iter(loader)."
-            )
 
 
 class Iteration(BatchIterator):
@@ -297,53 +239,6 @@ class CallerIteration(BatchIterator):
         self._drawing.stop()
 
 
-def _end_threads(pool: ThreadPoolExecutor, in_order: ThreadPoolExecutor | None, *, wait: bool) -> None:
-    pool.shutdown(wait=wait, cancel_futures=True)  # the thread that waits for a piece goes on
-    if in_order is not None:
-        in_order.shutdown(wait=wait, cancel_futures=True)
-
-
-def _threads(number: int) -> ThreadPoolExecutor:
-    """Start threads in which torch uses one core each; otherwise there would be far more threads than cores."""
-    for_others = torch.get_num_threads()
-    switches = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
-    pool = ThreadPoolExecutor(number, "recordzoo", _work_alone, switches)
-    all_there = threading.Barrier(number)  # otherwise an idle thread takes the work and the next one is not started
-    try:
-        for started in [pool.submit(all_there.wait) for _ in range(number)]:
-            started.result()
-    except BaseException:
-        all_there.abort()
-        pool.shutdown(wait=False)
-        raise
-    torch.set_num_threads(for_others)  # undo the setting for threads started later
-    return pool
-
-
-def _work_alone(has_gradients: bool, is_autocast: bool, autocast_dtype: torch.dtype) -> None:
-    torch.set_grad_enabled(has_gradients)
-    torch.set_autocast_enabled("cpu", is_autocast)
-    torch.set_autocast_dtype("cpu", autocast_dtype)
-    torch.get_num_threads()  # the first call in a thread copies the process's number: call it before
-    torch.set_num_threads(1)
-
-
-@dataclass
-class _Tally:
-    """The samples skipped in an epoch: their number, and the first reason."""
-
-    count: int = 0
-    first: str = ""
-
-    def log(self) -> None:
-        if self.count:
-            logger.warning(
-                "RecordLoader left out %s of this epoch that cannot be read or decoded; the first: %s",
-                "a sample" if self.count == 1 else f"{self.count:,} samples",
-                self.first,
-            )
-
-
 class Counting(BatchIterator):
     """Counts the samples that are left out of an epoch's batches, and logs their number at the end of the epoch.
 
@@ -434,6 +329,33 @@ class OnDevice(BatchIterator):
             return self._finish(to_device(batch, self._device), wanted), wanted
 
 
+class Home:
+    """The process that created this object: a forked child inherits an iterator, but not its threads."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this process created the object."""
+        return self._pid == os.getpid()
+
+    def check(self) -> None:
+        """Raise a `ForkError` in any other process."""
+        if not self.is_here:
+            raise ForkError(
+                f"This iterator of a RecordLoader began in process {self._pid}. Its workers do not belong to process "
+                f"{os.getpid()}, which was forked from there. Begin another iterator here: iter(loader)."
+            )
+
+
+def late(timeout_s: float) -> TimeoutError:
+    """Return the error for a batch that took longer than `timeout`."""
+    return TimeoutError(
+        f"No batch was ready after timeout={timeout_s} seconds. Pass a larger timeout, or 0 to wait for ever."
+    )
+
+
 def to_device(batch: Any, device: torch.device) -> Any:
     """Move all tensors of a batch; keep the types of lists, tuples and dicts."""
     if isinstance(batch, torch.Tensor):
@@ -457,3 +379,81 @@ def tensors(batch: Any) -> Iterator[torch.Tensor]:
     elif isinstance(batch, list | tuple):
         for value in batch:
             yield from tensors(value)
+
+
+class _Pending:
+    """A batch in progress. The thread that finishes its last piece collates it."""
+
+    def __init__(self, num_pieces: int, finish: Callable[[list[Any]], Any]) -> None:
+        self.batch = Future[Any]()
+        self._parts: list[Any] = [None] * num_pieces
+        self._failures: dict[int, BaseException] = {}  # by the number of the piece
+        self._left, self._lock, self._finish = num_pieces, threading.Lock(), finish
+
+    def make(self, number: int, make: Callable[[], Any]) -> None:
+        """Make a piece, in any thread."""
+        try:
+            self._parts[number] = make()
+        except BaseException as err:  # noqa: BLE001 - raised in the user's thread
+            self._failures[number] = err
+        with self._lock:
+            self._left -= 1
+            is_last = self._left == 0
+        if is_last:
+            self._end()
+
+    def _end(self) -> None:
+        try:
+            if self._failures:
+                raise self._failures[min(self._failures)]
+            self.batch.set_result(self._finish(self._parts))
+        except BaseException as err:  # noqa: BLE001 - as above
+            self.batch.set_exception(err)
+        self._parts, self._failures = [], {}
+
+
+@dataclass
+class _Tally:
+    """The samples skipped in an epoch: their number, and the first reason."""
+
+    count: int = 0
+    first: str = ""
+
+    def log(self) -> None:
+        if self.count:
+            logger.warning(
+                "RecordLoader left out %s of this epoch that cannot be read or decoded; the first: %s",
+                "a sample" if self.count == 1 else f"{self.count:,} samples",
+                self.first,
+            )
+
+
+def _end_threads(pool: ThreadPoolExecutor, in_order: ThreadPoolExecutor | None, *, wait: bool) -> None:
+    pool.shutdown(wait=wait, cancel_futures=True)  # the thread that waits for a piece goes on
+    if in_order is not None:
+        in_order.shutdown(wait=wait, cancel_futures=True)
+
+
+def _threads(number: int) -> ThreadPoolExecutor:
+    """Start threads in which torch uses one core each; otherwise there would be far more threads than cores."""
+    for_others = torch.get_num_threads()
+    switches = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+    pool = ThreadPoolExecutor(number, "recordzoo", _work_alone, switches)
+    all_there = threading.Barrier(number)  # otherwise an idle thread takes the work and the next one is not started
+    try:
+        for started in [pool.submit(all_there.wait) for _ in range(number)]:
+            started.result()
+    except BaseException:
+        all_there.abort()
+        pool.shutdown(wait=False)
+        raise
+    torch.set_num_threads(for_others)  # undo the setting for threads started later
+    return pool
+
+
+def _work_alone(has_gradients: bool, is_autocast: bool, autocast_dtype: torch.dtype) -> None:
+    torch.set_grad_enabled(has_gradients)
+    torch.set_autocast_enabled("cpu", is_autocast)
+    torch.set_autocast_dtype("cpu", autocast_dtype)
+    torch.get_num_threads()  # the first call in a thread copies the process's number: call it before
+    torch.set_num_threads(1)

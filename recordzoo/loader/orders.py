@@ -31,6 +31,18 @@ from recordzoo.loader.order import (
 )
 from recordzoo.loader.parts import Classes, Mix, storage_of
 
+Float64s = NDArray[np.float64]
+
+_AT_ONCE = 1 << 18
+
+_MIN_WINDOWS = 4
+"""Minimum number of windows per virtual rank: with few samples, blocks are small."""
+
+_CYCLE = 65537
+"""Period of the pattern of sources, in places: a prime number, which no number of ranks divides."""
+
+_SWEEPS = 16
+
 
 class SampleOrder:
     """The samples of an epoch in order, each read on its own.
@@ -215,11 +227,6 @@ class BlockOrder:
         return stored if self._layout.storage is None else self._layout.storage[stored].astype(np.int64)
 
 
-_AT_ONCE = 1 << 18
-
-Float64s = NDArray[np.float64]
-
-
 class GivenWeights:
     """Weights that a user gave, in pieces: no array of all samples is allocated.
 
@@ -382,12 +389,6 @@ def _pieces(weights: Weights) -> Iterator[tuple[int, Float64s]]:
         yield start, weights.piece(start, min(start + _AT_ONCE, len(weights)))
 
 
-_CYCLE = 65537
-"""Period of the pattern of sources, in places: a prime number, which no number of ranks divides."""
-
-_SWEEPS = 16
-
-
 class MixScheme(Scheme):
     """The order of a mix: the dataset at each place of a cycle is tabulated; its sample is computed."""
 
@@ -462,10 +463,6 @@ def _pattern(counts: Int64s) -> Int64s:
     return sources[taken]
 
 
-_MIN_WINDOWS = 4
-"""Minimum number of windows per virtual rank: with few samples, blocks are small."""
-
-
 class Draws(TypedDict, total=False):
     """The arguments of `RecordSampler` for draws other than once per sample."""
 
@@ -473,20 +470,6 @@ class Draws(TypedDict, total=False):
     weights_by: str | None
     num_samples: int | None
     replacement: bool | None
-
-
-def names_given(draws: Draws) -> list[str]:
-    """Return the names of the arguments that are not None."""
-    return [name for name, value in draws.items() if value is not None]
-
-
-def checked_blocks(**values: int) -> dict[str, int]:
-    """Return `block_bytes`, `window` and `virtual_ranks` of a sampler."""
-    found = {name: whole_number(name, value) for name, value in values.items()}
-    for name, value in found.items():
-        if value < 1:
-            raise ArgumentError(f"{name}={value} must be at least 1.")
-    return found
 
 
 def scheme_of(dataset: Sized, shuffle: bool | str, draws: Draws, **blocks: int) -> Scheme:
@@ -530,3 +513,17 @@ def _block_layout(dataset: Sized, *, block_bytes: int, window: int, virtual_rank
     wanted = math.ceil(length * storage.mean_bytes / block_bytes / virtual_ranks)
     per_rank = max(wanted, _MIN_WINDOWS * window)
     return BlockLayout(length, virtual_ranks, per_rank, window, storage.order, storage.mean_bytes)
+
+
+def names_given(draws: Draws) -> list[str]:
+    """Return the names of the arguments that are not None."""
+    return [name for name, value in draws.items() if value is not None]
+
+
+def checked_blocks(**values: int) -> dict[str, int]:
+    """Return `block_bytes`, `window` and `virtual_ranks` of a sampler."""
+    found = {name: whole_number(name, value) for name, value in values.items()}
+    for name, value in found.items():
+        if value < 1:
+            raise ArgumentError(f"{name}={value} must be at least 1.")
+    return found

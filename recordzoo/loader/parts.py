@@ -32,8 +32,12 @@ if TYPE_CHECKING:
 FIELD = "image"
 """The blob field that defines a sample's place in the shards; other fields are small."""
 
+NO_CLASS = -1
+
 _UNKNOWN_BYTES = 64 << 10
 _AT_ONCE = 1 << 18
+_MAX_SPAN = 1 << 22
+"""Largest span of integers that are counted with a table: 50 times as fast as a sort."""
 
 
 @dataclass(frozen=True)
@@ -253,12 +257,6 @@ def _tell(tell: Callable[[RecordReader, str, Any], None], dataset: Sized, indice
     if located is not None:
         for number, reader in enumerate(located.readers):
             tell(reader, FIELD, located.positions[located.numbers == number])
-
-
-NO_CLASS = -1
-
-_MAX_SPAN = 1 << 22
-"""Largest span of integers that are counted with a table: 50 times as fast as a sort."""
 
 
 class NewNumbers:

@@ -30,102 +30,16 @@ from recordzoo.loader.parts import forget, hint_remote, will_need
 from recordzoo.loader.samples import maker_of
 from recordzoo.net.store import Background
 
+# Any, in all of this module: a batch is what the collate function makes.
+
 _SMALL_BYTES = 64 << 10
 _PROTOCOL = pickle.HIGHEST_PROTOCOL
-
 _SHOWN = 80  # columns of an object's text in a message
 
 _CUDA_AFTER_FORK = ("CUDA in forked subprocess", "CUDA error: initialization error")
 """Texts of torch's errors in a process forked from one in which CUDA is in use."""
 
-# Any, in all of this module: a batch is what the collate function makes.
-
 _hints = Background(1, "recordzoo-hints")  # one thread for all epochs, as long as the process lives
-
-
-class Sent:
-    """Wraps a batch for multiprocessing; unpickling returns the batch itself.
-
-    Raises:
-        Exception: The batch cannot be pickled; the error of pickle or of a class in the batch. Multiprocessing would
-            pickle in a thread and only print the error, and the other process would never stop waiting.
-    """
-
-    def __init__(self, batch: Any) -> None:
-        pickler = _Pickler()
-        pickler.dump(batch)
-        self._parts = pickler.file.getvalue(), pickler.storages
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _received, self._parts
-
-
-def _received(data: bytes, storages: "list[torch.UntypedStorage | bytes]") -> Any:
-    return _Unpickler(data, storages).load()
-
-
-class _Pickler(ForkingPickler):
-    """Pickles a batch without the tensors' memory, which is collected in `storages`, each once."""
-
-    def __init__(self) -> None:
-        self.file = io.BytesIO()
-        super().__init__(self.file, _PROTOCOL)
-        self.storages: list[torch.UntypedStorage | bytes] = []
-        self._numbers: dict[int, int] = {}
-        self._kept: list[torch.UntypedStorage] = []  # keeps the addresses unique
-
-    def reducer_override(self, value: Any) -> Any:
-        """Take tensors apart as `torch.save` does, not as multiprocessing does; except sparse ones.
-
-        torch keeps a sparse tensor that `torch.save` took apart until the next `torch.load`, which validates it.
-        """
-        if not isinstance(value, torch.Tensor):
-            return NotImplemented
-        if value.layout is torch.sparse_coo:
-            return _sparse, (value._indices(), value._values(), value.shape, value.is_coalesced())
-        if value.layout is not torch.strided:
-            return NotImplemented
-        return value.__reduce_ex__(_PROTOCOL)  # type: ignore[no-untyped-call]
-
-    @override
-    def persistent_id(self, value: Any) -> tuple[int, torch.dtype] | None:
-        if not isinstance(value, TypedStorage):
-            return None
-        storage = value._untyped_storage
-        number = self._numbers.setdefault(storage._cdata, len(self.storages))
-        if number == len(self.storages):
-            self._kept.append(storage)
-            is_small = storage.nbytes() <= _SMALL_BYTES and storage.device.type == "cpu"
-            self.storages.append(_view(storage).numpy().tobytes() if is_small else storage)
-        return number, value.dtype
-
-
-def _sparse(indices: torch.Tensor, values: torch.Tensor, shape: torch.Size, is_coalesced: bool) -> torch.Tensor:
-    return torch.sparse_coo_tensor(indices, values, shape, check_invariants=False, is_coalesced=is_coalesced)
-
-
-class _Unpickler(pickle.Unpickler):
-    """Rebuilds a batch pickled by `_Pickler`."""
-
-    def __init__(self, data: bytes, storages: "list[torch.UntypedStorage | bytes]") -> None:
-        super().__init__(io.BytesIO(data))
-        self._storages = [_storage(each) if isinstance(each, bytes) else each for each in storages]
-
-    @override
-    def persistent_load(self, name: tuple[int, torch.dtype]) -> TypedStorage:
-        number, dtype = name
-        return TypedStorage(wrap_storage=self._storages[number], dtype=dtype, _internal=True)  # type: ignore[no-untyped-call]
-
-
-def _view(storage: torch.UntypedStorage) -> torch.Tensor:
-    """Return a storage's bytes, uint8 [n]."""
-    return torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
-
-
-def _storage(data: bytes) -> torch.UntypedStorage:
-    storage = torch.UntypedStorage(len(data))  # type: ignore[no-untyped-call]
-    _view(storage).numpy()[:] = np.frombuffer(data, np.uint8)
-    return storage
 
 
 @dataclass(frozen=True)
@@ -281,18 +195,6 @@ class Workplace:
         return isinstance(err, RuntimeError) and any(text in str(err) for text in _CUDA_AFTER_FORK)
 
 
-def _is_picklable(err: Exception) -> bool:
-    try:
-        return type(pickle.loads(pickle.dumps(err))) is type(err)  # noqa: S301 - its own
-    except Exception:  # noqa: BLE001 - pickle calls methods of the user's classes
-        return False
-
-
-def as_made(batch: Any) -> Any:
-    """Return a batch unchanged: the `collate_fn` of torch's `DataLoader`, whose samples are batches here."""
-    return batch
-
-
 class Workers(DataLoader[Any]):
     """torch's `DataLoader` of a `Workplace`, with tasks instead of indices.
 
@@ -414,6 +316,11 @@ def _leave_all_to_parent() -> None:
 at_fork(in_child=_leave_all_to_parent)
 
 
+def as_made(batch: Any) -> Any:
+    """Return a batch unchanged: the `collate_fn` of torch's `DataLoader`, whose samples are batches here."""
+    return batch
+
+
 def explained(err: Exception, objects: dict[str, Any]) -> str:
     """Say why worker processes cannot be started or used; of an object that cannot be pickled, which one it is.
 
@@ -429,3 +336,95 @@ def explained(err: Exception, objects: dict[str, Any]) -> str:
                 text = shorten(" ".join(repr(each).split()), _SHOWN)
                 return f"{name} {text} cannot be pickled ({type(err).__name__}: {err})"
     return f"{type(err).__name__}: {err}"
+
+
+def _is_picklable(err: Exception) -> bool:
+    try:
+        return type(pickle.loads(pickle.dumps(err))) is type(err)  # noqa: S301 - its own
+    except Exception:  # noqa: BLE001 - pickle calls methods of the user's classes
+        return False
+
+
+class Sent:
+    """Wraps a batch for multiprocessing; unpickling returns the batch itself.
+
+    Raises:
+        Exception: The batch cannot be pickled; the error of pickle or of a class in the batch. Multiprocessing would
+            pickle in a thread and only print the error, and the other process would never stop waiting.
+    """
+
+    def __init__(self, batch: Any) -> None:
+        pickler = _Pickler()
+        pickler.dump(batch)
+        self._parts = pickler.file.getvalue(), pickler.storages
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _received, self._parts
+
+
+def _received(data: bytes, storages: "list[torch.UntypedStorage | bytes]") -> Any:
+    return _Unpickler(data, storages).load()
+
+
+class _Pickler(ForkingPickler):
+    """Pickles a batch without the tensors' memory, which is collected in `storages`, each once."""
+
+    def __init__(self) -> None:
+        self.file = io.BytesIO()
+        super().__init__(self.file, _PROTOCOL)
+        self.storages: list[torch.UntypedStorage | bytes] = []
+        self._numbers: dict[int, int] = {}
+        self._kept: list[torch.UntypedStorage] = []  # keeps the addresses unique
+
+    def reducer_override(self, value: Any) -> Any:
+        """Take tensors apart as `torch.save` does, not as multiprocessing does; except sparse ones.
+
+        torch keeps a sparse tensor that `torch.save` took apart until the next `torch.load`, which validates it.
+        """
+        if not isinstance(value, torch.Tensor):
+            return NotImplemented
+        if value.layout is torch.sparse_coo:
+            return _sparse, (value._indices(), value._values(), value.shape, value.is_coalesced())
+        if value.layout is not torch.strided:
+            return NotImplemented
+        return value.__reduce_ex__(_PROTOCOL)  # type: ignore[no-untyped-call]
+
+    @override
+    def persistent_id(self, value: Any) -> tuple[int, torch.dtype] | None:
+        if not isinstance(value, TypedStorage):
+            return None
+        storage = value._untyped_storage
+        number = self._numbers.setdefault(storage._cdata, len(self.storages))
+        if number == len(self.storages):
+            self._kept.append(storage)
+            is_small = storage.nbytes() <= _SMALL_BYTES and storage.device.type == "cpu"
+            self.storages.append(_view(storage).numpy().tobytes() if is_small else storage)
+        return number, value.dtype
+
+
+def _sparse(indices: torch.Tensor, values: torch.Tensor, shape: torch.Size, is_coalesced: bool) -> torch.Tensor:
+    return torch.sparse_coo_tensor(indices, values, shape, check_invariants=False, is_coalesced=is_coalesced)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Rebuilds a batch pickled by `_Pickler`."""
+
+    def __init__(self, data: bytes, storages: "list[torch.UntypedStorage | bytes]") -> None:
+        super().__init__(io.BytesIO(data))
+        self._storages = [_storage(each) if isinstance(each, bytes) else each for each in storages]
+
+    @override
+    def persistent_load(self, name: tuple[int, torch.dtype]) -> TypedStorage:
+        number, dtype = name
+        return TypedStorage(wrap_storage=self._storages[number], dtype=dtype, _internal=True)  # type: ignore[no-untyped-call]
+
+
+def _view(storage: torch.UntypedStorage) -> torch.Tensor:
+    """Return a storage's bytes, uint8 [n]."""
+    return torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
+
+
+def _storage(data: bytes) -> torch.UntypedStorage:
+    storage = torch.UntypedStorage(len(data))  # type: ignore[no-untyped-call]
+    _view(storage).numpy()[:] = np.frombuffer(data, np.uint8)
+    return storage
