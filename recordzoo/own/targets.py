@@ -123,7 +123,7 @@ class Target:
         from recordzoo.own.importing import foreign_recipe
         from recordzoo.own.lists import ListRecipe
         from recordzoo.recipes.folders import FlatRecipe, folder_recipe
-        from recordzoo.recipes.variant import StoredRecipe
+        from recordzoo.recipes.from_sets import StoredRecipe
         from recordzoo.records.reader import RecordReader
 
         if self.kind == "set":

@@ -1,8 +1,10 @@
-"""The stored values of a record set as a source, each once, in storage order."""
+"""A record set as raw data: its stored values, each once, in storage order; recipes that store them again."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,17 +12,19 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.base.npy import AnyArray
+from recordzoo.base.settings import command
 from recordzoo.net.download import RemoteFile
-from recordzoo.raw.member import Member, SizedSource, Unit
-from recordzoo.recipes.recipe import Blob, Recipe, Stored, Table
+from recordzoo.raw.member import Member, SizedSource, Source, Unit
+from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Stored, Table
 from recordzoo.records.manifest import NO_SHARD
-from recordzoo.records.reader import RecordReader
-
-_HINTED = 64
-"""Number of values hinted at once: from a URL they are fetched together."""
+from recordzoo.records.reader import RecordReader, is_record_set
+from recordzoo.records.writer import LIST_FILE, MADE_FROM_FILE, MAX_EXTRA_BYTES, TREE_FILE
 
 Entry = tuple[str, str, int, int]
 """A stored value: field, name, position in the set, size in bytes."""
+
+_COUNTED_ANEW = ("num_bad", "num_skipped")  # metadata
+_HINTED = 64  # values hinted at once: from a URL they are fetched together
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +197,17 @@ class SetUnit:
 class SetRecipe(Recipe):
     """A recipe whose raw data is a record set: stored values stay unchanged."""
 
+    reader: RecordReader
     raw_files: tuple[RemoteFile, ...] = ()
     source: SetSource | None = None
     """What `find` found; a pickled copy has none: units have their own readers."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "source": None}
+
+    @override
+    def looked_for(self, root: Path) -> list[str]:
+        return [self.reader.path.name]
 
     @override
     def extract(self, member: Member) -> Iterator[Blob]:
@@ -219,3 +228,46 @@ class SetRecipe(Recipe):
             default_target=manifest.default_target,
             shapes={name: source.chosen(shapes_of(source.reader, name)) for name in raw},
         )
+
+
+class StoredRecipe(SetRecipe):
+    """The records of a record set, in place of raw data."""
+
+    def __init__(self, reader: RecordReader) -> None:
+        manifest = reader.manifest
+        self.reader = reader
+        self.kind, self.dataset, self.part = manifest.kind, manifest.dataset, manifest.part
+        self.origin = manifest.source
+        self.made_from = manifest.raw_files
+        self.fields = {name: BlobField(*dataclasses.astuple(spec)) for name, spec in manifest.blobs.items()}
+
+    def target(self, root: Path) -> Path:
+        """See `Recipe`: itself; not a link to it, beside which variants do not belong."""
+        return self.reader.folder.resolve()
+
+    @override
+    def title(self, root: Path) -> str:
+        return self.reader.path.name.removesuffix(".records")
+
+    @override
+    def command(self, root: Path) -> str:
+        return command("prepare", self.reader.path)
+
+    def find(self, root: Path) -> Source | None:
+        """See `Recipe`: the record set as it is now."""
+        if not is_record_set(self.reader.folder):
+            return None
+        reader = RecordReader(self.reader.path)
+        self.source = SetSource(reader, reader.digest)
+        return self.source
+
+    def extras(self) -> Mapping[str, bytes]:
+        """See `Recipe`: where the tree or the list was, and its files."""
+        found = {name: self.reader.extra(name, MAX_EXTRA_BYTES) for name in (TREE_FILE, LIST_FILE, MADE_FROM_FILE)}
+        return {name: data for name, data in found.items() if data is not None}
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        manifest = self.reader.manifest
+        metadata = {name: value for name, value in manifest.metadata.items() if name not in _COUNTED_ANEW}
+        return dataclasses.replace(super().build_table(stored, sidecars), metadata=metadata, skipped=manifest.skipped)

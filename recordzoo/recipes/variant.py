@@ -14,11 +14,10 @@ import PIL
 from PIL import Image
 from typing_extensions import override
 
-from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, did_you_mean
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.raw.member import Member, Source
-from recordzoo.recipes.from_sets import SetRecipe, SetSource
+from recordzoo.recipes.from_sets import StoredRecipe
 from recordzoo.recipes.recipe import (
     PNG_LEVEL,
     Blob,
@@ -33,11 +32,17 @@ from recordzoo.recipes.recipe import (
 )
 from recordzoo.records.manifest import ORIGINAL, Manifest
 from recordzoo.records.reader import RecordReader, is_record_set
-from recordzoo.records.writer import LIST_FILE, MADE_FROM_FILE, MAX_EXTRA_BYTES, TREE_FILE
 
 DEFAULT_QUALITY = 90
+
 MAX_SIDE = 65_500
 """JPEG's maximum."""
+
+RESAMPLING = Image.Resampling.BILINEAR
+"""Pillow's, antialiased: `torchvision.transforms.Resize` at its default. So ``Resize(256)`` of an original and the raw
+variant "256" are the same pixels."""
+
+ENCODER = f"Pillow {PIL.__version__}"
 
 # Bytes that a pixel takes, a little more than on photographs of ImageNet (docs/variants.md).
 _BYTES_PER_PIXEL = {"jpeg": 0.36, "png": 2.0, "webp": 0.33, "raw": 3.0}
@@ -45,10 +50,61 @@ _ORIGINAL_BYTES_PER_PIXEL = 0.5
 _ASPECT = 4 / 3
 _HEADER_BYTES = 620  # of a JPEG: its tables
 _LOSSY = ("jpeg", "webp")
-
 _NAME = re.compile(
     r"(?:full|(?P<max>max)?(?P<side>[1-9][0-9]{0,4}))(?:-(?P<format>png|webp|raw))?(?:-q(?P<quality>[1-9][0-9]{0,2}))?"
 )
+_SIZE = "size\0"  # before an image's key: the name of a side that holds the height and width of its raw pixels
+_SIZE_FORMAT = struct.Struct("<II")
+_TYPICAL_BYTES = 110_000  # of a photograph in ImageNet or CUB-200-2011
+
+
+def variant_recipe(recipe: Recipe, root: Path, name: str | None) -> Recipe:
+    """Return the recipe of a variant, from the original record set if it exists, else from the raw data.
+
+    Args:
+        recipe: How the original record set is made.
+        root: Where the raw data is.
+        name: The variant's; None or "original" for `recipe` as it is.
+
+    Raises:
+        ArgumentError: It is no variant's name; or the dataset holds more than images, which would not fit them.
+        OtherSourceError: The original record set is a variant itself.
+    """
+    if name is None or name == ORIGINAL or isinstance(recipe, VariantRecipe):
+        return recipe
+    variant = Variant.parse(name)
+    original = recipe.target(root)
+    if not isinstance(recipe, StoredRecipe) and is_record_set(original):
+        reader = RecordReader(original)
+        if recipe.is_of(reader.manifest, root):
+            recipe = StoredRecipe(reader)
+    if isinstance(recipe, StoredRecipe):
+        check_variant(recipe.reader, ORIGINAL)
+    _check_fields(recipe, root)
+    return VariantRecipe(recipe, variant, original)
+
+
+def check_variant(reader: RecordReader, name: str | None) -> None:
+    """Refuse a record set of another variant than the one that is asked for; None asks for none."""
+    found = reader.manifest.variant
+    if name is not None and found != name:
+        hint = "variants are made of the original" if name == ORIGINAL else "pass another records_dir, or none"
+        raise OtherSourceError(
+            f"{reader.path} holds the variant {found!r}, not {name!r}: {hint}.", path=str(reader.path), variant=found
+        )
+
+
+def _check_fields(recipe: Recipe, root: Path) -> None:
+    pictures = [name for name, field in recipe.fields.items() if field.encoding in ("image", "raw")]
+    image = recipe.fields.get("image")
+    if image is None or image.encoding != "image":
+        why = 'it has no "image"' if image is None else "its images are stored as numbers, not as image files"
+    elif pictures != ["image"]:
+        others = ", ".join(name for name in pictures if name != "image")
+        why = f"its images come with others ({others}), which belong to the original's pixels and would not fit"
+    else:
+        return
+    raise ArgumentError(f"There are no variants of {recipe.title(root)}: {why}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,148 +220,6 @@ def _check_number(what: str, value: object, largest: int) -> None:
         raise ArgumentError(f"The {what} is {value!r}; it must be a whole number from 1 to {largest}.")
 
 
-RESAMPLING = Image.Resampling.BILINEAR
-"""Pillow's, antialiased: `torchvision.transforms.Resize` at its default. So ``Resize(256)`` of an original and the raw
-variant "256" are the same pixels."""
-
-ENCODER = f"Pillow {PIL.__version__}"
-
-
-def converted(data: bytes, variant: Variant) -> tuple[bytes, tuple[int, int]]:
-    """Return the bytes to store for an encoded image, and its width and height.
-
-    The pixels are those of torchvision's loader: RGB, EXIF's orientation not applied. An image that is no larger than
-    the variant and of its format already is stored untouched.
-
-    Raises:
-        Exception: Any type: the image cannot be decoded, or cannot be encoded in this way.
-    """
-    with quiet():
-        image = open_image(data)
-        pixels = image.convert("RGB")  # decodes all of it: a truncated one is found even if it is stored untouched
-        size = variant.size_of(*pixels.size)
-        if variant.side is not None and size == pixels.size and image.format == variant.format.upper():
-            return data, size
-        if size != pixels.size:
-            pixels = pixels.resize(size, RESAMPLING)
-        if variant.format == "raw":
-            return pixels.tobytes(), size
-        buffer = io.BytesIO()
-        pixels.info.clear()  # EXIF, ICC profiles, comments
-        pixels.save(buffer, variant.format, **_encoding(variant))
-        return buffer.getvalue(), size
-
-
-def _encoding(variant: Variant) -> dict[str, Any]:
-    if variant.format == "png":
-        return {"compress_level": PNG_LEVEL}
-    if variant.format == "webp":
-        return {"quality": variant.quality}
-    return {"quality": variant.quality, "subsampling": "4:2:0"}
-
-
-_COUNTED_ANEW = ("num_bad", "num_skipped")
-_SIZE = "size\0"  # before an image's key: the name of a side that holds the height and width of its raw pixels
-_SIZE_FORMAT = struct.Struct("<II")
-_TYPICAL_BYTES = 110_000  # of a photograph in ImageNet or CUB-200-2011
-
-
-class StoredRecipe(SetRecipe):
-    """The records of a record set, in place of raw data."""
-
-    def __init__(self, reader: RecordReader) -> None:
-        manifest = reader.manifest
-        self.reader = reader
-        self.kind, self.dataset, self.part = manifest.kind, manifest.dataset, manifest.part
-        self.origin = manifest.source
-        self.made_from = manifest.raw_files
-        self.fields = {name: BlobField(*dataclasses.astuple(spec)) for name, spec in manifest.blobs.items()}
-
-    def target(self, root: Path) -> Path:
-        """See `Recipe`: itself; not a link to it, beside which variants do not belong."""
-        return self.reader.folder.resolve()
-
-    @override
-    def title(self, root: Path) -> str:
-        return self.reader.path.name.removesuffix(".records")
-
-    @override
-    def command(self, root: Path) -> str:
-        return command("prepare", self.reader.path)
-
-    def find(self, root: Path) -> Source | None:
-        """See `Recipe`: the record set as it is now."""
-        if not is_record_set(self.reader.folder):
-            return None
-        reader = RecordReader(self.reader.path)
-        self.source = SetSource(reader, reader.digest)
-        return self.source
-
-    @override
-    def looked_for(self, root: Path) -> list[str]:
-        return [self.reader.path.name]
-
-    def extras(self) -> Mapping[str, bytes]:
-        """See `Recipe`: where the tree or the list was, and its files."""
-        found = {name: self.reader.extra(name, MAX_EXTRA_BYTES) for name in (TREE_FILE, LIST_FILE, MADE_FROM_FILE)}
-        return {name: data for name, data in found.items() if data is not None}
-
-    @override
-    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
-        manifest = self.reader.manifest
-        metadata = {name: value for name, value in manifest.metadata.items() if name not in _COUNTED_ANEW}
-        return dataclasses.replace(super().build_table(stored, sidecars), metadata=metadata, skipped=manifest.skipped)
-
-
-def variant_recipe(recipe: Recipe, root: Path, name: str | None) -> Recipe:
-    """Return the recipe of a variant, from the original record set if it exists, else from the raw data.
-
-    Args:
-        recipe: How the original record set is made.
-        root: Where the raw data is.
-        name: The variant's; None or "original" for `recipe` as it is.
-
-    Raises:
-        ArgumentError: It is no variant's name; or the dataset holds more than images, which would not fit them.
-        OtherSourceError: The original record set is a variant itself.
-    """
-    if name is None or name == ORIGINAL or isinstance(recipe, VariantRecipe):
-        return recipe
-    variant = Variant.parse(name)
-    original = recipe.target(root)
-    if not isinstance(recipe, StoredRecipe) and is_record_set(original):
-        reader = RecordReader(original)
-        if recipe.is_of(reader.manifest, root):
-            recipe = StoredRecipe(reader)
-    if isinstance(recipe, StoredRecipe):
-        check_variant(recipe.reader, ORIGINAL)
-    _check_fields(recipe, root)
-    return VariantRecipe(recipe, variant, original)
-
-
-def check_variant(reader: RecordReader, name: str | None) -> None:
-    """Refuse a record set of another variant than the one that is asked for; None asks for none."""
-    found = reader.manifest.variant
-    if name is not None and found != name:
-        hint = "variants are made of the original" if name == ORIGINAL else "pass another records_dir, or none"
-        raise OtherSourceError(
-            f"{reader.path} holds the variant {found!r}, not {name!r}: {hint}.", path=str(reader.path), variant=found
-        )
-
-
-def _check_fields(recipe: Recipe, root: Path) -> None:
-    pictures = [name for name, field in recipe.fields.items() if field.encoding in ("image", "raw")]
-    image = recipe.fields.get("image")
-    if image is None or image.encoding != "image":
-        why = 'it has no "image"' if image is None else "its images are stored as numbers, not as image files"
-    elif pictures != ["image"]:
-        others = ", ".join(name for name in pictures if name != "image")
-        why = f"its images come with others ({others}), which belong to the original's pixels and would not fit"
-    else:
-        return
-    raise ArgumentError(f"There are no variants of {recipe.title(root)}: {why}.")
-
-
 class VariantRecipe(Recipe):
     """The records of another recipe, with its images converted.
 
@@ -417,3 +331,36 @@ class VariantRecipe(Recipe):
             shapes["image"] = np.array(sizes, np.uint32).reshape(-1, 3)
         details = {**self.wanted.to_json(), "resampling": RESAMPLING.name.lower(), "encoder": ENCODER}
         return dataclasses.replace(table, shapes=shapes, metadata={**table.metadata, "variant": details})
+
+
+def converted(data: bytes, variant: Variant) -> tuple[bytes, tuple[int, int]]:
+    """Return the bytes to store for an encoded image, and its width and height.
+
+    The pixels are those of torchvision's loader: RGB, EXIF's orientation not applied. An image that is no larger than
+    the variant and of its format already is stored untouched.
+
+    Raises:
+        Exception: Any type: the image cannot be decoded, or cannot be encoded in this way.
+    """
+    with quiet():
+        image = open_image(data)
+        pixels = image.convert("RGB")  # decodes all of it: a truncated one is found even if it is stored untouched
+        size = variant.size_of(*pixels.size)
+        if variant.side is not None and size == pixels.size and image.format == variant.format.upper():
+            return data, size
+        if size != pixels.size:
+            pixels = pixels.resize(size, RESAMPLING)
+        if variant.format == "raw":
+            return pixels.tobytes(), size
+        buffer = io.BytesIO()
+        pixels.info.clear()  # EXIF, ICC profiles, comments
+        pixels.save(buffer, variant.format, **_encoding(variant))
+        return buffer.getvalue(), size
+
+
+def _encoding(variant: Variant) -> dict[str, Any]:
+    if variant.format == "png":
+        return {"compress_level": PNG_LEVEL}
+    if variant.format == "webp":
+        return {"quality": variant.quality}
+    return {"quality": variant.quality, "subsampling": "4:2:0"}

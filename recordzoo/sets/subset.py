@@ -213,10 +213,6 @@ class SubsetRecipe(SetRecipe):
         return self.source
 
     @override
-    def looked_for(self, root: Path) -> list[str]:
-        return [self.reader.path.name]
-
-    @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         table = super().build_table(stored, sidecars)
         arrays, label = dict(table.arrays), self.reader.manifest.label_field
