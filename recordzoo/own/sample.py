@@ -214,10 +214,10 @@ class SampleRecipe(Recipe):
         rows, columns = [found.rows[number] for number in kept], {n: c[kept] for n, c in found.columns.items()}
         is_unique = len({row.name for row in found.rows}) == len(found.rows)
         blobs = {name: {_key_of(key): key for key in stored.keys.get(name, ())} for name in self.fields}
-        splits: dict[str, list[int]] = {}
+        splits: dict[str, list[int]] = {split: [] for row in found.rows for split in row.splits}
         for position, row in enumerate(rows):
             for split in row.splits:
-                splits.setdefault(split, []).append(position)
+                splits[split].append(position)
         return Table(
             names=[f"{row.piece}/{row.name}" if row.piece and not is_unique else row.name for row in rows],
             keys={name: [keys.get(row.key) for row in rows] for name, keys in blobs.items()},
