@@ -1,5 +1,6 @@
 """100 million samples and more: nothing at opening, shuffling or resuming grows with their number."""
 
+import threading
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from recordzoo.images.decode import open_picture
 from recordzoo.loader import parts as storage
 from recordzoo.loader.parts import locate, storage_of
 from recordzoo.preparing import assemble
-from recordzoo.preparing.assemble import Places, are_repeated
+from recordzoo.preparing.assemble import Places, are_repeated, in_threads
 from recordzoo.recipes.recipe import ABSENT
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import ArraySpec, BlobSpec, Manifest
@@ -132,3 +133,34 @@ class TestPlaces:
         assert not are_repeated(self.KEYS)
         assert are_repeated((*self.KEYS, "a"))
         assert not are_repeated(())
+
+
+class TestThreads:
+    """Small files are read in threads."""
+
+    def test_results_come_in_order(self) -> None:
+        both = threading.Barrier(2, timeout=30)
+
+        def double(number: int) -> int:
+            if number < 2:
+                both.wait()  # two are called at the same time, or this fails
+            return 2 * number
+
+        assert list(in_threads(double, range(1000))) == list(range(0, 2000, 2))
+        assert list(in_threads(double, [])) == []
+        assert list(in_threads(double, [7])) == [14]
+
+    def test_an_error_comes_at_its_place(self) -> None:
+        done = []
+
+        def fail(number: int) -> int:
+            done.append(number)
+            if number == 3:
+                raise OSError("three")
+            return number
+
+        results = in_threads(fail, range(600))
+        assert [next(results) for _ in range(3)] == [0, 1, 2]
+        with pytest.raises(OSError, match="three"):
+            next(results)
+        assert max(done) < 300  # what is far behind is not begun
