@@ -18,8 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,6 @@ import cloudpickle
 import lmdb
 import loky
 import PIL
-from loky.process_executor import TerminatedWorkerError
-from typing_extensions import override
 
 import recordzoo
 from recordzoo.base import durable
@@ -138,40 +135,50 @@ class PoolProgress:
         return written
 
 
+@dataclass(frozen=True)
 class Pool:
-    """Processes of this machine that convert units.
-
-    Args:
-        executor: Starts them.
-        places: Target number of units at the workers, running or queued.
+    """The workers that convert units.
 
     Attributes:
-        places: As given.
+        executor: Hands units to them.
+        places: Target number of units at the workers, running or queued.
+        is_own: Whether they are processes of this preparation on this machine. They read through the same page cache as
+            the hash of an archive.
+        shared: The reference to the data shared by all units; None: each unit is sent whole.
     """
 
-    shares_cache = True
-    """Whether units are read through this machine's page cache, like the archive being hashed."""
-
-    def __init__(self, executor: Executor, places: int) -> None:
-        self._executor, self.places = executor, places
+    executor: Executor
+    places: int
+    is_own: bool
+    shared: Mapping[str, str] | None = None
 
     def submit(self, task: Task) -> Future[list[ShardFacts]]:
         """Hand a unit to the workers."""
         try:
-            return self._executor.submit(convert_unit, task)
-        except (BrokenProcessPool, TerminatedWorkerError) as err:
-            raise killed() from err
+            if self.shared is None:
+                return self.executor.submit(convert_unit, task)
+            return self.executor.submit(convert_assigned, call_of(task, self.shared))
+        except RecordZooError:
+            raise
+        except Exception as err:
+            if not self.is_own:
+                raise PrepareError(f"The executor takes no more units ({err!r}). {_KEPT}") from err
+            if isinstance(err, BrokenExecutor):
+                raise killed() from err
+            raise
 
     def result(self, future: Future[list[ShardFacts]]) -> list[ShardFacts]:
         """Return the result of a unit that has ended; if the pool failed, raise `PrepareError`."""
         try:
             return future.result()
-        except (BrokenProcessPool, TerminatedWorkerError) as err:
-            raise killed() from err
+        except (BrokenExecutor, CancelledError) as err:
+            if self.is_own:
+                raise killed() from err
+            raise PrepareError(f"The executor lost its workers, or was shut down ({err!r}). {_KEPT}") from err
 
 
 @contextlib.contextmanager
-def local_pool(number: int, tasks: Sequence[Task]) -> Iterator[Pool]:
+def own_pool(number: int, tasks: Sequence[Task]) -> Iterator[Pool]:
     """Start processes on this machine; they end with the block or with this process.
 
     Args:
@@ -183,43 +190,16 @@ def local_pool(number: int, tasks: Sequence[Task]) -> Iterator[Pool]:
         max_workers=min(number, len(tasks)), initializer=serve, initargs=(os.getpid(), start_time(os.getpid()), setup)
     )
     try:
-        yield Pool(executor, number + 1)
+        yield Pool(executor, number + 1, is_own=True)
     finally:
         executor.shutdown(wait=True, kill_workers=True)
 
 
-class ExecutorPool(Pool):
-    """The workers of an executor, which gets all units at once and is not shut down.
-
-    Args:
-        executor: Its workers convert.
-        tasks: The units, all of one build.
-    """
-
-    shares_cache = False
-
-    def __init__(self, executor: Executor, tasks: Sequence[Task]) -> None:
-        super().__init__(executor, len(tasks))
-        # Threads share this process's memory.
-        self._shared = None if isinstance(executor, ThreadPoolExecutor) else share(tasks[0])
-
-    @override
-    def submit(self, task: Task) -> Future[list[ShardFacts]]:
-        try:
-            if self._shared is None:
-                return self._executor.submit(convert_unit, task)
-            return self._executor.submit(convert_assigned, call_of(task, self._shared))
-        except RecordZooError:
-            raise
-        except Exception as err:
-            raise PrepareError(f"The executor takes no more units ({err!r}). {_KEPT}") from err
-
-    @override
-    def result(self, future: Future[list[ShardFacts]]) -> list[ShardFacts]:
-        try:
-            return future.result()
-        except (BrokenExecutor, CancelledError) as err:
-            raise PrepareError(f"The executor lost its workers, or was shut down ({err!r}). {_KEPT}") from err
+def given_pool(executor: Executor, tasks: Sequence[Task]) -> Pool:
+    """Return the workers of a user's executor, which gets all units at once and is not shut down."""
+    # Threads share this process's memory.
+    shared = None if isinstance(executor, ThreadPoolExecutor) else share(tasks[0])
+    return Pool(executor, len(tasks), is_own=False, shared=shared)
 
 
 def run_tasks(
@@ -247,17 +227,17 @@ def run_tasks(
         return
     pool: contextlib.AbstractContextManager[Pool]
     if executor is not None:
-        pool = contextlib.nullcontext(ExecutorPool(executor, tasks))
+        pool = contextlib.nullcontext(given_pool(executor, tasks))
     # A daemonic process (a DataLoader's worker, a multiprocessing.Pool's) may have no children.
     elif num_workers <= 1 or len(tasks) == 1 or multiprocessing.current_process().daemon:
         for task in tasks:
             _run_here(finished, task, progress)
         return
     else:
-        pool = local_pool(num_workers, tasks)
+        pool = own_pool(num_workers, tasks)
     meter = PoolProgress(finished.folder, expansion, progress)
     with pool as there:
-        _run_pool(finished, there, tasks, hashes if there.shares_cache else (), meter)
+        _run_pool(finished, there, tasks, hashes if there.is_own else (), meter)
 
 
 def _run_here(finished: Finished, task: Task, progress: Progress) -> None:
