@@ -1,4 +1,4 @@
-"""`recordzoo.system`: what differs between systems, each part tried with and without what POSIX has."""
+"""`recordzoo.base`: what differs between systems, each part tried with and without what POSIX has."""
 
 import ast
 import errno
@@ -22,7 +22,7 @@ from recordzoo.records import arrays, manifest
 from tests import posix
 
 PACKAGE = Path(__file__).parent.parent / "recordzoo"
-SYSTEM = {PACKAGE / "base" / f"{name}.py" for name in ("files", "process", "settings", "text", "windows")}
+SYSTEM = {PACKAGE / "base" / f"{name}.py" for name in ("files", "process", "settings", "text")}
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path not in SYSTEM)
 OF_MODULES = {
     "os": posix.FUNCTIONS | posix.FLAGS | {"rename", "replace", "supports_dir_fd", "symlink", "name"},

@@ -172,17 +172,18 @@ def _enlarge_maps() -> None:
 
 
 def _import_system() -> None:
-    import multiprocessing  # noqa: F401 - which recordzoo.system imports, and which would ask for Windows' own modules
+    import concurrent.futures  # noqa: F401 - these two would ask for Windows' own modules
+    import multiprocessing  # noqa: F401
 
-    import recordzoo.system
+    import recordzoo.base
 
-    assert not [name for name in sys.modules if name.startswith("recordzoo.system.")]
+    assert not [name for name in sys.modules if name.startswith("recordzoo.base.")]
     kernel = _Kernel()
     ctypes.WinDLL = lambda name, use_last_error: kernel
     ctypes.get_last_error = lambda: kernel.last_error
     platform, sys.platform = sys.platform, "win32"
     try:
-        from recordzoo.base import files, windows  # noqa: F401
+        from recordzoo.base import files, process  # noqa: F401
     finally:
         sys.platform = platform
         del ctypes.WinDLL  # else others take this for Windows, too

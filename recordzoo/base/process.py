@@ -3,17 +3,21 @@
 import contextlib
 import multiprocessing
 import os
+import queue
 import signal
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from recordzoo.base.text import WINDOWS
 from recordzoo.errors import PrepareError
+
+T = TypeVar("T")
 
 _KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)  # on Windows both end the process at once
 
@@ -21,7 +25,39 @@ _FATAL_STATUS = 0xC000_0000  # exit codes of Windows from here on tell what kill
 _STATUSES = {0xC000_0005: "access violation", 0xC000_0006: "error while a mapped page was read"}
 
 if sys.platform == "win32":
-    from recordzoo.base.windows import process_start
+    import ctypes
+    from ctypes import wintypes
+
+    _SYNCHRONIZE, _QUERY_LIMITED_INFORMATION = 0x0010_0000, 0x1000
+    _ERROR_ACCESS_DENIED = 5
+    _WAIT_TIMEOUT = 0x102
+
+    _kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+    _kernel.OpenProcess.argtypes = (wintypes.DWORD, wintypes.BOOL, wintypes.DWORD)
+    _kernel.OpenProcess.restype = wintypes.HANDLE
+    _kernel.WaitForSingleObject.argtypes = (wintypes.HANDLE, wintypes.DWORD)
+    _kernel.WaitForSingleObject.restype = wintypes.DWORD
+    _kernel.GetProcessTimes.argtypes = (wintypes.HANDLE, *[ctypes.POINTER(wintypes.FILETIME)] * 4)
+    _kernel.GetProcessTimes.restype = wintypes.BOOL
+    _kernel.CloseHandle.argtypes = (wintypes.HANDLE,)
+    _kernel.CloseHandle.restype = wintypes.BOOL
+
+    def _process_start(pid: int) -> int | None:
+        """Return the start time of a process in 100 ns since 1601; None if there is none, 0 if access is denied."""
+        if pid > 0xFFFF_FFFF:
+            return None
+        handle = _kernel.OpenProcess(_QUERY_LIMITED_INFORMATION | _SYNCHRONIZE, False, pid)
+        if not handle:
+            return 0 if ctypes.get_last_error() == _ERROR_ACCESS_DENIED else None
+        try:
+            if _kernel.WaitForSingleObject(handle, 0) != _WAIT_TIMEOUT:  # it ended, but a handle of it is still open
+                return None
+            times = [wintypes.FILETIME() for _ in range(4)]  # created, ended, time in the kernel, time outside
+            if not _kernel.GetProcessTimes(handle, *map(ctypes.byref, times)):
+                return 0
+            return times[0].dwHighDateTime << 32 | times[0].dwLowDateTime
+        finally:
+            _kernel.CloseHandle(handle)
 
     BACKGROUND = 0x4000 | 0x0800_0000  # BELOW_NORMAL_PRIORITY_CLASS, CREATE_NO_WINDOW
     """`creationflags` of a background process: low priority, no window."""
@@ -31,11 +67,11 @@ if sys.platform == "win32":
 
     def exists(pid: int) -> bool:
         """Whether a process number is in use. (`os.kill(pid, 0)` would send Ctrl-C.)"""
-        return process_start(pid) is not None
+        return _process_start(pid) is not None
 
     def start_time(pid: int) -> int | None:
         """Return the start time of a process; None if it cannot be read."""
-        return process_start(pid) or None
+        return _process_start(pid) or None
 else:
     BACKGROUND = 0
     """`creationflags` that a process which works beside others has on Windows."""
@@ -226,3 +262,53 @@ def _end_with(builder: int, started: int | None) -> None:
     while exists(builder) and start_time(builder) == started:
         time.sleep(_POLL_S)
     os._exit(1)
+
+
+class Background:
+    """Daemon threads that run tasks in the order of submission. The process does not wait for them when it ends.
+
+    Args:
+        num_threads: Maximum number of threads; each is started when there is work for it.
+        name: Name of the threads.
+    """
+
+    def __init__(self, num_threads: int, name: str) -> None:
+        self._num_threads, self._name = num_threads, name
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._idle = 0
+        self._started = 0
+        self._waiting: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
+
+    def submit(self, work: Callable[[], T]) -> "Future[T]":
+        """Queue a task."""
+        if self._pid != os.getpid():
+            self._forget()
+        future: Future[T] = Future()
+        with self._lock:
+            self._waiting.put((future, work))
+            if self._waiting.qsize() > self._idle and self._started < self._num_threads:
+                self._started += 1
+                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+        return future
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                self._idle += 1
+            future, work = self._waiting.get()
+            with self._lock:
+                self._idle -= 1
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(work())
+            except BaseException as err:  # noqa: BLE001 - raised by the future
+                future.set_exception(err)
+            del future, work  # frees the last result while this thread waits
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._num_threads, self._name)

@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, get_worker_info
 from typing_extensions import override
 
 from recordzoo.base.files import positions_of_open, reopen_at
-from recordzoo.base.process import at_fork
+from recordzoo.base.process import Background, at_fork
 from recordzoo.base.text import shorten
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.epochs import Drawing, EpochBatches, Keys, Wanted
@@ -28,7 +28,6 @@ from recordzoo.loader.iteration import BatchIterator, Home, late
 from recordzoo.loader.making import Maker, batch_seed, cut
 from recordzoo.loader.parts import forget, hint_remote, will_need
 from recordzoo.loader.samples import maker_of
-from recordzoo.net.store import Background
 
 # Any, in all of this module: a batch is what the collate function makes.
 

@@ -236,7 +236,7 @@ def verify(
         RecordError: The record set is replaced again and again.
     """
     if is_url(path):
-        from recordzoo.records.remote_check import verify_at_url  # its imports are slow
+        from recordzoo.records.remote import verify_at_url  # its imports are slow
 
         return verify_at_url(Url.parse(path), full, progress or LogProgress(), max_problems)
     place = Path(path).expanduser().absolute()
