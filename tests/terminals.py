@@ -54,7 +54,12 @@ def drawn_by(work: Callable[[], None], columns: int = 80) -> str:
 
 
 def run_on_terminal(
-    *words: object, columns: int = 80, streams: Sequence[str] = ("stdout",), typed: str = "", **environment: str
+    *words: object,
+    columns: int = 80,
+    streams: Sequence[str] = ("stdout",),
+    typed: str = "",
+    options: Sequence[str] = ("-m", "recordzoo"),
+    **environment: str,
 ) -> str:
     """Run a command of recordzoo on a terminal, and return what it showed there, with "\\n" for line ends.
 
@@ -63,13 +68,14 @@ def run_on_terminal(
         columns: The terminal's width.
         streams: What goes to the terminal: "stdout", "stderr" or both.
         typed: The answers to its questions; it then reads from the terminal.
+        options: Python's own arguments: another program, with "-c".
         **environment: Variables for the command.
     """
     drawn = bytearray()
     variables = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
     with _terminal(columns, drawn, typed) as inner:
         done = subprocess.run(
-            [sys.executable, "-m", "recordzoo", *map(str, words)],
+            [sys.executable, *options, *map(str, words)],
             env={**variables, "PYTHONPATH": str(REPOSITORY), "TERM": "xterm", **environment},
             stdin=inner if typed else subprocess.DEVNULL,
             stdout=inner if "stdout" in streams else subprocess.DEVNULL,

@@ -19,6 +19,7 @@ from recordzoo.loader.spare import Spare, Stamps, only_one
 from tests import extras, warm
 from tests.batching import JITTER, RANDOM
 from tests.preparing import wait_for
+from tests.terminals import run_on_terminal
 
 needs_numba = pytest.mark.needs("numba", "turbojpeg")
 
@@ -149,6 +150,20 @@ def test_where_the_bits_may_differ_it_waits_and_says_so(
     ended = run(f"epoch({transform}{options})\nprint(compiling.compiled_now() is not None)", tree, tmp_path)
     assert (ended.returncode, ended.stdout) == (0, "True\n")
     assert ended.stderr == "recordzoo: compiling image code for this machine, once; it takes 10 to 60 seconds\n"
+
+
+@needs_numba
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_a_terminal_is_told_once_why_the_first_epochs_are_slow(tree: Path, tmp_path: Path) -> None:
+    program = LOADER + "epoch(RANDOM); epoch(RANDOM, 1)"
+    variables = environment(tmp_path, "background")
+    shown = run_on_terminal(tree, columns=200, streams=["stderr"], options=["-c", program], **variables)
+    assert shown.splitlines() == [
+        "recordzoo: compiling for this machine in the background (once, about 20 s); until then about half the speed"
+    ]
+    wait_until_compiled(tmp_path)
+    assert run_on_terminal(tree, streams=["stderr"], options=["-c", program], **variables) == ""
 
 
 @needs_numba

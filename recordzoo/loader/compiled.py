@@ -24,6 +24,7 @@ from torchvision.transforms.v2 import functional
 
 from recordzoo.base import settings
 from recordzoo.base.npy import AnyArray
+from recordzoo.base.progress import is_terminal
 from recordzoo.loader.plan import Arithmetic, Erase, PixelOp, Size
 from recordzoo.loader.spare import Once, Spare, Stamps
 from recordzoo.loader.table import PIXEL_OPS, CompiledOp, compiled_form, on_picture
@@ -360,11 +361,26 @@ def _compile_beside(parts: dict[str, Once[Any]]) -> None:
     """Start the spare process, or a thread if the cache is not writable. Worker processes start nothing."""
     if get_worker_info() is not None:
         return
+    _say_so()
     stamps = _stamps()
     if stamps is not None and not _spare.has_failed:
         _spare.start(stamps.lock)
     if stamps is None or _spare.has_failed:
         _begin(parts)
+
+
+@functools.cache
+def _say_so() -> None:
+    """Say on a terminal, once, why the first epochs are slow."""
+    if is_terminal() and _may_speak():
+        sys.stderr.write(
+            "recordzoo: compiling for this machine in the background (once, about 20 s); "
+            "until then about half the speed\n"
+        )
+
+
+def _may_speak() -> bool:
+    return not settings.quiet() and os.environ.get("LOCAL_RANK", "0") == "0"
 
 
 def _in_turn(part: str, work: Callable[[], T]) -> T:
@@ -398,7 +414,7 @@ def _stamps_in(folder: str) -> Stamps:
 @contextlib.contextmanager
 def _notice() -> Iterator[None]:
     """Report the compilation on stderr if the block takes long."""
-    if settings.quiet() or os.environ.get("LOCAL_RANK", "0") != "0":
+    if not _may_speak():
         yield
         return
     text = "recordzoo: compiling image code for this machine, once; it takes 10 to 60 seconds\n"
