@@ -223,9 +223,7 @@ class CallerIteration(BatchIterator):
         if wanted is None:
             raise self._drawing.failure or StopIteration
         maker, order = self._maker, self._order
-        (piece,) = cut(wanted.keys, wanted.places, maker.source, (order.seed, order.epoch), len(wanted.keys))
-        memory = maker.memory(len(piece))
-        batch = maker.batch(memory, [maker.make(piece, memory)], batch_seed(order, wanted))
+        batch = maker.whole(wanted.keys, wanted.places, (order.seed, order.epoch), batch_seed(order, wanted))
         if len(wanted.finished):
             forget(maker.options.dataset, wanted.finished)
         return batch, wanted

@@ -359,6 +359,12 @@ class Maker(ABC):
             return Less(self._transformed(batch.batch, seed), batch.failures)
         return self._transformed(batch, seed)
 
+    def whole(self, keys: Keys, places: NDArray[np.int64], order: tuple[int, int], seed: int) -> Any:
+        """Make a batch in one piece, in the thread that calls; the arguments are those of `cut` and `batch`."""
+        (piece,) = cut(keys, places, self.source, order, len(keys))
+        memory = self.memory(len(piece))
+        return self.batch(memory, [self.make(piece, memory)], seed)
+
     def arrived(self, batch: Any, seed: int) -> Any:
         """Finish a batch on the user's device."""
         return self._transformed(batch, seed)

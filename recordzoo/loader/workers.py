@@ -25,7 +25,7 @@ from recordzoo.base.text import shorten
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.epochs import Drawing, EpochBatches, Keys, Wanted
 from recordzoo.loader.iteration import BatchIterator, Home, late
-from recordzoo.loader.making import Maker, batch_seed, cut
+from recordzoo.loader.making import Maker, batch_seed
 from recordzoo.loader.parts import forget, hint_remote, will_need
 from recordzoo.loader.samples import maker_of
 
@@ -178,9 +178,7 @@ class Workplace:
             assert self._maker is not None
             maker = self._maker
             hint_remote(self._options.dataset, task.keys)
-            (piece,) = cut(task.keys, task.places, maker.source, task.order, len(task.keys))
-            memory = maker.memory(len(piece))
-            return Sent(maker.batch(memory, [maker.make(piece, memory)], task.seed))
+            return Sent(maker.whole(task.keys, task.places, task.order, task.seed))
         except Exception as err:
             err.add_note(f"In worker process {get_worker_info().id}:\n{traceback.format_exc()}")  # type: ignore[union-attr]
             if not _is_picklable(err):
