@@ -159,13 +159,6 @@ def test_copies_and_pickles(dataset: ImageFolderRecord) -> None:
         assert_same(list(again), right)
 
 
-def test_worker_init_fn_may_be_given_as_none(dataset: ImageFolderRecord) -> None:
-    """As code does it that passes on the arguments of a `DataLoader`."""
-    loader = RecordLoader(dataset, batch_size=8, worker_init_fn=None)
-    assert loader.worker_init_fn is None
-    assert_same(list(loader), list(DataLoader(dataset, batch_size=8)))
-
-
 def test_a_function_for_worker_processes_may_be_set_later(dataset: ImageFolderRecord) -> None:
     """Lightning's and Fabric's `seed_everything(workers=True)` sets one, which would seed this process's generators."""
     loader = RecordLoader(dataset, 8, seed=1)
