@@ -119,7 +119,7 @@ def _chosen(options: Options, recipe: "DatasetRecipe", probe: "Probe") -> Option
     try:
         recipe.payload = cloudpickle.dumps(recipe.data)  # with its lambdas
     except Exception as err:
-        what = f"{recipe.metadata['origin']} cannot be sent to"
+        what = f"{type(recipe.data).__name__} cannot be sent to"
         why = f"({type(err).__name__}: {err})"
         if options.executor is None:
             (options.progress or default_progress()).note(f"{what} other processes {why}: one does it all.")
@@ -296,9 +296,10 @@ class DatasetRecipe(SampleRecipe):
 
     @override
     def read(self, member: Member) -> Iterator[tuple[Row, Encoded]]:
+        dataset = self.data
         start, _, stop = member.name.partition("-")
         for position in range(int(start), int(stop)):
-            yield Row(f"{position:0{self._width}d}", ""), self._encode(position, sample_of(self.data, position))
+            yield Row(f"{position:0{self._width}d}"), self._encode(position, sample_of(dataset, position))
 
 
 @dataclass(frozen=True)

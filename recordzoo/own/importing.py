@@ -104,10 +104,10 @@ class ForeignRecipe(SampleRecipe):
             SampleError: A sample cannot be stored.
         """
         assert isinstance(member, PieceMember)
-        piece = member.piece
+        foreign, piece = self.data, member.piece
         splits = [piece.split] if piece.split else []
-        for number, sample in enumerate(self.data.read(piece)):
-            with at_position(number, f"of {piece.name} in {self.data.location}"):
+        for number, sample in enumerate(foreign.read(piece)):
+            with at_position(number, f"of {piece.name} in {foreign.location}"):
                 if not isinstance(sample.name, str) or not sample.name:
                     raise SampleError(f"its name is a {describe(sample.name)}, not a text")
                 encoded = self.schema.encode(sample.values)
