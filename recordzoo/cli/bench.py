@@ -25,21 +25,8 @@ from torchvision.datasets.folder import default_loader
 
 from recordzoo.base.process import default_workers
 from recordzoo.base.text import JSON, clean, no_split
-from recordzoo.cli import options as printed
-from recordzoo.cli import options as targets
+from recordzoo.cli import options
 from recordzoo.cli.app import Exit
-from recordzoo.cli.options import (
-    Json,
-    RecordSet,
-    SplitOption,
-    option,
-    path_option,
-    wrapped,
-    wrapping_width,
-)
-from recordzoo.cli.options import (
-    table as table_of,
-)
 from recordzoo.errors import ArgumentError, FolderError, NotPreparedError, OtherSourceError, RecordZooError
 from recordzoo.families.folders import files_folder
 from recordzoo.families.record_set import RecordDataset, open_images
@@ -139,11 +126,11 @@ def run(loader: str, task: Task) -> float:
         OtherSourceError: The records are not images.
     """
     is_stock = loader in (FILES, STOCK)
-    options: dict[str, Any] = {"batch_size": task.batch_size, "shuffle": True, "num_workers": task.workers}
-    options |= {"precision": "fast"} if loader == FAST else {}
+    arguments: dict[str, Any] = {"batch_size": task.batch_size, "shuffle": True, "num_workers": task.workers}
+    arguments |= {"precision": "fast"} if loader == FAST else {}
     kind: Callable[..., Any] = DataLoader if is_stock else RecordLoader
     chosen = _open(loader, task, load_transform(task.transform))
-    made = kind(chosen, persistent_workers=not is_stock or task.workers > 0, **options)
+    made = kind(chosen, persistent_workers=not is_stock or task.workers > 0, **arguments)
     deque(made, maxlen=0)  # not counted: workers start, files get into the page cache
     start, epochs = time.perf_counter(), 0
     while (took_s := time.perf_counter() - start) < _AT_LEAST_S or not epochs:
@@ -248,22 +235,25 @@ def _set_up(method: str) -> None:
 
 
 def bench(
-    path: RecordSet,
-    split: SplitOption = None,
+    path: options.RecordSet,
+    split: options.SplitOption = None,
     transform: Annotated[
         str | None,
-        path_option(
+        options.path_option(
             "MODULE:NAME|FILE.py:NAME",
             "Your own transforms; default: RandomResizedCrop(224), RandomHorizontalFlip(), PILToTensor().",
         ),
     ] = None,
-    batch_size: Annotated[int, option("N", "Images in a batch.", min=1)] = 64,
+    batch_size: Annotated[int, options.option("N", "Images in a batch.", min=1)] = 64,
     workers: Annotated[
-        int | None, option("N", "Processes of DataLoader, threads of RecordLoader; default: a core each.", min=0)
+        int | None,
+        options.option("N", "Processes of DataLoader, threads of RecordLoader; default: a core each.", min=0),
     ] = None,
-    images: Annotated[int, option("N", "How many images make an epoch, at most, chosen at random.", min=1)] = 500,
-    repeats: Annotated[int, option("N", "How often each loader is measured.", min=1)] = 5,
-    as_json: Json = False,
+    images: Annotated[
+        int, options.option("N", "How many images make an epoch, at most, chosen at random.", min=1)
+    ] = 500,
+    repeats: Annotated[int, options.option("N", "How often each loader is measured.", min=1)] = 5,
+    as_json: options.Json = False,
 ) -> int:
     """Measure how fast your images become batches: from class folders, and from their records if they are there.
 
@@ -272,26 +262,26 @@ def bench(
     workers = default_workers() if workers is None else workers
     tree, records = find_images(path, split)
     task = Task(tree, records, split, transform, batch_size, workers, images)
-    results = compare(task, repeats, printed.say)
+    results = compare(task, repeats, options.say)
     if as_json:
-        printed.put_json({"bench": document(results, task, repeats)})
+        options.put_json({"bench": document(results, task, repeats)})
     else:
         asked = f"up to {images:,} images, batches of {batch_size}, {workers} workers, medians of {repeats}"
         problems = [f"{result.loader} did not run: {result.problem}" for result in results if result.problem]
         lines = [table(results), "", asked, f"transform: {clean(transform or DEFAULT)}", *problems]
-        printed.put(wrapped("\n".join(lines), wrapping_width()))
+        options.put(options.wrapped("\n".join(lines), options.wrapping_width()))
     return Exit.FAILED if any(result.problem for result in results) else Exit.OK
 
 
 def find_images(path: str, split: str | None) -> tuple[Path | None, Path | None]:
     """Find a tree and its record set; None for the one that is not there."""
     try:
-        reader = RecordReader(targets.find_local_set(path, "bench"))
+        reader = RecordReader(options.find_local_set(path, "bench"))
     except NotPreparedError:
         if split is not None or not Path(path).is_dir():
             raise
         return Path(path), None
-    targets.say_changes(reader)
+    options.say_changes(reader)
     counts = reader.manifest.splits
     if split is not None and split not in counts:
         raise no_split(reader.path, split, counts)
@@ -311,7 +301,7 @@ def table(results: Sequence[Result]) -> str:
         spread = f"{min(result.rounds):,.0f}-{max(result.rounds):,.0f}" if speed else ""
         cells = (f"{speed:,.0f}", spread, f"{speed / base:.2f}x") if speed else ("did not run", "", "")
         rows.append((result.loader, *cells))
-    return table_of(("LOADER", "IMAGES/S", "FROM-TO", "RATIO"), rows)
+    return options.table(("LOADER", "IMAGES/S", "FROM-TO", "RATIO"), rows)
 
 
 def document(results: Sequence[Result], task: Task, repeats: int) -> dict[str, JSON]:

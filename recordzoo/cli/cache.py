@@ -4,7 +4,6 @@ import contextlib
 import os
 import re
 import shutil
-import sys
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -12,26 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from recordzoo.base import durable, settings
-from recordzoo.base import settings as roots
 from recordzoo.base.lock import who_holds
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.text import clean, name_first
-from recordzoo.cli import options as output
-from recordzoo.cli import options as targets
+from recordzoo.cli import options
 from recordzoo.cli.app import Exit
-from recordzoo.cli.options import (
-    FIXED_SPACE,
-    DryRun,
-    Json,
-    data_argument,
-    directory_option,
-    flag,
-    table,
-    wrapping_width,
-)
+from recordzoo.cli.options import DryRun, Json, data_argument, directory_option, flag, table, wrapping_width
 from recordzoo.errors import ArgumentError, NotPreparedError, RecordError, RecordZooError
 from recordzoo.net.cache import Cache
 from recordzoo.net.url import Url, is_url
@@ -87,15 +73,15 @@ def ls(
     for folder in root or ():
         if not folder.is_dir():
             raise NotPreparedError(f"--root {folder} is not there.", path=str(folder))
-    places = [place.absolute() for place in root or [*(roots.known() or [Path()]), *_cache_folder()]]
+    places = [place.absolute() for place in root or [*(settings.known() or [Path()]), *_cache_folder()]]
     items = _find_items(places)
     if as_json:
-        output.put_json({"items": [asdict(item) for item in items]})
+        options.put_json({"items": [asdict(item) for item in items]})
     elif items:
-        output.put(_table(items))
-        output.say(_summary(items))
+        options.put(_table(items))
+        options.say(_summary(items))
     else:
-        output.say(f"Nothing that recordzoo wrote was found in {name_first(list(map(str, places)), 3)}.")
+        options.say(f"Nothing that recordzoo wrote was found in {name_first(list(map(str, places)), 3)}.")
     return Exit.OK
 
 
@@ -115,25 +101,17 @@ def rm(
     left = {item: item.obstacle for item in items if item.obstacle}
     chosen = [item for item in items if not item.obstacle]
     if chosen:
-        output.put(_table(chosen))
+        options.put(_table(chosen))
     if chosen and not dry_run:
-        if not (yes or _confirm(f"Delete {_summary(chosen)}?")):
-            output.say("Nothing is deleted.")
+        if not (yes or options.confirm(f"Delete {_summary(chosen)}?")):
+            options.say("Nothing is deleted.")
             return Exit.FAILED
         left |= {item: reason for item in chosen if (reason := _remove(item))}
     for item, reason in left.items():
-        output.say(f"error: {clean(str(item.path))} is not deleted: {clean(reason)}.")
+        options.say(f"error: {clean(str(item.path))} is not deleted: {clean(reason)}.")
     if done := [item for item in chosen if item not in left]:
-        output.say(f"{'Would delete' if dry_run else 'Deleted'} {_summary(done)}.")
+        options.say(f"{'Would delete' if dry_run else 'Deleted'} {_summary(done)}.")
     return Exit.FAILED if left else Exit.OK
-
-
-def _confirm(question: str) -> bool:
-    """Ask on the terminal; return whether the answer is yes."""
-    streams = (sys.stdin, sys.stderr)  # None where the shell closed one
-    if not all(stream is not None and stream.isatty() for stream in streams):
-        raise ArgumentError(f"{question} There is no terminal to ask on: pass --yes, or --dry-run to only look.")
-    return typer.confirm(question, err=True)
 
 
 def _find_item(name: str) -> Item:
@@ -146,7 +124,7 @@ def _find_item(name: str) -> Item:
             raise NotPreparedError(f"{address} is not in the cache {cache.folder}. See: recordzoo cache ls")
         path = cache.folder / known[address]
     elif not path.is_symlink() and not path.is_file() and _describe(path.absolute()) is None:
-        path = Path(str(targets.find_record_set(name)))
+        path = Path(str(options.find_record_set(name)))
     if path.is_symlink():
         raise ArgumentError(f"{path} is a link. Nothing is deleted through links; name {os.path.realpath(path)}.")
     found = _describe(Path(os.path.realpath(path)))
@@ -187,9 +165,7 @@ def _remove(item: Item) -> str:
 
 def _remove_build(path: Path) -> str:
     """Delete an interrupted build, as `_remove`; a record set that is in it, and files of others, get their place."""
-    match = _BUILD.fullmatch(path.name)
-    assert match is not None
-    output = Output(path.with_name(match["set"]))
+    output = Output(path.with_name(_BUILD.sub(r"\g<set>", path.name)))
     if path == build_path(output.path):
         build = Build(output)
         if not build.try_lock(makes=False):
@@ -264,7 +240,7 @@ def _table(items: Sequence[Item]) -> str:
     rows = []
     for item in items:
         place = clean(str(item.path)) + (f" ({clean(item.obstacle)})" if item.obstacle else "")
-        words = [text.replace(" ", FIXED_SPACE) for text in (item.kind, format_bytes(item.size_bytes))]
+        words = [text.replace(" ", options.FIXED_SPACE) for text in (item.kind, format_bytes(item.size_bytes))]
         rows.append((clean(item.name), *words, item.last_used[:10], place))
     return table(("NAME", "WHAT", "SIZE", "USED ABOUT", "PATH"), rows, wrapping_width())
 

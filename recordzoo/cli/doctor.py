@@ -18,9 +18,8 @@ from recordzoo.base.files import MOUNTS, SHARED_MEMORY, list_mounts
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.settings import how_to_install, together
 from recordzoo.base.text import PLATFORM, clean
-from recordzoo.cli import options as output
+from recordzoo.cli import options
 from recordzoo.cli.app import Exit
-from recordzoo.cli.options import Json, directory_option, wrapped, wrapping_width
 from recordzoo.errors import NotPreparedError
 
 
@@ -43,9 +42,11 @@ class Check(NamedTuple):
 def doctor(
     root: Annotated[
         Path,
-        directory_option("Where record sets are, or would be; default: the current directory.", show_default=False),
+        options.directory_option(
+            "Where record sets are, or would be; default: the current directory.", show_default=False
+        ),
     ] = Path(),
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> int:
     """Check the installation and the disk, and say what would help.
 
@@ -59,14 +60,14 @@ def doctor(
     advice = [text for each in found.values() for text in each.advice]
     if as_json:
         checks = {name: each.facts for name, each in found.items()}
-        output.put_json({"ok": not problems, "checks": checks, "problems": problems, "advice": advice})
+        options.put_json({"ok": not problems, "checks": checks, "problems": problems, "advice": advice})
     else:
         lines = []
         for name, each in found.items():
             lines += [f"{name}:", *(f"  {key + ':':<14} {clean(text)}" for key, text in each.facts.items()), ""]
         lines += [f"broken: {clean(text)}" for text in problems] + [f"advice: {clean(text)}" for text in advice]
         lines += [] if problems else ["recordzoo works here."]
-        output.put(wrapped("\n".join(lines), wrapping_width()))
+        options.put(options.wrapped("\n".join(lines), options.wrapping_width()))
     return Exit.FAILED if problems else Exit.OK
 
 

@@ -14,20 +14,8 @@ from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, public_url
 from recordzoo.catalogue import CHECKED, OBTAINED, Entry, FileFacts, fitting
 from recordzoo.catalogue.facts import CONVERT_SPEED
-from recordzoo.cli import options as output
+from recordzoo.cli import options
 from recordzoo.cli.app import Exit
-from recordzoo.cli.options import (
-    FIXED_SPACE,
-    Json,
-    data_argument,
-    flag,
-    option,
-    parse_bytes,
-    path_option,
-    table,
-    wrapped,
-    wrapping_width,
-)
 from recordzoo.errors import ArgumentError
 from recordzoo.own.targets import find_dataset, is_path
 
@@ -35,14 +23,17 @@ from recordzoo.own.targets import find_dataset, is_path
 def info(
     name: Annotated[
         str,
-        data_argument(
+        options.data_argument(
             "NAME|PATH|URL", "A dataset; or a record set's directory or URL, or the tree or list that it was made from."
         ),
     ],
     full: Annotated[
-        bool, flag("--full", "Of a record set: read the headers of all images, not of 2,000 at random (at a URL 200).")
+        bool,
+        options.flag(
+            "--full", "Of a record set: read the headers of all images, not of 2,000 at random (at a URL 200)."
+        ),
     ] = False,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> int:
     """Show what is known of a dataset: size, splits, files, license.
 
@@ -54,10 +45,10 @@ def info(
         return show_record_set(name, full=full, as_json=as_json)
     entry, _ = find_dataset(name)
     if as_json:
-        output.put_json({"dataset": entry_document(entry)})
+        options.put_json({"dataset": entry_document(entry)})
     else:
-        width = wrapping_width()
-        output.put(wrapped(describe(entry, width), width))
+        width = options.wrapping_width()
+        options.put(options.wrapped(describe(entry, width), width))
     return Exit.OK
 
 
@@ -87,7 +78,7 @@ def describe(entry: Entry, width: int | None = None) -> str:
         )
         for part in entry.parts
     ]
-    lines.append(table(("  NAME", "DIRECTORY", "HOLDS"), rows, width))
+    lines.append(options.table(("  NAME", "DIRECTORY", "HOLDS"), rows, width))
     folder = f" (in ROOT/{entry.folder})" if entry.folder else ""
     lines += ["", f"raw files{folder}:", *(line for file in entry.files for line in _file_lines(file))]
     if entry.instructions:
@@ -180,35 +171,35 @@ def list_command(
         list[str] | None,
         typer.Argument(metavar="WORD", help="Only those with all these words in their name, description or task."),
     ] = None,
-    task: Annotated[str | None, option("TASK", "Only those with this task: detection, ...")] = None,
+    task: Annotated[str | None, options.option("TASK", "Only those with this task: detection, ...")] = None,
     license: Annotated[
         str | None,
-        option(
+        options.option(
             "NAME|GROUP",
             f"Only those with this license (MIT, CC BY, CC BY 4.0), or of this group: {', '.join(licenses.GROUPS)}.",
         ),
     ] = None,
     obtained: Annotated[
-        str | None, option("HOW", "Only those whose files are had so: download, terms, partly, by-hand.")
+        str | None, options.option("HOW", "Only those whose files are had so: download, terms, partly, by-hand.")
     ] = None,
     max_size: Annotated[
-        str | None, option("SIZE", "Only those whose download is known to be at most so large: 2GB.")
+        str | None, options.option("SIZE", "Only those whose download is known to be at most so large: 2GB.")
     ] = None,
     checked: Annotated[
-        str | None, option("HOW", "Only those whose recipe was checked so: bytes, lists, layout.")
+        str | None, options.option("HOW", "Only those whose recipe was checked so: bytes, lists, layout.")
     ] = None,
     prepared: Annotated[
-        bool, flag("--prepared", "Only the record sets that are prepared under ROOT, with their sizes.")
+        bool, options.flag("--prepared", "Only the record sets that are prepared under ROOT, with their sizes.")
     ] = False,
-    root: Annotated[Path | None, path_option("DIR", "With --prepared: where they are; default: here.")] = None,
-    as_json: Json = False,
+    root: Annotated[Path | None, options.path_option("DIR", "With --prepared: where they are; default: here.")] = None,
+    as_json: options.Json = False,
 ) -> None:
     """List the datasets that can be prepared by name.
 
     CHECKED says how the recipe was checked: "bytes" with the whole real files, "lists" with real lists or a part of the
     real files, "layout" with generated files only.
     """
-    max_bytes = parse_bytes("--max-size", max_size) if max_size else None
+    max_bytes = options.parse_bytes("--max-size", max_size) if max_size else None
     try:
         found = fitting(
             map(catalogue.entry, catalogue.names()),
@@ -232,16 +223,16 @@ def list_command(
 def list_datasets(entries: Sequence[Entry], as_json: bool) -> None:
     """Print one line for each dataset."""
     if as_json:
-        output.put_json({"datasets": [entry_document(entry) for entry in entries]})
+        options.put_json({"datasets": [entry_document(entry) for entry in entries]})
         return
     if not entries:
-        output.say(f"No dataset fits. {command('list')} shows all {len(catalogue.names())}.")
+        options.say(f"No dataset fits. {command('list')} shows all {len(catalogue.names())}.")
         return
     head = ("NAME", "TASK", "IMAGES", "DOWNLOAD", "LICENSE", "CHECKED")
     rows = [
         (e.name, e.task, number(e.num_images), download(e), licenses.shown(e.license), e.checked.by) for e in entries
     ]
-    output.put(table(head, rows, wrapping_width()))
+    options.put(options.table(head, rows, options.wrapping_width()))
 
 
 def list_prepared(entries: Sequence[Entry], root: Path, as_json: bool) -> None:
@@ -254,12 +245,12 @@ def list_prepared(entries: Sequence[Entry], root: Path, as_json: bool) -> None:
                 size_bytes = sum(file.stat().st_size for file in path.iterdir())
                 found.append({"name": entry.label(part.name), "path": str(path), "size_bytes": size_bytes})
     if as_json:
-        output.put_json({"prepared": found})
+        options.put_json({"prepared": found})
     elif found:
         rows = [(each["name"], format_bytes(each["size_bytes"]), each["path"]) for each in found]
-        output.put(table(("NAME", "SIZE", "PATH"), rows, wrapping_width()))
+        options.put(options.table(("NAME", "SIZE", "PATH"), rows, options.wrapping_width()))
     else:
-        output.say(
+        options.say(
             f"No dataset of the catalogue is prepared in {root.absolute()}. {command('cache', 'ls')} lists all record "
             "sets, also those of your own images."
         )
@@ -267,7 +258,7 @@ def list_prepared(entries: Sequence[Entry], root: Path, as_json: bool) -> None:
 
 def download(entry: Entry) -> str:
     """Format the download size and what else is required."""
-    text = size(entry).replace("about ", "~").replace(" ", FIXED_SPACE)
+    text = size(entry).replace("about ", "~").replace(" ", options.FIXED_SPACE)
     return {"download": text, "terms": f"{text} (terms)", "partly": f"{text} (some by hand)"}.get(
         entry.obtained, entry.obtained
     )

@@ -97,6 +97,14 @@ def _forget(stream: TextIO) -> None:
     os.close(null)
 
 
+def confirm(question: str) -> bool:
+    """Ask on the terminal; return whether the answer is yes."""
+    streams = (sys.stdin, sys.stderr)  # None where the shell closed one
+    if not all(stream is not None and stream.isatty() for stream in streams):
+        raise ArgumentError(f"{question} There is no terminal to ask on: pass --yes, or --dry-run to only look.")
+    return typer.confirm(question, err=True)
+
+
 def make_progress() -> Progress:
     """Choose the progress: a bar on a terminal, occasional lines elsewhere; also print the library's log lines."""
     logger = logging.getLogger("recordzoo")

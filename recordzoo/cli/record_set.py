@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 from recordzoo.base.progress import Progress, SilentProgress, format_bytes
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, clean, display_width
-from recordzoo.cli import options as output
-from recordzoo.cli import options as targets
+from recordzoo.cli import options
 from recordzoo.cli.app import Exit
-from recordzoo.cli.options import bar_chart, encodable, has_blocks, shorten_end, table, wrapped, wrapping_width
 from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError
 from recordzoo.images.decode import open_picture, picture_field, with_value
 from recordzoo.preparing.changes import KnownTree, recorded_changes
@@ -240,19 +238,19 @@ _MOST_METADATA = 1000  # characters; a line shows fewer
 
 def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
     """Print the contents of a record set; return the exit code. `full` reads the headers of all images."""
-    found = targets.find_record_set(path)
+    found = options.find_record_set(path)
     reader = RecordReader(found, cache_bytes=0)  # at a URL: only these files are fetched
     headers = _headers(reader, full=full)
     changes = recorded_changes(reader)
     document = {"path": str(found), **set_document(reader, headers), "changes": list(changes.found[:MOST_NAMED])}
     if as_json:
-        output.put_json({"record_set": document})
+        options.put_json({"record_set": document})
     else:
-        output.put(wrapped("\n".join(_lines(reader, headers, document)), wrapping_width()))
-        targets.say_changes(reader, changes)
+        options.put(options.wrapped("\n".join(_lines(reader, headers, document)), options.wrapping_width()))
+        options.say_changes(reader, changes)
     if headers is None or not headers.damaged:
         return Exit.OK
-    output.say(
+    options.say(
         f"error: {len(headers.damaged):,} of {headers.num_looked_at:,} images that were looked at are damaged. "
         f"Run: {command('verify', '--full', reader.path)}"
     )
@@ -346,13 +344,13 @@ def _headers(reader: RecordReader, *, full: bool) -> Headers | None:
     except ArgumentError:  # it holds no images
         return None
     if full:
-        return read_headers(reader, field, output.make_progress(), sample=None)
+        return read_headers(reader, field, options.make_progress(), sample=None)
     sample = SAMPLE if isinstance(reader.path, Path) else SAMPLE_AT_URL
     return read_headers(reader, field, SilentProgress(), sample=sample)
 
 
 def _lines(reader: RecordReader, headers: Headers | None, document: Mapping[str, JSON]) -> list[str]:
-    manifest, width = reader.manifest, wrapping_width() or 80
+    manifest, width = reader.manifest, options.wrapping_width() or 80
     labels = load_labels(reader)
     counts = ", ".join(f"{split} {count:,}" for split, count in manifest.splits.items())
     shards = f"{len(manifest.shards):,} shard{'' if len(manifest.shards) == 1 else 's'}"
@@ -385,7 +383,7 @@ def _field_table(document: Mapping[str, JSON]) -> str:
         size = math.prod(array["shape"]) * np.dtype(array["dtype"]).itemsize
         kind = _kind("", array["dtype"], array["shape"][1:])
         rows.append((name, kind, f"{document['records']:,}", format_bytes(size)))
-    return table(("NAME", "KIND", "VALUES", "BYTES"), rows)
+    return options.table(("NAME", "KIND", "VALUES", "BYTES"), rows)
 
 
 def _kind(encoding: str, dtype: str | None, shape: Sequence[int] | None) -> str:
@@ -411,8 +409,8 @@ def _class_lines(classes: Sequence[ClassCount], width: int) -> list[str]:
 
 
 def _chart(classes: Sequence[ClassCount], width: int) -> list[str]:
-    rows = [(encodable(clean(each.name)), each.count) for each in classes]
-    return bar_chart(rows, width - 2, blocks=has_blocks())
+    rows = [(options.encodable(clean(each.name)), each.count) for each in classes]
+    return options.bar_chart(rows, width - 2, blocks=options.has_blocks())
 
 
 def _image_lines(headers: Headers) -> list[str]:
@@ -476,7 +474,7 @@ def _origin_lines(document: Mapping[str, JSON], width: int) -> list[str]:
         if key == "made_of":
             continue
         text = clean(f"  metadata: {key} = {json.dumps(value, ensure_ascii=False)[:_MOST_METADATA]}")
-        lines.append(text if display_width(text) <= width else shorten_end(text, width))
+        lines.append(text if display_width(text) <= width else options.shorten_end(text, width))
     if document["variants"]:
         lines += ["", "other variants beside it:"]
     for each in document["variants"]:

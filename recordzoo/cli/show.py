@@ -15,11 +15,8 @@ from recordzoo.base import durable
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, PLATFORM, clean
-from recordzoo.cli import options as output
-from recordzoo.cli import options as printed
-from recordzoo.cli import options as targets
+from recordzoo.cli import options
 from recordzoo.cli.app import Exit
-from recordzoo.cli.options import Json, RecordSet, SplitOption, file_option, flag, option, wrapped, wrapping_width
 from recordzoo.errors import ArgumentError, RecordError
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.changes import recorded_changes
@@ -38,18 +35,20 @@ GENERATOR = "recordzoo show"
 
 
 def show(
-    path: RecordSet,
-    split: SplitOption = None,
+    path: options.RecordSet,
+    split: options.SplitOption = None,
     classes: Annotated[
-        list[str] | None, option("NAME|NUMBER", "Only images of this class; may be repeated.", "--class")
+        list[str] | None, options.option("NAME|NUMBER", "Only images of this class; may be repeated.", "--class")
     ] = None,
-    number: Annotated[int, option("N", "How many at most.", min=1, max=1000)] = 48,
+    number: Annotated[int, options.option("N", "How many at most.", min=1, max=1000)] = 48,
     order: Annotated[
         str,
-        option("class|random|largest|smallest", "Which: evenly by class, at random, the largest or smallest in bytes."),
+        options.option(
+            "class|random|largest|smallest", "Which: evenly by class, at random, the largest or smallest in bytes."
+        ),
     ] = "class",
-    seed: Annotated[int, option("N", "Another seed chooses other images.", min=0)] = 0,
-    output: Annotated[Path | None, file_option("The file to write; default: NAME.png here.")] = None,
+    seed: Annotated[int, options.option("N", "Another seed chooses other images.", min=0)] = 0,
+    output: Annotated[Path | None, options.file_option("The file to write; default: NAME.png here.")] = None,
     open_viewer: Annotated[
         bool | None,
         typer.Option(
@@ -58,7 +57,7 @@ def show(
             show_default=False,
         ),
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> int:
     """Write a contact sheet (PNG) of a record set's images with their classes.
 
@@ -66,8 +65,8 @@ def show(
     """
     if output is not None and output.suffix.lower() != ".png":
         raise ArgumentError(f"--output {output} does not end with .png.")
-    reader = RecordReader(targets.find_record_set(path), cache_bytes=0)  # at a URL: only what is shown
-    targets.say_changes(reader)
+    reader = RecordReader(options.find_record_set(path), cache_bytes=0)  # at a URL: only what is shown
+    options.say_changes(reader)
     title = reader.path.name.removesuffix(".records")
     target = output or _default_output(f"{title}.png")
     choice = choose(reader, number, split=split, classes=classes or (), order=order, seed=seed)
@@ -84,17 +83,17 @@ def show(
     durable.replace_file(target, file.getvalue())
     if as_json:
         document = {"output": str(target), "order": order, "seed": seed, "of": choice.num_candidates}
-        printed.put_json({**document, "images": [_document(each) for each in thumbnails]})
+        options.put_json({**document, "images": [_document(each) for each in thumbnails]})
     problems = [each.problem for each in thumbnails]
     told = {"broken": "cannot be decoded", "large": "too large to be shown", "damaged": "damaged"}
     parts = [_images(len(thumbnails)), *(f"{problems.count(p):,} {t}" for p, t in told.items() if p in problems)]
-    printed.say(f"wrote {target}: {', '.join(parts)}; {format_bytes(len(file.getvalue()))}")
+    options.say(f"wrote {target}: {', '.join(parts)}; {format_bytes(len(file.getvalue()))}")
     is_opened = open_viewer or (open_viewer is None and not as_json and is_on_desktop())
     if is_opened and typer.launch(str(target.absolute())) != 0:
-        printed.say(f"No viewer could be started for {target}. On Linux, xdg-open (package xdg-utils) does it.")
+        options.say(f"No viewer could be started for {target}. On Linux, xdg-open (package xdg-utils) does it.")
     if "damaged" not in problems:
         return Exit.OK
-    printed.say(f"error: {reader.path} is damaged. Run: {command('verify', '--full', reader.path)}")
+    options.say(f"error: {reader.path} is damaged. Run: {command('verify', '--full', reader.path)}")
     return Exit.CORRUPT
 
 
@@ -135,44 +134,48 @@ MAX_PROBLEMS_SHOWN = 50
 
 
 def verify(
-    path: RecordSet,
+    path: options.RecordSet,
     full: Annotated[
-        bool, flag("--full", "Also read every byte: hashes of all files, every record's checksum.")
+        bool, options.flag("--full", "Also read every byte: hashes of all files, every record's checksum.")
     ] = False,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> int:
     """Check whether a record set is undamaged.
 
     Without --full, the contents of the shards are not read. Damaged files are named, with the command that copies or
     prepares the set again.
     """
-    place = targets.find_record_set(path)
-    report = check(place, full=full, progress=output.make_progress())
+    place = options.find_record_set(path)
+    report = check(place, full=full, progress=options.make_progress())
     changes = None
     if report.ok and isinstance(place, Path):  # raw files are on the machine where a set at a URL was made
-        changes = recorded_changes(RecordReader(place), full=True, progress=output.make_progress())
+        changes = recorded_changes(RecordReader(place), full=True, progress=options.make_progress())
     if as_json:
         named = list(changes.found[:MOST_NAMED]) if changes else []
-        output.put_json({"path": str(place), "full": full, "ok": report.ok, **_fields(report), "changes": named})
+        options.put_json({"path": str(place), "full": full, "ok": report.ok, **_fields(report), "changes": named})
         return Exit.OK if report.ok else Exit.CORRUPT
     ours = tuple(f"{name} is " for name in BESIDE)
     for note in report.notes:
         if not note.startswith(ours):
-            output.say(clean(note))
+            options.say(clean(note))
     shown = clean(str(place))
     if report.ok:
-        output.put(wrapped(f"{shown}: ok. {_checked(RecordReader(place), report, full=full)}", wrapping_width()))
+        options.put(
+            options.wrapped(
+                f"{shown}: ok. {_checked(RecordReader(place), report, full=full)}", options.wrapping_width()
+            )
+        )
         if changes:
-            targets.say_changes(RecordReader(place), changes)
+            options.say_changes(RecordReader(place), changes)
         return Exit.OK
     for problem in report.problems[:MAX_PROBLEMS_SHOWN]:
-        output.put(clean(problem))
+        options.put(clean(problem))
     more = len(report.problems) - MAX_PROBLEMS_SHOWN
     if more > 0:
-        output.put(f"... and {more:,} more")
+        options.put(f"... and {more:,} more")
     count = f"{len(report.problems):,} problem{'s' if len(report.problems) > 1 else ''}"
     found = f"{count}, where the check stopped; there may be more" if report.stopped else count
-    output.say(f"error: {shown} is damaged: {found}. {_advice(place, report, full=full)}")
+    options.say(f"error: {shown} is damaged: {found}. {_advice(place, report, full=full)}")
     return Exit.CORRUPT
 
 

@@ -16,9 +16,8 @@ from torchvision.datasets.folder import default_loader
 from recordzoo.base.text import TrainTest
 from recordzoo.datasets.cub200_recipe import IMAGE_LIST, IMAGES, NEEDS, SPLIT, CUB200Segmentations, names_digest
 from recordzoo.errors import NotPreparedError, OtherSourceError, RecordError
-from recordzoo.families.arrays import TargetTypesDataset
 from recordzoo.families.base import Root, Transform, check_choice, derived, open_one
-from recordzoo.families.folders import Loader
+from recordzoo.families.folders import Loader, TargetTypesDataset
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import RecordName, naming
 from recordzoo.net.url import Url

@@ -11,8 +11,9 @@ from typing_extensions import override
 
 from recordzoo.base.text import TrainTest
 from recordzoo.datasets.factors_recipe import DSprites, SmallNORB
-from recordzoo.families.arrays import ArrayDataset, check_types
+from recordzoo.families.arrays import ArrayDataset
 from recordzoo.families.base import Root, Transform, check_choice, derived
+from recordzoo.families.folders import check_types
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import open_picture
 from recordzoo.preparing.options import PrepareOptions

@@ -5,8 +5,8 @@ from typing import Literal
 from torchvision.datasets import ImageFolder
 
 from recordzoo.base.text import TrainTest
-from recordzoo.families.arrays import TargetTypesDataset
 from recordzoo.families.base import derived
+from recordzoo.families.folders import TargetTypesDataset
 
 NABirdsTarget = Literal["category", "bbox", "parts"]
 

@@ -6,8 +6,8 @@ from torchvision.datasets import ImageFolder
 from typing_extensions import override
 
 from recordzoo.base.text import TrainTest
-from recordzoo.families.arrays import TargetTypesDataset
 from recordzoo.families.base import derived
+from recordzoo.families.folders import TargetTypesDataset
 
 ProductTarget = Literal["category", "super_category"]
 

@@ -8,7 +8,7 @@ from torchvision.datasets import ImageFolder
 from torchvision.datasets.voc import ET_parse
 
 from recordzoo.base.text import TrainTest
-from recordzoo.families.arrays import TargetTypesDataset
+from recordzoo.families.folders import TargetTypesDataset
 
 DogTarget = Literal["category", "boxes"]
 

@@ -8,8 +8,8 @@ from typing_extensions import override
 
 from recordzoo.base.text import TrainValTest
 from recordzoo.errors import ArgumentError
-from recordzoo.families.arrays import TargetTypesDataset
 from recordzoo.families.base import derived
+from recordzoo.families.folders import TargetTypesDataset
 
 TinyTarget = Literal["category", "bbox"]
 
