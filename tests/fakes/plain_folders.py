@@ -1,6 +1,7 @@
 """Class folders that torchvision has no class for, by code: as their archives have them, oddities included."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from numpy.random import Generator
@@ -9,7 +10,7 @@ from torchvision.datasets.folder import default_loader
 from torchvision.datasets.utils import verify_str_arg
 
 from examples import birds  # its `picture`: as small as the real ones, whatever `scale.SIDE` says
-from tests.fakes.fake import Case, by, fake, zipped
+from tests.fakes.fake import Case, by, fake, tar, zipped
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import encoded, jpeg, picture
 from tests.fakes.scale import scaled
@@ -36,29 +37,39 @@ def plain_folders(top: str) -> type:
     return PlainFolders
 
 
-class PlainBeans(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
-    """ImageFolder of a split's folder."""
+def split_folders(folders: Mapping[str, str]) -> type:
+    """Make ImageFolder of a split's folder below the root, with the split as second argument."""
 
-    # Any: as above.
-    def __init__(
-        self,
-        root: Any,
-        split: str = "train",
-        transform: Any = None,
-        target_transform: Any = None,
-        download: bool = False,
-        loader: Any = default_loader,
-    ) -> None:
-        folder = {"train": "train", "val": "validation", "test": "test"}[
-            verify_str_arg(split, "split", ("train", "val", "test"))
-        ]
-        super().__init__(os.path.join(root, "beans", folder), transform, target_transform, loader)
-        self.root, self.split = root, split
+    class SplitFolders(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+        # Any: as above.
+        def __init__(
+            self,
+            root: Any,
+            split: str = "train",
+            transform: Any = None,
+            target_transform: Any = None,
+            download: bool = False,
+            loader: Any = default_loader,
+        ) -> None:
+            folder = folders[verify_str_arg(split, "split", tuple(folders))]
+            super().__init__(os.path.join(root, folder), transform, target_transform, loader)
+            self.root, self.split = root, split
+
+    return SplitFolders
+
+
+_BEANS = {"train": "beans/train", "val": "beans/validation", "test": "beans/test"}
 
 
 @fake(
     "beans",
-    Case("BeansRecord", ({}, *by("split", "val", "test")), by("split", "validation", None), SAMPLES, theirs=PlainBeans),
+    Case(
+        "BeansRecord",
+        ({}, *by("split", "val", "test")),
+        by("split", "validation", None),
+        SAMPLES,
+        theirs=split_folders(_BEANS),
+    ),
 )
 def beans(rng: Generator) -> Files:
     """A zip for each split; one has a file that Finder leaves."""
@@ -120,3 +131,27 @@ def uc_merced(rng: Generator) -> Files:
 def resisc45(rng: Generator) -> Files:
     """Numbered images."""
     return {"NWPU-RESISC45.zip": zipped(_land(rng, "NWPU-RESISC45", "{}_{:03d}.jpg", "JPEG"))}
+
+
+_CINIC10 = {"train": "CINIC-10/train", "val": "CINIC-10/valid", "test": "CINIC-10/test"}
+
+
+@fake(
+    "cinic10",
+    Case(
+        "CINIC10Record",
+        ({}, *by("split", "val", "test")),
+        by("split", "valid", None),
+        SAMPLES,
+        theirs=split_folders(_CINIC10),
+    ),
+)
+def cinic10(rng: Generator) -> Files:
+    """A folder for each split, in it one for each class; names say which images are CIFAR's."""
+    files: Files = {"README.md": b"CINIC-10"}
+    for split, count in (("train", scaled(3)), ("valid", 2), ("test", 2)):
+        for name in ("truck", "airplane", "frog"):
+            for number in rng.permutation(9000)[:count].tolist():
+                stem = f"cifar10-train-{number}" if number % 2 else f"n02691156_{number}"
+                files[f"{split}/{name}/{stem}.png"] = encoded(birds.picture(rng, 32, 32), "PNG")
+    return {"CINIC-10.tar.gz": tar(files)}

@@ -11,7 +11,6 @@ from torchvision.datasets import CIFAR10, CIFAR100, ImageFolder, VisionDataset
 from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader
 from torchvision.datasets.utils import verify_str_arg
 
-from examples import birds  # its `picture`: as small as the real ones, whatever `scale.SIDE` says
 from recordzoo import catalogue
 from recordzoo.datasets.cifar_recipe import CORRUPTIONS
 from tests.fakes.fake import Case, by, fake, tar, text, zipped
@@ -142,40 +141,6 @@ def cifar10_1(rng: Generator) -> Files:
         files[f"cifar10.1_{version}_data.npy"] = _npy(rng.integers(0, 256, (count, 32, 32, 3), dtype=np.uint8))
         files[f"cifar10.1_{version}_labels.npy"] = _npy(rng.integers(0, 10, count, dtype=np.int32))
     return files
-
-
-class PlainCINIC10(ImageFolder):  # type: ignore[misc]  # as above
-    """CINIC-10 as its authors read it."""
-
-    # Any: ImageFolder's own arguments.
-    def __init__(
-        self,
-        root: Any,
-        split: str = "train",
-        transform: Any = None,
-        target_transform: Any = None,
-        download: bool = False,
-        loader: Any = default_loader,
-    ) -> None:
-        verify_str_arg(split, "split", ("train", "val", "test"))
-        folder = "valid" if split == "val" else split
-        super().__init__(os.path.join(root, "CINIC-10", folder), transform, target_transform, loader)
-        self.root, self.split = root, split
-
-
-@fake(
-    "cinic10",
-    Case("CINIC10Record", ({}, *by("split", "val", "test")), by("split", "valid", None), SAMPLES, theirs=PlainCINIC10),
-)
-def cinic10(rng: Generator) -> Files:
-    """A folder for each split, in it one for each class; names say which images are CIFAR's."""
-    files: Files = {"README.md": b"CINIC-10"}
-    for split, count in (("train", scaled(3)), ("valid", 2), ("test", 2)):
-        for name in ("truck", "airplane", "frog"):
-            for number in rng.permutation(9000)[:count].tolist():
-                stem = f"cifar10-train-{number}" if number % 2 else f"n02691156_{number}"
-                files[f"{split}/{name}/{stem}.png"] = encoded(birds.picture(rng, 32, 32), "PNG")
-    return {"CINIC-10.tar.gz": tar(files)}
 
 
 _DOMAINS = ("clipart", "infograph", "painting", "quickdraw", "real", "sketch")

@@ -26,8 +26,8 @@ Files = dict[str, bytes]
 _CLASSES = ("wall", "building, edifice", "sky", "windowpane, window ")  # a real name ends with a space, too
 
 
-class ADE20K(VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
-    """What people write over the two folders; samples as VOCSegmentation has them."""
+class SplitPairs(VisionDataset):  # type: ignore[misc]  # torchvision is untyped
+    """The arguments of all classes here; `read` lists the files of a split."""
 
     # Any: torchvision's own arguments.
     def __init__(
@@ -41,6 +41,21 @@ class ADE20K(VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
     ) -> None:
         VisionDataset.__init__(self, root, transforms, transform, target_transform)
         self.split = verify_str_arg(split, "split", ("train", "val"))
+        self.read(root, split)
+
+    # Any: as above.
+    def read(self, root: Any, split: str) -> None:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+
+class ADE20K(SplitPairs, VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
+    """What people write over the two folders; samples as VOCSegmentation has them."""
+
+    # Any: torchvision's own arguments.
+    def read(self, root: Any, split: str) -> None:
         top, folder = os.path.join(root, "ADEChallengeData2016"), {"train": "training", "val": "validation"}[split]
         names = sorted(os.listdir(os.path.join(top, "images", folder)))
         self.images = [os.path.join(top, "images", folder, name) for name in names]
@@ -99,21 +114,11 @@ def _unpack_coco(folder: Path) -> None:
         extract_archive(path, folder / "annotations")
 
 
-class CocoStuff(VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
+class CocoStuff(SplitPairs, VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
     """What people write over the folders of images and masks; samples as VOCSegmentation has them."""
 
     # Any: torchvision's own arguments.
-    def __init__(
-        self,
-        root: Any,
-        split: str = "train",
-        transform: Any = None,
-        target_transform: Any = None,
-        transforms: Any = None,
-        download: bool = False,
-    ) -> None:
-        VisionDataset.__init__(self, root, transforms, transform, target_transform)
-        self.split = verify_str_arg(split, "split", ("train", "val"))
+    def read(self, root: Any, split: str) -> None:
         masks = os.path.join(root, "annotations", f"stuff_{split}2017_pixelmaps")
         names = sorted(os.listdir(masks))
         self.images = [os.path.join(root, f"{split}2017", name.replace(".png", ".jpg")) for name in names]
@@ -144,21 +149,11 @@ def coco_stuff(rng: Generator) -> Files:
     return {**archives, "stuff_annotations_trainval2017.zip": zipped(annotations)}
 
 
-class CocoPanoptic(VisionDataset):  # type: ignore[misc]  # torchvision is untyped
+class CocoPanoptic(SplitPairs):  # type: ignore[misc]  # torchvision is untyped
     """What people write over the annotation file and the folder of masks."""
 
     # Any: as above.
-    def __init__(
-        self,
-        root: Any,
-        split: str = "train",
-        transform: Any = None,
-        target_transform: Any = None,
-        transforms: Any = None,
-        download: bool = False,
-    ) -> None:
-        super().__init__(root, transforms, transform, target_transform)
-        self.split = verify_str_arg(split, "split", ("train", "val"))
+    def read(self, root: Any, split: str) -> None:
         folder = os.path.join(root, "annotations")
         with open(os.path.join(folder, f"panoptic_{split}2017.json"), encoding="utf-8") as file:
             found = json.load(file)
@@ -167,9 +162,6 @@ class CocoPanoptic(VisionDataset):  # type: ignore[misc]  # torchvision is untyp
         names = sorted(self._annotations)
         self.images = [os.path.join(root, f"{split}2017", name.replace(".png", ".jpg")) for name in names]
         self.masks = [os.path.join(folder, f"panoptic_{split}2017", name) for name in names]
-
-    def __len__(self) -> int:
-        return len(self.images)
 
     # Any: as above.
     def __getitem__(self, index: int) -> tuple[Any, Any]:
@@ -214,29 +206,16 @@ def coco_panoptic(rng: Generator) -> Files:
     return {**archives, "panoptic_annotations_trainval2017.zip": zipped(annotations)}
 
 
-class LVIS(CocoDetection):  # type: ignore[misc]  # torchvision is untyped
+class LVIS(SplitPairs, CocoDetection):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's class, with images where LVIS says that they are."""
 
     # Any: as above.
-    def __init__(
-        self,
-        root: Any,
-        split: str = "train",
-        transform: Any = None,
-        target_transform: Any = None,
-        transforms: Any = None,
-        download: bool = False,
-    ) -> None:
-        VisionDataset.__init__(self, root, transforms, transform, target_transform)
-        self.split = verify_str_arg(split, "split", ("train", "val"))
+    def read(self, root: Any, split: str) -> None:
         with contextlib.redirect_stdout(io.StringIO()):
             self._coco = COCO(os.path.join(root, f"lvis_v1_{split}.json"))
         self.categories = self._coco.dataset["categories"]
         self.ids = sorted(self._coco.imgs)
         self.images = [os.path.join(root, *self._coco.imgs[id]["coco_url"].split("/")[-2:]) for id in self.ids]
-
-    def __len__(self) -> int:
-        return len(self.images)
 
     # Any: as above.
     def __getitem__(self, index: int) -> tuple[Any, Any]:
