@@ -102,6 +102,8 @@ class Preparation:
 
     Attributes:
         recipe: The recipe, in the requested variant.
+        root: As given; absolute if an executor converts.
+        options: As given.
         target: The set's directory, with links resolved.
     """
 
