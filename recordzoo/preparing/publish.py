@@ -180,11 +180,6 @@ class Build:
     def _use_own_directory(self) -> None:
         self.path = self.path.with_name(f"{self.path.name}-{secrets.token_hex(4)}")
 
-    @property
-    def holder(self) -> str:
-        """The process that holds the lock, for messages."""
-        return holder(self.path / LOCK)
-
     def claim(self, plan: Mapping[str, Any], needed: int) -> None:
         """Continue the build that is there, if it has the same plan, or start a new one.
 
@@ -515,14 +510,13 @@ def _wait(build: Build, is_done: Callable[[], bool], progress: Progress, *, is_w
     while not is_done():
         if build.try_lock():
             return True
+        path, other = build.output.path, holder(build.path / LOCK)
         if not is_waiting:
-            raise PrepareError(
-                f"{build.holder} is writing {build.output.path}. Wait for its end.", path=str(build.output.path)
-            )
+            raise PrepareError(f"{other} is writing {path}. Wait for its end.", path=str(path))
         if time.monotonic() - said >= _SAY_AGAIN_S:
             said, written = time.monotonic(), written_bytes(build.path)
             how_far = f" ({format_bytes(written)} are written)" if written else ""
-            progress.note(f"Waiting for {build.holder}, which prepares {build.output.path}{how_far}.")
+            progress.note(f"Waiting for {other}, which prepares {path}{how_far}.")
         time.sleep(nap * jitter.uniform(0.7, 1.0))  # spreads processes that started together
         nap = min(_POLL_S[1], nap * 1.3)
     return False
