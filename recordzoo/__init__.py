@@ -15,6 +15,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 ZOO = {
+    "PrepareOptions": "recordzoo.preparing.options",
     "copy": "recordzoo.sets.copy",
     "list_datasets": "recordzoo.zoo",
     "info": "recordzoo.zoo",
@@ -24,7 +25,7 @@ ZOO = {
     "push": "recordzoo.sets.push",
     "verify": "recordzoo.records.verify",
 }
-"""Modules of the functions that work without a dataset object."""
+"""Modules of the functions that work without a dataset object, and of their options."""
 
 OWN = {
     "Progress": "recordzoo.base.progress",
@@ -66,7 +67,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__getattr__("__all__"), "open"})
+    return sorted({*(name for name in globals() if name.startswith("__")), *__getattr__("__all__"), "open"})
 
 
 def _modules() -> dict[str, str]:

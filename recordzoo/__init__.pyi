@@ -98,6 +98,7 @@ from recordzoo.loader.samplers import RecordSampler as RecordSampler
 from recordzoo.loader.source import HasImageBytes as HasImageBytes
 from recordzoo.own.convert import convert as convert
 from recordzoo.own.writer import RecordWriter as RecordWriter
+from recordzoo.preparing.options import PrepareOptions as PrepareOptions
 from recordzoo.records.reader import RecordReader as RecordReader
 from recordzoo.records.verify import verify as verify
 from recordzoo.sets.copy import copy as copy
@@ -188,6 +189,7 @@ __all__ = [
     "PCAMRecord",
     "Places365Record",
     "PlantVillageRecord",
+    "PrepareOptions",
     "Progress",
     "QMNISTRecord",
     "RESISC45Record",
