@@ -15,9 +15,8 @@ from recordzoo import catalogue
 from recordzoo.datasets.cifar_recipe import load_batch
 from recordzoo.errors import NotPreparedError, SourceError
 from recordzoo.records.reader import RecordReader
-from tests.contract import CIFAR10, CIFAR10Record
+from tests.contract import CIFAR10Record
 from tests.fakes import cifar as cifar10
-from tests.fakes.server import FileServer
 
 FAKE = cifar10.build()
 
@@ -112,21 +111,6 @@ def test_an_incomplete_tree_is_none(tmp_path: Path) -> None:
         CIFAR10Record(tmp_path)
     FAKE.write_archive(tmp_path)
     assert len(CIFAR10Record(tmp_path)) == 35
-
-
-def test_download(tmp_path: Path) -> None:
-    with FileServer({cifar10.ARCHIVE: FAKE.archive_bytes()}) as server:
-
-        class Record(CIFAR10Record):
-            raw_files = (FAKE.remote(f"{server.url}/{cifar10.ARCHIVE}"),)
-
-        ours = Record(tmp_path, download=True)
-        again = Record(tmp_path, train=False, download=True)
-        again.download()
-        assert len(server.requests(cifar10.ARCHIVE)) == 1
-    FAKE.write_tree(tmp_path / "theirs")
-    assert np.array_equal(ours.data, CIFAR10(tmp_path / "theirs").data)
-    assert len(again) == 7
 
 
 def test_samples_are_read_one_by_one_until_the_data_is_asked_for(tmp_path: Path) -> None:

@@ -391,13 +391,6 @@ def test_full_size_annotations_are_read() -> None:
     assert parsed.arrays["parts"].shape == (num_images, 15, 3)
 
 
-def test_a_dangling_link_that_is_no_image_does_no_harm(tmp_path: Path, plain: ImageFolder) -> None:
-    FAKE.write_tree(tmp_path)
-    for folder in ("CUB_200_2011", f"CUB_200_2011/images/{plain.classes[0]}"):
-        (tmp_path / folder / ".#lock").symlink_to("nobody@nowhere.1")
-    assert len(CUB200Record(tmp_path, split="all")) == len(plain)
-
-
 def test_masks_at_a_url_take_no_more_of_the_cache_than_was_said(
     archives: Path, birds: CUB200Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

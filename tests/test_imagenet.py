@@ -12,14 +12,12 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
-from torchvision.datasets import ImageFolder, ImageNet
+from torchvision.datasets import ImageNet
 from torchvision.models._meta import _IMAGENET_CATEGORIES
 
 from recordzoo.datasets.imagenet import ImageNetRecord
 from recordzoo.datasets.imagenet_forms import Meta, parse_meta, read_meta
 from recordzoo.errors import NotPreparedError, SourceError, TermsError
-from recordzoo.preparing.preparation import ensure
-from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import imagenet
 from tests.fakes.server import FileServer
@@ -435,28 +433,6 @@ def test_preparing_from_archives_imports_no_torch(archives: Path, tmp_path: Path
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=60)
     assert len(ImageNetRecord(tmp_path, "val")) == 10
-
-
-def test_same_bytes_whatever_the_workers(archives: Path, tmp_path: Path) -> None:
-    files = imagenet.remote_files(archives, "train")
-    digests = set()
-    for workers in (1, 2):
-        path = ensure(
-            dataset_recipe("imagenet", "train", files),
-            archives,
-            records_dir=tmp_path / f"{workers}.records",
-            workers=workers,
-            shard_bytes=8192,
-        )
-        digests.add(RecordReader(path).digest)
-    assert len(digests) == 1
-
-
-def test_a_dangling_link_that_is_no_image_does_no_harm(tmp_path: Path) -> None:
-    tree = FAKE.write_tree(tmp_path, "train")
-    folder = min(path for path in tree.iterdir() if path.is_dir())
-    (folder / ".#lock").symlink_to("nobody@nowhere.1")
-    assert len(ImageNetRecord(tmp_path)) == len(ImageFolder(tree))
 
 
 def test_no_directory_is_made_for_who_has_not_accepted_the_terms(tmp_path: Path) -> None:

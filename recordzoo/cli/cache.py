@@ -70,9 +70,8 @@ def ls(
     "USED ABOUT" is the later of the times of the last reading and writing. Many systems note reading once a day, or
     not at all.
     """
-    for folder in root or ():
-        if not folder.is_dir():
-            raise NotPreparedError(f"--root {folder} is not there.", path=str(folder))
+    if missing := [folder for folder in root or () if not folder.is_dir()]:
+        raise NotPreparedError(f"--root {missing[0]} is not there.", path=str(missing[0]))
     places = [place.absolute() for place in root or [*(settings.known() or [Path()]), *_cache_folder()]]
     items = _find_items(places)
     if as_json:
@@ -223,10 +222,9 @@ def _item(kind: str, path: Path, name: str, foreign: Sequence[str] = (), used_by
             size += facts.st_size
             last = max(last, facts.st_mtime, 0.0 if file.name == MANIFEST_NAME else facts.st_atime)  # read just now
     obstacle = f"{used_by} works on it" if used_by else ""
-    if foreign and not used_by:
+    if foreign and not obstacle:
         obstacle = f"it holds files that recordzoo did not write ({name_first(foreign, 3)}); move them away"
-    used = datetime.fromtimestamp(last, UTC).isoformat(timespec="seconds")
-    return Item(kind, path, name, size, used, obstacle)
+    return Item(kind, path, name, size, datetime.fromtimestamp(last, UTC).isoformat(timespec="seconds"), obstacle)
 
 
 def _cache_folder() -> list[Path]:

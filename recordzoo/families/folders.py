@@ -1,4 +1,8 @@
-"""`dataset.loader`: calls the user's loader with the torchvision paths of images that are in a record set."""
+"""Datasets with a `loader`: class folders, those with a split, and those with several kinds of target.
+
+`PathLoader` is their ``dataset.loader``: it calls the user's loader with the torchvision paths of images that are in a
+record set.
+"""
 
 import functools
 import json

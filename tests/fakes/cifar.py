@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from recordzoo.net.download import RemoteFile
 from tests.fakes.fake import Case, fake, md5, tar
 from tests.fakes.mutations import ARRAYS
 from tests.fakes.scale import scaled
@@ -75,10 +74,6 @@ class FakeCIFAR10:
     def archive_bytes(self) -> bytes:
         """The same bytes each time, so that their hash is known before they are written."""
         return tar({f"{FOLDER}/{name}": data for name, data in self.files.items()})
-
-    def remote(self, *urls: str) -> RemoteFile:
-        data = self.archive_bytes()
-        return RemoteFile(ARCHIVE, urls, len(data), md5=hashlib.md5(data).hexdigest())
 
 
 def build(images_per_batch: int = 7, seed: int = 0) -> FakeCIFAR10:
