@@ -161,47 +161,6 @@ def test_a_compressed_file_that_is_damaged(tmp_path: Path) -> None:
         decompressed(member).read()
 
 
-# Two readings of one zip
-
-
-@pytest.mark.parametrize(("offset", "what"), [(8, "method"), (14, "CRC"), (18, "packed size"), (22, "size")])
-def test_a_header_that_contradicts_the_directory(tmp_path: Path, offset: int, what: str) -> None:
-    data = bytearray(fake.zipped({"first": b"1", "f": bytes(500)}))
-    data[data.rindex(b"PK\x03\x04") + offset] ^= 1
-    text = refusal(put(tmp_path, bytes(data)))
-    assert "member 'f' has another size, CRC or method in its header than in the directory" in text, what
-
-
-def with_comment(data: bytes, comment: bytes) -> bytes:
-    """Write a comment behind a zip that has none, as its format has it."""
-    return data[:-2] + struct.pack("<H", len(comment)) + comment
-
-
-def test_a_false_end_record_in_the_comment(tmp_path: Path) -> None:
-    data = fake.zipped({"a": b"1", "b": b"2"})
-    assert read(put(tmp_path, with_comment(data, b"PK, of some birds"))) == {"a": b"1", "b": b"2"}
-    empty = fake.zipped({})
-    assert zipfile.ZipFile(io.BytesIO(with_comment(data, empty))).namelist() == []
-    assert "two end records" in refusal(put(tmp_path, with_comment(data, empty)))
-    assert "two end records" in refusal(put(tmp_path, with_comment(data, with_comment(empty, b"birds"))))
-    # One whose own comment is said to be longer than the file.
-    hidden = empty[:-2] + b"\xff\xff"
-    assert zipfile.ZipFile(io.BytesIO(with_comment(data, hidden + b"birds"))).namelist() == []
-    assert "something follows its end" in refusal(put(tmp_path, with_comment(data, hidden + b"birds")))
-
-
-def test_an_end_record_that_hides_members(tmp_path: Path) -> None:
-    data = fake.zipped({"a": b"1", "b": b"2"})
-    assert "lists no members, but" in refusal(put(tmp_path, data + fake.zipped({})))
-    counts, size, at = slice(-14, -10), slice(-10, -6), slice(-6, -2)
-    none = bytearray(data)
-    none[size], none[at] = bytes(4), struct.pack("<I", len(data) - 22)
-    assert "lists no members, but" in refusal(put(tmp_path, bytes(none)))
-    three = bytearray(data)
-    three[counts] = struct.pack("<HH", 3, 3)
-    assert "its directory lists 2 members, and its end record 3" in refusal(put(tmp_path, bytes(three)))
-
-
 def test_sizes_that_stand_behind_the_content(tmp_path: Path) -> None:
     """What a zip that was written to a pipe has: zeros in the header, the truth after the content."""
 

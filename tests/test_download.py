@@ -5,8 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +29,7 @@ from tests.downloading import (
     serve_always,
     start_child,
 )
-from tests.fakes.server import LAST_MODIFIED, Fault, FileServer
+from tests.fakes.server import LAST_MODIFIED, Fault
 from tests.preparing import wait_for
 
 # The plain case
@@ -219,12 +217,6 @@ def test_a_silent_server_is_left_and_asked_again(tmp_path: Path, monkeypatch: py
     assert server.log[1].range == f"bytes={2 * CHUNK}-"
 
 
-def test_a_short_body_is_resumed(tmp_path: Path) -> None:
-    with serve(Fault(missing=10)) as server:
-        assert get(remote(server), tmp_path).read_bytes() == DATA
-    assert server.log[1].sent == 10
-
-
 @pytest.mark.parametrize(
     ("length", "message"),
     [("", r"999994 bytes read, 10 more expected.*1 MB are kept"), ("close", r"received 999994 of 1000004 bytes")],
@@ -343,14 +335,6 @@ def test_an_interrupt_before_the_first_byte_leaves_nothing(tmp_path: Path) -> No
     assert files(tmp_path) == set()
 
 
-def test_bytes_of_unknown_origin_are_resumed_if_their_hash_is_known(tmp_path: Path) -> None:
-    leave_part(tmp_path, DATA[:1000])
-    with serve() as server:
-        assert get(remote(server), tmp_path).read_bytes() == DATA
-    assert (server.log[0].range, server.log[0].if_range) == ("bytes=1000-", None)
-    assert server.sent(NAME) == len(DATA) - 1000
-
-
 @pytest.mark.parametrize("options", [{"sha256": None}, {}])
 def test_bytes_of_unknown_origin_are_dropped_if_nothing_tells_that_they_are_right(
     tmp_path: Path, options: dict[str, Any]
@@ -465,39 +449,4 @@ def test_errors_of_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name:
     assert files(tmp_path) == set()  # after a failed fsync no byte can be trusted
 
 
-def test_the_file_is_on_the_disk_before_its_name_and_then_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[str] = []
-
-    def spy(name: str) -> None:
-        real: Callable[..., Any] = getattr(os, name)
-
-        def call(*args: Any) -> Any:
-            target = os.readlink(f"/proc/self/fd/{args[0]}") if name == "fsync" else str(args[1])
-            calls.append(f"{name} {Path(target).name.partition('.part')[0]}")
-            return real(*args)
-
-        monkeypatch.setattr(os, name, call)
-
-    if not Path("/proc/self/fd").exists():
-        pytest.skip("the name of an open file is read from /proc")
-    spy("fsync")
-    spy("rename")
-    with serve() as server:
-        get(remote(server), tmp_path)
-    assert calls == [f"fsync {NAME}", f"rename {NAME}", f"fsync {tmp_path.name}"]
-
-
 # The fake itself
-
-
-def test_the_server_serves_a_folder_and_nothing_else(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a b.tgz").write_bytes(DATA)
-    (tmp_path / "secret").write_bytes(b"x")
-    with FileServer(tmp_path / "in") as server:
-        assert get(RemoteFile("x", (f"{server.url}/a%20b.tgz",)), tmp_path).read_bytes() == DATA
-        with pytest.raises(DownloadError, match="404"):
-            get(RemoteFile("y", (f"{server.url}/%2e%2e/secret",)), tmp_path)
-    assert [thread for thread in threading.enumerate() if "serve_forever" in thread.name] == []

@@ -15,7 +15,6 @@ from recordzoo.net import http as answer
 from recordzoo.net import http as retry
 from recordzoo.net.download import RemoteFile
 from tests.downloading import (
-    CHUNK,
     DATA,
     NAME,
     OTHER,
@@ -43,6 +42,7 @@ class Row:
         statuses: Of this answer and those to the requests that it led to.
         kept: How many bytes that were there before counted in the end.
         error: What is raised, if the file cannot be had like this.
+        message: What the error says.
         first: The answer that brought the first 1000 bytes.
     """
 
@@ -50,6 +50,7 @@ class Row:
     statuses: list[int]
     kept: int
     error: type[Exception] | None = None
+    message: str = ""
     first: Fault = field(default_factory=lambda: Fault(drop_after=1000))
 
 
@@ -58,16 +59,22 @@ ROWS = {
     "206 from there": Row(Fault(), [206], 1000),
     "206 of unknown length": Row(Fault(length="close", content_range=f"bytes 1000-{len(DATA) - 1}/*"), [206], 1000),
     "206 in chunks": Row(Fault(length="chunked"), [206], 1000),
-    "206 from elsewhere": Row(Fault(shift=5), [206, 200], 0),
-    "206 from nobody knows where": Row(Fault(content_range=""), [206, 200], 0),
+    "206 from behind": Row(Fault(shift=5), [206, 200], 0),
+    "206 from before": Row(Fault(shift=-5), [206, 200], 0),
+    **{
+        f"206 with Content-Range {text!r}": Row(Fault(content_range=text), [206, 200], 0)
+        for text in ("", "bytes", "bytes 1000-", "items 1000-2000/*")
+    },
     "206 of a changed file": Row(Fault(ignore_if_range=True), [206, 200], 0, first=CHANGED),
     "200 of a changed file": Row(Fault(), [200], 0, first=CHANGED),
     "200 though a range was asked for": Row(Fault(ignore_range=True), [200], 0),
-    "200 of a web page": Row(Fault(ignore_range=True, body=PAGE), [200], 1000, DownloadError),
+    "200 of a web page": Row(Fault(ignore_range=True, body=PAGE), [200], 1000, DownloadError, "a web page titled"),
     "416": Row(Fault(unsatisfiable=True), [416, 200], 0),
     "more than the rest": Row(Fault(extra=b"x", content_range=""), [206, 200], 0),
-    "a longer file": Row(Fault(body=DATA + b"x", ignore_range=True), [200, 200], 1000, HashMismatchError),
-    "content encoding gzip": Row(Fault(encoding="gzip"), [206], 1000, DownloadError),
+    "a longer file": Row(
+        Fault(body=DATA + b"x", ignore_range=True), [200, 200], 1000, HashMismatchError, "sends 1000005 bytes"
+    ),
+    "content encoding gzip": Row(Fault(encoding="gzip"), [206], 1000, DownloadError, "Content-Encoding gzip"),
 }
 
 
@@ -77,7 +84,7 @@ def test_an_answer_to_a_request_for_the_rest(tmp_path: Path, row: Row, facts: di
     answers = [row.answer] * (len(row.statuses) if row.error else 1)
     with serve(row.first, *answers) as server:
         if row.error:
-            with pytest.raises(row.error):
+            with pytest.raises(row.error, match=row.message):
                 get(remote(server, **facts), tmp_path)
             assert (tmp_path / f"{NAME}.part").read_bytes() == DATA[: row.kept]
         else:
@@ -90,62 +97,10 @@ def test_an_answer_to_a_request_for_the_rest(tmp_path: Path, row: Row, facts: di
 # Wrong answers
 
 
-def test_an_ignored_range_starts_over(tmp_path: Path) -> None:
-    recorder = Recorder()
-    with serve(Fault(drop_after=2 * CHUNK), Fault(ignore_range=True)) as server:
-        assert get(remote(server), tmp_path, progress=recorder).read_bytes() == DATA
-    assert [request.status for request in server.log] == [200, 200]
-    assert recorder.begun == [(len(DATA), 0)]
-    assert recorder.position == len(DATA)
-
-
-@pytest.mark.parametrize("shift", [-5, 5])
-def test_a_range_from_elsewhere_is_not_appended(tmp_path: Path, shift: int) -> None:
-    with serve(Fault(drop_after=1000), Fault(shift=shift)) as server:
-        path = get(remote(server, sha256=None), tmp_path)
-    assert path.read_bytes() == DATA
-    assert [request.range for request in server.log] == [None, "bytes=1000-", None]
-
-
-@pytest.mark.parametrize("content_range", ["", "bytes", "bytes 1000-", "items 1000-2000/*"])
-def test_a_range_without_its_place_is_not_appended(tmp_path: Path, content_range: str) -> None:
-    recorder = Recorder()
-    with serve(Fault(drop_after=1000), Fault(content_range=content_range)) as server:
-        assert get(remote(server), tmp_path, progress=recorder).read_bytes() == DATA
-    assert [request.status for request in server.log] == [200, 206, 200]
-    assert "from nobody knows where" in recorder.notes[1]
-
-
-def test_a_range_of_an_unknown_whole_is_appended(tmp_path: Path) -> None:
-    unknown = Fault(content_range=f"bytes 1000-{len(DATA) - 1}/*")
-    with serve(Fault(drop_after=1000), unknown) as server:
-        assert get(remote(server, size_bytes=None), tmp_path).read_bytes() == DATA
-    assert server.sent(NAME) == len(DATA)
-
-
-def test_a_range_that_cannot_be_had_starts_over(tmp_path: Path) -> None:
-    with serve(Fault(drop_after=1000), Fault(unsatisfiable=True)) as server:
-        assert get(remote(server), tmp_path).read_bytes() == DATA
-    assert [request.status for request in server.log] == [200, 416, 200]
-
-
 def test_a_range_that_can_never_be_had_is_given_up(tmp_path: Path) -> None:
     with FileServer({}, {NAME: itertools.repeat(Fault(status=416))}) as server, pytest.raises(DownloadError):
         get(remote(server), tmp_path)
     assert len(server.log) == retry.ATTEMPTS
-
-
-@pytest.mark.parametrize("facts", [{}, {"sha256": None, "size_bytes": None}])
-def test_a_file_that_changed_between_two_requests_is_not_mixed(tmp_path: Path, facts: dict[str, Any]) -> None:
-    with serve(Fault(body=OTHER, drop_after=1000)) as server:
-        assert get(remote(server, **facts), tmp_path).read_bytes() == DATA
-    assert [request.status for request in server.log] == [200, 200]
-
-
-def test_a_file_that_changed_is_noticed_though_the_server_ignores_if_range(tmp_path: Path) -> None:
-    with serve(Fault(body=OTHER, drop_after=1000), Fault(ignore_if_range=True)) as server:
-        assert get(remote(server, sha256=None), tmp_path).read_bytes() == DATA
-    assert [request.status for request in server.log] == [200, 206, 200]
 
 
 def test_a_changed_file_of_another_size_begins_progress_again(tmp_path: Path) -> None:
@@ -174,13 +129,6 @@ def test_a_file_of_another_size_is_refused_before_it_is_sent(tmp_path: Path) -> 
         get(remote(server), tmp_path)
     assert server.sent(NAME) < len(DATA * 30)
     assert (tmp_path / f"{NAME}.part").read_bytes() == DATA[:1000]
-
-
-def test_an_encoded_body_is_an_error(tmp_path: Path) -> None:
-    with serve(Fault(encoding="gzip")) as server, pytest.raises(DownloadError, match="Content-Encoding gzip"):
-        get(remote(server), tmp_path)
-    assert len(server.log) == 1
-    assert files(tmp_path) == set()
 
 
 @pytest.mark.parametrize("content_type", ["text/html; charset=utf-8", "application/octet-stream"])
@@ -352,12 +300,6 @@ def test_a_dead_host_says_why(tmp_path: Path) -> None:
     assert str(error.value).endswith(f"put it into {tmp_path}.")
 
 
-@pytest.mark.parametrize("url", ["nothing", "ftp://127.0.0.1/a", "http://", "file:///a"])
-def test_an_address_that_is_none_is_named(tmp_path: Path, url: str) -> None:
-    with pytest.raises(DownloadError, match=f"'{url}' cannot be asked for"):
-        get(RemoteFile(NAME, (url,)), tmp_path)
-
-
 # Wrong content
 
 
@@ -373,23 +315,6 @@ def test_another_hash_is_kept_aside_and_said(tmp_path: Path) -> None:
         assert part in str(error.value)
     assert error.value.path == aside
     assert (error.value.expected, error.value.found) == (hashlib.sha256(DATA).hexdigest(), found)
-
-
-def test_check_hash_off_takes_what_comes(tmp_path: Path) -> None:
-    with serve(data=OTHER[:5000]) as server:
-        assert get(remote(server), tmp_path, check_hash=False).read_bytes() == OTHER[:5000]
-
-
-@pytest.mark.parametrize("size", [1000, len(DATA)])
-def test_a_part_that_was_damaged_on_disk_is_downloaded_again_once(tmp_path: Path, size: int) -> None:
-    leave_part(tmp_path, b"!" + DATA[1:size])
-    recorder = Recorder()
-    with serve() as server:
-        assert get(remote(server), tmp_path, progress=recorder).read_bytes() == DATA
-    assert [request.range for request in server.log] == ([None] if size == len(DATA) else ["bytes=1000-", None])
-    assert server.log[-1].headers["Cache-Control"] == "no-cache"
-    assert recorder.position == len(DATA)
-    assert files(tmp_path) == {NAME}
 
 
 def test_two_halves_of_different_files_are_downloaded_again_once(tmp_path: Path) -> None:

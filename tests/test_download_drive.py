@@ -97,8 +97,3 @@ def test_a_refusal_is_named(tmp_path: Path, title: str, said: str) -> None:
     with drive(_HEAD.format(title) + "</body></html>") as server, pytest.raises(DownloadError, match=said):
         get(shared(server), tmp_path)
     assert files(tmp_path) == set()
-
-
-def test_an_archive_that_is_called_a_web_page_comes_whole(tmp_path: Path) -> None:
-    with FileServer({"uc": DATA}, {"uc": [Fault(content_type="text/html")]}) as server:
-        assert get(shared(server), tmp_path).read_bytes() == DATA

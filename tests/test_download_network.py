@@ -498,12 +498,6 @@ def test_a_dead_mirror_and_a_corrupt_one_give_way_to_a_good_one(
     assert files(tmp_path) == {NAME}
 
 
-def test_a_wrong_file_of_one_address_gives_way_to_the_right_one_of_another(tmp_path: Path) -> None:
-    with serve(data=OTHER) as first, serve() as second:
-        assert get(remote(first, second), tmp_path, progress=Recorder()).read_bytes() == DATA
-    assert files(tmp_path) == {NAME}
-
-
 def test_all_addresses_are_named_when_none_has_it(tmp_path: Path) -> None:
     with serve(Fault(status=404)) as first, serve(data=OTHER) as second, serve(Fault(status=403)) as third:
         with pytest.raises(HashMismatchError, match=r"none of 3 addresses") as error:

@@ -13,12 +13,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
+from recordzoo.errors import CorruptRecordError
 from recordzoo.records import shard as layout
 from recordzoo.records import verify as lmdb_walk
 from recordzoo.records.manifest import MANIFEST_NAME
@@ -248,15 +247,3 @@ def test_a_tree_that_shares_its_pages_is_not_walked_for_ever(shard_bytes: bytes)
         changed[node : node + 6] = meta.root.to_bytes(6, "little")
     with pytest.raises(CorruptRecordError, match="runs in a circle"):
         layout.walk(bytes(changed), "here")
-
-
-def test_errors_are_of_one_family() -> None:
-    assert issubclass(ManifestError, RecordError)
-    assert issubclass(CorruptRecordError, RecordError)
-    assert issubclass(RecordError, OSError)
-
-
-def test_numpy_reads_what_we_read(good: Path) -> None:
-    records = RecordReader(good)
-    for name in records.manifest.arrays:
-        assert np.array_equal(np.load(good / f"{name}.npy", allow_pickle=False), records.array(name))

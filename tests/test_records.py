@@ -1,5 +1,3 @@
-import io
-import itertools
 import json
 import pickle
 import zlib
@@ -12,7 +10,7 @@ import pytest
 
 from recordzoo.base import files as system_files
 from recordzoo.errors import CorruptRecordError, FormatVersionError, ManifestError, PrepareError, RecordError
-from recordzoo.records import files, reader, shard
+from recordzoo.records import files, shard
 from recordzoo.records import shard as layout
 from recordzoo.records import shard as shards
 from recordzoo.records.arrays import Names, pack_names
@@ -737,13 +735,6 @@ def test_what_changes_while_it_is_open_is_an_error(tmp_path: Path) -> None:
         assert right < len(values)
         path.write_bytes(whole)
         assert [records.read("image", position) for position in range(20)] == values
-
-
-def test_index_row_is_what_the_reader_unpacks() -> None:
-    rows = np.array([(1, 2, 3, 4, 5), (0xFFFFFFFF, 6, 7, 8, 1 << 63)], INDEX_DTYPE)
-    buffer = io.BytesIO(rows.tobytes())
-    assert reader._ROW.size == INDEX_DTYPE.itemsize
-    assert list(itertools.starmap(reader._ROW.unpack, ((buffer.read(24),) for _ in rows))) == rows.tolist()
 
 
 def test_sealing_asks_lmdb_where_each_value_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

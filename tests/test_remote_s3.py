@@ -5,14 +5,11 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
-from torch.utils.data import DataLoader
 
 import recordzoo
 from recordzoo import RecordReader
-from recordzoo.errors import RecordError, RemoteError
+from recordzoo.errors import RemoteError
 from recordzoo.net import http as retry
 from tests.fakes.records import some_values, write_records
 from tests.fakes.s3 import EXPIRED, SECRET_KEY, SESSION_TOKEN, SLOW_DOWN, Fault
@@ -60,34 +57,3 @@ def test_credentials_that_expire_in_mid_epoch_are_one_clear_error(url, s3):
         assert_right(reader)
     assert SECRET_KEY not in str(caught.value)
     assert SESSION_TOKEN not in str(caught.value)
-
-
-def test_a_set_that_is_replaced_in_mid_epoch(url, s3, tmp_path):
-    reader = RecordReader(url, cache_bytes=0)
-    reader.array("image.index")
-    write_records(tmp_path / "y" / "x.records", some_values(40, seed=9), per_shard=10)
-    recordzoo.push(tmp_path / "y" / "x.records", s3.url, replace=True)
-    with pytest.raises(RecordError, match="was replaced by another record set since it was opened"):
-        assert_right(reader)
-
-
-class Values:
-    """A dataset of the values' sums."""
-
-    def __init__(self, reader: RecordReader) -> None:
-        self.reader = reader
-
-    def __len__(self) -> int:
-        return len(self.reader)
-
-    def __getitem__(self, position: int) -> int:
-        return int(np.frombuffer(self.reader.read("image", position), np.uint8).sum())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cache_bytes", [None, 0])
-def test_forked_workers_read_from_s3(url, cache_bytes):
-    dataset = Values(RecordReader(url, cache_bytes=cache_bytes))
-    expected = [dataset[position] for position in range(40)]
-    loader = DataLoader(dataset, batch_size=4, num_workers=2, multiprocessing_context="fork")
-    assert torch.cat(list(loader)).tolist() == expected

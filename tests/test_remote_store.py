@@ -184,13 +184,3 @@ def test_files_are_written_listed_and_removed(kind, tmp_path):
     store.remove("a.bin")
     assert store.size("a.bin") is None
     fsspec.filesystem("memory").store.clear()
-
-
-def test_a_forked_process_makes_a_file_system_of_its_own():
-    with FileServer({"a.bin": DATA}) as server:
-        store = Store(Url.parse(server.url))
-        assert store.read("a.bin", 5) == DATA[:5]
-        child = os.fork()
-        if not child:
-            os._exit(0 if fetched(store) == DATA else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
