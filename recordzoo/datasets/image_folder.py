@@ -20,14 +20,8 @@ from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.changes import find_changes, refuse_other, warn_of_changes
 from recordzoo.preparing.options import Options, PrepareOptions
 from recordzoo.preparing.preparation import ensure
-from recordzoo.recipes.declared import are_splits, class_folder_order
-from recordzoo.recipes.folders import (
-    folder_recipe,
-    no_class_folder,
-    raise_if_empty,
-    selection_digest,
-    without_record_sets,
-)
+from recordzoo.recipes.declared import are_splits, class_folder_order, raise_if_empty
+from recordzoo.recipes.folders import folder_recipe, no_class_folder, selection_digest, without_record_sets
 from recordzoo.recipes.recipe import Recipe
 from recordzoo.recipes.variant import check_variant, variant_recipe
 from recordzoo.records.kinds import SetKind

@@ -30,8 +30,7 @@ from recordzoo.families.selection import Selection, join_name, list_samples, lis
 from recordzoo.images.decode import RecordName, decode_rgb, naming, open_picture
 from recordzoo.preparing.changes import MadeFrom
 from recordzoo.preparing.options import PrepareOptions
-from recordzoo.recipes.declared import dataset_recipe, find_name
-from recordzoo.recipes.folders import raise_if_empty
+from recordzoo.recipes.declared import dataset_recipe, find_name, raise_if_empty
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader

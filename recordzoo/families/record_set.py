@@ -21,7 +21,7 @@ from recordzoo.families.selection import Selection, stored_selection
 from recordzoo.images.decode import Objects, find_objects
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.options import PrepareOptions
-from recordzoo.recipes.folders import raise_if_empty
+from recordzoo.recipes.declared import raise_if_empty
 from recordzoo.records.reader import RecordReader, is_record_set
 
 # Any, in this module: values are images, tensors, numbers, or anything else that a field stores.

@@ -20,8 +20,7 @@ from recordzoo.preparing.changes import find_changes
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import Preparation
 from recordzoo.preparing.publish import generation
-from recordzoo.recipes.declared import IMAGE_ENDINGS, is_image
-from recordzoo.recipes.folders import raise_if_empty
+from recordzoo.recipes.declared import IMAGE_ENDINGS, is_image, raise_if_empty
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader, is_record_set
 

@@ -22,7 +22,7 @@ from recordzoo import catalogue
 from recordzoo.base.settings import is_installed
 from recordzoo.base.text import text_of
 from recordzoo.catalogue import Entry, Layout
-from recordzoo.errors import ArgumentError, PrepareError, SourceError
+from recordzoo.errors import ArgumentError, FolderError, PrepareError, SourceError
 from recordzoo.net.download import RemoteFile
 from recordzoo.raw.archive import ChainSource, raw_source
 from recordzoo.raw.member import Member, Source
@@ -225,6 +225,19 @@ def class_labels(names: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
     label_of = {name: label for label, name in enumerate(classes)}
     labels = (label_of[name.partition("/")[0]] for name in names)
     return classes, np.fromiter(labels, dtype=np.int64, count=len(names))
+
+
+def raise_if_empty(empty: Sequence[str], endings: str | Sequence[str] | None) -> None:
+    """Raise torchvision's error if there are classes without images.
+
+    Raises:
+        FolderError: There are empty classes.
+    """
+    if empty:
+        message = f"Found no valid file for the classes {', '.join(sorted(empty))}. "
+        if endings is not None:
+            message += f"Supported extensions are: {endings if isinstance(endings, str) else ', '.join(endings)}"
+        raise FolderError(message, classes=list(empty))
 
 
 def files_under(base: Path, folder: str, endings: tuple[str, ...]) -> list[str]:

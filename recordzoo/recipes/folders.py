@@ -22,7 +22,7 @@ from recordzoo.errors import ArgumentError, FolderError
 from recordzoo.net.download import RemoteFile
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
-from recordzoo.recipes.declared import IMAGE_ENDINGS, are_splits, class_folder_order, is_image
+from recordzoo.recipes.declared import IMAGE_ENDINGS, are_splits, class_folder_order, is_image, raise_if_empty
 from recordzoo.recipes.recipe import NO_TARGET, Blob, BlobField, Recipe, Stored, Table
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import Manifest
@@ -264,19 +264,6 @@ def no_images(root: Path) -> FolderError:
     """Return the error for a tree in which no class has an image."""
     text = f"There are no images in {root}: none of its class folders has a file that ends with"
     return FolderError(f"{text} {', '.join(IMAGE_ENDINGS)}.", path=os.fspath(root))
-
-
-def raise_if_empty(empty: Sequence[str], endings: str | Sequence[str] | None) -> None:
-    """Raise torchvision's error if there are classes without images.
-
-    Raises:
-        FolderError: There are empty classes.
-    """
-    if empty:
-        message = f"Found no valid file for the classes {', '.join(sorted(empty))}. "
-        if endings is not None:
-            message += f"Supported extensions are: {endings if isinstance(endings, str) else ', '.join(endings)}"
-        raise FolderError(message, classes=list(empty))
 
 
 class FlatRecipe(Recipe):
