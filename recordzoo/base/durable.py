@@ -90,7 +90,7 @@ def _move(function: Callable[[Path, Path], None], source: Path, target: Path) ->
 
 
 def move(source: Path, target: Path, function: Callable[[Path, Path], None] = replace) -> None:
-    """Rename with `replace`, or with `system.files.rename`; the caller syncs the directory.
+    """Rename with `replace`, or with `files.rename`; the caller syncs the directory.
 
     On NFS a rename can succeed and its answer be lost, so that the retry does not find the source. If the source is
     gone and the target exists, the rename succeeded.

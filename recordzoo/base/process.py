@@ -1,4 +1,4 @@
-"""Processes: whether one lives and since when, how it died, forks, cores, limits."""
+"""Processes: whether one lives and since when, how it died, forks, cores, limits; threads in the background."""
 
 import contextlib
 import multiprocessing

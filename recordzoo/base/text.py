@@ -1,4 +1,4 @@
-"""Addresses of files that may carry a login: it is sent, but never shown, logged or stored."""
+"""Texts that people read or write: names of files, similar words, addresses without their logins, widths."""
 
 import difflib
 import os

@@ -1,7 +1,7 @@
 """Download a file, complete and verified: resumed after any interruption, from any host that has it.
 
-docs/decisions/downloads.md lists the states of the file on disk. `partial` holds them, this module moves between them,
-`answer` is one answer of a server.
+docs/decisions/downloads.md lists the states of the file on disk. `part` holds them, this module moves between them,
+`http` has one answer of a server.
 """
 
 import contextlib
@@ -14,9 +14,9 @@ from pathlib import Path
 
 import requests
 
-from recordzoo.base import process as crash_points
 from recordzoo.base import settings
 from recordzoo.base.files import other_sha256
+from recordzoo.base.process import crash_point
 from recordzoo.base.progress import LogProgress, Progress, format_bytes, format_seconds
 from recordzoo.base.settings import command
 from recordzoo.base.text import Address, quote
@@ -31,10 +31,15 @@ from recordzoo.errors import (
     TermsError,
 )
 from recordzoo.net import http
-from recordzoo.net import http as drive
-from recordzoo.net import http as retry
 from recordzoo.net.http import Answer, TryAgainError
 from recordzoo.net.part import NO_ROOM, PartialFile, Stamp, Stop, partial_file, tidy
+
+logger = logging.getLogger("recordzoo")
+
+_REPLACED = (
+    "If the host replaced the file, a newer recordzoo may know it; check_hash=False (--no-check-hash) takes it as it "
+    "is, without a check."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +120,7 @@ class RemoteFile:
 def addresses(
     remote: RemoteFile, root: Path, *, dataset: str, mirror: str | None = None, accept_terms: bool = False
 ) -> list[Address]:
-    """List the addresses of a file; takes the arguments of `transfer.fetch`.
+    """List the addresses of a file; takes the arguments of `fetch`.
 
     Raises:
         TermsError: Only the official host has it and its terms are not accepted; the text says how to get it.
@@ -147,14 +152,6 @@ def with_folder(remote: RemoteFile, root: Path) -> RemoteFile:
     placed = remote.instructions.replace("{folder}", folder).replace("{root}", quote(str(root)))
     placed = placed.replace("{recordzoo}", command())
     return replace(remote, instructions=placed)
-
-
-logger = logging.getLogger("recordzoo")
-
-_REPLACED = (
-    "If the host replaced the file, a newer recordzoo may know it; check_hash=False (--no-check-hash) takes it as it "
-    "is, without a check."
-)
 
 
 def fetch(
@@ -207,7 +204,7 @@ def fetch(
     told = progress or LogProgress()
     with http.Session() as session, _begun(target, remote, told, stop) as part:
         if part is not None:
-            crash_points.crash_point("download.claimed")
+            crash_point("download.claimed")
             _Transfer(remote, target, part, session, told, stop).run(found)
     return target
 
@@ -274,12 +271,12 @@ class _Transfer:
                     logger.warning("%s Trying the next address.", err)
         else:
             raise self._summary(addresses, failures)
-        crash_points.crash_point("download.verified")
+        crash_point("download.verified")
         try:
             part.publish()
         except OSError as err:
             raise self._write_error(err) from err
-        crash_points.crash_point("download.published")
+        crash_point("download.published")
         self._progress.end()
         for failure in failures:  # wrong files of other hosts are useless once the right one is here
             if isinstance(failure, HashMismatchError) and failure.details.get("path"):
@@ -336,7 +333,7 @@ class _Transfer:
                 self._wait(address, err, failed)
         if self._told is None:  # an earlier process had received all bytes
             self._tell(part.size_bytes, part.size_bytes)
-        crash_points.crash_point("download.complete")
+        crash_point("download.complete")
 
     def _attempt(self, address: Address, headers: dict[str, str], from_zero: bool) -> None:
         """Send one request and append its answer; return when the file is complete."""
@@ -377,7 +374,7 @@ class _Transfer:
         """Refuse a web page or a file of another size before the part changes; return the size, if known."""
         title = answer.page_title(first) if not answer.start else None
         if title is not None and not self._target.name.lower().endswith((".html", ".htm")):
-            refused = drive.refusal(title)
+            refused = http.refusal(title)
             if refused:
                 raise DownloadError(f"{address}: {refused}; or try a mirror (RECORDZOO_MIRROR).")
             named = f"titled {title!r}" if title else "without a title"
@@ -401,7 +398,7 @@ class _Transfer:
             except OSError as err:
                 raise self._write_error(err) from err
             self._tell(part.size_bytes, total)
-            crash_points.crash_point("download.received")
+            crash_point("download.received")
             chunk = answer.read()
         if total is not None and part.size_bytes < total:
             raise TryAgainError(f"received {part.size_bytes} of {total} bytes, then the server stopped")
@@ -412,17 +409,17 @@ class _Transfer:
             self._stop.check()
         kept = self._part.size_bytes
         fate = f"{format_bytes(kept)} are kept; the same command goes on from there" if kept else "Nothing was received"
-        if failed >= retry.ATTEMPTS:
+        if failed >= http.ATTEMPTS:
             raise DownloadError(
-                f"{address}: {err}; {retry.ATTEMPTS} attempts in a row failed. {fate}.", path=self._target
+                f"{address}: {err}; {http.ATTEMPTS} attempts in a row failed. {fate}.", path=self._target
             ) from err
         wait_s = err.wait_s
         if wait_s is None:
-            wait_s = retry.pause_s(failed)
-        elif wait_s > retry.RETRY_AFTER_CAP_S:
+            wait_s = http.pause_s(failed)
+        elif wait_s > http.RETRY_AFTER_CAP_S:
             raise DownloadError(
                 f"{address}: {err} and asks to come back in {format_seconds(wait_s)}; recordzoo waits at most "
-                f"{format_seconds(retry.RETRY_AFTER_CAP_S)}. {fate}.",
+                f"{format_seconds(http.RETRY_AFTER_CAP_S)}. {fate}.",
                 path=self._target,
             ) from err
         self._progress.note(f"{self._target.name}: {err}; trying again in {format_seconds(wait_s)}")

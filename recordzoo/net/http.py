@@ -1,4 +1,4 @@
-"""`Answer`: a server's answer to one GET: its bytes as sent, and their rate."""
+"""One GET of a file over HTTP: retries and their pauses, redirects, Google Drive's pages, the pace of the bytes."""
 
 import contextlib
 import datetime
@@ -237,7 +237,7 @@ class Answer:
         return data
 
     def confirmed_url(self) -> str | None:
-        """Return the address in Google Drive's question, if the body is its page and not the file; see `drive`.
+        """Return the address in Google Drive's question, if the body is its page and not the file.
 
         Raises:
             TryAgainError: As `read`.

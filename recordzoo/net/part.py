@@ -1,4 +1,8 @@
-"""`partial_file`: the part of a download, and its lock. The states are in docs/decisions/downloads.md."""
+"""The parts of files that are being fetched, and the crew that fetches several at once.
+
+`Part` is hashed while it grows; `partial_file` holds the part of a download under its lock: the states are in
+docs/decisions/downloads.md.
+"""
 
 import contextlib
 import errno
@@ -206,7 +210,7 @@ class Part:
 WORKERS = 8
 """Default number of files at a time."""
 
-_POLL_S = 0.5  # without a timeout, Ctrl-C would not end the wait on Windows
+_POLL_S = 0.5  # between two looks at a lock; a wait without a timeout would not end with Ctrl-C on Windows
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -386,8 +390,6 @@ class Crew:
 
 CHECKING = "checking what is there of"
 """Prefix of the name of the stage that reads an earlier run's bytes."""
-
-_POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`RemoteDirectory`: a record set's files at a URL, read through this machine's cache, each verified."""
+"""A record set at a URL: read through this machine's cache, each file verified, or value by value; and its check."""
 
 import collections
 import contextlib
@@ -12,7 +12,7 @@ import tempfile
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import IO, Any
 
@@ -292,7 +292,6 @@ class RemoteShards(Shards):
         self._directory: RemoteDirectory = directory
         evictable.add(self._token)
         weakref.finalize(self, evictable.discard, self._token)
-        self._limit: int | None = None
         self._hinted: set[int] = set()  # shards that this process reads whole
         self._refused: set[int] = set()  # shards that the cache did not take
         self._singles = collections.Counter[int]()
@@ -300,12 +299,10 @@ class RemoteShards(Shards):
         self._fetchers = Background(_SHARDS_AT_ONCE, "recordzoo-shards")
         self._readers = Background(_VALUES_AT_ONCE, "recordzoo-values")
 
-    @property
+    @functools.cached_property
     def limit_bytes(self) -> int:
         """Maximum size of the cache in bytes, as of the first use."""
-        if self._limit is None:
-            self._limit = self._directory.cache.limit()
-        return self._limit
+        return self._directory.cache.limit()
 
     @property
     def fits_cache(self) -> bool:
@@ -449,7 +446,7 @@ class _Ahead:
             self.coming.add(number)
             return is_new
 
-    def put(self, key: _Key, submit: "functools.partial[Future[bytes]]") -> None:
+    def put(self, key: _Key, submit: Callable[[], Future[bytes]]) -> None:
         """Fetch a value, unless it comes; forget the oldest ones if there are too many bytes."""
         with self._lock:
             if key not in self._values:
