@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from recordzoo.base.text import text_of
 from recordzoo.raw.member import Member
-from recordzoo.recipes.declared import ListedRecipe, Lists, integer, name_key
+from recordzoo.recipes.declared import ListedRecipe, Lists, integer, name_key, names_by_label
 from recordzoo.recipes.recipe import Blob, Sidecar, Table
 
 FOLDER = "images/"
@@ -49,7 +49,7 @@ class DeepWeeds(ListedRecipe):
             names=names,
             arrays={"target": np.array([label_of[name] for name in names], np.int64)},
             splits={"all": list(label_of), **folds},
-            classes=[species_of.get(label, "") for label in range(max(species_of, default=-1) + 1)],
+            classes=names_by_label(species_of),
         )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.recipes.declared import Files, ListedRecipe, Lists, name_key
+from recordzoo.recipes.declared import Files, ListedRecipe, Lists, name_key, names_by_label
 from recordzoo.recipes.recipe import Table
 
 
@@ -39,7 +39,7 @@ class DomainNet(ListedRecipe):
             names=names,
             arrays={"target": np.array([label_of[name] for name in names], np.int64)},
             splits=splits,
-            classes=[class_of.get(label, "") for label in range(max(class_of, default=-1) + 1)],
+            classes=names_by_label(class_of),
         )
 
 

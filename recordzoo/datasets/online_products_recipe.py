@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.recipes.declared import ListedRecipe, Lists, name_key
+from recordzoo.recipes.declared import ListedRecipe, Lists, name_key, names_by_label
 from recordzoo.recipes.recipe import Table
 from recordzoo.records.kinds import FieldKind, FieldSpec
 
@@ -34,13 +34,12 @@ class OnlineProducts(ListedRecipe):
         names = sorted(labels_of, key=name_key)
         labels = np.array([labels_of[name] for name in names], np.int64).reshape(-1, 2)
         kinds = {kind: name.partition("/")[0].removesuffix("_final") for name, (_, kind) in labels_of.items()}
-        super_classes = [kinds.get(kind, "") for kind in range(max(kinds, default=-1) + 1)]
         return Table(
             names=names,
             arrays={"target": labels[:, 0], "super_category": labels[:, 1]},
             splits=splits,
             classes=[str(number) for number in range(1, int(labels[:, 0].max(initial=-1)) + 2)],
-            fields={"super_category": FieldSpec(FieldKind.CLASS, tuple(super_classes))},
+            fields={"super_category": FieldSpec(FieldKind.CLASS, tuple(names_by_label(kinds)))},
         )
 
 

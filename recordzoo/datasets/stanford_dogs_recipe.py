@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.recipes.declared import ListedRecipe, Lists, name_key
+from recordzoo.recipes.declared import ListedRecipe, Lists, name_key, names_by_label
 from recordzoo.recipes.recipe import NO_TARGET, Table, present
 
 SPLITS = ("train", "test")
@@ -39,7 +39,7 @@ class StanfordDogs(ListedRecipe):
             keys={"annotation": present(annotation_of, keys["annotation"])},
             arrays={"target": np.array([label_of.get(name, NO_TARGET) for name in names], np.int64)},
             splits=splits,
-            classes=[folder_of.get(label, "") for label in range(max(folder_of, default=-1) + 1)],
+            classes=names_by_label(folder_of),
         )
 
 

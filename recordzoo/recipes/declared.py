@@ -227,6 +227,11 @@ def class_labels(names: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
     return classes, np.fromiter(labels, dtype=np.int64, count=len(names))
 
 
+def names_by_label(name_of: Mapping[int, str]) -> list[str]:
+    """Return the name of each label from 0 to the last that has one; "" for a label without a name."""
+    return [name_of.get(label, "") for label in range(max(name_of, default=-1) + 1)]
+
+
 def raise_if_empty(empty: Sequence[str], endings: str | Sequence[str] | None) -> None:
     """Raise torchvision's error if there are classes without images.
 
