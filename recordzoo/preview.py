@@ -1,4 +1,4 @@
-"""Thumbnails of stored images of any kind, with boxes and masks; or why there is none."""
+"""Previews of a record set: thumbnails with boxes and masks, the contact sheet, and what a notebook shows."""
 
 import base64
 import contextlib

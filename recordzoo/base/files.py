@@ -1,4 +1,4 @@
-"""Files: functions that only POSIX has, each with a replacement on Windows.
+"""Files: functions that only POSIX has, with their replacements on Windows; links, mounts, free space, hashes.
 
 Windows has no reads at an offset, no descriptors of directories and no exchange of two directories. It does not rename
 or delete an open file, nor a directory that contains one.

@@ -1,4 +1,4 @@
-"""Progress on a terminal or in a notebook: one bar per stage, like torchvision's download bar."""
+"""Progress: the protocol, log lines, and on a terminal or in a notebook one bar per stage."""
 
 import contextlib
 import logging

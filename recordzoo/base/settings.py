@@ -1,4 +1,4 @@
-"""The environment variables of recordzoo. Each is checked when it is read; errors name the variable."""
+"""What the user set: environment variables, the program's name, installed packages, the list of prepared directories."""
 
 import contextlib
 import importlib.util

@@ -1,4 +1,4 @@
-"""`info`: the facts of a dataset; `recordzoo.cli.record_set` prints those of a record set."""
+"""`list`: the datasets of the catalogue. `info`: the facts of one; `recordzoo.cli.record_set` prints those of a set."""
 
 import dataclasses
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Tables, charts and lines that fit a terminal: long lines are wrapped at words."""
+"""What commands share: options, the meaning of their arguments, and output as lines, tables or JSON."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""`prepare`: find the record sets of names and paths, and prepare each."""
+"""`prepare`: find the record sets of names and paths, say what would be done, and prepare each."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""`verify`: check a record set, and name the command that makes a damaged one again."""
+"""`show`: a record set's images on a contact sheet. `verify`: check a set, and name the command that makes it again."""
 
 import dataclasses
 import io

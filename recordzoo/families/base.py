@@ -1,4 +1,4 @@
-"""`ZooDataset`: torchvision's surface over a record set.
+"""`ZooDataset`: torchvision's surface over a record set, here or at a URL; lists and arrays made when asked for.
 
 A dataset is a family of this package before the torchvision class whose place it takes. The torchvision class's
 ``__init__`` is never called, because the record set knows what it would have scanned for; its other methods are there

@@ -1,4 +1,4 @@
-"""An opened image that is not decoded yet: its size is known, and any part of it can be decoded.
+"""Images: opened, with the size known, and any part decoded on demand; Pillow's decoding; boxes and masks as arrays.
 
 A random crop needs about half of a photograph's pixels; which half depends on the photograph's size.
 """

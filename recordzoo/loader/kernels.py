@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # Python for numba, which infers its types itself.
-"""Operations that compute each pixel from that pixel alone, or look its bytes up in a table.
+"""Compiled operations on pixels: colors, tables of bytes, blur, and the weights of resampling.
 
 A pixel is a uint32: red in the lowest byte, then green and blue; the highest byte is unused. An operation takes
 ``(source, target, numbers)``: two images, uint32 [H, W], and up to eight numbers, float64; it writes all of the target.

@@ -1,4 +1,4 @@
-"""Shared by all archives: refused names, skipped members, and bytes that are read once, in order."""
+"""`Member` and `Source`: raw data as files that are read once, in order; refused names and skipped members."""
 
 import bisect
 import functools

@@ -1,4 +1,4 @@
-"""Datasets of image files with lists of their splits and targets."""
+"""Recipes of the catalogue's datasets: class folders, and image files with lists of their splits and targets."""
 
 import bisect
 import dataclasses

@@ -1,4 +1,4 @@
-"""Recipe for the user's own tree with one folder per class: `<tree>.records`, in ImageFolder's order.
+"""Recipes of the user's own images: a tree with one folder per class, in ImageFolder's order, or without classes.
 
 The scan is `torchvision.datasets.folder.find_classes` and `make_dataset` without torch: same names, same order, same
 error texts (a differential test compares them).
