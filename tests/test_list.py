@@ -35,7 +35,7 @@ def names(*options: str) -> list[str]:
         (["--obtained", "download"], "mnist", "imagenet"),
         (["--obtained", "partly"], "lfw", "mnist"),
         (["--license", "mit"], "eurosat", "cifar10_1"),
-        (["--checked", "lists"], "nabirds", "mnist"),
+        (["--checked", "lists"], "nabirds", "eurosat"),
         (["--max-size", "100MB"], "eurosat", "cifar10"),
         (["--max-size", "1TB"], "cifar10", "usps"),  # the sizes of its files are not known
         (["--task", "classification", "--max-size", "20MB"], "mnist", "kmnist"),
