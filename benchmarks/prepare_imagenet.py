@@ -32,7 +32,7 @@ from pathlib import Path
 start = time.perf_counter()
 from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.declared import dataset_recipe
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 def peak(pids):
     total = 0
     for pid in pids:

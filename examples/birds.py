@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 from typing_extensions import override
 
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 
 if TYPE_CHECKING:
     from recordzoo import CUB200Record

@@ -26,7 +26,7 @@ from torchvision import transforms as T
 from torchvision.datasets import ImageFolder
 
 from recordzoo import RecordLoader
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 
 _MARKER = ".recordzoo-demo"
 _KILL_TIMEOUT_S = 120.0

@@ -24,7 +24,7 @@ from torchvision.datasets.folder import IMG_EXTENSIONS
 from torchvision.datasets.vision import StandardTransform
 
 import recordzoo
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 from tests.fakes import cub200, folder, imagenet, voc
 from tests.fakes.catalogued import fakes
 from tests.fakes.fake import Case, Fake

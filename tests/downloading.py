@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from recordzoo.net import http as retry
-from recordzoo.net.download import RemoteFile, fetch
+from recordzoo.net.download import fetch
+from recordzoo.net.url import RemoteFile
 from tests.fakes.server import Fault, FileServer
 
 NAME = "birds.tgz"
@@ -106,7 +107,7 @@ CHILD = """
 import json, sys
 from pathlib import Path
 from recordzoo.net import http
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 from recordzoo.net.download import fetch
 http.BACKOFF_S = 0.001
 urls, size_bytes, sha256, folder = json.loads(sys.argv[1])

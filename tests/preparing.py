@@ -64,7 +64,7 @@ def prepared(data: str | Path, output: str | Path | None = None, **options: Any)
 
 
 def remote_files(facts: list[dict[str, Any]]) -> tuple[Any, ...]:
-    from recordzoo.net.download import RemoteFile
+    from recordzoo.net.url import RemoteFile
 
     return tuple(RemoteFile(**{**each, "urls": tuple(each["urls"])}) for each in facts)
 

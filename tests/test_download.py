@@ -12,7 +12,7 @@ import pytest
 
 from recordzoo.errors import ArgumentError, DiskSpaceError, DownloadError, HashMismatchError, PrepareError
 from recordzoo.net import http as retry
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 from tests.downloading import (
     CHUNK,
     DATA,

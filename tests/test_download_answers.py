@@ -13,7 +13,7 @@ from recordzoo.errors import DownloadError, HashMismatchError
 from recordzoo.net import download as transfer
 from recordzoo.net import http as answer
 from recordzoo.net import http as retry
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 from tests.downloading import (
     DATA,
     NAME,

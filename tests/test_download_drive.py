@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from recordzoo.errors import DownloadError
-from recordzoo.net.download import RemoteFile
 from recordzoo.net.http import confirmed_url
+from recordzoo.net.url import RemoteFile
 from tests.downloading import (
     DATA,
     files,

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from recordzoo.errors import DownloadError, HashMismatchError, TermsError
 from recordzoo.net import http as answer
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 from tests.downloading import (
     CHUNK,
     DATA,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from recordzoo.errors import DownloadError
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import ensure
 from recordzoo.preparing.raw import MOST, MOST_PER_HOST, RawData

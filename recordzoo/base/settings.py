@@ -1,4 +1,4 @@
-"""What the user set: environment variables, the program's name, installed packages, the list of prepared directories."""
+"""Environment variables; the program's name; which packages are there; the list of prepared directories."""
 
 import contextlib
 import importlib.util

@@ -10,7 +10,7 @@ from recordzoo.base.text import did_you_mean
 from recordzoo.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from recordzoo.net.download import RemoteFile
+    from recordzoo.net.url import RemoteFile
 
 
 CHECKED = {
@@ -297,7 +297,7 @@ class Entry:
 
     def raw_files(self, part: str = "") -> tuple["RemoteFile", ...]:
         """Give a part's raw files as they are downloaded."""
-        from recordzoo.net.download import RemoteFile  # not for `list` and `info`
+        from recordzoo.net.url import RemoteFile  # not for `list` and `info`
 
         self.part(part)
         return tuple(

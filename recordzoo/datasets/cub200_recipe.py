@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from recordzoo.base.text import JSON
 from recordzoo.errors import SourceError
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import (
     IMAGE_ENDINGS,

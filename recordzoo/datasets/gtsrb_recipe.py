@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from recordzoo.base.text import text_of
 from recordzoo.errors import SourceError
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 from recordzoo.recipes.declared import ClassFolderRecipe, DeclaredRecipe, ListedRecipe, Lists, integer, name_key
 from recordzoo.recipes.recipe import Table
 

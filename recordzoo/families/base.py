@@ -41,9 +41,8 @@ from recordzoo.base.settings import command
 from recordzoo.errors import ArgumentError, FolderError, ManifestError, NotPreparedError, OtherSourceError
 from recordzoo.families.selection import Selection, list_index
 from recordzoo.images.decode import RecordName, image_problem
-from recordzoo.net.download import RemoteFile
 from recordzoo.net.failures import NOT_FOUND
-from recordzoo.net.url import Url, is_url
+from recordzoo.net.url import RemoteFile, Url, is_url
 from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.preparing.options import Options, PrepareOptions
 from recordzoo.preparing.preparation import ensure

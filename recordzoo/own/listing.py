@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from recordzoo.base.text import JSON, name_first
 from recordzoo.errors import NotPreparedError
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 from recordzoo.raw.member import FileTable, Member, SizedSource, Source, Unit
 from recordzoo.raw.tree import TreeUnit, tree_unit
 from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Stored, Table

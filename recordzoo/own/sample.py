@@ -17,7 +17,7 @@ from recordzoo.base.npy import arrays_of
 from recordzoo.base.progress import default_progress
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 from recordzoo.own.fields import Fields
 from recordzoo.own.values import Encoded, Kind, UnevenError, as_array
 from recordzoo.preparing.options import Options

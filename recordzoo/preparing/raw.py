@@ -12,8 +12,8 @@ from recordzoo.base.files import BackgroundHash, other_sha256
 from recordzoo.base.progress import Progress, default_progress, format_bytes
 from recordzoo.base.text import Address, host
 from recordzoo.errors import DownloadError, HashMismatchError, PrepareError, TermsError
-from recordzoo.net.download import RemoteFile, addresses
 from recordzoo.net.part import CHECKING, Crew, Stop, tidy
+from recordzoo.net.url import RemoteFile, addresses
 from recordzoo.preparing.options import Options
 from recordzoo.raw.member import Source
 from recordzoo.recipes.recipe import Recipe

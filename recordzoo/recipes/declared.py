@@ -23,7 +23,7 @@ from recordzoo.base.settings import is_installed
 from recordzoo.base.text import text_of
 from recordzoo.catalogue import Entry, Layout
 from recordzoo.errors import ArgumentError, FolderError, PrepareError, SourceError
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 from recordzoo.raw.archive import ChainSource, raw_source
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource

@@ -19,7 +19,7 @@ from typing_extensions import override
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError, FolderError
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.declared import IMAGE_ENDINGS, are_splits, class_folder_order, is_image, raise_if_empty

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from recordzoo.base.npy import AnyArray
 from recordzoo.base.settings import command
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 from recordzoo.raw.member import Member, SizedSource, Source, Unit
 from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Stored, Table
 from recordzoo.records.manifest import NO_SHARD

@@ -25,7 +25,7 @@ from PIL import Image, UnidentifiedImageError
 
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 from recordzoo.raw.member import Member, Source
 from recordzoo.records.kinds import FieldSpec, SetKind
 from recordzoo.records.manifest import ORIGINAL, Manifest, RawFile

@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from examples.birds import picture  # `scale.SIDE` has its own way in `build`
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 from tests.fakes.pictures import encoded, jpeg
 from tests.fakes.scale import SIDE, scaled
 

@@ -23,7 +23,7 @@ from numpy.random import Generator
 from torchvision.datasets.utils import extract_archive
 
 from recordzoo import catalogue
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 from tests.fakes import archives
 from tests.fakes.scale import COUNT, ONLY
 

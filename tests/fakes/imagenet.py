@@ -14,7 +14,7 @@ import numpy as np
 from scipy.io import savemat
 
 from recordzoo.datasets.imagenet_forms import all_wnids
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 from tests.fakes.cub200 import write_tgz
 from tests.fakes.pictures import encoded, jpeg, picture, with_broken_exif
 from tests.fakes.scale import scaled

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from recordzoo.errors import SourceError
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 from recordzoo.raw.archive import ArchiveSource, NestedTarSource
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource

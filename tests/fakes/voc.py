@@ -11,7 +11,7 @@ from PIL import Image
 
 from recordzoo import catalogue
 from recordzoo.datasets.voc_recipe import base_folder
-from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import RemoteFile
 from tests.fakes.pictures import encoded, jpeg, picture
 from tests.fakes.scale import SIDE, enlarged, scaled
 
