@@ -15,7 +15,7 @@ from recordzoo.base.settings import command
 from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError, RecordError
 from recordzoo.net.part import WORKERS, Crew, HashedFile, Part
 from recordzoo.net.url import Url, is_url
-from recordzoo.preparing.publish import Build, Output, publish
+from recordzoo.preparing.publish import Build, Output, generation, publish
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.writer import COPIED_FILE
@@ -147,7 +147,7 @@ class Copy:
     def __post_init__(self) -> None:
         here = self.source.place
         self.target = named(self.folder.expanduser().absolute(), here.name)
-        if isinstance(here, Path) and self.target.exists() and self.target.samefile(here):
+        if isinstance(here, Path) and generation(self.target) == generation(here) is not None:
             raise ArgumentError(f"{self.target} is the record set itself. Name another directory.")
         self.files, self.copied, self.was_ready = self.source.files(), dict[str, int](), False
 

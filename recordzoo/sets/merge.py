@@ -22,7 +22,7 @@ from recordzoo.base.text import JSON, name_first
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordZooError, SourceError
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.assemble import MOST_NAMED
-from recordzoo.preparing.publish import ANOTHER_PATH, Build, Output, check_place, publish
+from recordzoo.preparing.publish import ANOTHER_PATH, Build, Output, check_place, generation, publish
 from recordzoo.recipes.from_sets import shapes_of
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import (
@@ -274,7 +274,7 @@ def new_place(output: str | os.PathLike[str], readers: Sequence[RecordReader]) -
         )
     place = Path(output).expanduser().absolute()
     for reader in readers:
-        if isinstance(reader.path, Path) and place.exists() and place.samefile(reader.path):
+        if isinstance(reader.path, Path) and generation(place) == generation(reader.path) is not None:
             raise ArgumentError(f"The output {place} is one of the record sets that are read. Name another directory.")
     check_place(place, ANOTHER_PATH)
     return place
