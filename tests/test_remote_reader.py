@@ -150,11 +150,12 @@ def test_the_cache_is_bounded_and_what_was_used_least_recently_goes_first(folder
     with FileServer(tmp_path / "served") as server:
         first, other = (RecordReader(f"{server.url}/{name}.records", cache_bytes=limit) for name in ("fake", "other"))
         assert_right(first)
-        (of_first,) = (path.parent for path in (tmp_path / "cache").glob("*/shard-00000.lmdb"))
+        of_first, of_other = (tmp_path / "cache" / reader.digest for reader in (first, other))
+        wait_for(lambda: len(list(of_first.glob("shard-*"))) == SHARDS)
         for number in range(SHARDS):
             os.utime(of_first / f"shard-{number:05d}.lmdb", (number, number))
         assert len(list(other)) == 60
-        wait_for(lambda: SHARDS < len(list((tmp_path / "cache").glob("*/shard-*"))) < 2 * SHARDS)
+        wait_for(lambda: len(list(of_other.glob("shard-*"))) == SHARDS)  # it fits, and is newer
     kept = {path.name for path in of_first.glob("shard-*")}
     assert kept == {f"shard-{number:05d}.lmdb" for number in range(SHARDS - len(kept), SHARDS)}
     assert sum(path.stat().st_size for path in (tmp_path / "cache").glob("*/shard-*")) <= limit
