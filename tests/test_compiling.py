@@ -15,7 +15,7 @@ from recordzoo.base import settings
 from recordzoo.errors import ArgumentError
 from recordzoo.loader import compiled as compiling
 from recordzoo.loader import samples as rows
-from recordzoo.loader.spare import Spare, Stamps, only_one
+from recordzoo.loader.compiled import Spare, Stamps, only_one
 from tests import extras, warm
 from tests.batching import JITTER, RANDOM
 from tests.preparing import wait_for
