@@ -22,8 +22,9 @@ from torch.utils.data import DistributedSampler
 
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError
-from recordzoo.loader.order import EpochSeed, Ranks, Seed, checked_state, whole_number
-from recordzoo.loader.samplers import CHUNK, Epoch, RecordSampler
+from recordzoo.loader.frameworks import Ranks
+from recordzoo.loader.order import whole_number
+from recordzoo.loader.samplers import CHUNK, Epoch, EpochSeed, RecordSampler, Seed, checked_state
 
 # Any, in all of this module: samplers and keys are of any kind, a state may come from a file.
 

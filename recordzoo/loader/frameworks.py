@@ -4,14 +4,56 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from torch import distributed
 from torch.utils.data import DataLoader
 
 from recordzoo.errors import ArgumentError
-from recordzoo.loader.order import Ranks
+from recordzoo.loader.order import whole_number
 from recordzoo.loader.parts import will_need
 
 # Any, in all of this module: loaders and samplers of other libraries; a RecordSampler and its epochs, whose module
 # imports this one.
+
+
+class Ranks:
+    """Number of ranks and number of this rank.
+
+    A missing number is read from `torch.distributed` at each use: Lightning, accelerate and many scripts
+    build samplers and loaders before they initialise the process group.
+
+    Args:
+        num_replicas: Number of ranks.
+        rank: This rank, from 0.
+    """
+
+    def __init__(self, num_replicas: int | None = None, rank: int | None = None) -> None:
+        self._num_replicas = None if num_replicas is None else whole_number("num_replicas", num_replicas)
+        self._rank = None if rank is None else whole_number("rank", rank)
+        self.now()
+
+    def now(self) -> tuple[int, int]:
+        """Return number of ranks and this rank; 1 and 0 if there is no process group and neither was given.
+
+        Raises:
+            ArgumentError: Only one of them is known, or the rank is not below the number of ranks.
+        """
+        num_replicas, rank = self._num_replicas, self._rank
+        if distributed.is_available() and distributed.is_initialized():
+            num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas
+            rank = distributed.get_rank() if rank is None else rank
+        if num_replicas is None and rank is None:
+            return 1, 0
+        if num_replicas is None or rank is None or not 0 <= rank < num_replicas:
+            raise ArgumentError(
+                f"rank={rank} and num_replicas={num_replicas}: rank must be one of 0 to num_replicas - 1, and both "
+                "must be given where torch.distributed is not initialised."
+            )
+        return num_replicas, rank
+
+    def that_agree(self) -> int:
+        """Return the number of ranks that must have one seed: also those that divide this rank's samples again."""
+        is_group = distributed.is_available() and distributed.is_initialized()
+        return max(self.now()[0], distributed.get_world_size() if is_group else 1)
 
 
 class FrameworkLoader(DataLoader[Any]):

@@ -20,14 +20,14 @@ from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.compiled import compiled_code
 from recordzoo.loader.epochs import EpochBatches, IteratedOrders, SampledOrders, Wanted
-from recordzoo.loader.frameworks import FrameworkLoader
+from recordzoo.loader.frameworks import FrameworkLoader, Ranks
 from recordzoo.loader.iteration import BatchIterator, CallerIteration, Counting, Iteration, OnDevice, Unbegun
 from recordzoo.loader.making import BatchOptions, Maker, batch_seed
-from recordzoo.loader.order import Ranks, Seed, hash_key, truth_value, whole_number
+from recordzoo.loader.order import hash_key, truth_value, whole_number
 from recordzoo.loader.parts import Mix, leaves_of
 from recordzoo.loader.placement import Placement, batch_lines, place, sample_lines, warn
 from recordzoo.loader.render import PRECISIONS, Precision
-from recordzoo.loader.samplers import RecordSampler, checked_shuffle
+from recordzoo.loader.samplers import RecordSampler, Seed, checked_shuffle
 from recordzoo.loader.samples import Buffers, RowMaker, maker_of
 from recordzoo.loader.source import Source
 from recordzoo.loader.workers import ProcessIteration, Tasks, Workers, Workplace, as_made, explained

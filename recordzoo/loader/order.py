@@ -1,33 +1,49 @@
-"""What orders are made of: hashes, permutations, checked numbers, states, ranks, and the seed of an epoch.
+"""The order of an epoch: the sample at each place, computed from the place alone.
 
 A permutation is computed place by place: no list, whatever the length. A Feistel network permutes the numbers of `bits`
 bits, the fewest that hold ``size - 1``; results outside the range are permuted again until they are inside (cycle
 walking: Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002), fewer than twice on average. The domain is a
 power of two, not a closer a * b >= size: a shift and a mask cost a tenth of a division. Halves are added, not XORed:
 XOR gives only even permutations, half of all.
+
+A scheme makes the order of each epoch: all samples once, by blocks, by weight, or of a mix.
 """
 
 import contextlib
+import functools
+import heapq
+import math
 import operator
-from collections.abc import Mapping
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import distributed
+from typing_extensions import override
 
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError
+from recordzoo.loader.parts import Classes, Int64s, Mix
 
-Int64s = NDArray[np.int64]
 UInt64s = NDArray[np.uint64]
+Float64s = NDArray[np.float64]
 
 _GOLDEN = 0x9E3779B97F4A7C15  # splitmix64: increment and the two multipliers (Steele, Lea, Flood, OOPSLA 2014)
 _MULTIPLY_1 = 0xBF58476D1CE4E5B9
 _MULTIPLY_2 = 0x94D049BB133111EB
 _MASK = (1 << 64) - 1
+
+_AT_ONCE = 1 << 18
+
+_CYCLE = 65537
+"""Period of the pattern of sources, in places: a prime number, which no number of ranks divides."""
+
+_SWEEPS = 16
+
 
 # Any, in all of this module: values from a user or a file.
 
@@ -183,135 +199,420 @@ def truth_value(name: str, value: Any) -> bool:
     return bool(found)
 
 
-def checked_state(state: Any, kind: str, numbers: tuple[str, ...], own: dict[str, JSON]) -> dict[str, Any]:
-    """Return a state with Python's types; refuse that of another kind of object, or of another order.
+class SampleOrder:
+    """The samples of an epoch in order, each read on its own.
+
+    An order has windows, in which samples are read together. Places that read from the same window repeat every `cycle`
+    places, until the next window begins. Here each place is a window.
 
     Args:
-        state: The user's value. "drawn" may be left out.
-        kind: The expected kind of object, for the message.
-        numbers: Keys of integers, 0 or more.
-        own: Keys whose values must be equal to these.
-    """
-    names = state if isinstance(state, Mapping) else {}
-    for name in ("seed", *numbers, *own):
-        if name not in names:
-            given = ", ".join(sorted(map(str, names))) or repr(state)
-            raise ArgumentError(f"This is not the state of {kind}: it has no {name!r}, but {given}.")
-    found = {name: plain(value) for name, value in names.items()}
-    for name in ("seed", *numbers):
-        found[name] = whole_number(f"state: {name}", found[name], at_least=None if name == "seed" else 0)
-    if "drawn" in found:
-        found["drawn"] = truth_value("state: drawn", found["drawn"])
-    for name, value in own.items():
-        if found[name] != value:
-            raise ArgumentError(
-                f"The state is that of another order: {name} was {state[name]!r} and is {value!r} here. Give the "
-                "sampler the dataset and the arguments that it had then."
-            )
-    return found
-
-
-class Ranks:
-    """Number of ranks and number of this rank.
-
-    A missing number is read from `torch.distributed` at each use: Lightning, accelerate and many scripts
-    build samplers and loaders before they initialise the process group.
-
-    Args:
-        num_replicas: Number of ranks.
-        rank: This rank, from 0.
+        index_of: Function from places to indices; None: ascending indices.
     """
 
-    def __init__(self, num_replicas: int | None = None, rank: int | None = None) -> None:
-        self._num_replicas = None if num_replicas is None else whole_number("num_replicas", num_replicas)
-        self._rank = None if rank is None else whole_number("rank", rank)
-        self.now()
+    cycle = 1
 
-    def now(self) -> tuple[int, int]:
-        """Return number of ranks and this rank; 1 and 0 if there is no process group and neither was given.
+    def __init__(self, index_of: Callable[[Int64s], Int64s] | None) -> None:
+        self._index_of = index_of
 
-        Raises:
-            ArgumentError: Only one of them is known, or the rank is not below the number of ranks.
-        """
-        num_replicas, rank = self._num_replicas, self._rank
-        if distributed.is_available() and distributed.is_initialized():
-            num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas
-            rank = distributed.get_rank() if rank is None else rank
-        if num_replicas is None and rank is None:
-            return 1, 0
-        if num_replicas is None or rank is None or not 0 <= rank < num_replicas:
-            raise ArgumentError(
-                f"rank={rank} and num_replicas={num_replicas}: rank must be one of 0 to num_replicas - 1, and both "
-                "must be given where torch.distributed is not initialised."
-            )
-        return num_replicas, rank
+    def __call__(self, places: Int64s) -> Int64s:
+        """Return the index of the sample at each place."""
+        return places if self._index_of is None else self._index_of(places)
 
-    def that_agree(self) -> int:
-        """Return the number of ranks that must have one seed: also those that divide this rank's samples again."""
-        is_group = distributed.is_available() and distributed.is_initialized()
-        return max(self.now()[0], distributed.get_world_size() if is_group else 1)
+    def windows(self, places: Int64s) -> Int64s:
+        """Return the places: each is a window."""
+        return places
+
+    def members(self, windows: Int64s) -> Int64s:
+        """Return the indices of the samples."""
+        return self(windows)
 
 
-@dataclass(frozen=True)
-class EpochSeed:
-    """The seed of one epoch.
+class Scheme(ABC):
+    """Creates the order of each epoch; a sampler keeps one scheme.
 
     Attributes:
-        value: The seed; None if it is not drawn yet.
-        is_drawn: Whether it was drawn for this epoch alone: then the number of the epoch does not count, and equal
-            seeds give equal orders, as in torch's `RandomSampler`.
+        length: Number of places in an epoch.
     """
 
-    value: int | None
-    is_drawn: bool = False
+    length: int
 
-    def key(self, number: int) -> tuple[int, int]:
-        """Return seed and epoch number that determine order and random numbers.
+    @property
+    def identity(self) -> dict[str, JSON]:
+        """The facts that identify this scheme in a sampler's state: "blocks" or "draws"."""
+        return {}
 
-        Raises:
-            ArgumentError: The seed is not drawn yet.
-        """
-        if self.value is None:
-            raise ArgumentError("The seed of an epoch is drawn when it begins. Begin the epoch first, or pass seed=.")
-        return self.value, 0 if self.is_drawn else number
+    @abstractmethod
+    def order(self, seed: int, epoch: int) -> "SampleOrder | BlockOrder":
+        """Return the order of an epoch: a function of seed and epoch."""
 
-    def state(self) -> dict[str, JSON]:
-        """Return the seed's part of a state. "drawn" is left out if the seed was given, False before it is drawn."""
-        if self.value is None:
-            return {"seed": 0, "drawn": False}
-        return {"seed": self.value, "drawn": True} if self.is_drawn else {"seed": self.value}
+    def window_bytes(self, num_replicas: int) -> int:
+        """Return the average number of bytes that a rank mixes at a time; 0 if samples are drawn one by one."""
+        return 0
 
 
-class Seed:
-    """The seed of all epochs if it is given; otherwise each epoch draws one when it begins.
+class SampleScheme(Scheme):
+    """All samples once, shuffled or in the order of the dataset."""
 
-    Epochs of several ranks draw nothing, because each rank would draw another seed: some samples would come twice,
-    others never. Their seed is 0.
+    def __init__(self, length: int, is_shuffled: bool) -> None:
+        self.length, self._is_shuffled = length, is_shuffled
+
+    @override
+    def order(self, seed: int, epoch: int) -> SampleOrder:
+        return SampleOrder(Permutation(self.length, hash_key(seed, epoch)) if self._is_shuffled else None)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockLayout(Scheme):
+    """The part of shuffling by blocks that is the same in every epoch.
+
+    Place p belongs to virtual rank p % virtual_ranks, and a rank reads whole virtual ranks. Each of them gets
+    `blocks_per_rank` blocks, and mixes `window` of them at a time. Blocks are of two sizes that differ by one sample
+    (one of them 0, if there are more blocks than samples), so that virtual ranks differ by one sample at most.
 
     Args:
-        given: The user's seed.
-        generator: The generator to draw from. Default: torch's own.
+        length: Number of samples, up to 2**36.
+        storage: The indices in storage order; None if that is 0, 1, 2, ...
+        mean_bytes: Mean size of a sample.
     """
 
-    def __init__(self, given: int | None = None, generator: torch.Generator | None = None) -> None:
-        self._given = None if given is None else whole_number("seed", given)
-        self._generator = generator
+    length: int
+    virtual_ranks: int
+    blocks_per_rank: int
+    window: int
+    storage: NDArray[np.signedinteger] | None
+    mean_bytes: float
 
-    def known(self, num_ranks: int) -> EpochSeed:
-        """Return the seed of the next epoch, without drawing it."""
-        return EpochSeed(0 if self._given is None and num_ranks > 1 else self._given)
+    @property
+    @override
+    def identity(self) -> dict[str, JSON]:
+        return {"blocks": [self.virtual_ranks, self.blocks_per_rank, self.window]}
 
-    def begin(self, num_ranks: int) -> EpochSeed:
-        """Return the seed of an epoch that begins now."""
-        known = self.known(num_ranks)
-        if known.value is not None:
-            return known
-        device = "cpu" if self._generator is None else self._generator.device  # torch's default may be another one
-        drawn = torch.empty((), dtype=torch.int64, device=device).random_(generator=self._generator)
-        return EpochSeed(int(drawn), is_drawn=True)
+    @property
+    def num_blocks(self) -> int:
+        """Number of blocks."""
+        return self.virtual_ranks * self.blocks_per_rank
 
-    def load(self, state: dict[str, Any]) -> EpochSeed | None:  # Any: the values of a checked state
-        """Return the seed that a state has for its epoch, if it was drawn; take another one as given."""
-        if "drawn" not in state:
-            self._given = state["seed"]
-        return EpochSeed(state["seed"], is_drawn=True) if state.get("drawn") else None
+    @property
+    def max_block(self) -> int:
+        """Number of samples in the larger blocks."""
+        return -(-self.length // self.num_blocks)
+
+    @override
+    def order(self, seed: int, epoch: int) -> "BlockOrder":
+        return BlockOrder(self, hash_key(seed, epoch))
+
+    @override
+    def window_bytes(self, num_replicas: int) -> int:
+        virtual_ranks = self.virtual_ranks // math.gcd(self.virtual_ranks, num_replicas)
+        return int(min(self.length, virtual_ranks * self.window * self.max_block) * self.mean_bytes)
+
+
+class BlockOrder:
+    """Blocks of adjacent stored samples, permuted over the whole set and mixed in windows.
+
+    The cuts between blocks depend on the key: all samples are equally likely at each place.
+    """
+
+    def __init__(self, layout: BlockLayout, key: int) -> None:
+        self._layout = layout
+        self.cycle = layout.virtual_ranks
+        self._size, self._num_larger = divmod(layout.length, layout.num_blocks)
+        self._larger = Permutation(self._num_larger, hash_key(key, 1))
+        self._smaller = Permutation(layout.num_blocks - self._num_larger, hash_key(key, 2))
+        self._rotation = hash_key(key, 3) % max(1, layout.length)
+        self._window_key = hash_key(key, 4)
+        self._mixer = Network(layout.window * layout.max_block)
+        self._windows_per_rank = layout.blocks_per_rank // layout.window + 2
+        ranks = np.arange(self.cycle)
+        self._lengths = (layout.length - ranks + self.cycle - 1) // self.cycle
+        self._shifts = ranks * layout.window // self.cycle  # the first windows are shorter, so that not all end at once
+        # Larger blocks, which are adjacent in storage, must not come all at once either.
+        self._phases = (hash_keys(hash_key(key, 5), ranks) % np.uint64(layout.blocks_per_rank)).astype(np.int64)
+
+    def __call__(self, places: Int64s) -> Int64s:
+        """Return the index of the sample at each place."""
+        windows = self.windows(places)
+        start, stop = self._spans(windows)
+        ranks, turns = places % self.cycle, places // self.cycle
+        mixed = start + self._mixer.permute(turns - start, stop - start, hash_keys(self._window_key, windows))
+        return self._indices(self._stored(ranks, mixed))
+
+    def windows(self, places: Int64s) -> Int64s:
+        """Return the number of the window that each place reads from."""
+        ranks, turns = places % self.cycle, places // self.cycle
+        return ranks * self._windows_per_rank + (self._slots(ranks, turns) + self._shifts[ranks]) // self._layout.window
+
+    def members(self, windows: Int64s) -> Int64s:
+        """Return the indices of all samples of windows, in storage order."""
+        start, stop = self._spans(windows)
+        turns = [np.arange(*span) for span in zip(start.tolist(), stop.tolist(), strict=True)]
+        ranks = np.repeat(windows // self._windows_per_rank, stop - start)
+        return self._indices(np.sort(self._stored(ranks, np.concatenate([np.empty(0, np.int64), *turns]))))
+
+    def _spans(self, windows: Int64s) -> tuple[Int64s, Int64s]:
+        """Return the first and last turn of a window in its virtual rank."""
+        ranks, numbers = np.divmod(windows, self._windows_per_rank)
+        first = numbers * self._layout.window - self._shifts[ranks]
+        last = np.minimum(first + self._layout.window, self._layout.blocks_per_rank)
+        return self._begins(ranks, np.maximum(first, 0)), self._begins(ranks, last)
+
+    def _begins(self, ranks: Int64s, slots: Int64s) -> Int64s:
+        """Return the first turn of the block in a slot of a virtual rank; larger blocks are spread evenly."""
+        return (slots * self._lengths[ranks] + self._phases[ranks]) // self._layout.blocks_per_rank
+
+    def _slots(self, ranks: Int64s, turns: Int64s) -> Int64s:
+        """Return the slot that each turn falls into: the inverse of `_begins`."""
+        return ((turns + 1) * self._layout.blocks_per_rank - self._phases[ranks] - 1) // self._lengths[ranks]
+
+    def _stored(self, ranks: Int64s, turns: Int64s) -> Int64s:
+        """Return the place in storage order that each turn takes, before its window is mixed."""
+        slots = self._slots(ranks, turns)
+        begins = self._begins(ranks, slots)
+        is_larger = self._begins(ranks, slots + 1) - begins > self._size
+        each, rest = divmod(self._num_larger, self.cycle)
+        larger_before = ranks * each + np.minimum(ranks, rest) + begins - slots * self._size
+        smaller_before = ranks * self._layout.blocks_per_rank + slots - larger_before
+        blocks = np.empty_like(slots)
+        blocks[is_larger] = self._larger(larger_before[is_larger])
+        blocks[~is_larger] = self._num_larger + self._smaller(smaller_before[~is_larger])
+        firsts = blocks * self._size + np.minimum(blocks, self._num_larger)
+        return (self._rotation + firsts + turns - begins) % self._layout.length
+
+    def _indices(self, stored: Int64s) -> Int64s:
+        return stored if self._layout.storage is None else self._layout.storage[stored].astype(np.int64)
+
+
+class GivenWeights:
+    """Weights that a user gave, in pieces: no array of all samples is allocated.
+
+    Args:
+        values: A list, array or tensor. An array is not copied.
+    """
+
+    # Any: a user's value.
+    def __init__(self, values: Any, length: int) -> None:
+        try:
+            self._values = np.asarray(values)
+        except (TypeError, ValueError, RuntimeError) as err:
+            raise ArgumentError(f"weights cannot be made an array of numbers: {err}") from err
+        if self._values.shape != (length,) or self._values.dtype.kind not in "biuf":
+            raise ArgumentError(
+                f"weights must be {length} numbers, one for each sample; they are {self._values.dtype} of shape "
+                f"{list(self._values.shape)}."
+            )
+        self._largest, largest = 1.0, 0.0
+        for start, piece in _pieces(self):
+            wrong = np.flatnonzero(~(np.isfinite(piece) & (piece >= 0)))
+            if len(wrong):
+                raise ArgumentError(
+                    f"weights[{start + wrong[0]}] is {piece[wrong[0]]}: a weight is a finite number, 0 or more."
+                )
+            largest = max(largest, float(piece.max()))
+        if not largest:
+            raise ArgumentError(f"The sum of the {length} weights is 0: no sample could be drawn.")
+        self._largest = largest
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def piece(self, start: int, end: int) -> Float64s:
+        """Return weights, divided by the largest one, so that their sum is finite."""
+        piece = self._values[start:end].astype(np.float64)
+        with np.errstate(over="ignore"):  # NumPy 1.26 may warn, although no result is greater than 1
+            return piece / self._largest
+
+
+class BalancedWeights:
+    """Weights that draw all classes equally often: 1 / the size of the sample's class; 0 for label -1."""
+
+    def __init__(self, dataset: Sized, field: str | None) -> None:
+        self._length, self._classes = len(dataset), Classes(dataset, field)
+        self._weights = np.where(self._classes.is_none, 0.0, 1 / self._classes.counts)
+        if not self._weights.any():
+            raise ArgumentError("weights='balanced': no sample has a class; all labels are -1.")
+
+    def __len__(self) -> int:
+        return self._length
+
+    def piece(self, start: int, end: int) -> Float64s:
+        """Return the weights of samples from a number up to another."""
+        return self._weights[self._classes.numbers(start, end)]
+
+
+Weights = GivenWeights | BalancedWeights
+
+
+class WithReplacement(Scheme):
+    """Each place of an epoch draws by weight, independently of the others.
+
+    It keeps 8 bytes per sample, the cumulative sum of the weights. The draw at a place is a hash of seed, epoch and
+    place, looked up in the sums: a sample of weight 0 ends where the one before it ends, and is never found.
+    """
+
+    def __init__(self, weights: Weights, num_samples: int) -> None:
+        self.length = num_samples
+        self._sums = np.empty(len(weights))
+        total = 0.0
+        for start, piece in _pieces(weights):
+            part = self._sums[start : start + len(piece)]
+            np.cumsum(piece, out=part)
+            part += total
+            total = float(part[-1])
+
+    @functools.cached_property
+    @override
+    def identity(self) -> dict[str, JSON]:
+        return {"draws": ["with replacement", zlib.crc32(self._sums.data)]}
+
+    @override
+    def order(self, seed: int, epoch: int) -> SampleOrder:
+        key = hash_key(seed, epoch)
+
+        def drawn(places: Int64s) -> Int64s:
+            found = uniform(hash_keys(key, places)) * self._sums[-1]
+            by_value = np.argsort(found)  # neighbours are looked up together: a third of the time with 1e8 weights
+            indices = np.empty(len(found), np.int64)
+            indices[by_value] = np.searchsorted(self._sums, found[by_value], side="right")
+            return indices
+
+        return SampleOrder(drawn)
+
+
+class WithoutReplacement(Scheme):
+    """Each sample at most once per epoch; large weights come earlier and more often.
+
+    Sample i has the key -log(u) / weight with its own random u, and the smallest keys come first: each place draws by
+    weight among the samples that are left (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006).
+    The keys are sorted when an epoch begins: 8 bytes a sample.
+    """
+
+    def __init__(self, weights: Weights, num_samples: int | None) -> None:
+        self._weights = weights
+        positive = sum(int(np.count_nonzero(piece)) for _, piece in _pieces(weights))
+        self.length = positive if num_samples is None else num_samples
+        if self.length > positive:
+            raise ArgumentError(
+                f"num_samples={num_samples} with replacement=False: only {positive} samples have a weight above 0."
+            )
+
+    @functools.cached_property
+    @override
+    def identity(self) -> dict[str, JSON]:
+        checksum = 0
+        for _, piece in _pieces(self._weights):
+            checksum = zlib.crc32(piece.data, checksum)
+        return {"draws": ["without replacement", checksum]}
+
+    @override
+    def order(self, seed: int, epoch: int) -> SampleOrder:
+        return SampleOrder(_Sorted(self, hash_key(seed, epoch)))
+
+    def sorted(self, key: int) -> Int64s:
+        """Return the indices of an epoch in their order, int64 [length]."""
+        # Positive floats sort like their bits. The lowest bits of each key are replaced by the sample's number, so
+        # that one array is sorted, in its place.
+        bits = np.uint64(max(1, (len(self._weights) - 1).bit_length()))
+        mask = np.uint64((1 << int(bits)) - 1)
+        keys = np.empty(len(self._weights), np.uint64)
+        for start, piece in _pieces(self._weights):
+            numbers = np.arange(start, start + len(piece))
+            with np.errstate(divide="ignore", over="ignore"):
+                found = -np.log1p(-uniform(hash_keys(key, numbers))) / piece
+            found[piece == 0] = np.nan  # whose bits are greater than those of infinity
+            keys[start : start + len(piece)] = found.view(np.uint64) & ~mask | numbers.astype(np.uint64)
+        keys.sort()
+        keys &= mask
+        return keys[: self.length].view(np.int64)
+
+
+class _Sorted:
+    """The samples of an epoch; they are sorted on first access, so that an unused epoch costs nothing."""
+
+    def __init__(self, scheme: WithoutReplacement, key: int) -> None:
+        self._scheme, self._key = scheme, key
+
+    @functools.cached_property
+    def _indices(self) -> Int64s:
+        return self._scheme.sorted(self._key)
+
+    def __call__(self, places: Int64s) -> Int64s:
+        return self._indices[places]
+
+
+def _pieces(weights: Weights) -> Iterator[tuple[int, Float64s]]:
+    for start in range(0, len(weights), _AT_ONCE):
+        yield start, weights.piece(start, min(start + _AT_ONCE, len(weights)))
+
+
+class MixScheme(Scheme):
+    """The order of a mix: the dataset at each place of a cycle is tabulated; its sample is computed."""
+
+    def __init__(self, mixed: Mix) -> None:
+        self._sizes = np.diff(np.array([0, *mixed.cumulative_sizes]))
+        self._starts = np.array([0, *mixed.cumulative_sizes[:-1]])
+        self._counts = _counts(mixed.weights)
+        self._sources = _pattern(self._counts)
+        places = [np.flatnonzero(self._sources == number) for number in range(len(self._sizes))]
+        self._before = np.empty(_CYCLE, np.int64)  # number of earlier places with the same source
+        for each in places:
+            self._before[each] = np.arange(len(each))
+        cycles, lasts = np.divmod(self._sizes - 1, self._counts)
+        ends = [cycle * _CYCLE + int(each[last]) for cycle, last, each in zip(cycles, lasts, places, strict=True)]
+        self.length = int(max(ends)) + 1
+
+    @functools.cached_property
+    @override
+    def identity(self) -> dict[str, JSON]:
+        return {"draws": ["mix", zlib.crc32(np.concatenate([self._sizes, self._counts]).astype(np.int64).tobytes())]}
+
+    @override
+    def order(self, seed: int, epoch: int) -> SampleOrder:
+        key = hash_key(seed, epoch)
+
+        def drawn(places: Int64s) -> Int64s:
+            cycles, within = np.divmod(places, _CYCLE)
+            sources = self._sources[within]
+            sizes = self._sizes[sources]
+            passes, numbers = np.divmod(cycles * self._counts[sources] + self._before[within], sizes)
+            keys = hash_keys(key, passes * len(self._sizes) + sources)
+            indices: Int64s = self._starts[sources] + permute_each(numbers, sizes, keys)
+            return indices
+
+        return SampleOrder(drawn)
+
+
+def _counts(weights: Sequence[float]) -> Int64s:
+    """Return each source's number of places in a cycle."""
+    exact = np.array(weights) * _CYCLE
+    counts: Int64s = np.floor(exact).astype(np.int64)
+    counts[np.argsort(counts - exact)[: _CYCLE - int(counts.sum())]] += 1
+    if not counts.all():
+        raise ArgumentError(f"mix: the share of dataset {int(counts.argmin())} is below 1 / {_CYCLE}.")
+    return counts
+
+
+def _pattern(counts: Int64s) -> Int64s:
+    """Return the source at each place of a cycle: up to any place, each source has its share, rounded up or down.
+
+    Turn i of a source with c of n places must lie between floor(i * n / c) and ceil((i + 1) * n / c) - 1. Scheduling
+    the possible turn with the earliest deadline always succeeds (Steiner and Yeomans, "Level schedules for mixed-model,
+    just-in-time processes", 1993). Then neighbours are swapped at random if both bounds allow: otherwise a rank could
+    have samples of few sources for long.
+    """
+    sources: Int64s = np.repeat(np.arange(len(counts)), counts)
+    turns = np.concatenate([np.arange(count) for count in counts.tolist()])
+    first, last = turns * _CYCLE // counts[sources], -(-(turns + 1) * _CYCLE // counts[sources]) - 1
+    coming = iter(np.argsort(first, kind="stable").tolist())
+    upcoming, heap, taken = next(coming), list[tuple[int, int]](), np.empty(_CYCLE, np.int64)
+    for place in range(_CYCLE):
+        while upcoming is not None and first[upcoming] <= place:
+            heapq.heappush(heap, (int(last[upcoming]), upcoming))
+            upcoming = next(coming, None)
+        taken[place] = heapq.heappop(heap)[1]
+    for sweep in range(_SWEEPS):
+        places = np.arange(sweep % 2, _CYCLE - 1, 2)
+        here, there = taken[places], taken[places + 1]
+        chance = hash_keys(hash_key(sweep), places) & np.uint64(1) > 0
+        places = places[chance & (last[here] > places) & (first[there] <= places)]
+        taken[places], taken[places + 1] = taken[places + 1], taken[places]
+    return sources[taken]

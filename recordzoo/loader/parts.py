@@ -20,7 +20,6 @@ from recordzoo.base.progress import format_bytes
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import ZooDataset, derived
 from recordzoo.families.selection import Selection, selection_of
-from recordzoo.loader.order import Int64s
 from recordzoo.records.kinds import FieldKind
 from recordzoo.records.reader import RecordReader
 
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     from recordzoo.records.remote import RemoteShards  # its imports are slow
 
 # Any, in all of this module: datasets, samples and labels of any type, positions as any sequence.
+
+Int64s = NDArray[np.int64]
 
 FIELD = "image"
 """The blob field that defines a sample's place in the shards; other fields are small."""

@@ -2,31 +2,133 @@
 
 import functools
 import math
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch.utils.data import DistributedSampler
 
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError
-from recordzoo.loader.frameworks import EpochIterator, check_dealt_once
-from recordzoo.loader.order import EpochSeed, Int64s, Ranks, Seed, checked_state, truth_value, whole_number
-from recordzoo.loader.orders import (
+from recordzoo.loader.frameworks import EpochIterator, Ranks, check_dealt_once
+from recordzoo.loader.order import (
+    BalancedWeights,
+    BlockLayout,
     BlockOrder,
-    Draws,
+    GivenWeights,
+    MixScheme,
     SampleOrder,
+    SampleScheme,
     Scheme,
-    checked_blocks,
-    names_given,
-    scheme_of,
+    WithoutReplacement,
+    WithReplacement,
+    plain,
+    truth_value,
+    whole_number,
 )
-from recordzoo.loader.parts import Mix, warn_of_requests
+from recordzoo.loader.parts import Int64s, Mix, storage_of, warn_of_requests
 
 CHUNK = 2048
 """Number of samples whose order is computed at once: NumPy's overhead is then 0.1 microseconds per sample."""
+
+_MIN_WINDOWS = 4
+"""Minimum number of windows per virtual rank: with few samples, blocks are small."""
+
+
+def checked_state(state: Any, kind: str, numbers: tuple[str, ...], own: dict[str, JSON]) -> dict[str, Any]:
+    """Return a state with Python's types; refuse that of another kind of object, or of another order.
+
+    Args:
+        state: The user's value. "drawn" may be left out.
+        kind: The expected kind of object, for the message.
+        numbers: Keys of integers, 0 or more.
+        own: Keys whose values must be equal to these.
+    """
+    names = state if isinstance(state, Mapping) else {}
+    for name in ("seed", *numbers, *own):
+        if name not in names:
+            given = ", ".join(sorted(map(str, names))) or repr(state)
+            raise ArgumentError(f"This is not the state of {kind}: it has no {name!r}, but {given}.")
+    found = {name: plain(value) for name, value in names.items()}
+    for name in ("seed", *numbers):
+        found[name] = whole_number(f"state: {name}", found[name], at_least=None if name == "seed" else 0)
+    if "drawn" in found:
+        found["drawn"] = truth_value("state: drawn", found["drawn"])
+    for name, value in own.items():
+        if found[name] != value:
+            raise ArgumentError(
+                f"The state is that of another order: {name} was {state[name]!r} and is {value!r} here. Give the "
+                "sampler the dataset and the arguments that it had then."
+            )
+    return found
+
+
+@dataclass(frozen=True)
+class EpochSeed:
+    """The seed of one epoch.
+
+    Attributes:
+        value: The seed; None if it is not drawn yet.
+        is_drawn: Whether it was drawn for this epoch alone: then the number of the epoch does not count, and equal
+            seeds give equal orders, as in torch's `RandomSampler`.
+    """
+
+    value: int | None
+    is_drawn: bool = False
+
+    def key(self, number: int) -> tuple[int, int]:
+        """Return seed and epoch number that determine order and random numbers.
+
+        Raises:
+            ArgumentError: The seed is not drawn yet.
+        """
+        if self.value is None:
+            raise ArgumentError("The seed of an epoch is drawn when it begins. Begin the epoch first, or pass seed=.")
+        return self.value, 0 if self.is_drawn else number
+
+    def state(self) -> dict[str, JSON]:
+        """Return the seed's part of a state. "drawn" is left out if the seed was given, False before it is drawn."""
+        if self.value is None:
+            return {"seed": 0, "drawn": False}
+        return {"seed": self.value, "drawn": True} if self.is_drawn else {"seed": self.value}
+
+
+class Seed:
+    """The seed of all epochs if it is given; otherwise each epoch draws one when it begins.
+
+    Epochs of several ranks draw nothing, because each rank would draw another seed: some samples would come twice,
+    others never. Their seed is 0.
+
+    Args:
+        given: The user's seed.
+        generator: The generator to draw from. Default: torch's own.
+    """
+
+    def __init__(self, given: int | None = None, generator: torch.Generator | None = None) -> None:
+        self._given = None if given is None else whole_number("seed", given)
+        self._generator = generator
+
+    def known(self, num_ranks: int) -> EpochSeed:
+        """Return the seed of the next epoch, without drawing it."""
+        return EpochSeed(0 if self._given is None and num_ranks > 1 else self._given)
+
+    def begin(self, num_ranks: int) -> EpochSeed:
+        """Return the seed of an epoch that begins now."""
+        known = self.known(num_ranks)
+        if known.value is not None:
+            return known
+        device = "cpu" if self._generator is None else self._generator.device  # torch's default may be another one
+        drawn = torch.empty((), dtype=torch.int64, device=device).random_(generator=self._generator)
+        return EpochSeed(int(drawn), is_drawn=True)
+
+    def load(self, state: dict[str, Any]) -> EpochSeed | None:  # Any: the values of a checked state
+        """Return the seed that a state has for its epoch, if it was drawn; take another one as given."""
+        if "drawn" not in state:
+            self._given = state["seed"]
+        return EpochSeed(state["seed"], is_drawn=True) if state.get("drawn") else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +232,72 @@ class Epoch:
 
     def _windows(self, start: int, end: int) -> Int64s:
         return self.order.windows(self._wrapped(start, end))
+
+
+class Draws(TypedDict, total=False):
+    """The arguments of `RecordSampler` for draws other than once per sample."""
+
+    weights: Any  # an array, a list, a tensor, or "balanced"
+    weights_by: str | None
+    num_samples: int | None
+    replacement: bool | None
+
+
+def scheme_of(dataset: Sized, shuffle: bool | str, draws: Draws, **blocks: int) -> Scheme:
+    """Return the scheme for a sampler's epochs; `shuffle` and `blocks` are checked ones."""
+    given = names_given(draws)
+    if isinstance(dataset, Mix):
+        if given or shuffle is not True:
+            wrong = given[0] if given else f"shuffle={shuffle!r}"
+            raise ArgumentError(f"{wrong} with a mix, which says itself how samples are drawn. Leave it out.")
+        return MixScheme(dataset)
+    if given:
+        return _drawn(dataset, shuffle, draws, given)
+    return _block_layout(dataset, **blocks) if shuffle == "block" else SampleScheme(len(dataset), shuffle is True)
+
+
+def _drawn(dataset: Sized, shuffle: object, draws: Draws, given: list[str]) -> Scheme:
+    if "weights" not in given:
+        raise ArgumentError(f"{', '.join(sorted(given))} without weights: pass weights, or leave them out.")
+    if shuffle is not True:
+        raise ArgumentError(
+            f"shuffle={shuffle!r} with weights: samples are drawn at random, one by one. Leave one out."
+        )
+    num_samples = draws.get("num_samples")
+    if num_samples is not None:
+        num_samples = whole_number("num_samples", num_samples, at_least=1)
+    weights, field = draws["weights"], draws.get("weights_by")
+    is_balanced = isinstance(weights, str)
+    if is_balanced and weights != "balanced":
+        raise ArgumentError(f"weights={weights!r} is not 'balanced', and no array of numbers.")
+    if field is not None and not is_balanced:
+        raise ArgumentError(f"weights_by={field!r} is for weights='balanced': it names the field with the classes.")
+    found = BalancedWeights(dataset, field) if is_balanced else GivenWeights(weights, len(dataset))
+    replacement = draws.get("replacement")
+    if replacement is None or truth_value("replacement", replacement):
+        return WithReplacement(found, len(dataset) if num_samples is None else num_samples)
+    return WithoutReplacement(found, num_samples)
+
+
+def _block_layout(dataset: Sized, *, block_bytes: int, window: int, virtual_ranks: int) -> BlockLayout:
+    storage, length = storage_of(dataset), len(dataset)
+    wanted = math.ceil(length * storage.mean_bytes / block_bytes / virtual_ranks)
+    per_rank = max(wanted, _MIN_WINDOWS * window)
+    return BlockLayout(length, virtual_ranks, per_rank, window, storage.order, storage.mean_bytes)
+
+
+def names_given(draws: Draws) -> list[str]:
+    """Return the names of the arguments that are not None."""
+    return [name for name, value in draws.items() if value is not None]
+
+
+def checked_blocks(**values: int) -> dict[str, int]:
+    """Return `block_bytes`, `window` and `virtual_ranks` of a sampler."""
+    found = {name: whole_number(name, value) for name, value in values.items()}
+    for name, value in found.items():
+        if value < 1:
+            raise ArgumentError(f"{name}={value} must be at least 1.")
+    return found
 
 
 def sizes_of(dataset: Sized) -> list[int]:
