@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from recordzoo.errors import NotPreparedError
-from recordzoo.formats.find import find_foreign
+from recordzoo.formats import find_foreign
 from tests.foreign import check, check_refused, check_resumed, expected_of, pairs
 
 SAMPLES = pairs(20)

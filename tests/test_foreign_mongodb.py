@@ -13,8 +13,7 @@ import pytest
 
 from recordzoo.base import settings as packages
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
-from recordzoo.formats import mongodb
-from recordzoo.formats.find import find_foreign
+from recordzoo.formats import find_foreign, mongodb
 from recordzoo.own.importing import default_place
 from recordzoo.records.reader import RecordReader
 from tests.fakes.mongo import Mongo, serving

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from recordzoo.errors import ArgumentError, NotPreparedError
-from recordzoo.formats import sqlite
-from recordzoo.formats.find import find_foreign
+from recordzoo.formats import find_foreign, sqlite
 from recordzoo.own.importing import default_place
 from recordzoo.records.reader import RecordReader
 from tests.foreign import check, check_refused, check_resumed, expected_of, pairs

@@ -30,10 +30,9 @@ from recordzoo.errors import (
     PrepareError,
     SourceError,
 )
-from recordzoo.formats import LAYOUTS, lmdb_values
+from recordzoo.formats import LAYOUTS, find_foreign, lmdb_values
 from recordzoo.formats import lmdb as lmdb_layouts
 from recordzoo.formats.base import ForeignSource
-from recordzoo.formats.find import find_foreign
 from recordzoo.formats.lmdb_values import ForeignValueError
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import lmdb_options

@@ -13,9 +13,8 @@ from typing_extensions import override
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, shown
 from recordzoo.errors import NotPreparedError, OtherSourceError, SampleError, SourceError
-from recordzoo.formats import FORMATS, LAYOUTS
+from recordzoo.formats import FORMATS, LAYOUTS, find_foreign
 from recordzoo.formats.base import Foreign, ForeignSource, PieceMember, classes_beside
-from recordzoo.formats.find import find_foreign
 from recordzoo.formats.sets import without_braces
 from recordzoo.own.columns import LIST_ENDINGS
 from recordzoo.own.fields import Fields, infer
