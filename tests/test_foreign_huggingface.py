@@ -16,8 +16,7 @@ from pyarrow import parquet
 from recordzoo.base import settings as packages
 from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError, RecordZooError, RemoteError, SourceError
 from recordzoo.formats import arrow
-from recordzoo.formats.huggingface import Hub
-from recordzoo.formats.sets import table_files
+from recordzoo.formats.huggingface import Hub, table_files
 from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 from tests.fakes.hub import Hub as HubServer

@@ -14,7 +14,7 @@ from braceexpand import braceexpand
 
 from recordzoo import ImageFolderRecord
 from recordzoo.errors import ArgumentError
-from recordzoo.formats import sets
+from recordzoo.formats import base
 from recordzoo.formats import webdataset as tar_keys
 from recordzoo.own.importing import default_place
 from recordzoo.records.reader import RecordReader
@@ -261,13 +261,13 @@ def test_arrays_in_the_order_of_fortran() -> None:
     ],
 )
 def test_braces_stand_for_what_they_stand_for_elsewhere(text: str) -> None:
-    assert sets.expand(text) == list(braceexpand(text))
+    assert base.expand(text) == list(braceexpand(text))
 
 
 def test_too_many_names() -> None:
     for text in ("{0..99999999999}", "{0..9999}{0..9999}"):
         with pytest.raises(ArgumentError, match="more than 1,000,000 names"):
-            sets.expand(text)
+            base.expand(text)
 
 
 def test_missing_shards(tmp_path: Path) -> None:

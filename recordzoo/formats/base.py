@@ -1,21 +1,27 @@
-"""`Foreign`: a dataset stored by another tool as independently readable pieces; its samples; its pieces as raw data."""
+"""`Foreign`: a dataset stored by another tool as independently readable pieces; its samples; its pieces as raw data.
 
-import functools
+At the end, the files behind a path: numbered shards, braces, splits, and a check that none is missing.
+"""
+
 import hashlib
 import itertools
 import json
+import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os.path import commonpath
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from typing_extensions import override
 
-from recordzoo.base.text import as_file_name, did_you_mean
+from recordzoo.base.text import did_you_mean
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.raw.member import FileTable, Member, SizedSource, Unit
+from recordzoo.recipes.declared import SPLIT_NAMES
 from recordzoo.recipes.recipe import sniffed_ending
 from recordzoo.records.kinds import FieldSpec
 from recordzoo.records.manifest import is_field_name
@@ -35,9 +41,6 @@ LABELS = (
 )
 """Usual keys of labels, the most usual first."""
 
-SPLITS = ("train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval", "extra", "unsupervised")
-"""Usual words for splits, in the order in which they are listed."""
-
 CLASSES_NAME = "classes.json"
 """File with the class names in label order, in the folder of a format that cannot store them."""
 
@@ -46,8 +49,6 @@ PIECE_SAMPLES = 256
 
 _NO_NAME = re.compile(r"[^a-z0-9_]+")
 _LONGEST = 64
-_ENDING = re.compile(r"\.(jpe?g|png|ppm|bmp|pgm|tiff?|webp|gif)", re.IGNORECASE)
-_MAX_FILE_NAME = 200  # bytes
 _MAX_CLASSES_BYTES = 16 << 20
 _LOOKED_AT, _PIECES_LOOKED_AT = 64, 8
 
@@ -353,47 +354,6 @@ def image_ending(sample: Mapping[str, Any]) -> str:
     return sniffed_ending(image) if isinstance(image, bytes) else ""
 
 
-def printable(text: str) -> str:
-    """Return a text that UTF-8 can encode: other bytes of a file's name become ``\\xff``."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def split_ending(name: str) -> tuple[str, str]:
-    """Split a name into stem and image suffix; "" if it has no such suffix."""
-    stem, dot, rest = name.rpartition(".")
-    return (stem, f".{rest}") if stem and _ENDING.fullmatch(f"{dot}{rest}") else (name, "")
-
-
-def file_name(text: str) -> str:
-    """Return a text as the name of a file or directory: no separators, not hidden, at most 200 bytes."""
-    name = as_file_name(printable(text).replace("/", "_").replace("\0", "_"))
-    if not name or name.startswith("."):
-        name = f"_{name}"
-    data = name.encode()
-    if len(data) <= _MAX_FILE_NAME:
-        return name
-    digest = hashlib.sha256(data).hexdigest()[:12]
-    return f"{digest}-{data[-_MAX_FILE_NAME + 20 :].decode('utf-8', 'ignore')}"
-
-
-def choose(taken: set[str], *names: str, start: str = "", end: str = "") -> str:
-    """Take the first of some names that is free, or else the last one with a number.
-
-    Case is ignored, as by the file systems of macOS and Windows.
-
-    Args:
-        taken: The names that are taken; the chosen one is added.
-        names: The names, the best one first.
-        start: Stands before each name.
-        end: Stands behind each name.
-    """
-    numbered = (f"{names[-1]}-{number}" for number in itertools.count(2))
-    all_names = (f"{start}{name}{end}" for name in itertools.chain(names, numbered))
-    chosen = next(name for name in all_names if name.casefold() not in taken)
-    taken.add(chosen.casefold())
-    return chosen
-
-
 @dataclass(frozen=True, slots=True)
 class _Pieces:
     """Some consecutive pieces; see `Unit`."""
@@ -420,64 +380,156 @@ class PieceMember(Member):
     piece: Piece
 
 
-# The fields of each message: number, name, type; * is a list. tensorflow/core/example/{example,feature}.proto
-# (an `Example` is a `SequenceExample` without sequences), BVLC/caffe src/caffe/proto/caffe.proto, torchrecord/tr.proto.
-_MESSAGES = {
-    "BytesList": "1 value bytes*",
-    "FloatList": "1 value float*",
-    "Int64List": "1 value int64*",
-    "Feature": "1 texts BytesList, 2 floats FloatList, 3 integers Int64List",
-    "FeatureEntry": "1 key bytes, 2 value Feature",
-    "Features": "1 feature FeatureEntry*",
-    "FeatureList": "1 feature Feature*",
-    "ListEntry": "1 key bytes, 2 value FeatureList",
-    "FeatureLists": "1 feature_list ListEntry*",
-    "Example": "1 features Features, 2 sequences FeatureLists",
-    "Datum": "1 channels int64, 2 height int64, 3 width int64, 4 data bytes, 5 label int64, 6 floats float*, "
-    "7 encoded bool",
-    "Tensor": "1 dims int64*, 4 int32s int64*, 5 data bytes*, 6 texts bytes*, 10 int64s int64*",
-    "TensorProtos": "1 protos Tensor*",
-}
+MAX_NAMES = 1_000_000
+
+NUMBERED = re.compile(
+    r"(?P<prefix>.*?)[-_.]?(?P<number>\d+)-of-(?P<total>\d{1,6})(-[0-9a-f]+)?(?P<ending>\D*|\..*)", re.DOTALL
+)
+_NUMBER = re.compile(r"(?P<prefix>.*?)[-_.]?(?P<number>\d+)(?:-of-(?P<total>\d{1,9}))?", re.DOTALL)
+_NUM_NAMED = 10
+_GROUP = re.compile(r"\{([^{}]*)\}")
+_RANGE = re.compile(r"(\d{1,18})\.\.(\d{1,18})(?:\.\.(\d{1,18}))?")
 
 
-# Any, here and below: a message's class, which is made while the program runs.
-@functools.cache
-def _classes() -> dict[str, Any]:
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+def expand(text: str) -> list[str]:
+    """Expand braces to names; the last group changes fastest, as in a shell.
 
-    kinds = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(name="recordzoo.proto", package="recordzoo", syntax="proto3")
-    for name, fields in _MESSAGES.items():
-        message = file.message_type.add(name=name)
-        for text in fields.split(", "):
-            number, field, kind = text.split()
-            label = kinds.LABEL_REPEATED if kind.endswith("*") else kinds.LABEL_OPTIONAL
-            kind = kind.removesuffix("*")
-            made = message.field.add(name=field, number=int(number), label=label)
-            if kind in _MESSAGES:
-                made.type, made.type_name = kinds.TYPE_MESSAGE, f".recordzoo.{kind}"
-            else:
-                made.type = kinds.Type.Value(f"TYPE_{kind.upper()}")
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return {
-        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"recordzoo.{name}")) for name in _MESSAGES
-    }
+    A group is a range of numbers, with a step if there is a third number (``{00..10..2}``), or a list. Numbers have the
+    digits of the longer end if one begins with 0. Anything else in braces stands for itself.
+    """
+    parts: list[Sequence[str]] = []
+    for number, part in enumerate(_GROUP.split(text)):
+        parts.append(_choices(part) if number % 2 else [part])
+        if math.prod(map(len, parts)) > MAX_NAMES:
+            raise ArgumentError(f"{text} stands for more than {MAX_NAMES:,} names.")
+    return ["".join(choice) for choice in itertools.product(*parts)]
 
 
-def parsed(name: str, data: bytes) -> Any:
-    """Read a message.
+def without_braces(text: str) -> str:
+    """Leave out groups in braces, with what joins them to the text before: ``train.tar`` of ``train-{00..12}.tar``."""
+    return re.sub(r"[-_.]?\{[^{}]*\}", "", text)
+
+
+def _choices(group: str) -> Sequence[str]:
+    match = _RANGE.fullmatch(group)
+    if match is None:
+        return group.split(",") if "," in group else [f"{{{group}}}"]
+    ends = match[1], match[2]
+    width = max(map(len, ends)) if any(end.startswith("0") and end != "0" for end in ends) else 0
+    first, last = map(int, ends)
+    step = max(1, int(match[3] or 1))
+    numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
+    if len(numbers) > MAX_NAMES:
+        raise ArgumentError(f"{{{group}}} stands for more than {MAX_NAMES:,} names.")
+    return [f"{number:0{width}d}" for number in numbers]
+
+
+def shard_pieces(files: Sequence[Path], endings: Sequence[str]) -> list[Piece]:
+    """Return a piece for each file, called as the file without its ending."""
+    folder = Path(commonpath([path.parent for path in files]))
+    names = [path.relative_to(folder).as_posix() for path in files]
+    stems = [_stem(name, endings) for name in names]
+    stems = stems if len(set(stems)) == len(stems) else names  # the same name with another ending
+    return [
+        Piece(stem, path.stat().st_size, (path,), split=split)
+        for stem, path, split in zip(stems, files, split_names(stems), strict=True)
+    ]
+
+
+def _stem(name: str, endings: Sequence[str]) -> str:
+    ending = max((each for each in endings if name.lower().endswith(each)), key=len, default="")
+    return name[: len(name) - len(ending)]
+
+
+def find_shards(location: str, endings: Sequence[str]) -> list[Path]:
+    """Find the shards of a path, in the order of their names; with braces, in the order of the expression.
+
+    In a directory without any, folders called ``train``, ``val``, ... or ``data`` are looked at, and such in these.
+    """
+    path = Path(location)
+    if path.is_dir():
+        files = _inside(path, endings) or [
+            file for folder in _split_folders(path) for file in _inside(folder, endings) or _below(folder, endings)
+        ]
+        refuse_missing([path.name for path in files], location)
+        return files
+    if not location.lower().endswith(tuple(endings)):
+        return []
+    if path.is_file() or "{" not in location:
+        return [path] if path.is_file() else []
+    files = [Path(name) for name in expand(location)]
+    _refuse_any([each.name for each in files if not each.is_file()], len(files), location)
+    twice = next((path for path, count in Counter(files).items() if count > 1), None)
+    if twice is not None:
+        raise fault(location, f": it names {twice.name} twice.")
+    return files
+
+
+def _inside(folder: Path, endings: Sequence[str]) -> list[Path]:
+    there = sorted(folder.iterdir())
+    return [path for path in there if path.name.lower().endswith(tuple(endings)) and _is_shown(path)]
+
+
+def _split_folders(folder: Path) -> list[Path]:
+    return [each for each in sorted(folder.iterdir()) if each.name.lower() in (*SPLIT_NAMES, "data") and each.is_dir()]
+
+
+def _below(folder: Path, endings: Sequence[str]) -> list[Path]:
+    return [file for inner in _split_folders(folder) for file in _inside(inner, endings)]
+
+
+def _is_shown(path: Path) -> bool:
+    return not path.name.startswith(".") and path.is_file()
+
+
+def refuse_missing(names: Iterable[str], where: str) -> None:
+    """Raise if numbered files are incomplete: ``train-00000-of-00008.tar``."""
+    sets: dict[tuple[str, int, str, str], set[int]] = {}
+    for match in filter(None, map(NUMBERED.fullmatch, names)):
+        start = match.string[: match.start("number")]
+        key = start, len(match["number"]), match["total"], match["ending"]
+        sets.setdefault(key, set()).add(int(match["number"]))
+    for (start, width, total, end), there in sorted(sets.items()):
+        missing = [number for number in range(int(total)) if number not in there]
+        _refuse_any([f"{start}{number:0{width}d}-of-{total}{end}" for number in missing], int(total), where)
+
+
+def _refuse_any(missing: Sequence[str], count: int, where: str) -> None:
+    if missing:
+        raise fault(
+            where,
+            f": {len(missing)} of {count} files are missing: {', '.join(missing[:_NUM_NAMED])}"
+            f"{' and more' if len(missing) > _NUM_NAMED else ''}.",
+        )
+
+
+def split_names(stems: Sequence[str], *, is_any: bool = False) -> list[str]:
+    """Return the split of each file: the text before its number, or its folder; "" if all are equal.
 
     Args:
-        name: "Example", "Datum" or "TensorProtos".
-        data: The whole message.
-
-    Raises:
-        ValueError: It is not such a message.
+        stems: The files' names without endings.
+        is_any: Whether any word is a split, the last one before the number. Otherwise a word that is no usual one is a
+            split only if all files are numbered.
     """
-    from google.protobuf.message import DecodeError
+    prefixes = [_prefix(stem) for stem in stems]
+    short = {prefix: _short(prefix, is_any=is_any) for prefix in prefixes}
+    if len(set(short.values())) < len(short):
+        short = {prefix: split_name(prefix) for prefix in prefixes}
+    has_splits = len(short) > 1 and (is_any or all(map(_split_words, prefixes)) or all(map(_NUMBER.fullmatch, stems)))
+    return [short[prefix] if has_splits else "" for prefix in prefixes]
 
-    try:
-        return _classes()[name].FromString(data)
-    except DecodeError as err:
-        raise ValueError(str(err)) from err
+
+def _prefix(stem: str) -> str:
+    """Return the part of a name that shards of a split share: ``train`` of ``train-000012`` and ``train/000012``."""
+    match = _NUMBER.fullmatch(stem)
+    return (match["prefix"] if match else stem).rstrip("/-_.")
+
+
+def _short(prefix: str, *, is_any: bool) -> str:
+    """Return its last word that is a usual split; otherwise all of it, or its last word."""
+    words = _split_words(prefix)
+    return split_name(words[-1] if words else (prefix.rpartition("-")[2] or prefix) if is_any else prefix)
+
+
+def _split_words(text: str) -> list[str]:
+    return [word for word in re.split(r"[^a-zA-Z0-9]+", text) if word.lower() in SPLIT_NAMES]

@@ -13,8 +13,8 @@ from recordzoo.base.process import crash_point
 from recordzoo.base.progress import Progress, default_progress
 from recordzoo.base.text import did_you_mean
 from recordzoo.errors import ArgumentError, OtherSourceError, RecordZooError
-from recordzoo.formats.base import CLASSES_NAME, choose, file_name, split_ending
-from recordzoo.formats.samples import Content, Export, chosen_splits, write_classes
+from recordzoo.formats.base import CLASSES_NAME
+from recordzoo.formats.samples import Content, Export, choose, chosen_splits, file_name, split_ending, write_classes
 from recordzoo.formats.to_hf import write_parquet
 from recordzoo.formats.webdataset import write_webdataset
 from recordzoo.net.url import Url, is_url

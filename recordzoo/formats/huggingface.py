@@ -7,8 +7,12 @@ src/datasets/features/features.py and arrow_writer.py in huggingface/datasets), 
 import glob
 import hashlib
 import json
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from posixpath import basename, dirname, splitext
 from typing import Any
 
 from typing_extensions import override
@@ -27,8 +31,18 @@ from recordzoo.formats.arrow import (
     stored_as,
     values_of,
 )
-from recordzoo.formats.base import IMAGES, LABELS, Foreign, Piece, Sample, fault, image_ending
-from recordzoo.formats.sets import TableFile, table_files, tables_below
+from recordzoo.formats.base import (
+    IMAGES,
+    LABELS,
+    NUMBERED,
+    Foreign,
+    Piece,
+    Sample,
+    fault,
+    image_ending,
+    refuse_missing,
+    split_name,
+)
 from recordzoo.net.failures import check_online
 from recordzoo.net.hub import HubDataset, asking
 from recordzoo.net.url import Url
@@ -38,6 +52,11 @@ LOOKS_FOR = "files *.parquet or *.arrow, or a repository hf://datasets/user/name
 
 _ENDINGS = (".parquet", ".arrow")
 _MAX_INFO_BYTES = 16 << 20
+_DEPTH = 3
+_GENERIC = ("", "data", "dataset", "part", "shard", "file", "chunk")
+
+SPLITS = ("train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval", "extra", "unsupervised")
+"""Usual words for splits, in the order in which they are listed."""
 
 
 def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
@@ -116,6 +135,95 @@ class Hub:
                 self.repository, repo_type="dataset", revision=self.revision, allow_patterns=patterns
             )
         return Path(place) / self.folder
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A file of a dataset.
+
+    Attributes:
+        name: Its path below the dataset's folder, with "/".
+        split: The split of its rows; "" if there are none.
+    """
+
+    name: str
+    size_bytes: int
+    split: str = ""
+
+    @property
+    def stem(self) -> str:
+        """The name without its ending."""
+        return splitext(self.name)[0]
+
+
+def tables_below(folder: Path) -> dict[str, int]:
+    """Return the size in bytes of each file in a folder, three levels deep, by name; hidden ones are left out."""
+    found = {}
+    for place, folders, files in os.walk(folder):
+        inner = Path(place).relative_to(folder)
+        folders[:] = sorted(name for name in folders if not name.startswith(".")) if len(inner.parts) < _DEPTH else []
+        for name in files:
+            if name.endswith((".parquet", ".arrow")) or name == "state.json":
+                found[(inner / name).as_posix()] = (Path(place) / name).stat().st_size
+    return found
+
+
+def table_files(location: str, sizes: Mapping[str, int]) -> list[TableFile]:
+    """Choose the files of a dataset: Parquet, or if there are none Arrow; in the order of their names.
+
+    Args:
+        location: For messages.
+        sizes: The size of each file by name.
+    """
+    saved = {dirname(name) for name in sizes if basename(name) == "state.json"}
+    for ending in (".parquet", ".arrow"):
+        names = [name for name in sorted(sizes) if name.endswith(ending) and _is_data(name, saved)]
+        if names:
+            break
+    splits = {name: dirname(name) if dirname(name) in saved else _split(name) for name in names}
+    _check_one_dataset(location, splits)
+    refuse_missing(names, location)
+    is_split = len(set(splits.values())) > 1
+    return [
+        TableFile(name, sizes[name], split_name(split) if is_split or _is_said(name, split) else "")
+        for name, split in splits.items()
+    ]
+
+
+def _is_data(name: str, saved: set[str]) -> bool:
+    """Whether a file holds data: not hidden, and not a cache file of `map` and `filter` in a saved dataset."""
+    if any(part.startswith(".") for part in name.split("/")):
+        return False
+    base = basename(name)
+    return base.startswith(("data-", "dataset")) if dirname(name) in saved else not base.startswith(("cache-", "tmp"))
+
+
+def _split(name: str) -> str:
+    """Return the split in a file's name: the word before the number, or else the folder."""
+    stem = splitext(basename(name))[0]
+    match = NUMBERED.fullmatch(stem)
+    prefix = match["prefix"] if match else re.sub(r"[-_.]?\d+$", "", stem)
+    word = prefix.rpartition("-")[2]
+    if word in _GENERIC:
+        folder = basename(dirname(name)).removeprefix("partial-")
+        return "" if folder in _GENERIC else folder
+    return word
+
+
+def _is_said(name: str, split: str) -> bool:
+    """Whether a dataset's only split is marked as one: by a usual word, or by numbered files."""
+    return split in SPLITS or (NUMBERED.fullmatch(splitext(basename(name))[0]) is not None and split != "")
+
+
+def _check_one_dataset(location: str, splits: Mapping[str, str]) -> None:
+    """Raise if a split's files are in several folders: these are configurations, each a dataset."""
+    for split in set(splits.values()):
+        folders = sorted({dirname(name) for name, each in splits.items() if each == split})
+        if len(folders) > 1:
+            raise ArgumentError(
+                f"{location} has several datasets, in the folders {', '.join(folders[:10])}"
+                f"{' and more' if len(folders) > 10 else ''}. Name one: {location.rstrip('/')}/{folders[-1]}"
+            )
 
 
 class HuggingFace(Foreign):

@@ -38,7 +38,8 @@ from numpy.typing import NDArray
 from recordzoo.base.files import open_at_once, pread
 from recordzoo.base.settings import need
 from recordzoo.errors import ArchiveError, CorruptRecordError, SourceError
-from recordzoo.formats.base import fault, parsed
+from recordzoo.formats.base import fault
+from recordzoo.formats.tfrecord import parsed
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.recipes.pickles import PickledArray, PickledObject, unpickle
 from recordzoo.recipes.recipe import sniffed_ending

@@ -1,7 +1,10 @@
-"""The content of a record set for an export: samples by split, each with image file, label and other fields."""
+"""The content of a record set for an export: samples by split, with image file, label and other fields; file names."""
 
+import hashlib
 import io
+import itertools
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,9 +16,9 @@ from numpy.typing import NDArray
 
 from recordzoo.base.process import default_workers
 from recordzoo.base.progress import Progress
-from recordzoo.base.text import no_split
+from recordzoo.base.text import as_file_name, no_split
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.formats.base import CLASSES_NAME, printable
+from recordzoo.formats.base import CLASSES_NAME
 from recordzoo.images.decode import from_pixels
 from recordzoo.recipes.recipe import PNG_LEVEL, sniffed_ending
 from recordzoo.records.manifest import NO_SHARD
@@ -25,6 +28,8 @@ REST = "rest"
 """The split name for samples without a split."""
 
 _READ_AHEAD = 32
+_ENDING = re.compile(r"\.(jpe?g|png|ppm|bmp|pgm|tiff?|webp|gif)", re.IGNORECASE)
+_MAX_FILE_NAME = 200  # bytes
 
 
 FieldForm = Literal["image", "bytes", "json", "raw", "numbers"]
@@ -248,6 +253,47 @@ def _all_splits(reader: RecordReader, may_share: bool) -> dict[str, NDArray[np.i
         name = REST if REST not in found else f"{REST}-2"
         found[name] = rest
     return found
+
+
+def printable(text: str) -> str:
+    """Return a text that UTF-8 can encode: other bytes of a file's name become ``\\xff``."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def split_ending(name: str) -> tuple[str, str]:
+    """Split a name into stem and image suffix; "" if it has no such suffix."""
+    stem, dot, rest = name.rpartition(".")
+    return (stem, f".{rest}") if stem and _ENDING.fullmatch(f"{dot}{rest}") else (name, "")
+
+
+def file_name(text: str) -> str:
+    """Return a text as the name of a file or directory: no separators, not hidden, at most 200 bytes."""
+    name = as_file_name(printable(text).replace("/", "_").replace("\0", "_"))
+    if not name or name.startswith("."):
+        name = f"_{name}"
+    data = name.encode()
+    if len(data) <= _MAX_FILE_NAME:
+        return name
+    digest = hashlib.sha256(data).hexdigest()[:12]
+    return f"{digest}-{data[-_MAX_FILE_NAME + 20 :].decode('utf-8', 'ignore')}"
+
+
+def choose(taken: set[str], *names: str, start: str = "", end: str = "") -> str:
+    """Take the first of some names that is free, or else the last one with a number.
+
+    Case is ignored, as by the file systems of macOS and Windows.
+
+    Args:
+        taken: The names that are taken; the chosen one is added.
+        names: The names, the best one first.
+        start: Stands before each name.
+        end: Stands behind each name.
+    """
+    numbered = (f"{names[-1]}-{number}" for number in itertools.count(2))
+    all_names = (f"{start}{name}{end}" for name in itertools.chain(names, numbered))
+    chosen = next(name for name in all_names if name.casefold() not in taken)
+    taken.add(chosen.casefold())
+    return chosen
 
 
 def write_classes(folder: Path, content: Content) -> None:

@@ -16,8 +16,7 @@ from recordzoo import __version__
 from recordzoo.base.settings import need
 from recordzoo.errors import ArgumentError, RecordZooError
 from recordzoo.formats.arrow import ARRAYS
-from recordzoo.formats.base import printable
-from recordzoo.formats.samples import Content, Export, Field, chosen_splits
+from recordzoo.formats.samples import Content, Export, Field, chosen_splits, printable
 from recordzoo.net.url import Url, is_url
 from recordzoo.records.kinds import FieldKind
 from recordzoo.records.reader import RecordReader

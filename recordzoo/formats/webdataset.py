@@ -18,14 +18,24 @@ from typing_extensions import override
 
 from recordzoo.base.npy import array_of, header_of
 from recordzoo.errors import SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample, choose, fault, file_name, split_ending
-from recordzoo.formats.samples import Content, Export, ExportSample, json_bytes, write_classes
-from recordzoo.formats.sets import TAR_ENDINGS, find_shards, shard_pieces
+from recordzoo.formats.base import Foreign, Piece, Sample, fault, find_shards, shard_pieces
+from recordzoo.formats.samples import (
+    Content,
+    Export,
+    ExportSample,
+    choose,
+    file_name,
+    json_bytes,
+    split_ending,
+    write_classes,
+)
 from recordzoo.raw.archive import ArchiveUnit
 from recordzoo.raw.member import MAX_MEMBER_BYTES, Member
 from recordzoo.recipes.recipe import sniffed_ending
 
 MAX_KEYS = 256
+
+TAR_ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
 IMAGES = frozenset(
     ("jpg", "jpeg", "png", "webp", "ppm", "pgm", "pbm", "pnm", "gif", "bmp", "tif", "tiff", "avif", "img", "image")

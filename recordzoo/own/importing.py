@@ -14,8 +14,7 @@ from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, shown
 from recordzoo.errors import NotPreparedError, OtherSourceError, SampleError, SourceError
 from recordzoo.formats import FORMATS, LAYOUTS, find_foreign
-from recordzoo.formats.base import Foreign, ForeignSource, PieceMember, classes_beside
-from recordzoo.formats.sets import without_braces
+from recordzoo.formats.base import Foreign, ForeignSource, PieceMember, classes_beside, without_braces
 from recordzoo.own.columns import LIST_ENDINGS
 from recordzoo.own.fields import Fields, infer
 from recordzoo.own.sample import Row, SampleRecipe, options_to_make, store
