@@ -15,7 +15,7 @@ from PIL import Image
 
 from recordzoo import catalogue
 from recordzoo.base import settings as roots
-from recordzoo.base.lock import Lock
+from recordzoo.base.process import Lock
 from recordzoo.net import url as url_module
 from recordzoo.net.cache import Cache
 from recordzoo.preparing import raw as downloads

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 from recordzoo.base import durable, settings
-from recordzoo.base.lock import who_holds
+from recordzoo.base.process import who_holds
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.text import clean, name_first
 from recordzoo.cli import options

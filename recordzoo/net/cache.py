@@ -21,8 +21,7 @@ from pathlib import Path
 
 from recordzoo.base import settings
 from recordzoo.base.files import LOCKS_ARE_MANDATORY, open_file, replace
-from recordzoo.base.lock import Lock, NoLocksError, who_holds
-from recordzoo.base.process import crash_point
+from recordzoo.base.process import Lock, NoLocksError, crash_point, who_holds
 from recordzoo.errors import RecordError
 from recordzoo.net.part import NO_ROOM, HashedFile, Part
 from recordzoo.net.store import Store

@@ -26,7 +26,7 @@ from typing_extensions import override
 
 from recordzoo.base import durable
 from recordzoo.base.files import hash_text, is_own, new_hash, replace
-from recordzoo.base.lock import Lock, NoLocksError, holder
+from recordzoo.base.process import Lock, NoLocksError, holder
 from recordzoo.base.progress import Progress, SilentProgress
 from recordzoo.errors import ArgumentError
 

@@ -18,8 +18,7 @@ from typing import Any
 
 from recordzoo.base import durable, settings
 from recordzoo.base.files import existing, free_bytes, is_in_use, is_link, is_mount_point, possible_files, rename
-from recordzoo.base.lock import Lock, NoLocksError, holder
-from recordzoo.base.process import crash_point
+from recordzoo.base.process import Lock, NoLocksError, crash_point, holder
 from recordzoo.base.progress import Progress, format_bytes
 from recordzoo.errors import DiskSpaceError, PrepareError, RecordZooError
 from recordzoo.records.manifest import MANIFEST_NAME
