@@ -2,10 +2,7 @@
 
 from typing import Any, Literal, Unpack
 
-import numpy as np
-from numpy.typing import NDArray
 from torchvision.datasets import CIFAR10
-from typing_extensions import override
 
 from recordzoo.base.text import TrainValTest
 from recordzoo.datasets.medmnist_recipe import CLASSES, SIZES, SPLITS, part_name
@@ -64,8 +61,3 @@ class MedMNISTRecord(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvisio
     def classes(self) -> list[str]:
         """The names of the classes; of ChestMNIST those of the findings."""
         return self._names_of("target")
-
-    @override
-    def _stored_label(self, number: int) -> int | NDArray[np.int64]:
-        found = self._stored_labels()[self._selection.position(number)]
-        return found.copy() if found.ndim else int(found)

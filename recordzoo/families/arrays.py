@@ -1,6 +1,7 @@
 """`ArrayDataset`: datasets that torchvision holds in memory as one array, with labels beside it."""
 
 import operator
+from dataclasses import replace
 from typing import Any, ClassVar, SupportsIndex, Unpack
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from typing_extensions import override
 
-from recordzoo.families.base import Pair, Root, Transform, ZooDataset, derived
+from recordzoo.families.base import BatchSource, Pair, Root, Transform, ZooDataset, derived
 from recordzoo.families.selection import list_targets
 from recordzoo.preparing.options import PrepareOptions
 
@@ -86,8 +87,9 @@ class ArrayDataset(ZooDataset):
         return Image.fromarray(pixels)
 
     def _stored_label(self, number: int) -> Any:
-        """Return the stored label of a sample."""
-        return int(self._stored_labels()[self._selection.position(number)])
+        """Return the stored label of a sample: an int, or an array of several numbers."""
+        found = self._stored_labels()[self._selection.position(number)]
+        return found.copy() if found.ndim else int(found)
 
     def _stored_labels(self) -> NDArray[Any]:
         return self._selection.reader.array(self._selection.column)
@@ -128,9 +130,20 @@ class ArrayDataset(ZooDataset):
         return self._length(self._ITEMS)
 
     @override
+    def batch_source(self) -> BatchSource:
+        return replace(super().batch_source(), is_gray=self._is_gray())
+
+    def _is_gray(self) -> bool:
+        """Whether samples are the stored images, of one channel, and the stored labels."""
+        kind: Any = type(self)
+        shape = self._selection.reader.manifest.blobs["image"].shape or ()
+        hooks = ("_label", "_picture", "_stored", "_stored_label")
+        return len(shape) == 2 and all(getattr(kind, name) is getattr(ArrayDataset, name) for name in hooks)
+
+    @override
     def _batch_problem(self) -> str:
         shape = self._selection.reader.manifest.blobs["image"].shape or ()
-        if shape[2:] != (3,):
+        if shape[2:] != (3,) and not self._is_gray():
             return "its images are not RGB"
         return self._label_problem(ArrayDataset, self._ITEMS, self._LABELS)
 

@@ -296,11 +296,13 @@ class BatchSource:
         selection: Reader, positions and targets; None for a dataset of several record sets.
         problem: Why the loader has to take samples from the dataset; "" if it decodes and transforms images itself.
         is_of_pairs: Whether the dataset makes an image and a target, and then asks `transforms` for both.
+        is_gray: Whether images are stored pixels of one channel, and stay so.
     """
 
     selection: Selection | None
     problem: str
     is_of_pairs: bool
+    is_gray: bool = False
 
 
 class ZooDataset(HasDerived, Dataset[Pair]):

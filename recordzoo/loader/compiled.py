@@ -21,6 +21,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import filelock
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch.utils.data import get_worker_info
@@ -320,6 +321,10 @@ class Compiled:
             found.add("torch")
         self.exact: frozenset[Arithmetic] = frozenset(found)
         self.render([], 0, (1, 1), BYTES.astype(np.float32), np.empty((0, 3), np.float32), is_last=False)
+        none = np.empty(0, np.int64)
+        for values in (BYTES, BYTES.astype(np.float32)):
+            images = torch.from_numpy(np.empty((0, 3, 1, 1), values.dtype))
+            self.move((BYTES[0], none, (3, 3, 1)), (1, 1), none.reshape(0, 4), none, values, images)
 
     def render(
         self,
@@ -348,6 +353,29 @@ class Compiled:
         _call(self._code.render, work, decompress, *size, values, out, is_last, self._order)
         failed: list[int] = work["place"][work["failed"] != 0].tolist()
         return failed
+
+    def move(
+        self,
+        stored: tuple[NDArray[np.uint8], NDArray[np.int64], tuple[int, int, int]],
+        size: Size,
+        moves: NDArray[np.int64],
+        places: NDArray[np.int64],
+        values: AnyArray,
+        images: torch.Tensor,
+    ) -> None:
+        """Write stored images of one shape, moved by whole pixels.
+
+        Args:
+            stored: As `small.Pixels`.
+            size: Their height and width.
+            moves: As returned by `small.moves_of`.
+            places: The number in `images` of each.
+            values: The value to write for each byte of each channel, [channels, 256].
+            images: [m, channels, h, w], of the same dtype; contiguous or channels-last.
+        """
+        out = images.as_strided((images.numel(),), (1,)).numpy()
+        shape, strides = tuple(images.shape[2:]), images.stride()
+        _call(self._code.move, *stored, size, moves, places, values, out, shape, strides)
 
     def resize(
         self, pixels: NDArray[np.uint8], height: int, width: int, mode: str, like: Arithmetic = "Pillow"

@@ -163,14 +163,23 @@ class RandomCropStep(Step):
     num_draws = 2
     moves = True
 
+    def free(self, size: Size) -> tuple[int, int]:
+        """Return how far the crop can move down and right in an image of a size.
+
+        Raises:
+            ValueError: The image is too small, in torchvision's words.
+        """
+        left, top, right, bottom = self.padding
+        padded = size[0] + top + bottom, size[1] + left + right
+        if padded[0] < self.size[0] or padded[1] < self.size[1]:
+            raise ValueError(f"Required crop size {self.size} is larger than input image size {padded}")
+        return padded[0] - self.size[0], padded[1] - self.size[1]
+
     @override
     def actions(self, size: Size, draws: Draws) -> list[Action]:
-        left, top, right, bottom = self.padding
-        free = (size[0] + top + bottom - self.size[0], size[1] + left + right - self.size[1])
-        if min(free) < 0:
-            padded = size[0] + top + bottom, size[1] + left + right
-            raise ValueError(f"Required crop size {self.size} is larger than input image size {padded}")
-        return [Crop(int(draws[0] * (free[0] + 1)) - top, int(draws[1] * (free[1] + 1)) - left, *self.size)]
+        down, across = self.free(size)
+        left, top, _, _ = self.padding
+        return [Crop(int(draws[0] * (down + 1)) - top, int(draws[1] * (across + 1)) - left, *self.size)]
 
     @override
     def output(self, size: Size | None) -> Size | None:

@@ -363,3 +363,44 @@ def erase(erasures, out, height, width, is_last):
                         image[3 * (y * width + x) + c] = box.values[c]
                     else:
                         image[c * height * width + y * width + x] = box.values[c]
+
+
+@compiled
+def move(data, starts, strides, size, moves, places, values, out, shape, out_strides):
+    """Write stored images of one shape, moved by whole pixels; black outside; see `small.MovedWriter`.
+
+    Args:
+        data, starts, strides: As of `small.Pixels`.
+        size: Height and width of the stored images.
+        moves: As returned by `small.moves_of`.
+        places: The number in the output of each.
+        values: The value to write for each byte of each channel, [channels, 256].
+        out: All numbers of the output, of the same dtype.
+        shape: Height and width of an image in the output.
+        out_strides: Numbers from one image, channel, row and column of the output to the next.
+    """
+    height, width = size
+    rows, columns = shape
+    step_out = out_strides[3]
+    for number in range(len(starts)):
+        y0, dy, x0, dx = moves[number]
+        # The first column inside the stored image, and the first one after it.
+        first = max(0, -x0 if dx > 0 else x0 - width + 1)
+        end = max(first, min(columns, width - x0 if dx > 0 else x0 + 1))
+        step = dx * strides[1]
+        for channel in range(len(values)):
+            table = values[channel]
+            for row in range(rows):
+                y = y0 + dy * row
+                to = places[number] * out_strides[0] + channel * out_strides[1] + row * out_strides[2]
+                if y < 0 or y >= height:
+                    for column in range(columns):
+                        out[to + column * step_out] = table[0]
+                    continue
+                at = starts[number] + y * strides[0] + x0 * strides[1] + channel * strides[2]
+                for column in range(min(first, columns)):
+                    out[to + column * step_out] = table[0]
+                for column in range(first, end):
+                    out[to + column * step_out] = table[data[at + column * step]]
+                for column in range(end, columns):
+                    out[to + column * step_out] = table[0]

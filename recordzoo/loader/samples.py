@@ -35,7 +35,8 @@ from recordzoo.loader.making import (
 from recordzoo.loader.placement import code_of_samples
 from recordzoo.loader.plan import Plan, Pointwise, Size, Transform, num_draws
 from recordzoo.loader.render import Precision, RowRenderer, erase_, to_picture
-from recordzoo.loader.source import ImageLeaf, JointLeaf, Source
+from recordzoo.loader.small import MovedWriter
+from recordzoo.loader.source import NOT_RGB, ImageLeaf, JointLeaf, Source
 from recordzoo.loader.table import as_given
 
 # Any, in all of this module: targets and samples are what the dataset has, a batch is what the collate function makes.
@@ -169,13 +170,15 @@ class RowMaker(Maker):
         super().__init__(options, source, runs_own=runs_own)
         self._leaves = [leaf for leaf in source.leaves if isinstance(leaf, ImageLeaf)]  # all are
         self._views = source.leaves[0].views
+        self._channels = 1 if self._leaves[0].is_gray else 3
         self.buffers: list[Buffers] = []
         self._is_finished = []  # otherwise the device computes the values
-        self._writers = []
+        self._writers, self._pointwise = [], []
         for number, plan in enumerate(self._views.plans):
             assert plan.size is not None
-            is_here = options.device.type == "cpu" or plan.erases  # boxes are erased in the finished values
-            shape, dtype = (3, *plan.size), plan.pointwise.dtype if is_here else torch.uint8
+            # Boxes are erased in the finished values. `arrived` expects three channels.
+            is_here = options.device.type == "cpu" or plan.erases or self._channels == 1
+            shape, dtype = (self._channels, *plan.size), plan.pointwise.dtype if is_here else torch.uint8
             buffers = kept[number] if kept is not None and len(kept) > number else None
             if buffers is None or (buffers.shape, buffers.dtype) != (shape, dtype):
                 memory_format, pinned = options.memory_format, options.is_pinned
@@ -185,6 +188,13 @@ class RowMaker(Maker):
             self._is_finished.append(is_finished)
             pointwise = plan.pointwise if is_finished else None
             self._writers.append(RowWriter(plan, plan.size, options.precision, pointwise))
+            self._pointwise.append(pointwise)
+        self._moved: list[list[MovedWriter]] = []
+        if all(leaf.only_moves for leaf in self._leaves):
+            for leaf in self._leaves:
+                assert leaf.store.shape is not None
+                plans = zip(leaf.views.plans, self._pointwise, strict=True)
+                self._moved.append([MovedWriter(plan, leaf.store.shape, pointwise) for plan, pointwise in plans])
 
     @override
     def memory(self, count: int) -> Memory:
@@ -193,6 +203,9 @@ class RowMaker(Maker):
     @override
     def _make(self, piece: BatchPiece, memory: Memory) -> Any:
         """Fill rows; return targets, or the piece if `_collated` transforms them."""
+        if self._moved:
+            self._move(piece, memory)
+            return self._whole_targets(piece)
         at_once = opened_at_once(self.source)
         targets: list[Any] = []
         for start in range(0, len(piece), at_once):
@@ -204,8 +217,20 @@ class RowMaker(Maker):
                     targets.append(self._target(piece, number))
             for writer, tensor, images in zip(self._writers, memory.tensors, zip(*opened, strict=True), strict=True):
                 writer.fill(tensor[piece.start + start : piece.start + numbers.stop], images)
-        if self.runs_own:
-            return targets
+        return targets if self.runs_own else self._whole_targets(piece)
+
+    def _move(self, piece: BatchPiece, memory: Memory) -> None:
+        """Fill rows with images that are only cropped and flipped."""
+        for number, (leaf, writers) in enumerate(zip(self._leaves, self._moved, strict=True)):
+            places = np.flatnonzero(piece.leaves == number)
+            if len(places):
+                pixels, draws = leaf.store.stack(piece.inner[places]), piece.draws[places]
+                for plan, writer, images in zip(leaf.views.plans, writers, memory.tensors, strict=True):
+                    writer.fill(images, places + piece.start, pixels, draws[:, : plan.num_draws])
+                    draws = draws[:, plan.num_draws :]
+
+    def _whole_targets(self, piece: BatchPiece) -> Any:
+        """Return the targets of a piece, or the piece if `_collated` transforms them."""
         if any(leaf.target_transform is not None for leaf in self._leaves):
             return piece
         if len(self._leaves) == 1:
@@ -538,6 +563,8 @@ def maker_of(options: BatchOptions, kept: list[Buffers] | None = None) -> Maker:
         kept: Memory of batches of an earlier epoch.
     """
     source = Source(options.dataset)
+    if any(isinstance(leaf, ImageLeaf) and leaf.is_gray for leaf in source.leaves) and not _are_rows(options, source):
+        source.take_samples(f"{NOT_RGB}, and do not go into one tensor")
     runs_own = not all(each.is_safe for each in code_of_samples(source))
     if _are_rows(options, source):
         return RowMaker(options, source, runs_own=runs_own, kept=kept)
@@ -551,6 +578,8 @@ def _are_rows(options: BatchOptions, source: Source) -> bool:
     if not leaves or len(leaves) < len(source.leaves):
         return False
     views = [leaf.views for leaf in leaves]
+    if len({leaf.is_gray for leaf in leaves}) > 1:
+        return False
     kinds = {
         (each.is_list, *((plan.size, plan.pointwise.operations, plan.erases) for plan in each.plans)) for each in views
     }

@@ -6,15 +6,17 @@ any `Subset` and `ConcatDataset` around them.
 
 import copy
 import io
+import math
 import os
 import stat
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 from torch.utils.data import ConcatDataset, Dataset, Subset
@@ -31,10 +33,13 @@ from recordzoo.loader.epochs import Indices, indices_of
 from recordzoo.loader.joint import JointPlan, as_plain, is_wrapped, read_joint
 from recordzoo.loader.parts import Mix, NewNumbers, by_part
 from recordzoo.loader.plan import Views, items_of, pictures
+from recordzoo.loader.small import Pixels, Shape, only_moves, sized
 from recordzoo.loader.table import read_views
 from recordzoo.recipes.recipe import PLAIN, UNKNOWN, is_plain_jpeg, mark_of
 
 # Any, in all of this module: datasets, samples, targets and transforms have the user's types.
+
+NOT_RGB = "its images are not RGB"
 
 _SMALL_BYTES = 2048
 _BLOCK_BYTES = 1 << 16
@@ -67,8 +72,6 @@ _OPENING: dict[type, Callable[[Any, int], tuple[Any, Any]]] = {
 }
 """Classes that do the same with ``PIL.Image.open(path).convert("RGB")``, with their functions for path and target."""
 
-for _kind in (*_WITH_LOADER, *_OPENING):
-    items_of(_kind)  # keeps the functions that are there now
 
 _WITH_TRANSFORMS = (datasets.Places365, datasets.OxfordIIITPet)
 """Those of both that call ``self.transforms``, and not ``self.transform`` and ``self.target_transform``."""
@@ -81,11 +84,13 @@ class SampleStore(ABC):
         is_raw: Whether images are stored as pixels.
         is_small: Whether images are so small that Python's work under the GIL takes most of the time.
         title: The dataset's name in a list of datasets.
+        shape: The shape of all images, if their pixels are stored; then `stack` returns them.
     """
 
     is_raw = False
     is_small = False
     title = ""
+    shape: Shape | None = None
 
     @abstractmethod
     def frame(self, index: int) -> Frame:
@@ -98,6 +103,10 @@ class SampleStore(ABC):
     def targets(self, indices: Indices) -> Any:
         """Return targets: an array [n, ...] for stored numbers, otherwise a list; a tuple for several targets."""
         return list(map(self.target, indices.tolist()))
+
+    def stack(self, indices: Indices) -> Pixels:
+        """Return the stored pixels of images."""
+        raise NotImplementedError
 
     @abstractmethod
     def name(self, index: int) -> str:
@@ -123,12 +132,16 @@ class Records(SampleStore):
 
     Args:
         selection: The records and their labels.
+        is_gray: As of `BatchSource`.
     """
 
-    def __init__(self, selection: Selection) -> None:
+    def __init__(self, selection: Selection, *, is_gray: bool = False) -> None:
         self.reader, self._selection = selection.reader, selection
         self._marks = self.reader.marks("image")
-        self.is_raw = self.reader.manifest.blobs["image"].encoding == "raw"
+        spec = self.reader.manifest.blobs["image"]
+        self.is_raw = spec.encoding == "raw"
+        shape = shape_of(spec.shape) if self.is_raw and spec.shape is not None else None
+        self.shape = None if shape is not None and (shape.channels == 1) != is_gray else shape
         self.title = f"at {self.reader.path}"
 
     @property
@@ -156,6 +169,17 @@ class Records(SampleStore):
         return self._selection.batch_targets(indices)
 
     @override
+    def stack(self, indices: Indices) -> Pixels:
+        assert self.shape is not None
+        channels, width, size = self.shape.channels, self.shape.width, math.prod(self.shape)
+        data = bytearray()
+        for position in self._selection.positions(indices).tolist():
+            value = self.reader.read("image", position)
+            data += value if len(value) == size else self.reader.decoded("image", position)  # which raises
+        starts = np.arange(len(indices), dtype=np.int64) * size
+        return Pixels(np.frombuffer(data, np.uint8), starts, (width * channels, channels, 1))
+
+    @override
     def name(self, index: int) -> str:
         return f"{self._short(index)} in {self.reader.path}"
 
@@ -166,6 +190,87 @@ class Records(SampleStore):
 
     def _short(self, index: int) -> str:
         return f"sample {index} ({RecordName(self.reader, self._selection.position(index))})"
+
+
+class Arrays(SampleStore):
+    """Images that a class of torchvision's holds in one array, as they were when the epoch began.
+
+    Args:
+        dataset: A dataset of a class in `_ARRAYS`.
+        pixels: Its images, uint8 [n, h, w], [n, h, w, 3] or [n, 3, h, w], contiguous.
+        labels: Its labels.
+    """
+
+    is_raw = True
+
+    def __init__(
+        self, dataset: Any, pixels: NDArray[np.uint8], labels: Any, *, is_first: bool, makes_ints: bool
+    ) -> None:
+        self._pixels, self._labels, self._makes_ints = pixels, labels, makes_ints
+        self._is_first, self.title = is_first, f"in {dataset.root}"
+        self._kind = type(dataset).__name__
+        self.shape = shape_of((*pixels.shape[2:], pixels.shape[1]) if is_first else pixels.shape[1:])
+
+    @override
+    def frame(self, index: int) -> Frame:
+        image = self._pixels[index]
+        if image.ndim == 2:
+            return ArrayFrame(image[..., None].repeat(3, 2))
+        return ArrayFrame(np.ascontiguousarray(image.transpose(1, 2, 0)) if self._is_first else image)
+
+    @override
+    def target(self, index: int) -> Any:
+        return int(self._labels[index]) if self._makes_ints else self._labels[index]
+
+    @override
+    def stack(self, indices: Indices) -> Pixels:
+        strides = self._pixels.strides
+        rows, columns, channels = (*strides[2:], strides[1]) if self._is_first else (*strides[1:], 1)[:3]
+        return Pixels(self._pixels.reshape(-1), indices * strides[0], (rows, columns, channels))
+
+    @override
+    def name(self, index: int) -> str:
+        return f"sample {index} of {self._kind}"
+
+
+_ARRAYS: dict[type, tuple[str, tuple[int, ...], bool]] = {
+    datasets.CIFAR10: ("targets", (3, 4), False),
+    datasets.MNIST: ("targets", (3,), True),
+    datasets.SEMEION: ("labels", (3,), True),
+    datasets.STL10: ("labels", (4,), True),
+    datasets.SVHN: ("labels", (4,), True),
+    datasets.USPS: ("targets", (3,), True),
+}
+"""Classes whose ``__getitem__`` takes an item of ``data`` and a label, and then calls the transforms: the attribute of
+the labels, the dimensions that ``data`` may have, and whether each label is made an int."""
+
+
+for _kind in (*_WITH_LOADER, *_OPENING, *_ARRAYS):
+    items_of(_kind)  # keeps the functions that are there now
+
+
+def read_array(dataset: Any) -> Arrays | None:
+    """Return the images of a dataset that holds them in one array; None for any other."""
+    kind: Any = type(dataset)
+    known: Any = next((base for base in kind.__mro__ if base in _ARRAYS), None)
+    if known is None or kind.__getitem__ is not known.__getitem__ or hasattr(kind, "__getitems__"):
+        return None
+    name, dimensions, makes_ints = _ARRAYS[known]
+    pixels, labels = vars(dataset).get("data"), vars(dataset).get(name)
+    pixels = pixels.numpy() if type(pixels) is torch.Tensor else pixels
+    if type(pixels) is not np.ndarray or pixels.dtype != np.uint8 or not pixels.flags.c_contiguous:
+        return None
+    if labels is None or len(pixels) != len(labels) or pixels.ndim not in dimensions:
+        return None
+    found = Arrays(dataset, pixels, labels, is_first=dimensions == (4,), makes_ints=makes_ints)
+    return None if found.shape is None else found
+
+
+def shape_of(shape: Sequence[int]) -> Shape | None:
+    """Return the shape of stored pixels, [h, w] or [h, w, 3]; None for any other."""
+    if len(shape) not in (2, 3) or shape[2:] not in ((), (3,)) or 0 in shape:
+        return None
+    return Shape(3 if len(shape) == 3 else 1, shape[0], shape[1])
 
 
 class Files(SampleStore):
@@ -353,7 +458,10 @@ class Leaf(ABC):
     @property
     def written(self) -> list[Any]:
         """The transforms as written; compared by identity to see whether one was replaced."""
-        return [getattr(self.dataset, name, None) for name in ("transform", "target_transform", "transforms")]
+        return [
+            *(getattr(self.dataset, name, None) for name in ("transform", "target_transform", "transforms")),
+            *(vars(self.dataset).get(name) for name in ("data", "targets", "labels")),
+        ]
 
     @property
     def _has_rest(self) -> bool:
@@ -381,7 +489,7 @@ class ImageLeaf(Leaf):
     """A dataset whose images and targets the loader reads from their store."""
 
     def __init__(self, dataset: Any, store: SampleStore, transform: Any, target_transform: Any) -> None:
-        super().__init__(dataset, store, read_views(transform))
+        super().__init__(dataset, store, sized(read_views(transform), store.shape))
         self._new_numbers = target_transform if isinstance(target_transform, NewNumbers) else None
         self.target_transform = None if self._new_numbers else target_transform
         self.frame = store.frame
@@ -395,6 +503,17 @@ class ImageLeaf(Leaf):
     @override
     def is_small(self) -> bool:
         return self.store.is_small and not self._has_rest
+
+    @property
+    def is_gray(self) -> bool:
+        """Whether images have one channel."""
+        return self.store.shape is not None and self.store.shape.channels == 1
+
+    @property
+    def only_moves(self) -> bool:
+        """Whether the images are small, and are only cropped and flipped."""
+        shape = self.store.shape
+        return shape is not None and all(only_moves(plan, shape) for plan in self.views.plans)
 
     @override
     def check(self, index: int) -> None:
@@ -478,6 +597,10 @@ class Source:
         """Whether one thread is faster than several, because images are tiny and Python's lock decides."""
         return bool(self.leaves) and all(leaf.is_small for leaf in self.leaves)
 
+    def take_samples(self, problem: str) -> None:
+        """Give up the leaves: the loader asks the dataset for samples."""
+        self.leaves, self.problem = [], problem
+
     def locate(self, indices: Indices) -> tuple[NDArray[np.int64], Indices]:
         """Map indices of the dataset to leaf numbers and indices within the leaves."""
         return self._route(indices)
@@ -528,12 +651,20 @@ def leaf_of(dataset: Any) -> Leaf | str:
         problem = found.problem if inner is dataset else _makes_samples(dataset)
         if problem or found.selection is None:
             return joint_leaf(dataset, inner, found) or problem
-        return ImageLeaf(dataset, Records(found.selection), dataset.transform, dataset.target_transform)
+        return image_leaf(dataset, Records(found.selection, is_gray=found.is_gray))
     if (meant := has_image_bytes(dataset)) == "":
-        transforms = (getattr(dataset, name, None) for name in ("transform", "target_transform"))
-        return ImageLeaf(dataset, Own(dataset), *transforms)
+        return image_leaf(dataset, Own(dataset))
+    if (array := read_array(dataset)) is not None:
+        return image_leaf(dataset, array)
     plain = meant if meant is not None else read_plain(dataset)
     return plain if isinstance(plain, str) else ImageLeaf(dataset, *plain)
+
+
+def image_leaf(dataset: Any, store: SampleStore) -> ImageLeaf | str:
+    """Return the leaf of a dataset and its store; images of one channel must be those of a `MovedWriter`."""
+    transforms = (getattr(dataset, name, None) for name in ("transform", "target_transform"))
+    leaf = ImageLeaf(dataset, store, *transforms)
+    return NOT_RGB if leaf.is_gray and not leaf.only_moves else leaf
 
 
 def _makes_samples(dataset: object) -> str:
