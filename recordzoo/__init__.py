@@ -42,7 +42,7 @@ OWN = {
 """Modules of the names that work on a user's own data. The catalogue knows those of dataset classes."""
 
 TRAINING = {
-    "HasImageBytes": "recordzoo.loader.source",
+    "HasImageBytes": "recordzoo.loader.stores",
     "MultiView": "recordzoo.loader.plan",
     "RecordLoader": "recordzoo.loader.loader",
     "RecordSampler": "recordzoo.loader.samplers",

@@ -95,7 +95,7 @@ from recordzoo.loader.loader import RecordLoader as RecordLoader
 from recordzoo.loader.parts import mix as mix
 from recordzoo.loader.plan import MultiView as MultiView
 from recordzoo.loader.samplers import RecordSampler as RecordSampler
-from recordzoo.loader.source import HasImageBytes as HasImageBytes
+from recordzoo.loader.stores import HasImageBytes as HasImageBytes
 from recordzoo.own.convert import convert as convert
 from recordzoo.own.writer import RecordWriter as RecordWriter
 from recordzoo.preparing.options import PrepareOptions as PrepareOptions

@@ -11,7 +11,7 @@ from PIL import Image
 from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, RecordLoader, RecordReader, RecordWriter, convert
-from recordzoo.loader import source as stores
+from recordzoo.loader import stores
 from recordzoo.recipes.recipe import (
     OTHER,
     PLAIN,

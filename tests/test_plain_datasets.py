@@ -26,8 +26,8 @@ from torchvision.transforms import v2
 
 from recordzoo import HasImageBytes, ImageFolderRecord, RecordLoader, VOCDetectionRecord
 from recordzoo.errors import ArgumentError, EmptyBatchError, ImageError
-from recordzoo.loader import source as stores
-from recordzoo.loader.source import _OPENING, _WITH_LOADER, JointLeaf, Source
+from recordzoo.loader import stores
+from recordzoo.loader.source import JointLeaf, Source
 from recordzoo.recipes.recipe import is_plain_jpeg
 from tests.batching import FIXED, JITTER, RANDOM, UINT8, assert_same, image_file, make_tree
 from tests.contract import DECLARED, ROWS, Row
@@ -110,7 +110,24 @@ def test_images_of_all_modes(tmp_path: Path) -> None:
     assert_same(list(RecordLoader(folder, batch_size=8)), list(DataLoader(folder, batch_size=8)))
 
 
-KNOWN = {*_WITH_LOADER, *_OPENING}
+KNOWN = {
+    getattr(datasets, name)
+    for name in (
+        *(
+            "CLEVRClassification",
+            "DatasetFolder",
+            "DTD",
+            "FGVCAircraft",
+            "Flickr30k",
+            "Flickr8k",
+            "Flowers102",
+            "Food101",
+        ),
+        *("GTSRB", "INaturalist", "Imagenette", "LFWPeople", "Omniglot", "OxfordIIITPet", "Places365", "RenderedSST2"),
+        *("StanfordCars", "SUN397"),
+    )
+}
+"""Classes of torchvision whose files the loader decodes; `DatasetFolder` has `ImageFolder` and others below it."""
 
 
 def known_base(kind: type) -> type | None:

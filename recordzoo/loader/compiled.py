@@ -324,7 +324,9 @@ class Compiled:
         none = np.empty(0, np.int64)
         for values in (BYTES, BYTES.astype(np.float32)):
             images = torch.from_numpy(np.empty((0, 3, 1, 1), values.dtype))
-            self.move((BYTES[0], none, (3, 3, 1)), (1, 1), none.reshape(0, 4), none, values, images)
+            self.move(
+                (np.frombuffer(bytes(3), np.uint8), none, (3, 3, 1)), (1, 1), none.reshape(0, 4), none, values, images
+            )
 
     def render(
         self,

@@ -18,7 +18,8 @@ from recordzoo.images.turbojpeg import how_to_install_library, library
 from recordzoo.loader.compiled import DISABLED, OFF, compiled_code, why_not_compiled
 from recordzoo.loader.making import BatchOptions, Maker
 from recordzoo.loader.plan import Plan, functions
-from recordzoo.loader.source import JointLeaf, Own, Source
+from recordzoo.loader.source import ImageLeaf, JointLeaf, Source
+from recordzoo.loader.stores import Own
 from recordzoo.loader.table import customized
 
 # Any, in all of this module: datasets, transforms and functions are the user's.
@@ -186,7 +187,9 @@ def sample_lines(dataset: object, source: Source, precision: str) -> list[str]:
     lines = [f"decoded by {_decoder()}", f"PIL images are resampled by {_resampler(precision)}"]
     if less := missing(source):
         lines.append(f"slower than it could be: {less}")
-    if source.is_small:
+    if source.leaves and all(isinstance(leaf, ImageLeaf) and leaf.only_moves for leaf in source.leaves):
+        lines.append("small stored images: one call of compiled code crops, flips and writes many")
+    elif source.is_small:
         lines.append("small images: one thread makes them, as several would wait for each other's turn with the GIL")
     for number, leaf in enumerate(source.leaves):
         if len(source.leaves) > 1:

@@ -29,7 +29,7 @@ class Pixels(NamedTuple):
     """Stored images of one shape.
 
     Attributes:
-        data: Their bytes, uint8 [m].
+        data: Their bytes, uint8 [m], read-only.
         starts: The first byte of each image, int64 [n].
         strides: Bytes from one row, column and channel to the next.
     """
