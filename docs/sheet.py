@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from recordzoo.cli.show import show
+from recordzoo.cli.record_set import show
 from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.declared import dataset_recipe
 from tests.fakes import cub200

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from recordzoo.base.progress import format_bytes
-from recordzoo.base.text import clean, did_you_mean, name_first, no_split
+from recordzoo.base.text import clean, counted, did_you_mean, name_first, no_split
 from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError
 from recordzoo.images.decode import find_objects, open_picture, picture_field, reason, with_value
 from recordzoo.recipes.recipe import quiet
@@ -380,7 +380,6 @@ def write_summary(shown: Shown) -> str:
     What cannot be read is said in its place; nothing is raised for it. The images are spread evenly over the samples.
     Names are escaped; nothing is requested from anywhere, and there is no script.
     """
-    samples = "1 sample" if shown.num_samples == 1 else f"{shown.num_samples:,} samples"
     rows, figures = [], []
     try:
         for name, value in _facts(shown):
@@ -390,7 +389,8 @@ def write_summary(shown: Shown) -> str:
     except Exception as err:  # noqa: BLE001 - a notebook would show a traceback instead of the dataset
         rows.append(f"<tr><th>not shown</th><td>{_text(reason(err), _LONGEST_LINE)}</td></tr>")
     return (
-        f"<div><p><strong>{escape(shown.kind)}</strong>: {samples}</p><table>{''.join(rows)}</table>"
+        f"<div><p><strong>{escape(shown.kind)}</strong>: {counted(shown.num_samples, 'sample')}</p>"
+        f"<table>{''.join(rows)}</table>"
         f'<div style="display:flex;flex-wrap:wrap;gap:8px">{"".join(figures)}</div></div>'
     )
 

@@ -7,7 +7,7 @@ import time
 import pytest
 from PIL import Image
 
-from recordzoo.cli import show
+from recordzoo.cli import record_set
 from tests.fakes.pictures import encoded
 from tests.fakes.records import write_records
 from tests.running import run
@@ -61,7 +61,7 @@ def go_to_a_desktop(monkeypatch):
     """Make the streams a terminal on a desktop; in the test itself, because pytest sets them before each step."""
     for name, value in DESKTOP.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(show, "PLATFORM", "linux")
+    monkeypatch.setattr(record_set, "PLATFORM", "linux")
     for stream in ("stdout", "stderr"):
         monkeypatch.setattr(f"sys.{stream}", Terminal())
 
@@ -80,19 +80,19 @@ def go_to_a_desktop(monkeypatch):
 )
 def test_what_is_a_desktop(monkeypatch, variables, platform, expected):
     go_to_a_desktop(monkeypatch)
-    monkeypatch.setattr(show, "PLATFORM", platform)
+    monkeypatch.setattr(record_set, "PLATFORM", platform)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert show.is_on_desktop() is expected
+    assert record_set.is_on_desktop() is expected
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 @pytest.mark.parametrize("other", [io.StringIO(), None])
 def test_what_is_piped_or_closed_is_no_desktop(monkeypatch, stream, other):
     go_to_a_desktop(monkeypatch)
-    assert show.is_on_desktop()
+    assert record_set.is_on_desktop()
     monkeypatch.setattr(f"sys.{stream}", other)
-    assert not show.is_on_desktop()
+    assert not record_set.is_on_desktop()
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_what_is_piped_or_closed_is_no_desktop(monkeypatch, stream, other):
 )
 def test_when_a_viewer_is_started(records, tmp_path, monkeypatch, options, on_desktop, expected):
     started = []
-    monkeypatch.setattr("recordzoo.cli.show.is_on_desktop", lambda: on_desktop)
+    monkeypatch.setattr("recordzoo.cli.record_set.is_on_desktop", lambda: on_desktop)
     monkeypatch.setattr("typer.launch", lambda path: started.append(path) or 0)
     assert run("show", records, *options, cwd=tmp_path).returncode == 0
     assert started == [str(tmp_path / "some.png")] * expected
@@ -117,7 +117,7 @@ def test_when_a_viewer_is_started(records, tmp_path, monkeypatch, options, on_de
 
 def test_a_viewer_that_does_not_start_is_said_and_the_file_is_there(records, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(show, "PLATFORM", "linux")
+    monkeypatch.setattr(record_set, "PLATFORM", "linux")
     result = run("show", records, "--open", cwd=tmp_path)
     assert (result.returncode, result.stdout) == (0, "")
     assert "wrote some.png: 2 images" in result.stderr

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from recordzoo.base import settings
-from recordzoo.base.text import clean, shorten
+from recordzoo.base.text import clean, counted, shorten
 
 logger = logging.getLogger("recordzoo")
 
@@ -275,7 +275,7 @@ class BarProgress:
         done, rate = "{n_fmt}B/{total_fmt}B" if self._has_total else "{n_fmt}B", "{rate_fmt}"
         if self._images:
             elapsed = self._bar.format_dict["elapsed"]
-            done = f"{self._images:,} image{'' if self._images == 1 else 's'}"
+            done = counted(self._images, "image")
             rate = f"{self._images / elapsed:,.0f}/s" if elapsed > 0.5 else "-/s"
         if not self._has_total:
             return f"{{desc}}: {done}, {rate}, {{elapsed}}"

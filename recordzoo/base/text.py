@@ -245,6 +245,11 @@ def name_first(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + more
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 image", "2,000 images"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def display_width(text: str) -> int:
     """Return the width of a text in terminal columns: two for a Chinese character, none for an accent."""
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

@@ -174,7 +174,7 @@ SECTIONS: Mapping[str, Mapping[str, _Command | _Group]] = {
             },
         ),
         "show": _Command(
-            "show:show",
+            "record_set:show",
             "See a record set's images on a contact sheet.",
             "recordzoo show data/cub200.records --number 24",
             "recordzoo show photos --class cat --order largest",
@@ -228,7 +228,7 @@ SECTIONS: Mapping[str, Mapping[str, _Command | _Group]] = {
     },
     "Help": {
         "verify": _Command(
-            "show:verify",
+            "record_set:verify",
             "Check whether a record set is undamaged.",
             "recordzoo verify data/cub200.records",
             "recordzoo verify data/cub200.records --full",

@@ -14,7 +14,7 @@ from typing import Annotated
 from recordzoo.base import durable, settings
 from recordzoo.base.process import who_holds
 from recordzoo.base.progress import format_bytes
-from recordzoo.base.text import clean, name_first
+from recordzoo.base.text import clean, counted, name_first
 from recordzoo.cli import options
 from recordzoo.cli.app import Exit
 from recordzoo.cli.options import DryRun, Json, data_argument, directory_option, flag, table, wrapping_width
@@ -246,5 +246,5 @@ def _table(items: Sequence[Item]) -> str:
 def _summary(items: Sequence[Item]) -> str:
     """Count items and their bytes: "2 record sets, 1 raw file, 3 GB"."""
     kinds = [item.kind for item in items]
-    counts = [f"{kinds.count(kind):,} {kind}{'' if kinds.count(kind) == 1 else 's'}" for kind in dict.fromkeys(kinds)]
+    counts = [counted(kinds.count(kind), kind) for kind in dict.fromkeys(kinds)]
     return f"{', '.join(counts)}, {format_bytes(sum(item.size_bytes for item in items))}"

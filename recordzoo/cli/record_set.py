@@ -1,129 +1,179 @@
-"""`info PATH`: the contents and the origin of a record set."""
+"""Commands on one record set: `info PATH`, what it holds and came from; `show`, its images; `verify`, its damage."""
 
 import contextlib
 import dataclasses
+import io
 import json
 import math
+import os
+import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
+from PIL import PngImagePlugin
 
+from recordzoo.base import durable
+from recordzoo.base.npy import AnyArray
 from recordzoo.base.progress import Progress, SilentProgress, format_bytes
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, clean, display_width
+from recordzoo.base.text import JSON, PLATFORM, clean, counted, display_width
 from recordzoo.cli import options
 from recordzoo.cli.app import Exit
 from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError
 from recordzoo.images.decode import open_picture, picture_field, with_value
+from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.changes import KnownTree, recorded_changes
 from recordzoo.preparing.preparation import MOST_NAMED
+from recordzoo.preview import BOX, Thumbnail, choose, draw_sheet, make_thumbnail
 from recordzoo.recipes.recipe import quiet
+from recordzoo.records.checking import Report
 from recordzoo.records.kinds import SetKind
-from recordzoo.records.manifest import NO_SHARD, Manifest
+from recordzoo.records.manifest import MANIFEST_NAME, NO_SHARD, Manifest
 from recordzoo.records.reader import Labels, RecordReader, is_record_set, load_labels
+from recordzoo.records.verify import verify as check
+from recordzoo.records.writer import BESIDE, COPIED_FILE
+from recordzoo.zoo import remake_command
 
 SAMPLE = 2000
-"""Number of images read by default."""
+"""Number of images whose headers `info` reads by default."""
 
 SAMPLE_AT_URL = 200
 """The same at a URL, where each image is fetched whole."""
+
+_ALL_CLASSES = 20  # most classes that are charted in full
+_MOST_FREQUENT, _LEAST_FREQUENT = 10, 5
+_SIZES_SHOWN = 4
+_NAMES_SHOWN = 5
+_MOST_METADATA = 1000  # characters; a line shows fewer
+MAX_PROBLEMS_SHOWN = 50
+
+GENERATOR = "recordzoo show"
 
 _CHUNK = 256
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # of raw pixels, by their channels
 
 
-@dataclass(frozen=True)
-class ClassCount:
-    """The number of records of a class."""
+def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
+    """Print the contents of a record set; return the exit code. `full` reads the headers of all images."""
+    found = options.find_record_set(path)
+    reader = RecordReader(found, cache_bytes=0)  # at a URL: only these files are fetched
+    headers = _headers(reader, full=full)
+    changes = recorded_changes(reader)
+    document = {"path": str(found), **_set_document(reader, headers), "changes": list(changes.found[:MOST_NAMED])}
+    if as_json:
+        options.put_json({"record_set": document})
+    else:
+        options.put(options.wrapped("\n".join(_lines(reader, headers, document)), options.wrapping_width()))
+        options.say_changes(reader, changes)
+    if headers is None or not headers.damaged:
+        return Exit.OK
+    options.say(
+        f"error: {len(headers.damaged):,} of {headers.num_looked_at:,} images that were looked at are damaged. "
+        f"Run: {command('verify', '--full', reader.path)}"
+    )
+    return Exit.CORRUPT
 
-    number: int
-    name: str
-    count: int
+
+def _set_document(reader: RecordReader, headers: "Headers | None") -> dict[str, JSON]:
+    """Make a record set's JSON, under stable keys."""
+    manifest = reader.manifest
+    labels, tree = load_labels(reader), KnownTree.of(reader)
+    stored = {name: stored_bytes(reader, name) for name in manifest.blobs}
+    values = sum(stored.values())
+    shards = sum(shard.size_bytes for shard in manifest.shards)
+    arrays = sum(array.size_bytes for array in manifest.arrays.values())
+    return {
+        "digest": reader.digest,
+        "kind": manifest.kind,
+        "dataset": manifest.dataset,
+        "part": manifest.part,
+        "variant": manifest.variant,
+        "records": manifest.num_records,
+        "classes": None if manifest.classes is None else len(manifest.classes),
+        "splits": dict(manifest.splits),
+        "fields": {name: spec.kind for name, spec in manifest.fields.items()},
+        "default_target": manifest.default_target,
+        "shards": len(manifest.shards),
+        "size_bytes": shards + arrays,
+        "bad": _number(manifest.metadata.get("num_bad"), manifest.bad),
+        "skipped": _number(manifest.metadata.get("num_skipped"), manifest.skipped),
+        "raw_files": [dataclasses.asdict(file) for file in manifest.raw_files],
+        "blobs": {
+            name: {
+                "encoding": spec.encoding,
+                "dtype": spec.dtype or None,
+                "shape": spec.shape,
+                "values": len(_index(reader, name)),
+                "bytes": stored[name],
+            }
+            for name, spec in manifest.blobs.items()
+        },
+        "arrays": {
+            name: {"dtype": manifest.arrays[name].dtype, "shape": manifest.arrays[name].shape}
+            for name in reader.columns
+        },
+        "bytes": {
+            "values": values,
+            "shards": shards,
+            "arrays": arrays,
+            "overhead": shards + arrays - values,
+            "shared": _shared_bytes(reader),
+        },
+        "class_counts": None if labels is None else count_classes(labels),
+        "images": None if headers is None else _headers_document(headers),
+        "source": manifest.source,
+        "tree": None if tree is None else tree.root,
+        "metadata": dict(manifest.metadata),
+        "variants": find_variants(reader),
+    }
 
 
-def count_classes(labels: Labels) -> list[ClassCount]:
+def count_classes(labels: Labels) -> list[dict[str, JSON]]:
     """Count the records of each class, in label order; classes without records are there too."""
     numbers, counts = np.unique(labels.numbers, return_counts=True)
     found = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
     every = sorted({*found, *range(len(labels.names))})
-    return [ClassCount(number, labels.name(number), found.get(number, 0)) for number in every]
+    return [{"number": number, "name": labels.name(number), "count": found.get(number, 0)} for number in every]
 
 
-@dataclass(frozen=True)
-class Bytes:
-    """Sizes of the parts of a record set.
-
-    Attributes:
-        blobs: The stored values of each blob field; a value that several records share counts once.
-        shards: The shard files: all values, and LMDB's overhead.
-        arrays: The array files: indices, names, splits and array fields.
-        shared: The shard files that other record sets share, by hard links.
-    """
-
-    blobs: Mapping[str, int]
-    shards: int
-    arrays: int
-    shared: int = 0
-
-    @property
-    def total(self) -> int:
-        """All files but the manifest."""
-        return self.shards + self.arrays
-
-    @property
-    def overhead(self) -> int:
-        """All bytes that are not stored values."""
-        return self.total - sum(self.blobs.values())
-
-
-def count_bytes(reader: RecordReader) -> Bytes:
-    """Add up the bytes of a record set.
+def stored_bytes(reader: RecordReader, field: str) -> int:
+    """Add up the stored values of a blob field; a value that several records share counts once.
 
     Raises:
-        CorruptRecordError: An index is damaged.
+        CorruptRecordError: The index is damaged.
     """
-    manifest, shared = reader.manifest, 0
-    for shard in manifest.shards if isinstance(reader.path, Path) else ():
-        with contextlib.suppress(OSError):  # `verify` reports missing files
-            facts = (reader.folder / shard.name).stat()
-            shared += facts.st_size if facts.st_nlink > 1 else 0
-    return Bytes(
-        {name: _stored_bytes(reader, name) for name in manifest.blobs},
-        sum(shard.size_bytes for shard in manifest.shards),
-        sum(array.size_bytes for array in manifest.arrays.values()),
-        shared,
-    )
-
-
-def count_values(reader: RecordReader, field: str) -> int:
-    """Return the number of records with a value in a blob field."""
-    return int((reader.array(f"{field}.index")["shard"] != NO_SHARD).sum())
-
-
-def _stored_bytes(reader: RecordReader, field: str) -> int:
-    index = reader.array(f"{field}.index")
-    index = index[index["shard"] != NO_SHARD]
+    index = _index(reader, field)
     place = index["shard"].astype(np.uint64) << np.uint64(32) | index["slot"]
     _, first = np.unique(place, return_index=True)
     return int(index["length"][first].astype(np.int64).sum())
 
 
-@dataclass(frozen=True)
-class VariantStats:
-    """Another record set of the same dataset, beside this one."""
-
-    path: Path
-    name: str
-    num_records: int
+def _index(reader: RecordReader, field: str) -> AnyArray:
+    """Return the rows of a blob field's index that have a value."""
+    index = reader.array(f"{field}.index")
+    found: AnyArray = index[index["shard"] != NO_SHARD]
+    return found
 
 
-def find_variants(reader: RecordReader) -> list[VariantStats]:
+def _shared_bytes(reader: RecordReader) -> int:
+    """Add up the shard files that other record sets share, by hard links."""
+    shared = 0
+    for shard in reader.manifest.shards if isinstance(reader.path, Path) else ():
+        with contextlib.suppress(OSError):  # `verify` reports missing files
+            facts = (reader.folder / shard.name).stat()
+            shared += facts.st_size if facts.st_nlink > 1 else 0
+    return shared
+
+
+def find_variants(reader: RecordReader) -> list[dict[str, JSON]]:
     """Find the record sets beside this one that hold the same dataset in another way, sorted by path."""
-    found: list[VariantStats] = []
+    found: list[dict[str, JSON]] = []
     if not isinstance(reader.path, Path):  # what lies beside a URL is not listed
         return found
     for path in sorted(reader.path.parent.glob("*.records")):
@@ -134,7 +184,7 @@ def find_variants(reader: RecordReader) -> list[VariantStats]:
         except RecordError:  # a neighbour that is damaged says nothing about this one
             continue
         if manifest.variant != reader.manifest.variant and _is_same_dataset(manifest, reader.manifest):
-            found.append(VariantStats(path, manifest.variant, manifest.num_records))
+            found.append({"path": str(path), "variant": manifest.variant, "records": manifest.num_records})
     return found
 
 
@@ -143,12 +193,6 @@ def _is_same_dataset(one: Manifest, other: Manifest) -> bool:
         return False
     # users' trees have one dataset name; the names of their records differ
     return one.kind is SetKind.ZOO or one.arrays["names"].hash == other.arrays["names"].hash
-
-
-def spread(values: Sequence[int]) -> tuple[int, float, int]:
-    """Return the smallest, the median and the largest of some numbers, at least one."""
-    array = np.asarray(values)
-    return int(array.min()), float(np.median(array)), int(array.max())
 
 
 @dataclass
@@ -186,18 +230,14 @@ def read_headers(
     headers = Headers(count, len(positions))
     progress.begin("reading headers", int(reader.lengths(field_name)[positions].sum()))
     with quiet():
-        for position in _hinted(reader, field_name, positions.tolist()):
-            _read_header(reader, field_name, position, headers)
-            progress.advance(int(reader.lengths(field_name)[position]), 1)
+        for start in range(0, len(positions), _CHUNK):
+            some = positions[start : start + _CHUNK].tolist()
+            reader.hint(field_name, some)
+            for position in some:
+                _read_header(reader, field_name, position, headers)
+                progress.advance(int(reader.lengths(field_name)[position]), 1)
     progress.end()
     return headers
-
-
-def _hinted(reader: RecordReader, field_name: str, positions: list[int]) -> Iterator[int]:
-    """Give the positions one by one; the disk reads a few hundred ahead."""
-    for start in range(0, len(positions), _CHUNK):
-        reader.hint(field_name, positions[start : start + _CHUNK])
-        yield from positions[start : start + _CHUNK]
 
 
 def _read_header(reader: RecordReader, field_name: str, position: int, headers: Headers) -> None:
@@ -229,97 +269,15 @@ def _raw_headers(reader: RecordReader, field_name: str, positions: NDArray[np.in
     return headers
 
 
-_ALL_CLASSES = 20  # most classes that are charted in full
-_MOST_FREQUENT, _LEAST_FREQUENT = 10, 5
-_SIZES_SHOWN = 4
-_NAMES_SHOWN = 5
-_MOST_METADATA = 1000  # characters; a line shows fewer
-
-
-def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
-    """Print the contents of a record set; return the exit code. `full` reads the headers of all images."""
-    found = options.find_record_set(path)
-    reader = RecordReader(found, cache_bytes=0)  # at a URL: only these files are fetched
-    headers = _headers(reader, full=full)
-    changes = recorded_changes(reader)
-    document = {"path": str(found), **set_document(reader, headers), "changes": list(changes.found[:MOST_NAMED])}
-    if as_json:
-        options.put_json({"record_set": document})
-    else:
-        options.put(options.wrapped("\n".join(_lines(reader, headers, document)), options.wrapping_width()))
-        options.say_changes(reader, changes)
-    if headers is None or not headers.damaged:
-        return Exit.OK
-    options.say(
-        f"error: {len(headers.damaged):,} of {headers.num_looked_at:,} images that were looked at are damaged. "
-        f"Run: {command('verify', '--full', reader.path)}"
-    )
-    return Exit.CORRUPT
-
-
-def set_document(reader: RecordReader, headers: Headers | None) -> dict[str, JSON]:
-    """Make a record set's JSON, under stable keys."""
-    manifest = reader.manifest
-    labels, tree = load_labels(reader), KnownTree.of(reader)
-    sizes = count_bytes(reader)
-    return {
-        "digest": reader.digest,
-        "kind": manifest.kind,
-        "dataset": manifest.dataset,
-        "part": manifest.part,
-        "variant": manifest.variant,
-        "records": manifest.num_records,
-        "classes": None if manifest.classes is None else len(manifest.classes),
-        "splits": dict(manifest.splits),
-        "fields": {name: spec.kind for name, spec in manifest.fields.items()},
-        "default_target": manifest.default_target,
-        "shards": len(manifest.shards),
-        "size_bytes": sizes.total,
-        "bad": _number(manifest.metadata.get("num_bad"), manifest.bad),
-        "skipped": _number(manifest.metadata.get("num_skipped"), manifest.skipped),
-        "raw_files": [dataclasses.asdict(file) for file in manifest.raw_files],
-        "blobs": {
-            name: {
-                "encoding": spec.encoding,
-                "dtype": spec.dtype or None,
-                "shape": spec.shape,
-                "values": count_values(reader, name),
-                "bytes": sizes.blobs[name],
-            }
-            for name, spec in manifest.blobs.items()
-        },
-        "arrays": {
-            name: {"dtype": manifest.arrays[name].dtype, "shape": manifest.arrays[name].shape}
-            for name in reader.columns
-        },
-        "bytes": {
-            "values": sum(sizes.blobs.values()),
-            "shards": sizes.shards,
-            "arrays": sizes.arrays,
-            "overhead": sizes.overhead,
-            "shared": sizes.shared,
-        },
-        "class_counts": None if labels is None else [dataclasses.asdict(each) for each in count_classes(labels)],
-        "images": None if headers is None else _headers_document(headers),
-        "source": manifest.source,
-        "tree": None if tree is None else tree.root,
-        "metadata": dict(manifest.metadata),
-        "variants": [
-            {"path": str(each.path), "variant": each.name, "records": each.num_records}
-            for each in find_variants(reader)
-        ],
-    }
-
-
 def _headers_document(headers: Headers) -> dict[str, JSON]:
-    widths, heights = _sides(headers)
+    every = list(headers.sizes.elements())
     return {
         "total": headers.num_images,
         "looked_at": headers.num_looked_at,
         "formats": dict(headers.formats.most_common()),
         "modes": dict(headers.modes.most_common()),
-        "width": _spread_document(widths),
-        "height": _spread_document(heights),
+        "width": _spread([width for width, _ in every]),
+        "height": _spread([height for _, height in every]),
         "most_common_sizes": [
             {"width": width, "height": height, "count": count}
             for (width, height), count in headers.sizes.most_common(_SIZES_SHOWN)
@@ -329,13 +287,10 @@ def _headers_document(headers: Headers) -> dict[str, JSON]:
     }
 
 
-def _spread_document(values: Sequence[int]) -> dict[str, JSON] | None:
-    return dict(zip(("min", "median", "max"), spread(values), strict=True)) if values else None
-
-
-def _sides(headers: Headers) -> tuple[list[int], list[int]]:
-    every = list(headers.sizes.elements())
-    return [width for width, _ in every], [height for _, height in every]
+def _spread(values: Sequence[int]) -> dict[str, JSON] | None:
+    if not values:
+        return None
+    return {"min": min(values), "median": float(np.median(values)), "max": max(values)}
 
 
 def _headers(reader: RecordReader, *, full: bool) -> Headers | None:
@@ -351,15 +306,13 @@ def _headers(reader: RecordReader, *, full: bool) -> Headers | None:
 
 def _lines(reader: RecordReader, headers: Headers | None, document: Mapping[str, JSON]) -> list[str]:
     manifest, width = reader.manifest, options.wrapping_width() or 80
-    labels = load_labels(reader)
     counts = ", ".join(f"{split} {count:,}" for split, count in manifest.splits.items())
-    shards = f"{len(manifest.shards):,} shard{'' if len(manifest.shards) == 1 else 's'}"
     lines = [
         f"record set of {manifest.title}, {manifest.variant}",
         f"records:   {manifest.num_records:,}",
         f"splits:    {counts or '-'}",
         f"classes:   {'-' if manifest.classes is None else f'{len(manifest.classes):,}'}",
-        f"size:      {format_bytes(document['size_bytes'])} in {shards}",
+        f"size:      {format_bytes(document['size_bytes'])} in {counted(len(manifest.shards), 'shard')}",
         f"bad:       unreadable images: {document['bad']:,} kept, {document['skipped']:,} skipped",
         f"digest:    {reader.digest}",
         "",
@@ -367,10 +320,10 @@ def _lines(reader: RecordReader, headers: Headers | None, document: Mapping[str,
         *_indented(_field_table(document)),
         "",
     ]
-    if labels is not None:
-        lines += [*_class_lines(count_classes(labels), width), ""]
+    if document["class_counts"] is not None:
+        lines += [*_class_lines(document["class_counts"], width), ""]
     if headers is not None and headers.num_images:
-        lines += [*_image_lines(headers), ""]
+        lines += [*_image_lines(document["images"], headers.unreadable), ""]
     return [*lines, *_byte_lines(document), "", *_origin_lines(document, width)]
 
 
@@ -391,58 +344,55 @@ def _kind(encoding: str, dtype: str | None, shape: Sequence[int] | None) -> str:
     return " ".join(filter(None, parts))
 
 
-def _class_lines(classes: Sequence[ClassCount], width: int) -> list[str]:
-    counts = [each.count for each in classes]
-    if not counts:
+def _class_lines(classes: Sequence[Mapping[str, JSON]], width: int) -> list[str]:
+    spread = _spread([each["count"] for each in classes])
+    if spread is None:
         return ["records of each class: there are none"]
-    low, median, high = spread(counts)
     if len(classes) <= _ALL_CLASSES:
         return ["records of each class:", *_indented(_chart(classes, width))]
-    if low == high:
-        return [f"records of each class: {low:,}, of all {len(classes):,} classes"]
-    summary = f"min {low:,}, median {median:,g}, max {high:,} per class"
-    order = sorted(classes, key=lambda each: (-each.count, each.number))
+    if spread["min"] == spread["max"]:
+        return [f"records of each class: {spread['min']:,}, of all {len(classes):,} classes"]
+    order = sorted(classes, key=lambda each: (-each["count"], each["number"]))
     chart = _chart([*order[:_MOST_FREQUENT], *order[-_LEAST_FREQUENT:]], width)
     between = f"... {len(classes) - _MOST_FREQUENT - _LEAST_FREQUENT:,} classes between"
     lines = [*chart[:_MOST_FREQUENT], between, *chart[_MOST_FREQUENT:]]
-    return [f"records of each class ({len(classes):,} classes, {summary}):", *_indented(lines)]
+    return [f"records of each class ({len(classes):,} classes, {_shown(spread)} per class):", *_indented(lines)]
 
 
-def _chart(classes: Sequence[ClassCount], width: int) -> list[str]:
-    rows = [(options.encodable(clean(each.name)), each.count) for each in classes]
+def _shown(spread: Mapping[str, JSON]) -> str:
+    return f"min {spread['min']:,}, median {spread['median']:,g}, max {spread['max']:,}"
+
+
+def _chart(classes: Sequence[Mapping[str, JSON]], width: int) -> list[str]:
+    rows = [(options.encodable(clean(each["name"])), each["count"]) for each in classes]
     return options.bar_chart(rows, width - 2, blocks=options.has_blocks())
 
 
-def _image_lines(headers: Headers) -> list[str]:
-    looked_at, total = headers.num_looked_at, headers.num_images
+def _image_lines(images: Mapping[str, JSON], unreadable: Sequence[str]) -> list[str]:
+    looked_at, total = images["looked_at"], images["total"]
     what = f"{total:,}" if looked_at == total else f"of {looked_at:,} sampled images of {total:,}; --full reads all"
-    head = "images" if set(headers.formats) == {"raw"} else "images, from their headers"
-    lines = [
-        f"{head} ({what}):",
-        f"  format:  {_counted(headers.formats)}",
-        f"  mode:    {_counted(headers.modes)}",
-    ]
-    if headers.sizes:
-        for name, values in zip(("width", "height"), _sides(headers), strict=True):
-            low, median, high = spread(values)
-            shown = f"{low:,}" if low == high else f"min {low:,}, median {median:,g}, max {high:,}"
-            lines.append(f"  {name + ':':<8} {shown}")
-        common = headers.sizes.most_common(_SIZES_SHOWN)
-        if len(headers.sizes) > 1 and common[0][1] > 1:
-            often = []
-            for (width, height), count in common:
-                percent = 100 * count / looked_at
-                often.append(f"{width:,} x {height:,} ({f'{percent:.0f}%' if percent >= 1 else '<1%'})")
-            lines.append(f"  often:   {', '.join(often)}")
-    for name, found in (("unreadable", headers.unreadable), ("damaged", headers.damaged)):
+    head = "images" if set(images["formats"]) == {"raw"} else "images, from their headers"
+    lines = [f"{head} ({what}):"]
+    for name in ("format", "mode"):
+        counts = ", ".join(f"{each} {count:,}" for each, count in images[f"{name}s"].items())
+        lines.append(f"  {name + ':':<8} {counts or '-'}")
+    for name in ("width", "height"):
+        if spread := images[name]:
+            same = spread["min"] == spread["max"]
+            lines.append(f"  {name + ':':<8} {format(spread['min'], ',') if same else _shown(spread)}")
+    common = images["most_common_sizes"]
+    if len(common) > 1 and common[0]["count"] > 1:
+        often = []
+        for each in common:
+            percent = 100 * each["count"] / looked_at
+            share = f"{percent:.0f}%" if percent >= 1 else "<1%"
+            often.append(f"{each['width']:,} x {each['height']:,} ({share})")
+        lines.append(f"  often:   {', '.join(often)}")
+    for name, found in (("unreadable", unreadable), ("damaged", images["damaged"])):
         if found:
             more = ", ..." if len(found) > _NAMES_SHOWN else ""
             lines.append(f"  {name}: {len(found):,} ({', '.join(map(clean, found[:_NAMES_SHOWN]))}{more})")
     return lines
-
-
-def _counted(counts: Counter[str]) -> str:
-    return ", ".join(f"{name} {count:,}" for name, count in counts.most_common()) or "-"
 
 
 def _byte_lines(document: Mapping[str, JSON]) -> list[str]:
@@ -501,3 +451,197 @@ def _indented(lines: str | Sequence[str]) -> list[str]:
 def _number(noted: object, named: Mapping[str, str]) -> int:
     """Return a total from the manifest, which names only the first few."""
     return noted if isinstance(noted, int) else len(named)
+
+
+def show(
+    path: options.RecordSet,
+    split: options.SplitOption = None,
+    classes: Annotated[
+        list[str] | None, options.option("NAME|NUMBER", "Only images of this class; may be repeated.", "--class")
+    ] = None,
+    number: Annotated[int, options.option("N", "How many at most.", min=1, max=1000)] = 48,
+    order: Annotated[
+        str,
+        options.option(
+            "class|random|largest|smallest", "Which: evenly by class, at random, the largest or smallest in bytes."
+        ),
+    ] = "class",
+    seed: Annotated[int, options.option("N", "Another seed chooses other images.", min=0)] = 0,
+    output: Annotated[Path | None, options.file_option("The file to write; default: NAME.png here.")] = None,
+    open_viewer: Annotated[
+        bool | None,
+        typer.Option(
+            "--open/--no-open",
+            help="Open the file in the desktop's viewer. Default: in its terminals, but not over SSH or with --json.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """Write a contact sheet (PNG) of a record set's images with their classes.
+
+    On a desktop the file is also opened in its viewer.
+    """
+    if output is not None and output.suffix.lower() != ".png":
+        raise ArgumentError(f"--output {output} does not end with .png.")
+    reader = RecordReader(options.find_record_set(path), cache_bytes=0)  # at a URL: only what is shown
+    options.say_changes(reader)
+    title = reader.path.name.removesuffix(".records")
+    target = output or _default_output(f"{title}.png")
+    choice = choose(reader, number, split=split, classes=classes or (), order=order, seed=seed)
+    if not choice.positions:
+        raise ArgumentError(f"There is no image in this split or of this class in {reader.path}.")
+    reader.hint(choice.field, choice.positions)
+    with quiet():
+        thumbnails = [make_thumbnail(reader, choice.field, each, BOX, choice.labels) for each in choice.positions]
+    of = f"{len(thumbnails):,} of {counted(choice.num_candidates, 'image')}, {order}, seed {seed}"
+    sheet = draw_sheet(thumbnails, title, f"split {split}, {of}" if split else of)
+    info, file = PngImagePlugin.PngInfo(), io.BytesIO()
+    info.add_text("Software", GENERATOR)
+    sheet.save(file, "PNG", pnginfo=info)
+    durable.replace_file(target, file.getvalue())
+    if as_json:
+        document = {"output": str(target), "order": order, "seed": seed, "of": choice.num_candidates}
+        options.put_json({**document, "images": [_document(each) for each in thumbnails]})
+    problems = [each.problem for each in thumbnails]
+    told = {"broken": "cannot be decoded", "large": "too large to be shown", "damaged": "damaged"}
+    parts = [counted(len(thumbnails), "image")]
+    parts += [f"{problems.count(name):,} {text}" for name, text in told.items() if name in problems]
+    options.say(f"wrote {target}: {', '.join(parts)}; {format_bytes(len(file.getvalue()))}")
+    is_opened = open_viewer or (open_viewer is None and not as_json and is_on_desktop())
+    if is_opened and typer.launch(str(target.absolute())) != 0:
+        options.say(f"No viewer could be started for {target}. On Linux, xdg-open (package xdg-utils) does it.")
+    if "damaged" not in problems:
+        return Exit.OK
+    options.say(f"error: {reader.path} is damaged. Run: {command('verify', '--full', reader.path)}")
+    return Exit.CORRUPT
+
+
+def _default_output(name: str) -> Path:
+    """Return the path of the file in the current directory; it may only replace an earlier one of ours."""
+    path = Path(name)
+    if not path.exists():
+        return path
+    with path.open("rb") as file:
+        if GENERATOR.encode() in file.read(4096):
+            return path
+    raise ArgumentError(f"{path} is there, and was not made by `recordzoo show`. Give --output.", path=str(path))
+
+
+def _document(thumbnail: Thumbnail) -> dict[str, JSON]:
+    facts = {name: getattr(thumbnail, name) or None for name in ("size", "format", "mode", "problem", "reason")}
+    names = {"position": thumbnail.position, "name": thumbnail.name, "bytes": thumbnail.num_bytes}
+    return {**names, "target": thumbnail.label, "class": thumbnail.class_name or None, **facts}
+
+
+def is_on_desktop() -> bool:
+    """Whether the command runs in a terminal on a desktop: its output is not piped, and a viewer would be seen.
+
+    Over SSH there may be a display (``ssh -X``), but a viewer would be slow there: it counts as no desktop.
+    """
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr)):
+        return False
+    if any(os.environ.get(name) for name in ("SSH_CONNECTION", "SSH_TTY")):
+        return False
+    return PLATFORM in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+
+
+def verify(
+    path: options.RecordSet,
+    full: Annotated[
+        bool, options.flag("--full", "Also read every byte: hashes of all files, every record's checksum.")
+    ] = False,
+    as_json: options.Json = False,
+) -> int:
+    """Check whether a record set is undamaged.
+
+    Without --full, the contents of the shards are not read. Damaged files are named, with the command that copies or
+    prepares the set again.
+    """
+    place = options.find_record_set(path)
+    report = check(place, full=full, progress=options.make_progress())
+    changes = None
+    if report.ok and isinstance(place, Path):  # raw files are on the machine where a set at a URL was made
+        changes = recorded_changes(RecordReader(place), full=True, progress=options.make_progress())
+    if as_json:
+        named = list(changes.found[:MOST_NAMED]) if changes else []
+        options.put_json({"path": str(place), "full": full, "ok": report.ok, **_fields(report), "changes": named})
+        return Exit.OK if report.ok else Exit.CORRUPT
+    ours = tuple(f"{name} is " for name in BESIDE)
+    for note in report.notes:
+        if not note.startswith(ours):
+            options.say(clean(note))
+    shown = clean(str(place))
+    if report.ok:
+        reader = RecordReader(place)
+        options.put(options.wrapped(f"{shown}: ok. {_checked(reader, report, full=full)}", options.wrapping_width()))
+        if changes:
+            options.say_changes(reader, changes)
+        return Exit.OK
+    for problem in report.problems[:MAX_PROBLEMS_SHOWN]:
+        options.put(clean(problem))
+    if (more := len(report.problems) - MAX_PROBLEMS_SHOWN) > 0:
+        options.put(f"... and {more:,} more")
+    count = counted(len(report.problems), "problem")
+    found = f"{count}, where the check stopped; there may be more" if report.stopped else count
+    options.say(f"error: {shown} is damaged: {found}. {_advice(place, report, full=full)}")
+    return Exit.CORRUPT
+
+
+def _checked(reader: RecordReader, report: Report, *, full: bool) -> str:
+    """Describe what was checked and what was not."""
+    records = counted(len(reader), "record")
+    files, size = f"{report.checked['files']:,} files", format_bytes(report.checked["bytes"])
+    if full and isinstance(reader.path, Url):
+        done = "was fetched and compared with the hashes in the manifest"
+        return f"Every byte of {files} ({size}), with {records}, {done}."
+    if full:
+        return f"Every byte of {files} ({size}) and the checksum of each of {records} were checked."
+    unread = format_bytes(sum(shard.size_bytes for shard in reader.manifest.shards))
+    return (
+        f"The sizes of {files}, and the contents of the manifest, indices and labels ({size}) were checked. The "
+        f"{records} themselves ({unread}) were not read; --full does that."
+    )
+
+
+def _advice(place: Path | Url, report: Report, *, full: bool) -> str:
+    """Describe what was not checked in a damaged set, and how to make it again."""
+    unread = "" if full else "The records themselves were not read; --full does that. "
+    if MANIFEST_NAME in report.damaged:
+        unread = "Nothing behind the manifest was checked. "
+    return unread + ("Push the record set again, with --verify." if isinstance(place, Url) else _remedy(place))
+
+
+def _remedy(place: Path) -> str:
+    """Name the command that copies or prepares a damaged record set again."""
+    origin = _copied_from(place)
+    try:
+        reader = RecordReader(place)
+    except RecordError:  # its manifest is damaged: it cannot be replaced, because it may be anything
+        how = f"run: {command('copy', origin, place)}" if origin else "prepare the data again."
+        return f"Move {clean(str(place))} away, then {clean(how)}"
+    if origin:
+        return f"To copy it again, run: {clean(command('copy', origin, place, '--verify', '--replace'))}"
+    again = remake_command(reader)
+    if again:
+        return f"To make it again, run: {clean(again)}"
+    if reader.manifest.kind is SetKind.COMBINED:
+        return "Move it away, then run merge, split or subset again."
+    return "Run the command or the program again that made it, with --refresh (refresh=True)."
+
+
+def _copied_from(place: Path) -> str:
+    """Return the path or URL from which a record set was copied or pulled; "" if there is none, or it is gone."""
+    try:
+        origin = str(json.loads((place / COPIED_FILE).read_bytes())["from"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return ""
+    if is_url(origin) or (is_record_set(Path(origin)) and not os.path.samefile(origin, place)):
+        return origin
+    return ""
+
+
+def _fields(report: JSON) -> dict[str, JSON]:
+    """Return the report's attributes as JSON."""
+    document = dataclasses.asdict(report)
+    return {key: document[key] for key in ("problems", "checked", "notes", "damaged", "stopped")}

@@ -16,7 +16,7 @@ from recordzoo.base.files import free_bytes
 from recordzoo.base.npy import map_file
 from recordzoo.base.progress import format_bytes, format_seconds
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, clean, shown
+from recordzoo.base.text import JSON, clean, counted, shown
 from recordzoo.cli.options import (
     Converters,
     DryRun,
@@ -222,7 +222,7 @@ def export(
     splits = {name: len(positions) for name, positions in chosen_splits(RecordReader(source), split or None).items()}
     count, sizes = sum(splits.values()), [file.stat().st_size for file in done.rglob("*") if file.is_file()]
     named = ", ".join(f"{name} {number:,}" for name, number in splits.items() if name)
-    files = f"{len(sizes):,} file{'' if len(sizes) == 1 else 's'} ({format_bytes(sum(sizes))})"
+    files = _files(len(sizes), sum(sizes))
     say(f"{clean(str(done))}: written, {files}, {count:,} samples{f' ({named})' if named else ''}")
     if as_json:
         facts = {"to": to, "splits": splits, "samples": count, "files": len(sizes), "size_bytes": sum(sizes)}
@@ -354,4 +354,4 @@ def _end(job: Copy | Push, verb: str, participle: str, *, dry_run: bool, as_json
 
 
 def _files(count: int, num_bytes: int) -> str:
-    return f"{count:,} file{'' if count == 1 else 's'} ({format_bytes(num_bytes)})"
+    return f"{counted(count, 'file')} ({format_bytes(num_bytes)})"

@@ -18,7 +18,7 @@ from recordzoo.base.files import behind_links, existing, free_bytes, volume
 from recordzoo.base.process import default_workers
 from recordzoo.base.progress import Progress, closed_on_error, format_bytes
 from recordzoo.base.settings import auto_prepare_bytes
-from recordzoo.base.text import JSON, name_first
+from recordzoo.base.text import JSON, counted, name_first
 from recordzoo.catalogue.facts import CONVERT_SPEED
 from recordzoo.errors import (
     DownloadError,
@@ -489,8 +489,8 @@ class Preparation:
         shards = finished.shards  # each was read back while the next one was written
         values = sum(facts.num_values for facts in shards)
         self.progress.note(
-            f"read back: {format_bytes(finished.written_bytes)} in {_counted(len(shards), 'shard')}, "
-            f"{_counted(values, 'value')}: as they were written"
+            f"read back: {format_bytes(finished.written_bytes)} in {counted(len(shards), 'shard')}, "
+            f"{counted(values, 'value')}: as they were written"
         )
 
     def _check_unchanged(self, source: Source, build: Build, finished: Finished, archives: Archives) -> None:
@@ -534,10 +534,6 @@ def _stale_units(units: Sequence[Unit], finished: Finished, archives: Archives) 
         and finished.units[number][-1].stamp != unit.stamp
         and getattr(unit, "path", None) not in archives.proven
     ]
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 @dataclass(frozen=True, slots=True)
