@@ -21,9 +21,8 @@ from recordzoo import (
 from recordzoo.errors import ImageError
 from recordzoo.images import decode
 from recordzoo.images.decode import ArrayFrame, Deferred, deferring
-from recordzoo.loader.joint import read_joint
 from recordzoo.loader.plan import Crop
-from recordzoo.loader.source import Source
+from recordzoo.loader.source import Source, read_joint
 from tests.batching import assert_same
 from tests.fakes import voc
 from tests.fakes.pictures import jpeg, picture

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from recordzoo.loader.compiled import Once, _Run
+from recordzoo.base.process import Once, _Run
 from tests.preparing import wait_for
 
 

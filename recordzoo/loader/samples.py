@@ -20,7 +20,6 @@ from typing_extensions import override
 
 from recordzoo.images.decode import ArrayFrame, Frame
 from recordzoo.loader.compiled import Compiled, compiled_code, compiled_now
-from recordzoo.loader.joint import frame_of
 from recordzoo.loader.making import (
     BatchOptions,
     BatchPiece,
@@ -36,7 +35,7 @@ from recordzoo.loader.placement import code_of_samples
 from recordzoo.loader.plan import Plan, Pointwise, Size, Transform, num_draws
 from recordzoo.loader.render import Precision, RowRenderer, erase_, to_picture
 from recordzoo.loader.small import MovedWriter
-from recordzoo.loader.source import NOT_RGB, ImageLeaf, JointLeaf, Source
+from recordzoo.loader.source import NOT_RGB, ImageLeaf, JointLeaf, Source, frame_of
 from recordzoo.loader.table import as_given
 
 # Any, in all of this module: targets and samples are what the dataset has, a batch is what the collate function makes.
