@@ -34,9 +34,10 @@ TO_FLOAT = v2.ToDtype(torch.float32, scale=True)
 CHAINS = {
     "geometry": [v2.Resize((50, 60)), v2.CenterCrop(40), v2.RandomHorizontalFlip(1), v2.ToImage(), TO_FLOAT],
     "tensors": [v2.ToImage(), v2.Resize(40), v2.RandomHorizontalFlip(1), v2.SanitizeBoundingBoxes(), TO_FLOAT],
+    "padded": [v2.Pad([3, 5]), v2.Resize((50, 60)), v2.RandomVerticalFlip(1), v2.ToImage()],
     "boxes": [v2.ConvertBoundingBoxFormat("CXCYWH"), v2.ClampBoundingBoxes(), v2.ToImage(), v2.ToPureTensor()],
     "colours": [v2.RandomInvert(1), v2.RandomGrayscale(1), v2.ToImage()],
-    "not known": [v2.Resize((50, 60)), v2.RandomVerticalFlip(1), v2.SanitizeBoundingBoxes(), v2.ToImage(), TO_FLOAT],
+    "not known": [v2.Resize((50, 60)), v2.RandomRotation((20, 20)), v2.SanitizeBoundingBoxes(), v2.ToImage(), TO_FLOAT],
 }
 
 
@@ -161,7 +162,7 @@ def test_what_is_said(root: Path) -> None:
     dataset = wrap_dataset_for_transforms_v2(VOCDetectionRecord(root, transforms=v2.Compose(CHAINS["not known"])))
     said = RecordLoader(dataset, 4, collate_fn=listed).explain()
     assert "boxes and masks are moved as the image is" in said
-    assert "not fused: RandomVerticalFlip(p=1)" in said
+    assert "not fused: RandomRotation(degrees=[20.0, 20.0]" in said
 
 
 def test_a_class_of_ones_own_is_left_alone(root: Path) -> None:

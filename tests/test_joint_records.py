@@ -36,7 +36,7 @@ SIZES = [(64, 48), (50, 70), (40, 40), (33, 57), (80, 60)]
 CHAINS = {
     "geometry": [v2.Resize((50, 60)), v2.CenterCrop(40), v2.RandomHorizontalFlip(1), v2.ToImage()],
     "dropping": [v2.ToImage(), v2.RandomCrop(24, pad_if_needed=True), v2.SanitizeBoundingBoxes(), v2.ToPureTensor()],
-    "not known": [v2.Resize((50, 60)), v2.RandomVerticalFlip(1), v2.SanitizeBoundingBoxes(), v2.ToImage()],
+    "not known": [v2.Resize((50, 60)), v2.RandomRotation((20, 20)), v2.SanitizeBoundingBoxes(), v2.ToImage()],
     "nothing": [v2.Identity()],
 }
 

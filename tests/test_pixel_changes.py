@@ -37,17 +37,29 @@ ARGUMENTS: dict[str, list[tuple[Any, ...]]] = {
     "posterize": [(bits,) for bits in range(1, 9)],
     "solarize": [(threshold,) for threshold in (0, 1, 99.5, 128, 255, 256)],
     "affine": [
-        (move, shear, is_central, fill)
-        for move, shear in (([3, 0], [0.0, 0.0]), ([0, -40], [0.0, 0.0]), ([0, 0], [31.3, 0.0]), ([0, 0], [0.0, -44.7]))
-        for is_central, fill in ((True, None), (False, (1, 2, 250)), (True, 128))
+        (angle, move, scale, shear, fill, center)
+        for angle, move, scale, shear in (
+            (0.0, [3, 0], 1.0, [0.0, 0.0]),
+            (0.0, [0, -40], 1.0, [0.0, 0.0]),
+            (0.0, [0, 0], 1.0, [31.3, 0.0]),
+            (0.0, [0, 0], 1.0, [0.0, -44.7]),
+            (0.0, [0, 0], 0.83, [0.0, 0.0]),
+            (-33.4, [2, -5], 1.31, [8.0, -21.0]),
+        )
+        for fill, center in ((None, None), ((1, 2, 250), [0, 0]), (128, None), (0, (3.5, 11.0)))
     ],
-    "rotate": [(4.5 * step, fill) for step in range(-30, 31) for fill in (None, [7.0, 8.0, 9.0])],
+    "rotate": [
+        (4.5 * step, *fill_and_center)
+        for step in range(-40, 41)
+        for fill_and_center in ((None, None), ([7.0, 8.0, 9.0], None), (0, (5.0, 1.5)))
+    ],
     "blur": [(*window, sigma, sigma) for window in ((5, 9), (23, 23)) for sigma in (0.1, 0.9, 2.0)],
     "grayscale": [()],
     "invert": [()],
     "autocontrast": [()],
     "equalize": [()],
     "mirror": [()],
+    "upend": [()],
 }
 
 
@@ -231,6 +243,19 @@ CHAINS: dict[str, list[Any]] = {
         v1.RandomApply([v1.ColorJitter(0.8, 0.8, 0.8, 0.2)], 0.8),
         v1.RandomGrayscale(0.2),
     ],
+    "moved": [
+        v1.Resize((40, 50)),
+        v1.RandomVerticalFlip(),
+        v1.RandomRotation(30),
+        v2.RandomAffine(20, (0.2, 0.1), (0.7, 1.4), (-10, 10, -5, 5), fill=9),
+        v1.RandomVerticalFlip(),
+    ],
+    "turned": [
+        v2.RandomResizedCrop(48),
+        v2.RandomVerticalFlip(1.0),
+        v2.RandomHorizontalFlip(),
+        v2.RandomRotation((9, 99)),
+    ],
     "others": [
         v1.CenterCrop(32),
         v1.RandomOrder([v1.RandomPosterize(3), v1.RandomSolarize(100), v1.RandomInvert()]),
@@ -262,6 +287,29 @@ def test_chains_are_compiled_as_torchvision_makes_them(name: str, finished: list
         if plan.pointwise.operations is not None:
             right = erase_(plan.pointwise.apply_(right.to(torch.float32).contiguous()), each)
         assert torch.equal(row, right)
+
+
+@pytest.mark.parametrize("version", [v1, v2])
+def test_ranges_of_rotations_and_affine_transforms(version: Any) -> None:
+    for transform in (version.RandomRotation((-20, 50)), version.RandomAffine((-20, 50), (0.1, 0.2), (0.8, 1.1), 15)):
+        found = [changes_of(each)[0].arguments for each in decided(transform, 2000)]
+        assert stats.kstest([each[0] for each in found], stats.uniform(-20, 70).cdf).pvalue > 0.001
+    _, moves, scales, shears, _, _ = zip(*found, strict=True)
+    assert {x for x, _ in moves} == set(range(-12, 13))  # a tenth of 123 pixels
+    assert {y for _, y in moves} == set(range(-18, 19))  # a fifth of 91
+    assert stats.kstest(scales, stats.uniform(0.8, 0.3).cdf).pvalue > 0.001
+    assert stats.kstest([x for x, _ in shears], stats.uniform(-15, 30).cdf).pvalue > 0.001
+    assert {y for _, y in shears} == {0.0}
+
+
+@pytest.mark.parametrize("version", [v1, v2])
+@pytest.mark.parametrize("padding", [3, [2, 5], (1, 2, 3, 4)])
+def test_padding_and_vertical_flips(version: Any, padding: Any) -> None:
+    transform = version.Compose([version.Pad(padding), version.RandomVerticalFlip(1.0), version.PILToTensor()])
+    (actions,) = decided(transform, 1)
+    right = transform(PHOTO)
+    assert torch.equal(render(ArrayFrame(np.asarray(PHOTO)), actions, "exact"), right)
+    assert read_plan(transform).is_geometric
 
 
 @pytest.mark.parametrize("version", [v1, v2])
@@ -302,6 +350,10 @@ UNKNOWN = {
     ),
     "bilinear": v1.TrivialAugmentWide(interpolation=InterpolationMode.BILINEAR),
     "one channel": v1.Grayscale(),
+    "expanded": v1.RandomRotation(30, expand=True),
+    "bilinear rotation": v1.RandomRotation(30, interpolation=InterpolationMode.BILINEAR),
+    "padded with the edge": v1.Pad(4, padding_mode="edge"),
+    "padded with gray": v2.Pad(4, fill=7),
     "unknown inside": v1.RandomApply([v1.ColorJitter(0.3), lambda image: image]),
     "crop inside": v1.RandomApply([v1.CenterCrop(9)]),
 }

@@ -44,6 +44,7 @@ def fixed(name: str) -> dict[str, Any]:
     return {
         "values": v1.Compose(finish),
         "padded": v1.Compose([v1.CenterCrop((40, 45)), v1.RandomHorizontalFlip(1.0), *finish]),
+        "upended": v2.Compose([v2.Pad([1, 2, 3, 4]), v2.RandomVerticalFlip(1.0), v2.CenterCrop(30), *finish]),
         "cut": v1.Compose([v1.RandomHorizontalFlip(1.0), v1.CenterCrop((13, 9)), v1.PILToTensor()]),
         "v2": v2.Compose([v2.ToImage(), v2.RandomHorizontalFlip(1.0), v2.ToDtype(torch.float32, scale=True)]),
     }
@@ -102,6 +103,12 @@ def test_random_crops_and_flips_are_some_of_torchvisions(name: str, monkeypatch:
     assert {y for y, _, _ in places} == {x for _, x, _ in places} == set(range(9))
     monkeypatch.setenv("RECORDZOO_COMPILE", "off")
     assert_same(list(RecordLoader(dataset, 50, seed=3)), [[images, torch.as_tensor(dataset.targets)]])
+
+
+def test_a_crop_after_a_crop_is_not_taken_for_one() -> None:
+    dataset = of_random()
+    dataset.transform = v1.Compose([v1.CenterCrop(10), v1.Pad(5), v1.CenterCrop(16), v1.PILToTensor()])
+    assert_same(list(RecordLoader(dataset, 8)), list(DataLoader(dataset, 8)))
 
 
 def test_subsets_concatenations_and_views() -> None:

@@ -224,7 +224,7 @@ class Span(NamedTuple):
 
 
 def job_of(
-    source: PixelSource, down: Span, across: Span, numbers: tuple[int, int], *, flip: bool, place: int
+    source: PixelSource, down: Span, across: Span, numbers: tuple[int, int], *, flip: int, place: int
 ) -> tuple[Any, ...]:
     """Describe an image to make: all fields of `resample.JOB`. `numbers` come from `Compiled.numbers_of`."""
     return *source, *down, *across, *numbers, flip, place, 0
@@ -331,7 +331,7 @@ class Compiled:
         rows, columns, _ = pixels.shape
         source = PixelSource(0, address_of(pixels), 0, 0, pixels.strides[0], 0, 0, rows, columns)
         down, across = Span(rows, height), Span(columns, width)
-        job = job_of(source, down, across, self.numbers_of(mode, like), flip=False, place=0)
+        job = job_of(source, down, across, self.numbers_of(mode, like), flip=0, place=0)
         made = np.empty((1, 3 * height * width), np.uint8)
         self.render([job], 0, (height, width), BYTES, made, is_last=True)
         return made.reshape(height, width, 3)

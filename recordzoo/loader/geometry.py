@@ -187,10 +187,34 @@ class RandomCropStep(Step):
 
 
 @dataclass(frozen=True)
+class PadStep(Step):
+    """`Pad` with black.
+
+    Attributes:
+        padding: Left, top, right, bottom.
+    """
+
+    padding: tuple[int, int, int, int]
+
+    moves = True
+
+    @override
+    def actions(self, size: Size, draws: Draws) -> list[Action]:
+        left, top, right, bottom = self.padding
+        return [Crop(-top, -left, size[0] + top + bottom, size[1] + left + right)]
+
+    @override
+    def output(self, size: Size | None) -> Size | None:
+        left, top, right, bottom = self.padding
+        return size and (size[0] + top + bottom, size[1] + left + right)
+
+
+@dataclass(frozen=True)
 class RandomFlipStep(Step):
-    """`RandomHorizontalFlip`."""
+    """`RandomHorizontalFlip` or `RandomVerticalFlip`."""
 
     probability: float
+    is_vertical: bool = False
 
     num_draws = 1
     keeps_size = True
@@ -198,7 +222,7 @@ class RandomFlipStep(Step):
 
     @override
     def actions(self, size: Size, draws: Draws) -> list[Action]:
-        return [Flip()] if draws[0] < self.probability else []
+        return [Flip(self.is_vertical)] if draws[0] < self.probability else []
 
 
 def _centered(have: int, want: int) -> tuple[int, int]:
@@ -248,6 +272,18 @@ def random_crop(plan: Plan, transform: Any) -> Plan:
 def flip(plan: Plan, transform: Any) -> Plan:
     """Read `RandomHorizontalFlip`; it only moves values, so float images are supported too."""
     return with_step(plan, RandomFlipStep(float(transform.p)))
+
+
+def vertical_flip(plan: Plan, transform: Any) -> Plan:
+    """Read `RandomVerticalFlip`, as `flip`."""
+    return with_step(plan, RandomFlipStep(float(transform.p), is_vertical=True))
+
+
+def pad(plan: Plan, transform: Any) -> Plan:
+    """Read `Pad`."""
+    if transform.padding_mode != "constant" or transform.fill != 0:
+        raise UnknownTransformError("it pads with something else than black")
+    return _before_float(plan, PadStep(_padding(transform.padding, type(transform))))
 
 
 def _before_float(plan: Plan, step: Step) -> Plan:
@@ -337,6 +373,39 @@ class ColorJitterStep(Step):
             if (limits := self.ranges[name]) is not None:
                 found.append(PixelOp(name, (between(*limits, draws[left - 1]),)))
         return found
+
+
+@dataclass(frozen=True)
+class RandomAffineStep(Step):
+    """`RandomAffine`, and `RandomRotation` as one that only turns; by the nearest pixel.
+
+    Attributes:
+        degrees, translate, scale, shear, center: As of the transform; shear is a range for x and one for y.
+        fill: The color outside of the moved image.
+        turns: Whether Pillow's rotation gives the bytes.
+    """
+
+    degrees: tuple[float, float]
+    translate: tuple[float, float] = (0.0, 0.0)
+    scale: tuple[float, float] = (1.0, 1.0)
+    shear: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    center: tuple[float, float] | None = None
+    fill: Any = None
+    turns: bool = False
+
+    num_draws = 6  # angle, translations, scale, shears
+    keeps_size = True
+    moves = None
+
+    @override
+    def actions(self, size: Size, draws: Draws) -> list[Action]:
+        angle = between(*self.degrees, draws[0])
+        if self.turns:
+            return [PixelOp("rotate", (angle, self.fill, self.center))]
+        across, down = self.translate[0] * size[1], self.translate[1] * size[0]
+        translate = [round(between(-across, across, draws[1])), round(between(-down, down, draws[2]))]
+        shear = [between(*self.shear[:2], draws[4]), between(*self.shear[2:], draws[5])]
+        return [PixelOp("affine", (angle, translate, between(*self.scale, draws[3]), shear, self.fill, self.center))]
 
 
 @dataclass(frozen=True)

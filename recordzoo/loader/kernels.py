@@ -595,3 +595,10 @@ def mirror(source, target, numbers):
     for y in range(height):
         for x in range(width):
             target[y, x] = source[y, width - 1 - x]
+
+
+@compiled
+def upend(source, target, numbers):
+    """Swap top and bottom."""
+    for y in range(len(source)):
+        target[y] = source[len(source) - 1 - y]

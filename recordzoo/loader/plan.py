@@ -74,7 +74,9 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """Mirror left and right."""
+    """Mirror left and right, or top and bottom."""
+
+    is_vertical: bool = False
 
 
 @dataclass(slots=True)  # as Crop

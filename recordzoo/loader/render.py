@@ -52,7 +52,7 @@ def render(frame: Frame, actions: Sequence[Action], precision: Precision) -> tor
         if isinstance(action, Crop):
             image = _cropped(image, action)
         elif isinstance(action, Flip):
-            image = image.flip(-1)
+            image = image.flip(-2 if action.is_vertical else -1)
         elif isinstance(action, PixelOp):
             image = _tensor(np.array(on_picture(action, to_picture(image))))
         elif isinstance(action, Resize):
@@ -173,7 +173,7 @@ class Shape(NamedTuple):
     crop: Crop | None
     resize: Resize | None
     window: Crop | None  # a crop of the resized image
-    flip: bool
+    flip: int  # 1: left and right; 2: top and bottom; 3: both
     changes: list[PixelOp]
     erased: list[Erase]
 
@@ -181,7 +181,7 @@ class Shape(NamedTuple):
 def shape_of(actions: Sequence[Action], size: Size, resamples: Callable[[Resize], bool]) -> Shape | None:
     """Convert the actions on an image of a size to a `Shape`; None if they do not fit."""
     crop = resize = window = None
-    flip = False
+    flip = 0
     changes: list[PixelOp] = []
     erased: list[Erase] = []
     for action in actions:
@@ -191,9 +191,9 @@ def shape_of(actions: Sequence[Action], size: Size, resamples: Callable[[Resize]
             changes.append(action)
         elif isinstance(action, Flip):
             if changes:
-                changes.append(PixelOp("mirror"))
+                changes.append(PixelOp("upend" if action.is_vertical else "mirror"))
             else:
-                flip = not flip
+                flip ^= 2 if action.is_vertical else 1
         elif changes or flip or window or (crop and not resize and isinstance(action, Crop)):
             return None
         elif isinstance(action, Crop):

@@ -36,6 +36,7 @@ from recordzoo.loader.kernels import (
     saturation,
     sharpness,
     solarize,
+    upend,
     weighted_sum,
 )
 
@@ -69,7 +70,7 @@ JOB = np.dtype(
         ("column_source", np.int64),
         ("filter", np.int64),
         ("weights", np.int64),  # one of `WEIGHTS`
-        ("flip", np.int64),
+        ("flip", np.int64),  # as of `render.Shape`
         ("place", np.int64),  # the number of the image in the output
         ("failed", np.int64),  # written: what the decompressor returned
     ],
@@ -221,17 +222,19 @@ def _make(job, pixels, height, width, values, out, is_last, order):
         short = _shortened(pixels, job.pitch, job.width, down_firsts, down, down_bits)
         wide = np.empty((height, padded), np.uint32)
         address = np.int64(short.ctypes.data)
-        _narrow(address, short, 3 * job.width, height, job.width, across_firsts, across, across_bits, job.flip, wide)
+        _narrow(
+            address, short, 3 * job.width, height, job.width, across_firsts, across, across_bits, job.flip & 1, wide
+        )
         rows = wide.view(np.uint8)
         for y in range(height):
-            write_row(rows[y], width, y, values, out, is_last)
+            write_row(rows[y], width, height - 1 - y if job.flip & 2 else y, values, out, is_last)
         return
     wide = np.empty((job.height, padded), np.uint32)
     if job.columns_in == job.columns_out:
         start = pixels + 3 * (job.column_first - job.column_source)
-        _copied(start, job.pitch, job.height, width, job.flip, wide)
+        _copied(start, job.pitch, job.height, width, job.flip & 1, wide)
     else:
-        _narrow(pixels, wide, job.pitch, job.height, job.width, across_firsts, across, across_bits, job.flip, wide)
+        _narrow(pixels, wide, job.pitch, job.height, job.width, across_firsts, across, across_bits, job.flip & 1, wide)
     row = np.empty(4 * padded, np.uint8)
     for y in range(height):
         source = np.int64(wide.ctypes.data) + down_firsts[y, 0] * 4 * padded
@@ -239,7 +242,7 @@ def _make(job, pixels, height, width, values, out, is_last, order):
         for start in range(0, 4 * padded, LANES):
             target = np.int64(row.ctypes.data) + start
             weighted_sum(source + start, 4 * padded, factors, down_firsts[y, 1], down_bits, target)
-        write_row(row, width, y, values, out, is_last)
+        write_row(row, width, height - 1 - y if job.flip & 2 else y, values, out, is_last)
 
 
 @compiled
@@ -315,6 +318,8 @@ def _change(number, source, target, numbers):
     elif number == 11:
         mirror(source, target, numbers)
     elif number == 12:
+        upend(source, target, numbers)
+    elif number == 13:
         sharpness(source, target, numbers)
     else:
         blur(source, target, numbers)

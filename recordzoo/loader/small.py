@@ -13,16 +13,13 @@ import torch
 from numpy.typing import NDArray
 
 from recordzoo.loader.compiled import BYTES, compiled_code, compiled_now
-from recordzoo.loader.geometry import CenterCropStep, RandomCropStep, RandomFlipStep
+from recordzoo.loader.geometry import CenterCropStep, PadStep, RandomCropStep, RandomFlipStep
 from recordzoo.loader.plan import Crop, Plan, Pointwise, Size, Step, Views
 
 MAX_BYTES = 1 << 15
 """Size of the largest image that is made so: for larger ones, copying the stored pixels takes longer than it saves."""
 
-_CROPS = (CenterCropStep, RandomCropStep)
-
-_STAY = (0, 1, 0, 1)
-"""The move of an image that stays as it is."""
+_CROPS = (CenterCropStep, PadStep, RandomCropStep)
 
 
 class Pixels(NamedTuple):
@@ -64,11 +61,11 @@ def only_moves(plan: Plan, shape: Shape) -> bool:
     """Whether a plan makes tensors and only crops and flips these images, so that `MovedWriter` can do it."""
     if not plan.is_whole or plan.size is None or shape.channels * shape.height * shape.width > MAX_BYTES:
         return False
-    steps = plan.steps
-    if not all(isinstance(step, RandomFlipStep | CenterCropStep | RandomCropStep) for step in steps):
+    if not all(isinstance(step, (RandomFlipStep, *_CROPS)) for step in plan.steps):
         return False
-    if sum(isinstance(step, _CROPS) for step in steps) > 1:  # what a crop cut off must not come back
-        return False
+    crops = [step for step in plan.steps if isinstance(step, _CROPS)]
+    if not all(isinstance(step, PadStep) for step in crops[:-1]):
+        return False  # what a crop cut off must not come back
     means = [transform.mean for transform in plan.fused if hasattr(transform, "mean")]
     return shape.channels == 3 or all(np.size(mean) == 1 for mean in means)  # torchvision refuses three for one channel
 
@@ -87,16 +84,15 @@ def moves_of(steps: Sequence[Step], size: Size, draws: NDArray[np.float64]) -> N
     Raises:
         ValueError: The images are too small, in torchvision's words.
     """
-    moves = np.tile(np.array(_STAY, np.int64), (len(draws), 1))
-    top, left, right = moves[:, 0], moves[:, 2], moves[:, 3]
+    firsts, directions = np.zeros((len(draws), 2), np.int64), np.ones((len(draws), 2), np.int64)
     start = 0
     for step in steps:
         own = draws[:, start : start + step.num_draws]
         start += step.num_draws
         if isinstance(step, RandomFlipStep):
-            is_flipped = own[:, 0] < step.probability
-            left[is_flipped] += right[is_flipped] * (size[1] - 1)
-            right[is_flipped] *= -1
+            is_flipped, side = own[:, 0] < step.probability, 0 if step.is_vertical else 1
+            firsts[is_flipped, side] += directions[is_flipped, side] * (size[side] - 1)
+            directions[is_flipped, side] *= -1
             continue
         if isinstance(step, RandomCropStep):
             across, down = step.padding[:2]
@@ -105,10 +101,9 @@ def moves_of(steps: Sequence[Step], size: Size, draws: NDArray[np.float64]) -> N
             (crop,) = step.actions(size, [])
             assert isinstance(crop, Crop)
             chosen = np.tile(np.array([crop.top, crop.left]), (len(own), 1))
-        top += chosen[:, 0]
-        left += right * chosen[:, 1]
+        firsts += directions * chosen
         size = step.output(size) or size
-    return moves
+    return np.stack([firsts[:, 0], directions[:, 0], firsts[:, 1], directions[:, 1]], 1)
 
 
 class MovedWriter:

@@ -190,7 +190,7 @@ def _moved(target: Any, step: Step, actions: list[Action]) -> Any:
             elif isinstance(action, Resize):
                 leaf = functional.resize(leaf, [action.height, action.width])
             elif isinstance(action, Flip):
-                leaf = functional.horizontal_flip(leaf)
+                leaf = functional.vertical_flip(leaf) if action.is_vertical else functional.horizontal_flip(leaf)
         return leaf
 
     return pytree.tree_map(move, target)

@@ -196,15 +196,15 @@ def named_changes(name: str, magnitude: float, fill: Any) -> list[PixelOp]:
         case "Identity":
             return []
         case "ShearX":
-            return [PixelOp("affine", ([0, 0], [angle, 0.0], False, fill))]
+            return [PixelOp("affine", (0.0, [0, 0], 1.0, [angle, 0.0], fill, [0, 0]))]
         case "ShearY":
-            return [PixelOp("affine", ([0, 0], [0.0, angle], False, fill))]
+            return [PixelOp("affine", (0.0, [0, 0], 1.0, [0.0, angle], fill, [0, 0]))]
         case "TranslateX":
-            return [PixelOp("affine", ([int(magnitude), 0], [0.0, 0.0], True, fill))]
+            return [PixelOp("affine", (0.0, [int(magnitude), 0], 1.0, [0.0, 0.0], fill, None))]
         case "TranslateY":
-            return [PixelOp("affine", ([0, int(magnitude)], [0.0, 0.0], True, fill))]
+            return [PixelOp("affine", (0.0, [0, int(magnitude)], 1.0, [0.0, 0.0], fill, None))]
         case "Rotate":
-            return [PixelOp("rotate", (magnitude, fill))]
+            return [PixelOp("rotate", (magnitude, fill, None))]
         case "Posterize":
             return [PixelOp("posterize", (int(magnitude),))]
         case "Solarize":
@@ -237,6 +237,35 @@ def auto_augment(transform: Any) -> Step:
     if policies is None:
         raise UnknownTransformError("this torchvision keeps its policies elsewhere")
     return PolicyStep(_magnitudes(transform, 10), policies, _fill(transform))
+
+
+@of_pictures
+def random_affine(transform: Any) -> Step:
+    """Read `RandomAffine`."""
+    shear = list(transform.shear or ()) + [0.0] * 4
+    return geometry.RandomAffineStep(
+        _two(transform.degrees),
+        _two(transform.translate or (0, 0)),
+        _two(transform.scale or (1, 1)),
+        (*_two(shear[:2]), *_two(shear[2:4])),
+        transform.center,
+        _fill(transform),
+    )
+
+
+@of_pictures
+def random_rotation(transform: Any) -> Step:
+    """Read `RandomRotation`."""
+    if transform.expand:
+        raise UnknownTransformError("it expands images, which then differ in size")
+    return geometry.RandomAffineStep(
+        _two(transform.degrees), center=transform.center, fill=_fill(transform), turns=True
+    )
+
+
+def _two(values: Any) -> tuple[float, float]:
+    first, second = map(float, values)
+    return first, second
 
 
 _NEAREST = (InterpolationMode.NEAREST, InterpolationMode.NEAREST.value, Image.Resampling.NEAREST)
@@ -313,30 +342,33 @@ class Op:
     tolerance: int = 0
 
 
-def _affine(picture: Image.Image, translate: list[int], shear: list[float], is_central: bool, fill: Any) -> Any:
-    center = None if is_central else [0, 0]
-    return functional.affine(picture, angle=0.0, translate=translate, scale=1.0, shear=shear, fill=fill, center=center)
+def _affine(
+    picture: Image.Image, angle: float, translate: list[int], scale: float, shear: list[float], fill: Any, center: Any
+) -> Any:
+    return functional.affine(picture, angle, translate, scale, shear, fill=fill, center=center)
 
 
 def _affine_numbers(
-    size: Size, translate: Sequence[int], shear: Sequence[float], is_central: bool, fill: Any
+    size: Size, angle: float, translate: Sequence[int], scale: float, shear: Sequence[float], fill: Any, center: Any
 ) -> CompiledOp:
     """Return the matrix from output to input coordinates, rounded as in torchvision."""
-    height, width = size
-    center_x, center_y = (width * 0.5, height * 0.5) if is_central else (0.0, 0.0)
-    across, down = (math.radians(angle) for angle in shear)
+    center_x, center_y = (size[1] * 0.5, size[0] * 0.5) if center is None else center
+    turn, across, down = math.radians(angle), math.radians(shear[0]), math.radians(shear[1])
     slope, cosine = math.tan(across), math.cos(down)
-    a, b = 1.0 - math.sin(-down) * slope / cosine, cosine * slope / cosine
-    c, d = -math.sin(-down) / cosine, 1.0
+    a, b = -math.sin(turn - down) * slope / cosine + math.cos(turn), math.cos(turn - down) * slope / cosine
+    a, b = a / scale, (b + math.sin(turn)) / scale
+    c, d = -(math.sin(turn - down) / cosine) / scale, math.cos(turn - down) / cosine / scale
     x, y = -center_x - translate[0], -center_y - translate[1]
     return "affine", (a, b, a * x + b * y + center_x, c, d, c * x + d * y + center_y, _pixel(fill))
 
 
-def _rotate_numbers(size: Size, angle: float, fill: Any) -> CompiledOp:
-    """Return the matrix as Pillow computes it, which rounds sine and cosine."""
+def _rotate_numbers(size: Size, angle: float, fill: Any, center: Any) -> CompiledOp | None:
+    """Return the matrix as Pillow computes it, which rounds sine and cosine; None for turns without a matrix."""
+    if center is None and angle % 360.0 in (90.0, 180.0, 270.0):
+        return None
     turn = -math.radians(angle % 360.0)
     cosine, sine = round(math.cos(turn), 15), round(math.sin(turn), 15)
-    x, y = size[1] / 2, size[0] / 2
+    x, y = (size[1] / 2, size[0] / 2) if center is None else center
     across, down = cosine * -x + sine * -y + x, -sine * -x + cosine * -y + y
     return "affine", (cosine, sine, across, -sine, cosine, down, _pixel(fill))
 
@@ -369,6 +401,8 @@ OPS = (
     Op("resize", {"Resize": geometry.resize}),
     Op("crop", {"CenterCrop": geometry.center_crop, "RandomCrop": geometry.random_crop}),
     Op("mirror", {"RandomHorizontalFlip": geometry.flip}, pillow=functional.hflip),
+    Op("upend", {"RandomVerticalFlip": geometry.vertical_flip}, pillow=functional.vflip),
+    Op("pad", {"Pad": geometry.pad}),
     Op("jitter", {"ColorJitter": geometry.jitter}),
     Op("brightness", pillow=functional.adjust_brightness, probe=(1.3,)),
     Op("contrast", pillow=functional.adjust_contrast, probe=(0.6,)),
@@ -401,12 +435,19 @@ OPS = (
         pillow=functional.adjust_sharpness,
         probe=(1.9,),
     ),
-    Op("affine", pillow=_affine, numbers=_affine_numbers, probe=([3, 0], [11.0, 0.0], True, None)),
+    Op(
+        "affine",
+        {"RandomAffine": random_affine},
+        pillow=_affine,
+        numbers=_affine_numbers,
+        probe=(21.5, [3, 0], 1.1, [11.0, 5.0], None, None),
+    ),
     Op(
         "rotate",
-        pillow=lambda picture, angle, fill: functional.rotate(picture, angle, fill=fill),
+        {"RandomRotation": random_rotation},
+        pillow=lambda picture, angle, fill, center: functional.rotate(picture, angle, center=center, fill=fill),
         numbers=_rotate_numbers,
-        probe=(31.5, None),
+        probe=(31.5, None, None),
     ),
     Op(
         "blur",
