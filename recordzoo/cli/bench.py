@@ -204,7 +204,7 @@ def compare(task: Task, repeats: int, tell: Callable[[str], None]) -> list[Resul
             if result.problem:
                 continue
             try:
-                result.rounds.append(in_fresh_process(_run, result.loader, task))
+                result.rounds.append(in_fresh_process(run, result.loader, task))
                 said = f"{result.rounds[-1]:,.0f} images/s"
             except RecordZooError:
                 raise
@@ -212,12 +212,6 @@ def compare(task: Task, repeats: int, tell: Callable[[str], None]) -> list[Resul
                 result.problem = said = f"{type(err).__name__}: {err}"
             tell(f"{number + 1}/{repeats} {result.loader}: {said}")
     return results
-
-
-def _run(loader: str, task: Task) -> float:
-    pass  # imports torch, which only the fresh process needs
-
-    return run(loader, task)
 
 
 def in_fresh_process(function: Callable[..., T], *arguments: Any) -> T:

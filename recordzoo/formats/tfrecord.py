@@ -100,8 +100,7 @@ class TFRecords(Foreign):
             Piece(path.name, path.stat().st_size, (path,), split=split)
             for path, split in zip(files, splits, strict=True)
         ]
-        self._seen = first_of(self.pieces, _examples)
-        examples = [example for _, (_, example) in self._seen]
+        examples = [example for _, (_, example) in first_of(self.pieces, _examples)]
         keys = sorted({key for example in examples for key in example})
         self.check_fields(keys)
         self._features = {
@@ -116,21 +115,9 @@ class TFRecords(Foreign):
             if name == "image":
                 self._features[key] = dataclasses.replace(self._features[key], is_text=False)
 
-    # Any: what pickle keeps.
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_seen": []}
-
-    @override
-    def first(self) -> list[tuple[Piece, Sample]]:
-        seen, self._seen = self._seen, []
-        return [(piece, sample) for piece, found in seen for sample in self._samples(piece, iter([found]))]
-
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:
-        return self._samples(piece, _examples(piece))
-
-    def _samples(self, piece: Piece, examples: Iterator[tuple[str, Example]]) -> Iterator[Sample]:
-        for number, (where, example) in enumerate(examples):
+        for number, (where, example) in enumerate(_examples(piece)):
             if other := example.keys() - self._keys.keys():
                 raise SourceError(
                     f"{where}: it has {', '.join(sorted(other))}, which the first examples have not.",

@@ -49,7 +49,6 @@ LOOKS_FOR = "files *.tar, *.tar.gz or *.tgz; or train-{000000..000012}.tar"
 
 _LOOKED_AT = 256
 _SHARDS_LOOKED_AT = 8
-_KEPT = 64  # samples of the first shard that show how fields are stored
 _LOOKED_AT_ELSEWHERE = 16
 _NUMBER = re.compile(rb"\s*[+-]?[0-9]{1,100}\s*")
 _UNREAD = (".tar.zst", ".tzst", ".tar.lz4", ".tar.lzma", ".tar.z")
@@ -139,7 +138,7 @@ class WebDataset(Foreign):
     def __init__(self, location: str, fields: Mapping[str, str], files: Sequence[Path]) -> None:
         super().__init__(location, fields)
         self.pieces = shard_pieces(files, TAR_ENDINGS)
-        keys, self._seen = look(samples, files)
+        keys = look(files)
         if missing := [key for key in fields if key not in keys.names]:
             keys.add(_search(files, set(missing)))
         self.check_fields(keys.names)
@@ -163,15 +162,6 @@ class WebDataset(Foreign):
         found = {key: self.field(key, usual) for key in keys.names}
         order = {"image": 0, "target": 1}
         return dict(sorted(found.items(), key=lambda item: order.get(item[1], 2)))
-
-    # Any: what pickle keeps.
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_seen": []}
-
-    @override
-    def first(self) -> list[tuple[Piece, Sample]]:
-        seen, self._seen = self._seen, []
-        return [(self.pieces[number], self._sample(self.pieces[number].files[0], *each)) for number, each in seen]
 
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:
@@ -223,33 +213,18 @@ class WebDataset(Foreign):
             raise SourceError(f"{where}: .{key} cannot be read: {err}.") from err
 
 
-# A shard's samples: pairs of a key and its files by extension.
-Samples = Callable[[Path], Iterator[tuple[str, dict[str, bytes]]]]
-
-
-Seen = tuple[int, tuple[str, dict[str, bytes]]]
-"""An inspected sample: its shard's number, its key and its files."""
-
-
-def look(samples: Samples, files: Sequence[Path]) -> tuple[Keys, list[Seen]]:
-    """Inspect the first samples of the first shard, and fewer of some others.
-
-    Returns:
-        The extensions; some of the samples, each with its shard's number.
-    """
-    keys, seen = Keys(), list[Seen]()
+def look(files: Sequence[Path]) -> Keys:
+    """Return the extensions of the first samples of the first shard, and of fewer of some others."""
+    keys = Keys()
     for number in range(0, len(files), max(1, len(files) // _SHARDS_LOOKED_AT)):
         path = files[number]
-        kept = len(seen) + (1 if seen else _KEPT)
-        for key, parts in itertools.islice(samples(path), _LOOKED_AT_ELSEWHERE if number else _LOOKED_AT):
+        for _, parts in itertools.islice(samples(path), _LOOKED_AT_ELSEWHERE if number else _LOOKED_AT):
             keys.look(parts)
-            if len(seen) < kept:
-                seen.append((number, (key, parts)))
             if len(keys.names) > MAX_KEYS:
                 raise fault(
                     path, f": its samples have more than {MAX_KEYS} different extensions, so it is no WebDataset."
                 )
-    return keys, seen
+    return keys
 
 
 def _last(key: str) -> str:
