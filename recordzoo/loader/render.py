@@ -2,13 +2,17 @@
 
 The first call does crop, resize, crop, flip, in this order; a second one changes colors; a third one erases boxes.
 `render` handles any other sequence.
+
+At the end, small images that are stored as pixels. For an image of 32 x 32, Python's work takes longer than the pixels:
+the crops and flips of all images of a piece are decided by a few operations on arrays, and one call of compiled code
+looks each pixel up in a table of finished values.
 """
 
 import ctypes
 import functools
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -28,11 +32,31 @@ from recordzoo.loader.compiled import (
     compiled_now,
     job_of,
 )
-from recordzoo.loader.plan import Action, Arithmetic, Crop, Erase, Flip, PixelOp, Pointwise, Resampling, Resize, Size
+from recordzoo.loader.geometry import CenterCropStep, PadStep, RandomCropStep, RandomFlipStep
+from recordzoo.loader.plan import (
+    Action,
+    Arithmetic,
+    Crop,
+    Erase,
+    Flip,
+    PixelOp,
+    Plan,
+    Pointwise,
+    Resampling,
+    Resize,
+    Size,
+    Step,
+    Views,
+)
 from recordzoo.loader.table import CompiledOp, compiled_form, on_picture
 
 Precision = Literal["exact", "fast"]
 PRECISIONS = ("exact", "fast")
+
+_MOST_MOVED_BYTES = 1 << 15
+"""Size of the largest image for `MovedWriter`: copying the stored pixels of larger ones takes longer than it saves."""
+
+_CROPS = (CenterCropStep, PadStep, RandomCropStep)
 
 
 def render(frame: Frame, actions: Sequence[Action], precision: Precision) -> torch.Tensor:
@@ -218,6 +242,13 @@ def _span(size_in: int, size_out: int, first: int, count: int, support: int) -> 
     return Span(size_in, size_out, first, start), stop - start
 
 
+def _values_of(pointwise: Pointwise | None) -> Any:  # Any: of either dtype
+    """Return the value to write for each byte of each channel, [3, 256]."""
+    if pointwise is None or pointwise.operations is None:
+        return BYTES
+    return pointwise.apply_(torch.from_numpy(BYTES).to(torch.float32)[:, None])[:, 0].numpy()
+
+
 @dataclass
 class _Work:
     """The images of a call of compiled code.
@@ -254,9 +285,7 @@ class RowRenderer:
         self._height, self._width, self._precision, self._compiled = height, width, precision, found
         self._memory = threading.local()
         self._resamples = functools.partial(resamples, found, precision=precision)
-        self._values: Any = BYTES  # of either dtype
-        if pointwise is not None and pointwise.operations is not None:
-            self._values = pointwise.apply_(torch.from_numpy(BYTES).to(torch.float32)[:, None])[:, 0].numpy()
+        self._values = _values_of(pointwise)
         self._decompress = decompress_address()
 
     def make(self, images: Sequence[tuple[Frame, list[Action]]], rows: torch.Tensor) -> list[int]:
@@ -381,3 +410,134 @@ def _jpeg_source(frame: JpegFrame, box: Box, denominator: int) -> PixelSource | 
     decoded_width, decoded_height, left, top, width, height = region
     handle, pitch = decompressor.handle or 0, 3 * decoded_width
     return PixelSource(handle, address, len(data), decoded_height, pitch, top, left, height, width)
+
+
+class Pixels(NamedTuple):
+    """Stored images of one shape.
+
+    Attributes:
+        data: Their bytes, uint8 [m], read-only.
+        starts: The first byte of each image, int64 [n].
+        strides: Bytes from one row, column and channel to the next.
+    """
+
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    strides: tuple[int, int, int]
+
+
+class StoredShape(NamedTuple):
+    """The shape of stored images."""
+
+    channels: int
+    height: int
+    width: int
+
+
+def sized(views: Views, shape: StoredShape | None) -> Views:
+    """Return the plans with the size of their results, if all images have one shape."""
+    if shape is None:
+        return views
+    plans = []
+    for plan in views.plans:
+        size: Size | None = (shape.height, shape.width)
+        for step in plan.steps:
+            size = step.output(size)
+        plans.append(replace(plan, size=size))
+    return Views(tuple(plans), views.is_list)
+
+
+def only_moves(plan: Plan, shape: StoredShape) -> bool:
+    """Whether a plan makes tensors and only crops and flips these images, so that `MovedWriter` can do it."""
+    if not plan.is_whole or plan.size is None or shape.channels * shape.height * shape.width > _MOST_MOVED_BYTES:
+        return False
+    if not all(isinstance(step, (RandomFlipStep, *_CROPS)) for step in plan.steps):
+        return False
+    crops = [step for step in plan.steps if isinstance(step, _CROPS)]
+    if not all(isinstance(step, PadStep) for step in crops[:-1]):
+        return False  # what a crop cut off must not come back
+    means = [transform.mean for transform in plan.fused if hasattr(transform, "mean")]
+    return shape.channels == 3 or all(np.size(mean) == 1 for mean in means)  # torchvision refuses three for one channel
+
+
+def moves_of(steps: Sequence[Step], size: Size, draws: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Decide where the pixels of images come from; the decisions are those of each `Step.actions`.
+
+    Args:
+        steps: Crops and flips.
+        size: Height and width of the stored images.
+        draws: A row of random numbers for each image.
+
+    Returns:
+        For each image y0, dy, x0 and dx: row y of the result is row y0 + dy * y of the stored image; int64 [n, 4].
+
+    Raises:
+        ValueError: The images are too small, in torchvision's words.
+    """
+    firsts, directions = np.zeros((len(draws), 2), np.int64), np.ones((len(draws), 2), np.int64)
+    start = 0
+    for step in steps:
+        own = draws[:, start : start + step.num_draws]
+        start += step.num_draws
+        if isinstance(step, RandomFlipStep):
+            is_flipped, side = own[:, 0] < step.probability, 0 if step.is_vertical else 1
+            firsts[is_flipped, side] += directions[is_flipped, side] * (size[side] - 1)
+            directions[is_flipped, side] *= -1
+            continue
+        if isinstance(step, RandomCropStep):
+            across, down = step.padding[:2]
+            chosen = (own * (np.array(step.free(size)) + 1)).astype(np.int64) - (down, across)
+        else:
+            (crop,) = step.actions(size, [])
+            assert isinstance(crop, Crop)
+            chosen = np.tile(np.array([crop.top, crop.left]), (len(own), 1))
+        firsts += directions * chosen
+        size = step.output(size) or size
+    return np.stack([firsts[:, 0], directions[:, 0], firsts[:, 1], directions[:, 1]], 1)
+
+
+class MovedWriter:
+    """Writes moved images of one plan and shape.
+
+    Args:
+        plan: A plan that `only_moves` images of this shape.
+        pointwise: Operations on the values; None: keep bytes.
+    """
+
+    def __init__(self, plan: Plan, shape: StoredShape, pointwise: Pointwise | None) -> None:
+        self._plan, self._shape = plan, shape
+        self._values = _values_of(pointwise)
+        self._compiled = compiled_code(waits=False)
+
+    def fill(self, images: torch.Tensor, places: NDArray[np.int64], pixels: Pixels, draws: NDArray[np.float64]) -> None:
+        """Write images.
+
+        Args:
+            images: [m, channels, height, width], contiguous or channels-last.
+            places: The number in `images` of each, int64 [n].
+            pixels: The stored images.
+            draws: A row of random numbers for each, float64 [n, `Plan.num_draws`].
+        """
+        size = self._shape.height, self._shape.width
+        moves = moves_of(self._plan.steps, size, draws)
+        values = self._values[: self._shape.channels]
+        if self._compiled is None:
+            self._compiled = compiled_now()
+        if self._compiled is not None:
+            self._compiled.move(pixels, size, moves, places, values, images)
+            return
+        stored = np.lib.stride_tricks.as_strided
+        for place, start, move in zip(places.tolist(), pixels.starts.tolist(), moves, strict=True):
+            image = stored(pixels.data[start:], (*size, self._shape.channels), pixels.strides, writeable=False)
+            made = _moved(image, move, (images.shape[2], images.shape[3]))
+            for channel, table in enumerate(values):
+                images[place, channel].copy_(torch.from_numpy(table[made[..., channel]]))
+
+
+def _moved(image: NDArray[np.uint8], move: NDArray[np.int64], size: Size) -> NDArray[np.uint8]:
+    """Move one image, [h, w, channels], without compiled code; black outside."""
+    rows, columns = move[0] + move[1] * np.arange(size[0]), move[2] + move[3] * np.arange(size[1])
+    is_row, is_column = (rows >= 0) & (rows < image.shape[0]), (columns >= 0) & (columns < image.shape[1])
+    made = np.zeros((*size, image.shape[2]), np.uint8)
+    made[np.ix_(is_row, is_column)] = image[np.ix_(rows[is_row], columns[is_column])]
+    return made

@@ -33,8 +33,7 @@ from recordzoo.loader.making import (
 )
 from recordzoo.loader.placement import code_of_samples
 from recordzoo.loader.plan import Plan, Pointwise, Size, Transform, num_draws
-from recordzoo.loader.render import Precision, RowRenderer, erase_, to_picture
-from recordzoo.loader.small import MovedWriter
+from recordzoo.loader.render import MovedWriter, Precision, RowRenderer, erase_, to_picture
 from recordzoo.loader.source import NOT_RGB, ImageLeaf, JointLeaf, Source, frame_of
 from recordzoo.loader.table import as_given
 

@@ -46,7 +46,7 @@ from recordzoo.loader.plan import (
     items_of,
     pictures,
 )
-from recordzoo.loader.small import only_moves, sized
+from recordzoo.loader.render import only_moves, sized
 from recordzoo.loader.stores import (
     Own,
     Records,

@@ -24,7 +24,7 @@ from recordzoo.families.selection import Selection
 from recordzoo.images.decode import ArrayFrame, Frame, RecordName, name_in, open_encoded, open_raw
 from recordzoo.loader.epochs import Indices
 from recordzoo.loader.plan import items_of
-from recordzoo.loader.small import Pixels, Shape
+from recordzoo.loader.render import Pixels, StoredShape
 from recordzoo.recipes.recipe import PLAIN, UNKNOWN, is_plain_jpeg, mark_of
 
 # Any, in all of this module: datasets, samples, targets and transforms have the user's types.
@@ -78,7 +78,7 @@ class SampleStore(ABC):
     is_raw = False
     is_small = False
     title = ""
-    shape: Shape | None = None
+    shape: StoredShape | None = None
 
     @abstractmethod
     def frame(self, index: int) -> Frame:
@@ -257,11 +257,11 @@ def read_array(dataset: Any) -> Arrays | None:
     return None if found.shape is None else found
 
 
-def shape_of(shape: Sequence[int]) -> Shape | None:
+def shape_of(shape: Sequence[int]) -> StoredShape | None:
     """Return the shape of stored pixels, [h, w] or [h, w, 3]; None for any other."""
     if len(shape) not in (2, 3) or shape[2:] not in ((), (3,)) or 0 in shape:
         return None
-    return Shape(3 if len(shape) == 3 else 1, shape[0], shape[1])
+    return StoredShape(3 if len(shape) == 3 else 1, shape[0], shape[1])
 
 
 class Files(SampleStore):
