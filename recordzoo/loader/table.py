@@ -23,6 +23,7 @@ from torchvision.transforms import InterpolationMode, functional, v2
 from typing_extensions import override
 
 from recordzoo.loader import geometry
+from recordzoo.loader.frameworks import as_torchvision
 from recordzoo.loader.geometry import of_pictures, sometimes
 from recordzoo.loader.plan import (
     Action,
@@ -564,7 +565,7 @@ def flattened(transform: Transform | None) -> list[Transform]:
 
 def read_one(plan: Plan, transform: Any) -> Plan:
     """Return a plan extended by a transform."""
-    for each in _as_torchvision(transform, is_tensor=plan.is_tensor):
+    for each in as_torchvision(transform, is_tensor=plan.is_tensor):
         kind = type(each)
         if kind not in READERS and kind not in CONTAINERS and kind not in _COMPOSES:
             raise UnknownTransformError(f"{kind.__module__}.{kind.__qualname__} is not one of those known here")
@@ -606,47 +607,3 @@ def _inner_steps(plan: Plan, transform: Any) -> list[tuple[Step, ...]]:
 def as_given(plan: Plan, image: torch.Tensor) -> torch.Tensor:
     """Convert a tensor to the input type of the first transform in `rest`."""
     return tv_tensors.Image(image) if plan.is_image else image
-
-
-def _as_torchvision(transform: Any, *, is_tensor: bool) -> list[Any]:
-    """Translate a transform of timm to torchvision's; return any other one unchanged.
-
-    The `interpolation` of a `RandomResizedCrop` may then be a tuple, to draw from for each image.
-    """
-    kind = type(transform)
-    reader = _OF_TIMM.get(f"{kind.__module__}.{kind.__qualname__}")
-    try:
-        return [transform] if reader is None else reader(transform, is_tensor)
-    except (TypeError, ValueError) as err:
-        raise UnknownTransformError(f"torchvision has none like it: {err}") from err
-
-
-def _timm_crop(transform: Any, is_tensor: bool) -> list[Any]:
-    if len(transform.size) != 2:
-        raise UnknownTransformError("its size is not height and width")
-    found = v1.RandomResizedCrop(transform.size, tuple(transform.scale), tuple(transform.ratio))
-    found.interpolation = transform.interpolation
-    return [found]
-
-
-def _timm_erasing(transform: Any, is_tensor: bool) -> list[Any]:
-    if transform.mode not in ("", "const"):
-        raise UnknownTransformError("it fills boxes with noise")
-    if (transform.min_count, transform.max_count) != (1, 1):
-        raise UnknownTransformError("it erases several boxes")
-    if str(transform.device) != "cpu":
-        raise UnknownTransformError(f"it makes the filling of boxes on {transform.device}")
-    low, high = transform.log_aspect_ratio
-    area = transform.min_area, transform.max_area
-    return [v1.RandomErasing(transform.probability, area, (math.exp(low), math.exp(high)), 0.0)]
-
-
-_OF_TIMM: dict[str, Callable[[Any, bool], list[Any]]] = {
-    "timm.data.transforms.RandomResizedCropAndInterpolation": _timm_crop,
-    "timm.data.transforms.MaybeToTensor": lambda _, is_tensor: [] if is_tensor else [v1.ToTensor()],
-    "timm.data.transforms.MaybePILToTensor": lambda _, is_tensor: [] if is_tensor else [v1.PILToTensor()],
-    # The values stay from 0 to 255.
-    "timm.data.transforms.ToTensor": lambda transform, _: [v1.PILToTensor(), v2.ToDtype(transform.dtype)],
-    "timm.data.random_erasing.RandomErasing": _timm_erasing,
-}
-"""The reader of each class, by module and name."""
