@@ -133,7 +133,7 @@ def prepare(
         allow_empty: A class folder may be without images.
         fields: Other tools' data: the field that each key becomes: ``{"jpeg": "image", "class_id": "target"}``.
         kinds: Other tools' data: how fields are stored, as `convert` has it.
-        allow_paths: Other tools' data: if the data has paths of files, read these, also outside the data's folder.
+        allow_paths: Lists and other tools' data: read the files at their paths also outside of the data's folder.
         image: Lists: the column of paths. Default: "path", "image", "file", "filename" or "filepath".
         targets: Lists: the columns that are targets, with their kinds: "class", "int", "float", "multilabel" ("a,b"),
             "text", or None (class, or float if all values are numbers and some have a fraction). The first is what

@@ -29,7 +29,7 @@ from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from recordzoo.records.writer import LIST_FILE
 from tests.fakes import simple
-from tests.fakes.folder import bad_image, image_bytes
+from tests.fakes.folder import image_bytes
 from tests.fakes.lists import LABELS, NAMES, plain, write_images, write_list
 from tests.fakes.simple import SimpleRecipe
 from tests.preparing import REPOSITORY, contents, prepared
@@ -90,7 +90,7 @@ class TestWhatIsStored:
 
     def test_absolute_paths_and_those_of_other_directories(self, images: dict[str, bytes], tmp_path: Path) -> None:
         lines = [f"{tmp_path}/{NAMES[1]} cat", f"../{NAMES[3]} dog", f"./../{NAMES[3]} dog"]
-        reader = made(write_list(tmp_path / "lists" / "my.txt", lines))
+        reader = made(write_list(tmp_path / "lists" / "my.txt", lines), allow_paths=True)
         assert list(reader.names) == [f"{tmp_path}/{NAMES[1]}", f"../{NAMES[3]}", f"./../{NAMES[3]}"]
         assert values(reader) == [images[NAMES[1]], images[NAMES[3]], images[NAMES[3]]]
 
@@ -124,7 +124,7 @@ class TestWhatIsStored:
         assert contents(again.path) == contents(tmp_path / "kept")
 
     def test_broken_images_are_kept_or_left_out(self, images: dict[str, bytes], tmp_path: Path) -> None:
-        (tmp_path / NAMES[1]).write_bytes(bad_image())
+        (tmp_path / NAMES[1]).write_bytes(image_bytes("a.jpg", 0)[:3])  # a JPEG that ends in its header
         path = write_list(tmp_path / "list.csv", TWICE)
         assert list(made(path, output=tmp_path / "kept").manifest.bad) == [NAMES[1]]
         reader = made(path, output=tmp_path / "skipped", on_error="skip")
@@ -139,10 +139,44 @@ class TestWhatIsStored:
         with pytest.raises(PrepareError, match=r"a\.jpg: no image format"):
             made(path, output=tmp_path / "raise", on_error="raise")
 
-    def test_other_files_than_images_are_stored_as_they_are(self, tmp_path: Path) -> None:
-        (tmp_path / "a.npy").write_bytes(b"numbers")
-        reader = made(write_list(tmp_path / "list.txt", ["a.npy 1"]))
-        assert (values(reader), dict(reader.manifest.bad)) == ([b"numbers"], {})
+    @pytest.mark.parametrize("name", ["id_rsa", "notes.txt", "a.npy", "picture.jpg", "empty.png"])
+    def test_bytes_that_are_no_image_are_refused(self, images: dict[str, bytes], tmp_path: Path, name: str) -> None:
+        (tmp_path / name).write_bytes(b"" if name == "empty.png" else b"-----BEGIN OPENSSH PRIVATE KEY-----")
+        path = write_list(tmp_path / "list.txt", [f"{name} 1", f"{NAMES[0]} 2"])
+        with pytest.raises(PrepareError, match=rf"{name}: .* nothing but images is stored"):
+            made(path)
+        assert list(made(path, on_error="skip").names) == [NAMES[0]]
+
+    @pytest.mark.parametrize("link", ["file", "folder", "folders", "none"])
+    def test_files_outside_of_the_lists_folder_are_refused(self, tmp_path: Path, link: str) -> None:
+        """An own list may lead anywhere, so the error says how to allow it."""
+        outside, inside = tmp_path / "private" / "deep", tmp_path / "list"
+        outside.mkdir(parents=True)
+        inside.mkdir()
+        (outside / "key.jpg").write_bytes(image_bytes("a.jpg", 0))
+        name = {"file": "a.jpg", "folder": "sub/key.jpg", "folders": "sub/deep/key.jpg"}.get(
+            link, "../private/deep/key.jpg"
+        )
+        if link == "file":
+            (inside / name).symlink_to(outside / "key.jpg")
+        elif link != "none":
+            (inside / "sub").symlink_to(outside if link == "folder" else outside.parent)
+        for path in (name, f"{outside}/key.jpg", f"../list/{name}", f"{inside}/{name}"):
+            listed = write_list(inside / "list.txt", [f"{path} 1"])
+            with pytest.raises(NotPreparedError, match=r"line 1: it leads out of the list's directory.*--allow-paths"):
+                made(listed)
+            if path == name:
+                assert "--allow-paths" in run("prepare", listed, cwd=tmp_path).stderr
+                assert values(made(listed, allow_paths=True)) == [image_bytes("a.jpg", 0)]
+                shutil.rmtree(listed.with_suffix(".records"))
+
+    def test_links_and_absolute_paths_inside_of_the_folder_are_read(self, tmp_path: Path) -> None:
+        (tmp_path / "real").mkdir()
+        (tmp_path / "real" / "a.jpg").write_bytes(image_bytes("a.jpg", 0))
+        (tmp_path / "link.jpg").symlink_to(tmp_path / "real" / "a.jpg")
+        (tmp_path / "folder").symlink_to(tmp_path / "real")
+        names = ["link.jpg", "folder/a.jpg", f"{tmp_path}/real/a.jpg", "real/../folder/../link.jpg"]
+        assert len(made(write_list(tmp_path / "list.txt", [f"{name} 1" for name in names]))) == 4
 
 
 class TestOrderOfWriting:
@@ -446,7 +480,7 @@ class TestAsADataset:
 
     def test_the_list_is_on_another_machine(self, images: dict[str, bytes], tmp_path: Path) -> None:
         path = write_list(tmp_path / "there" / "list.txt", [f"../{name} 1" for name in NAMES])
-        moved = made(path).path.rename(tmp_path / "my.records")
+        moved = made(path, allow_paths=True).path.rename(tmp_path / "my.records")
         shutil.rmtree(tmp_path / "there")
         dataset = ImageFolderRecord(moved)
         assert dataset.samples[0] == (f"{moved}/../{NAMES[0]}", 1)

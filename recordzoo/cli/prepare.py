@@ -282,7 +282,7 @@ def prepare(
         ),
     ] = None,
     allow_paths: Annotated[
-        bool, flag("--allow-paths", "Other tools' data: read files to which paths in it lead, also elsewhere.")
+        bool, flag("--allow-paths", "Lists, other tools' data: read files to which paths in it lead, also elsewhere.")
     ] = False,
     image: Annotated[
         str | None, option("COLUMN", "Of lists: the column of paths; default: path, image, file, ...")

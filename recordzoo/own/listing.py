@@ -124,14 +124,15 @@ class ListingRecipe(Recipe):
 
     Args:
         skips_missing: Leave out samples whose images are missing.
+        allow_paths: Files may lie outside of the listing's directory.
     """
 
     part = ""
     raw_files: tuple[RemoteFile, ...] = ()
 
-    def __init__(self, *, skips_missing: bool = False) -> None:
+    def __init__(self, *, skips_missing: bool = False, allow_paths: bool = True) -> None:
         self.fields: Mapping[str, BlobField] = {"image": BlobField("image")}
-        self._skips_missing = skips_missing
+        self._skips_missing, self._allow_paths = skips_missing, allow_paths
         self._listing: Listing | None = None
         self._missing: dict[str, str] = {}
 
@@ -162,7 +163,8 @@ class ListingRecipe(Recipe):
         if not self._skips_missing:
             return found
         images = found.files["image"]
-        looked = {name: look(os.path.join(found.base, name)) for name in dict.fromkeys(images)}
+        files = Files(found.base, allow_paths=self._allow_paths)
+        looked = {name: files.look(name) for name in dict.fromkeys(images)}
         self._missing = {name: why for name, why in looked.items() if isinstance(why, str)}
         if not self._missing or len(self._missing) == len(looked):  # if all files are missing, the source reports it
             return found
@@ -218,6 +220,7 @@ class ListSource(SizedSource):
         lines: The line of each file in the list, for messages.
         digest: A digest of the list's content.
         word: The word for its lines in messages: "line" or "row".
+        allow_paths: Files may lie outside of `base`.
     """
 
     path: Path
@@ -227,6 +230,7 @@ class ListSource(SizedSource):
     lines: Mapping[str, int] = field(default_factory=dict)
     digest: str = ""
     word: str = "line"
+    allow_paths: bool = True
 
     @property
     @override
@@ -272,8 +276,9 @@ class ListSource(SizedSource):
     def _files(self) -> FileTable:
         """Read the status of every file."""
         table, problems = FileTable(str(self.base)), []
+        files = Files(self.base, allow_paths=self.allow_paths)
         for name in self.names:
-            found = look(os.path.join(self.base, name))
+            found = files.look(name)
             if isinstance(found, str):
                 problems.append((name, found))
             else:
@@ -289,21 +294,54 @@ class ListSource(SizedSource):
             for name, why in problems[:NUM_SHOWN]
         )
         more = f"; and {len(problems) - NUM_SHOWN} more" if len(problems) > NUM_SHOWN else ""
+        outside = " If you trust the list, pass --allow-paths (allow_paths=True)."
         raise NotPreparedError(
             f"{self.description}: {len(problems)} of the {len(self.names)} files that it names cannot be read: {shown}"
             f"{more}. Relative paths are relative to the list's directory, {self.base}. "
-            "on_error='skip' (--on-error skip) leaves them out.",
+            "on_error='skip' (--on-error skip) leaves them out."
+            f"{outside if any(why == _OUTSIDE for _, why in problems) else ''}",
             path=str(self.path),
             num_missing=len(problems),
         )
 
 
-def look(path: str) -> os.stat_result | str:
-    """Return a file's status, or the reason why it cannot be read."""
+class Files:
+    """The files that a list in a directory names. The list may be a stranger's.
+
+    Args:
+        base: The directory.
+        allow_paths: Files may lie outside of it, also by links.
+    """
+
+    def __init__(self, base: Path, *, allow_paths: bool) -> None:
+        self._base, self._allow_paths = os.fspath(base), allow_paths
+        self._root = os.path.realpath(base)
+        self._folders: dict[str, str] = {}  # without links, by their names
+
+    def look(self, name: str) -> os.stat_result | str:
+        """Return a file's status, or the reason why it is not read."""
+        path = os.path.join(self._base, name)
+        if not self._allow_paths and not self._is_inside(path):
+            return _OUTSIDE
+        return _look(path)
+
+    def _is_inside(self, path: str) -> bool:
+        folder, name = os.path.split(path)
+        if folder not in self._folders:
+            self._folders[folder] = os.path.realpath(folder)
+        place = os.path.join(self._folders[folder], name)
+        place = os.path.realpath(place) if os.path.islink(place) else place
+        return place.startswith(os.path.join(self._root, ""))
+
+
+_OUTSIDE = "it leads out of the list's directory"
+
+
+def _look(path: str) -> os.stat_result | str:
     try:
         status = os.stat(path)
-    except OSError as err:
-        return err.strerror or str(err)
+    except (OSError, ValueError) as err:  # the second for a NUL
+        return getattr(err, "strerror", None) or str(err)
     if not stat.S_ISREG(status.st_mode):
         return "a directory" if stat.S_ISDIR(status.st_mode) else "no regular file"
     return status if os.access(path, os.R_OK) else "Permission denied"

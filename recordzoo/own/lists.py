@@ -35,7 +35,6 @@ from recordzoo.own.columns import (
 )
 from recordzoo.own.listing import Column, Listing, ListingRecipe, ListSource
 from recordzoo.raw.member import Member, Source
-from recordzoo.recipes.declared import is_image
 from recordzoo.recipes.recipe import Blob, BlobField
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import NAME_PATTERN, RESERVED_FIELDS, Manifest
@@ -511,6 +510,7 @@ class ListRecipe(ListingRecipe):
         columns: The columns that the user named.
         skips_missing: Skip rows whose files are missing.
         data: A table in memory in place of the list; `root` only gives the directory for its relative paths.
+        allow_paths: Paths may lead out of the list's directory; those of a table in memory may always.
     """
 
     kind = dataset = SetKind.LIST
@@ -524,10 +524,12 @@ class ListRecipe(ListingRecipe):
         columns: Columns = USUAL,
         skips_missing: bool = False,
         data: Any = None,
+        *,
+        allow_paths: bool = False,
     ) -> None:
-        super().__init__(skips_missing=skips_missing)
+        super().__init__(skips_missing=skips_missing, allow_paths=allow_paths or data is not None)
         self.written: dict[str, JSON] = {"shuffle_seed": shuffle_seed, **(layout or {}), "columns": columns.to_json()}
-        self._columns, self._data = columns, data
+        self._columns, self._data, self._is_untrusted = columns, data, data is None
 
     @override
     def __getstate__(self) -> dict[str, Any]:
@@ -554,7 +556,8 @@ class ListRecipe(ListingRecipe):
 
     @override
     def command(self, root: Path) -> str:
-        return command("prepare", root, *self._columns.words())
+        allowed = ["--allow-paths"] if self._allow_paths and self._data is None else []
+        return command("prepare", root, *self._columns.words(), *allowed)
 
     @override
     def read(self, root: Path) -> Listing:
@@ -582,7 +585,9 @@ class ListRecipe(ListingRecipe):
         if seed is not None:
             names.sort(key=lambda name: _shuffle_key(seed, name))
         word = "line" if self._data is None and listing.path.suffix.lower() != PARQUET else "row"
-        return ListSource(listing.path, listing.base, names, listing.notes(), lines, listing.digest, word)
+        return ListSource(
+            listing.path, listing.base, names, listing.notes(), lines, listing.digest, word, self._allow_paths
+        )
 
     @override
     def looked_for(self, root: Path) -> list[str]:
@@ -597,7 +602,7 @@ class ListRecipe(ListingRecipe):
 
     @override
     def file(self, member: Member) -> Iterator[Blob]:
-        yield Blob("image", member.name, member.read(), checked=is_image(member.name))
+        yield Blob("image", member.name, member.read(), is_untrusted=self._is_untrusted)
 
 
 def list_path(reader: RecordReader) -> str | None:

@@ -55,7 +55,7 @@ class Reading:
         allow_empty: A class may be without images.
         fields: For other tools' files: what keys are called as fields.
         kinds: For other tools' files: how fields are stored.
-        allow_paths: For other tools' files: paths in them may lead out of their folder.
+        allow_paths: For lists and other tools' files: paths in them may lead out of their folder.
         columns: For lists: which columns are what.
     """
 
@@ -229,7 +229,7 @@ def check_reading(targets: Sequence[Target], reading: Reading) -> None:
         ),
         "fields (--field)": (bool(reading.fields), "other tools' files", foreign),
         "kinds": (bool(reading.kinds), "other tools' files", foreign),
-        "allow_paths (--allow-paths)": (reading.allow_paths, "other tools' files", foreign),
+        "allow_paths (--allow-paths)": (reading.allow_paths, "lists and other tools' files", {"list", "foreign"}),
         "allow_empty (--allow-empty)": (reading.allow_empty, "class folders", trees),
     }
     for name, (is_given, takers, kinds) in given.items():
@@ -315,7 +315,9 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
         folders = [split]
     if kind == "foreign":
         return [_foreign(text, reading, output)]
-    settings: dict[str, Any] = {"columns": reading.columns} if kind == "list" else {}  # Any: as the recipe takes them
+    settings: dict[str, Any] = {}  # Any: as the recipe takes them
+    if kind == "list":
+        settings = {"columns": reading.columns, "allow_paths": reading.allow_paths}
     if kind == "annotated":
         settings = {"format": reading.from_ or format_of(path)}
     if kind == "tree":

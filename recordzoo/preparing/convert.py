@@ -23,7 +23,7 @@ from recordzoo.base.npy import arrays_of
 from recordzoo.base.process import crash_point
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.raw.member import Member, Unit
-from recordzoo.recipes.recipe import Blob, Recipe, Sidecar, look, mark_of, quiet
+from recordzoo.recipes.recipe import Blob, Recipe, Sidecar, look, mark_of, quiet, sniffed_ending
 from recordzoo.records.arrays import Names, pack_names
 from recordzoo.records.shard import ShardWriter, capacity_for, crc32, seal, stored_bytes
 
@@ -448,6 +448,11 @@ class UnitConverter:
 
     def _keeps(self, blob: Blob, problem: str) -> bool:
         """Record an image's problem; return whether the image is stored."""
+        if self._task.on_error == "keep" and blob.is_untrusted and not sniffed_ending(blob.data):
+            raise PrepareError(
+                f"{blob.name or blob.key}: {problem}. A list may be a stranger's, so nothing but images is stored. "
+                "on_error='skip' (--on-error skip) leaves it out."
+            )
         if self._task.on_error == "raise":
             raise PrepareError(
                 f"{blob.name or blob.key}: {problem}. Pass on_error='keep' or 'skip' to go on without it."

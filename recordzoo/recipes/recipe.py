@@ -104,6 +104,7 @@ class Blob:
         checked: Whether to check that it has an image's header; False if it need not be an image.
         problem: Why this image is bad, if the recipe has found out.
         name: Its name in messages, if not the key.
+        is_untrusted: Whether bytes that are no image at all are refused, and not kept as a broken image.
     """
 
     field: str
@@ -112,6 +113,7 @@ class Blob:
     checked: bool = True
     problem: str | None = None
     name: str = ""
+    is_untrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
