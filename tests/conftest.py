@@ -155,8 +155,8 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> None:
     from recordzoo.loader import loader
     from recordzoo.loader.placement import Placement, place
 
-    def in_threads(options: Any, source: Any, workers: str, num_workers: int) -> Placement:
-        found = place(options, source, workers, num_workers)
+    def in_threads(options: Any, source: Any, workers: str, num_workers: int, **order: bool) -> Placement:
+        found = place(options, source, workers, num_workers, **order)
         is_choice = workers == "auto" and found.where == "processes" and not options.deterministic
         return Placement("threads", "a test") if is_choice else found
 

@@ -242,6 +242,63 @@ def test_a_sampler_without_a_length() -> None:
     assert list(RecordLoader(Named(), 2, sampler="")) == []
 
 
+class Feedback:
+    """A sampler whose keys depend on what the loop did before: on the number of batches that it has seen."""
+
+    def __init__(self, size: int | None) -> None:
+        self.size, self.num_seen = size, 0
+
+    def __iter__(self) -> Any:
+        for number in range(6):
+            key = 10 * self.num_seen + number
+            yield key if self.size is None else [key] * self.size
+
+
+class SizedFeedback(Feedback):
+    def __len__(self) -> int:
+        return 6
+
+
+@pytest.mark.parametrize("size", [None, 2])
+@pytest.mark.parametrize("kind", [Feedback, SizedFeedback])
+def test_without_workers_keys_are_drawn_when_their_batch_is_taken(kind: type[Feedback], size: int | None) -> None:
+    found = []
+    for loader in (DataLoader, RecordLoader):
+        sampler, batches = kind(size), []
+        options: Any = {"sampler": sampler, "batch_size": 2} if size is None else {"batch_sampler": sampler}
+        for batch in loader(range(100), num_workers=0, **options):
+            batches.append(batch.tolist())
+            sampler.num_seen += 1
+        found.append(batches)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("num_taken", [1, 3])
+def test_such_a_sampler_is_resumed_also_at_the_end_of_an_epoch(num_taken: int) -> None:
+    loader, other = (RecordLoader(range(9), 2, sampler=SizedFeedback(None), num_workers=0) for _ in range(2))
+    batches = iter(loader)
+    taken = [next(batches).tolist() for _ in range(num_taken)]
+    other.load_state_dict(loader.state_dict())
+    left = [batch.tolist() for batch in other]
+    assert left == ([[2, 3], [4, 5]] if num_taken == 1 else [[0, 1], [2, 3], [4, 5]])
+    assert taken[0] == [0, 1]
+
+
+class Backwards(RecordSampler):
+    """Our sampler with an order of its own."""
+
+    def __iter__(self) -> Any:  # type: ignore[override]  # an iterator of another type
+        return reversed(list(super().__iter__()))
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_subclass_of_our_sampler_keeps_its_order(num_workers: int) -> None:
+    sampler = Backwards(range(7), shuffle=False)
+    loader = RecordLoader(range(7), 3, sampler=sampler, num_workers=num_workers)
+    assert [batch.tolist() for batch in loader] == [[6, 5, 4], [3, 2, 1], [0]]
+    assert len(loader) == 3
+
+
 def test_names_are_explained() -> None:
     assert str(RecordLoader(Named(), 2, sampler="abc")).startswith("RecordLoader(Named, batch_size=2")
 

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
+from types import GeneratorType
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,8 @@ class EpochBatches:
 
 class SampledOrders:
     """The epochs of a `RecordSampler`: the state is a few numbers, and a resume skips without iterating."""
+
+    draws_ahead = True
 
     def __init__(self, sampler: RecordSampler, batch_size: int, drop_last: bool, *, drop_cache: bool = False) -> None:
         self._sampler, self._batch_size, self._drop_last = sampler, batch_size, drop_last
@@ -231,13 +234,27 @@ class IteratedOrders:
         sampler: Gives keys, or lists of keys.
         seed: For the random numbers of transforms. It is drawn before the sampler draws, as in `DataLoader`.
         batch_size: Samples in a batch; None if the sampler gives lists.
+        may_draw_ahead: Whether keys of a sampler of the user's may be drawn before their batch is taken: the sampler
+            may see what the loop did with the batches before.
+
+    Attributes:
+        draws_ahead: Whether keys are drawn before their batch is taken.
     """
 
-    def __init__(self, sampler: Any, seed: Seed, batch_size: int | None, *, drop_last: bool = False) -> None:
+    def __init__(
+        self,
+        sampler: Any,
+        seed: Seed,
+        batch_size: int | None,
+        *,
+        drop_last: bool = False,
+        may_draw_ahead: bool = True,
+    ) -> None:
         self._sampler, self._seed = sampler, seed
         self._batch_size, self._drop_last = batch_size, drop_last
         inner = getattr(sampler, "sampler", None) if batch_size is None else None
         self._parts = [sampler] if inner is None else [sampler, inner]
+        self.draws_ahead = may_draw_ahead or not any(map(_is_own, self._parts))
         self._ranks = Ranks()
         self._told = self._epoch_of_sampler()
         self._place = _SamplerPlace(self._told or 0)
@@ -368,8 +385,9 @@ class IteratedOrders:
         apart = _Apart({name: getattr(place, name) for name in names} if is_resumed else {})
         with apart:
             batches, checksum = self._resumed(place)
-        count = place.samples
-        for number, (chosen, is_last) in enumerate(_with_last(apart.each(batches))):
+        count, drawn = place.samples, apart.each(batches)
+        told = _with_last(drawn) if self.draws_ahead else ((batch, False) for batch in drawn)
+        for number, (chosen, is_last) in enumerate(told):
             if number == 0 and not is_resumed:
                 now = _as_json(_states(names))
                 place = replace(place, **of_own, **{name: was for name, was in start.items() if was != now[name]})
@@ -378,7 +396,10 @@ class IteratedOrders:
             count, checksum = count + len(keys), _checksum(keys, checksum)
             upcoming = NONE if isinstance(keys, list) else keys
             reached = replace(place, samples=count, checksum=checksum)
+            is_last = is_last or not (self.draws_ahead or self._has_more(count))
             yield Wanted(keys, places, self._mark(begun, reached, is_last=is_last), upcoming, NONE)
+        if begun is self._begun and not self.draws_ahead:
+            self._is_over = True
 
     def _resumed(self, place: _SamplerPlace) -> tuple[Iterator[list[Any]], int]:
         """Return the batches from a place on, and the checksum of the keys before it, which must be the same again."""
@@ -410,6 +431,12 @@ class IteratedOrders:
                 self._place, self._is_over = reached, is_last
 
         return mark
+
+
+def _is_own(sampler: Any) -> bool:
+    """Whether a sampler runs code of the user's: it is none of torch's, and no list or array."""
+    package = type(sampler).__module__.partition(".")[0]
+    return isinstance(sampler, GeneratorType) or package not in ("torch", "numpy", "builtins")
 
 
 def _known(place: _SamplerPlace, rank: int) -> int:

@@ -228,13 +228,15 @@ class RecordLoader(FrameworkLoader):
         self._orders = self._make_orders(chosen, batch_sampler)
 
     def _make_orders(self, seed: Seed, batch_sampler: Iterable[list[Any]] | None) -> SampledOrders | IteratedOrders:
+        may_draw_ahead = self.num_workers > 0
         if batch_sampler is not None:
-            return IteratedOrders(batch_sampler, seed, None)
+            return IteratedOrders(batch_sampler, seed, None, may_draw_ahead=may_draw_ahead)
         self._pass_epoch_on()
-        if isinstance(self.sampler, RecordSampler):
-            size = self.batch_size or 1
+        size = self.batch_size or 1
+        # A subclass may have an order of its own.
+        if isinstance(self.sampler, RecordSampler) and type(self.sampler).__iter__ is RecordSampler.__iter__:
             return SampledOrders(self.sampler, size, self.drop_last, drop_cache=self.drop_cache)
-        return IteratedOrders(self.sampler, seed, self.batch_size or 1, drop_last=self.drop_last)
+        return IteratedOrders(self.sampler, seed, size, drop_last=self.drop_last, may_draw_ahead=may_draw_ahead)
 
     def __len__(self) -> int:
         """Return the number of batches in a whole epoch."""
@@ -287,7 +289,8 @@ class RecordLoader(FrameworkLoader):
         self._num_skipped += number
 
     def _placement(self, maker: Maker) -> Placement:
-        found = place(maker.options, maker.source, self.workers, self.num_workers)
+        is_own_order = not self._orders.draws_ahead
+        found = place(maker.options, maker.source, self.workers, self.num_workers, is_own_order=is_own_order)
         return Placement("caller", self._no_processes) if self._no_processes and found.where == "processes" else found
 
     def _in_threads(self, maker: Maker, order: EpochBatches) -> BatchIterator:

@@ -75,18 +75,21 @@ class Code(NamedTuple):
             return self.kind + type(self.written).__name__
 
 
-def place(options: BatchOptions, source: Source, workers: str, num_workers: int) -> Placement:
+def place(
+    options: BatchOptions, source: Source, workers: str, num_workers: int, *, is_own_order: bool = False
+) -> Placement:
     """Decide where the batches of a loader are made, without running any of it.
 
     Args:
         workers, num_workers: As in `RecordLoader`.
+        is_own_order: Whether the keys of a batch must be drawn when it is taken.
 
     Raises:
         ArgumentError: `deterministic` with `workers="threads"`, and code that needs seeded generators.
     """
     of_samples, of_batches = code_of_samples(source), code_of_batches(options, source)
     written = of_samples + of_batches
-    if not num_workers and written:
+    if not num_workers and (written or is_own_order):
         return Placement("caller", "num_workers=0")
     if options.deterministic and (seeded := written or _joint_transforms(source)):
         if workers == "threads":
