@@ -1,5 +1,6 @@
 """A user's own code in `RecordLoader`: the samples that the stock `DataLoader` gives, whatever state the code keeps."""
 
+import contextvars
 import functools
 import gc
 import io
@@ -431,6 +432,24 @@ def test_functions_of_batches_run_in_order_in_one_thread(tree: Path, num_workers
     assert len(steps.threads) == 1
     assert (threading.get_ident() in steps.threads) is (num_workers == 0)
     assert_same([list(batch) for batch in found], list(DataLoader(ImageFolderRecord(tree, transform=FIXED), 8)))
+
+
+SETTING = contextvars.ContextVar("SETTING", default=0)
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_they_see_the_context_of_the_loop(tree: Path, num_workers: int) -> None:
+    """NumPy's `errstate` is a context variable."""
+    seen = ImageFolderRecord(tree, transform=FIXED, target_transform=lambda _: SETTING.get())
+    failing = ImageFolderRecord(tree, transform=FIXED, target_transform=lambda _: np.divide(np.ones(1), 0).item())
+
+    def look() -> set[int]:
+        SETTING.set(7)
+        return {target for _, targets in RecordLoader(seen, 8, num_workers=num_workers) for target in targets.tolist()}
+
+    assert contextvars.copy_context().run(look) == {7}
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        list(RecordLoader(failing, 8, num_workers=num_workers))
 
 
 @pytest.mark.parametrize("leave", ["close", "forget", "fail"])

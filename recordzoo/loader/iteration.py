@@ -5,6 +5,7 @@
 
 import collections
 import contextlib
+import contextvars
 import functools
 import logging
 import os
@@ -433,10 +434,13 @@ def _end_threads(pool: ThreadPoolExecutor, in_order: ThreadPoolExecutor | None, 
 
 
 def _threads(number: int) -> ThreadPoolExecutor:
-    """Start threads in which torch uses one core each; otherwise there would be far more threads than cores."""
+    """Start threads with the settings of this one: context variables, as NumPy's `errstate` is one, and torch's modes.
+
+    torch uses one core in each; otherwise there would be far more threads than cores.
+    """
     for_others = torch.get_num_threads()
     switches = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
-    pool = ThreadPoolExecutor(number, "recordzoo", _work_alone, switches)
+    pool = ThreadPoolExecutor(number, "recordzoo", _work_alone, (contextvars.copy_context(), *switches))
     all_there = threading.Barrier(number)  # otherwise an idle thread takes the work and the next one is not started
     try:
         for started in [pool.submit(all_there.wait) for _ in range(number)]:
@@ -449,7 +453,11 @@ def _threads(number: int) -> ThreadPoolExecutor:
     return pool
 
 
-def _work_alone(has_gradients: bool, is_autocast: bool, autocast_dtype: torch.dtype) -> None:
+def _work_alone(
+    context: contextvars.Context, has_gradients: bool, is_autocast: bool, autocast_dtype: torch.dtype
+) -> None:
+    for variable, value in context.items():
+        variable.set(value)
     torch.set_grad_enabled(has_gradients)
     torch.set_autocast_enabled("cpu", is_autocast)
     torch.set_autocast_dtype("cpu", autocast_dtype)
