@@ -26,7 +26,7 @@ from recordzoo.records.writer import LAYOUT_FILE
 
 if TYPE_CHECKING:
     from recordzoo.families.base import ZooDataset
-    from recordzoo.own.values import Kind
+    from recordzoo.own.fields import Kind
 
 
 def list_datasets(

@@ -299,6 +299,13 @@ class TestUneven:
         assert np.array_equal(pixels(reader[5]["image"]), noise(5, 16, 16, 3))
         assert Image.open(io.BytesIO(reader[202]["image"])).mode == "P"
 
+    def test_a_part_of_a_dict_with_the_name_of_the_dict(self, tmp_path: Path) -> None:
+        given = {"target": np.ones(2, int), "more": np.ones(3)}
+        dataset = self.late(lambda i: (jpeg(i), {"target": np.full(2, i, int)}), (jpeg(202), given))
+        reader = RecordReader(convert(dataset, tmp_path / "my.records", workers=1))
+        assert reader[201]["target"].tolist() == [201, 201]
+        assert reader[202]["more"].tolist() == [1, 1, 1]
+
     @pytest.mark.parametrize(
         ("usual", "other", "message"),
         [

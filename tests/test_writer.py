@@ -129,6 +129,14 @@ def test_a_refused_record_that_ends_the_block_publishes_nothing(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("late", [(1, 2, 3), None])
+def test_a_value_that_does_not_fit_the_fields_of_those_before_is_refused(late: Any, tmp_path: Path) -> None:
+    records = [{"image": jpeg(0), "target": target} for target in (*[(1, 2)] * 300, late)]
+    with pytest.raises(SampleError, match=r"position 300: 'target' holds a .*\(pass kinds={'target': 'json'}"):
+        write(tmp_path / "my.records", records)
+    assert len(write(tmp_path / "my.records", records, kinds={"target": "json"})) == 301
+
+
 def test_values_may_be_put_into_the_same_array_each_time(tmp_path: Path) -> None:
     box, depth = np.zeros(3), np.zeros((40, 40), np.float32)
 

@@ -287,7 +287,7 @@ class ForeignSource(SizedSource):
     def unit(self, start: int, stop: int) -> Unit:
         pieces = tuple(self.foreign.cut(start, stop))
         table = self.foreign.files(pieces)
-        return _Pieces(start, pieces, table.stamp(0, len(table)))
+        return Pieces(start, pieces, table.stamp(0, len(table)))
 
 
 def field_name(key: str) -> str:
@@ -355,12 +355,12 @@ def image_ending(sample: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pieces:
+class Pieces:
     """Some consecutive pieces; see `Unit`."""
 
     start: int
     pieces: tuple[Piece, ...]
-    stamp: str
+    stamp: str = ""
 
     @property
     def size_bytes(self) -> int:

@@ -7,9 +7,8 @@ import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Unpack
+from typing import Any, Protocol, Self, Unpack
 
 import cloudpickle
 import numpy as np
@@ -17,14 +16,16 @@ from typing_extensions import override
 
 from recordzoo.base.progress import default_progress
 from recordzoo.base.text import JSON
-from recordzoo.errors import ArgumentError, OtherSourceError, SampleError
-from recordzoo.own.fields import Fields, infer
-from recordzoo.own.sample import BLOCK, Row, SampleRecipe, check_classes, label_problem, options_to_make, store
-from recordzoo.own.values import Encoded, Kind, at_position, update
+from recordzoo.errors import ArgumentError, SampleError
+from recordzoo.formats.base import Piece, PieceMember, Pieces
+from recordzoo.own.fields import Encoded, Fields, Kind, infer
+from recordzoo.own.sample import BLOCK, Row, SampleRecipe, check_classes, label_problem, store
+from recordzoo.own.values import at_position, update
 from recordzoo.preparing.options import Options, OwnOptions
 from recordzoo.preparing.publish import ANOTHER_PATH, check_place
 from recordzoo.raw.member import Member, Source, Unit
-from recordzoo.records.reader import RecordReader
+from recordzoo.records.manifest import Manifest
+from recordzoo.records.reader import is_record_set
 
 _LOOKED_AT = 64
 _TWICE = 8
@@ -98,22 +99,19 @@ def convert(
     check_place(place, ANOTHER_PATH)
     _check_dataset(dataset)
     probe = Probe(dataset)
-    kinds = kinds or {}
-    schema = infer(probe.samples, fields, kinds)
+    schema = infer(probe.samples, fields, kinds or {})
     probe.check_repeats(dataset)
-    recipe = DatasetRecipe(dataset, schema, probe, kinds, classes, place)
-    to_make = options_to_make(place, wanted, lambda: _check_same(place, recipe))
-    if to_make is not None:
-        store(recipe, kinds, _chosen(to_make, recipe, probe))
-        _check_same(place, recipe)  # another process may have published another dataset's set meanwhile
-    return place
+    recipe = DatasetRecipe(dataset, schema, probe, kinds or {}, classes, place)
+    if wanted.refresh or not is_record_set(place):
+        wanted = _chosen(wanted, recipe, recipe.measured(probe).size_bytes)
+    return store(recipe, wanted)
 
 
-def _chosen(options: Options, recipe: "DatasetRecipe", probe: "Probe") -> Options:
+def _chosen(options: Options, recipe: "DatasetRecipe", size_bytes: int) -> Options:
     """Choose the size of shards, and one process for a dataset that cannot be sent to others."""
     if not options.layout:
         # Smaller than for files: making a sample may be slow, and each process fills shards of its own.
-        shard_bytes = max(4 << 20, min(1 << 30, recipe.source(probe).size_bytes // 8))
+        shard_bytes = max(4 << 20, min(1 << 30, size_bytes // 8))
         options = dataclasses.replace(options, shard_bytes=shard_bytes)
     recipe.payload = b""
     try:
@@ -154,38 +152,40 @@ def _check_dataset(dataset: Any) -> None:
         raise ArgumentError(f"{name} is empty; there is nothing to convert.")
 
 
-def _check_same(place: Path, recipe: "DatasetRecipe") -> None:
-    """Raise if a record set holds other samples, or has other names, kinds or classes."""
-    manifest = RecordReader(place).manifest
-    held = manifest.metadata
-    sample = held.get("sample")
-    names = sample.get("fields") if isinstance(sample, dict) else None
-    if held.get("samples") != recipe.metadata["samples"]:
-        problem = f"other records than this {recipe.metadata['origin']}"
-    elif (names, held.get("kinds")) != (list(recipe.schema.names), recipe.metadata["kinds"]):
-        problem = f"these samples with other fields or kinds: {names}"
-    elif (manifest.classes or manifest.object_classes) != recipe.classes:
-        problem = "these samples with other classes"
-    else:
-        return
-    raise OtherSourceError(
-        f"{place} is there and holds {problem}. Pass refresh=True to replace it, or another output.", path=str(place)
-    )
+# Any: a sample.
+def _sample_of(dataset: MapStyle, position: int) -> Any:
+    """Read a sample of a dataset; an error of the dataset gets the position as a note.
+
+    Raises:
+        SampleError: It raised an `OSError`, which would be taken for one of the disk that the records go to.
+    """
+    try:
+        return dataset[position]
+    except OSError as err:
+        raise SampleError(
+            f"position {position}: {type(dataset).__name__} raised {type(err).__name__}: {err}", position=position
+        ) from err
+    except Exception as err:
+        err.add_note(f"while reading sample {position} of {type(dataset).__name__}")
+        raise
 
 
 class Probe:
-    """Samples spread over a dataset.
+    """Samples spread over a dataset, which is the raw data: it is cut into ranges of positions; see `Source`.
 
     Attributes:
-        samples: The samples, by position.
+        name: The dataset's class.
+        count: How many samples it has.
+        samples: Some of them, by position.
+        sample_bytes: Estimated size of a stored sample.
     """
 
     samples: Mapping[int, Any]  # Any: samples
 
     def __init__(self, dataset: MapStyle) -> None:
-        self.count = len(dataset)
+        self.name, self.count, self.sample_bytes = type(dataset).__qualname__, len(dataset), 1
         positions = np.linspace(0, self.count - 1, min(self.count, _LOOKED_AT)).round().astype(int)
-        self.samples = {position: sample_of(dataset, position) for position in np.unique(positions).tolist()}
+        self.samples = {position: _sample_of(dataset, position) for position in np.unique(positions).tolist()}
 
     @functools.cached_property
     def digest(self) -> str:
@@ -209,114 +209,12 @@ class Probe:
         for position in list(self.samples)[:: max(1, len(self.samples) // _TWICE)]:
             before, now = hashlib.sha256(), hashlib.sha256()
             update(before, self.samples[position])
-            update(now, sample_of(dataset, position))
+            update(now, _sample_of(dataset, position))
             if before.digest() != now.digest():
                 raise ArgumentError(
                     f"{type(dataset).__name__}[{position}] gives another sample each time it is asked for. Convert it "
                     "without its random transforms, and apply them when the records are read."
                 )
-
-
-# Any: a sample.
-def sample_of(dataset: MapStyle, position: int) -> Any:
-    """Read a sample of a dataset; an error of the dataset gets the position as a note.
-
-    Raises:
-        SampleError: It raised an `OSError`, which would be taken for one of the disk that the records go to.
-    """
-    try:
-        return dataset[position]
-    except OSError as err:
-        raise SampleError(
-            f"position {position}: {type(dataset).__name__} raised {type(err).__name__}: {err}", position=position
-        ) from err
-    except Exception as err:
-        err.add_note(f"while reading sample {position} of {type(dataset).__name__}")
-        raise
-
-
-class DatasetRecipe(SampleRecipe):
-    """The samples of a dataset. Record sets keep the class and some samples of it."""
-
-    def __init__(
-        self,
-        dataset: MapStyle,
-        schema: Fields,
-        probe: Probe,
-        kinds: Mapping[str, Kind],
-        classes: Sequence[str] | None,
-        output: Path,
-    ) -> None:
-        self._num_labels = None if classes is None else len(classes)  # the dataset's own may be something else
-        self._probe: Probe | None = probe
-        self._width = max(6, len(str(len(dataset) - 1)))
-        metadata = {"samples": probe.digest, "kinds": dict(kinds), "origin": type(dataset).__qualname__}
-        super().__init__(schema, output, _classes(dataset) if classes is None else classes, metadata, dataset)
-        self.origin = "samples"
-
-    @override
-    def _use(self, schema: Fields) -> None:
-        super()._use(schema)
-        self._sample_bytes: dict[str, int] = {}
-
-    # Any: what pickle keeps.
-    @override
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_probe": None}
-
-    @property
-    @override
-    def options(self) -> Mapping[str, JSON]:
-        return {"schema": self.schema.identity(), "classes": self.classes}
-
-    @override
-    def command(self, root: Path) -> str:
-        return f"recordzoo.convert(dataset, {str(self.output)!r})"
-
-    @override
-    def find(self, root: Path) -> Source | None:
-        probe, self._probe = self._probe or Probe(self.data), None
-        return self.source(probe)
-
-    def source(self, probe: Probe) -> "SampleSource":
-        """Return the dataset as raw data; its size is estimated from the samples that were looked at."""
-        if probe.digest not in self._sample_bytes:
-            sizes = [self._encode(position, sample).size_bytes for position, sample in probe.samples.items()]
-            self._sample_bytes[probe.digest] = max(1, sum(sizes) // len(sizes))
-        origin = str(self.metadata["origin"])
-        return SampleSource(origin, probe.count, probe.digest, self._sample_bytes[probe.digest])
-
-    # Any: a sample.
-    def _encode(self, position: int, sample: Any) -> Encoded:
-        with at_position(position):
-            encoded = self.schema.encode(sample)
-            if problem := label_problem(encoded.row.get("target"), self._num_labels):
-                raise SampleError(problem)
-        return encoded
-
-    @override
-    def read(self, member: Member) -> Iterator[tuple[Row, Encoded]]:
-        dataset = self.data
-        start, _, stop = member.name.partition("-")
-        for position in range(int(start), int(stop)):
-            yield Row(f"{position:0{self._width}d}"), self._encode(position, sample_of(dataset, position))
-
-
-@dataclass(frozen=True)
-class SampleSource:
-    """A dataset that is cut into ranges of positions.
-
-    Attributes:
-        name: Its class.
-        count: How many samples it has.
-        digest: The hash of some of the samples.
-        sample_bytes: Estimated size of a stored sample.
-    """
-
-    name: str
-    count: int
-    digest: str
-    sample_bytes: int
 
     @property
     def description(self) -> str:
@@ -341,8 +239,7 @@ class SampleSource:
 
     def units(self, target_bytes: int) -> list[Unit]:
         """See `Source`."""
-        step = max(1, target_bytes // self.sample_bytes)
-        return self._ranges([*range(0, self.count, step), self.count])
+        return self._ranges([*range(0, self.count, max(1, target_bytes // self.sample_bytes)), self.count])
 
     def cut(self, num_units: int) -> list[Unit]:
         """See `Source`.
@@ -355,36 +252,95 @@ class SampleSource:
         return self._ranges([self.count * number // num_units for number in range(num_units + 1)])
 
     def _ranges(self, bounds: Sequence[int]) -> list[Unit]:
-        return [_Range(a, b, self.sample_bytes) for a, b in itertools.pairwise(bounds)]
+        return [Pieces(start, tuple(self._pieces(start, stop))) for start, stop in itertools.pairwise(bounds)]
+
+    def _pieces(self, start: int, stop: int) -> Iterator[Piece]:
+        for first in range(start, stop, BLOCK):
+            last = min(first + BLOCK, stop)
+            yield Piece("", (last - first) * self.sample_bytes, (), first, last)
 
 
-@dataclass(frozen=True)
-class _Range:
-    """Some consecutive samples; its members are named for shorter ranges of positions."""
+class DatasetRecipe(SampleRecipe):
+    """The samples of a dataset. Record sets keep the class and some samples of it."""
 
-    start: int
-    stop: int
-    sample_bytes: int
+    origin = "samples"
+
+    def __init__(
+        self,
+        dataset: MapStyle,
+        schema: Fields,
+        probe: Probe,
+        kinds: Mapping[str, Kind],
+        classes: Sequence[str] | None,
+        output: Path,
+    ) -> None:
+        metadata = {"samples": probe.digest, "kinds": dict(kinds), "origin": probe.name}
+        super().__init__(output, kinds, _classes(dataset) if classes is None else classes, metadata, dataset)
+        self._num_labels = None if classes is None else len(classes)  # the dataset's own may be something else
+        self._width = max(6, len(str(probe.count - 1)))
+        self._probe: Probe | None = probe
+        self.use(schema)
+
+    # Any: what pickle keeps.
+    @override
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_probe": None}
+
+    @override
+    def use(self, schema: Fields) -> Self:
+        self._sample_bytes = 0
+        return super().use(schema)
 
     @property
-    def size_bytes(self) -> int:
-        """See `Unit`."""
-        return (self.stop - self.start) * self.sample_bytes
+    @override
+    def options(self) -> Mapping[str, JSON]:
+        return {"schema": self.schema.identity(), "classes": self.classes}
 
-    @property
-    def stamp(self) -> str:
-        """See `Unit`: unknown for a dataset."""
-        return ""
+    @override
+    def command(self, root: Path) -> str:
+        return f"recordzoo.convert(dataset, {str(self.output)!r})"
 
-    def members(self) -> Iterator[Member]:
-        """See `Unit`."""
-        for start in range(self.start, self.stop, BLOCK):
-            stop = min(start + BLOCK, self.stop)
-            yield Member(f"{start}-{stop}", (stop - start) * self.sample_bytes, _nothing)
+    @override
+    def difference(self, manifest: Manifest) -> str | None:
+        held, sample = manifest.metadata, manifest.metadata.get("sample")
+        names = sample.get("fields") if isinstance(sample, dict) else None
+        if held.get("samples") != self.metadata["samples"]:
+            return f"other records than this {self.metadata['origin']}"
+        if (names, held.get("kinds")) != (list(self.schema.names), self.metadata["kinds"]):
+            return f"these samples with other fields or kinds: {names}"
+        return (
+            None
+            if (manifest.classes or manifest.object_classes) == self.classes
+            else "these samples with other classes"
+        )
 
+    @override
+    def find(self, root: Path) -> Source | None:
+        probe, self._probe = self._probe or Probe(self.data), None  # a second call sees what has changed
+        return self.measured(probe)
 
-def _nothing() -> bytes:
-    return b""
+    def measured(self, probe: Probe) -> Probe:
+        """Estimate the size of a sample from those that were looked at."""
+        if not self._sample_bytes:
+            sizes = [self._encode(position, sample).size_bytes for position, sample in probe.samples.items()]
+            self._sample_bytes = max(1, sum(sizes) // len(sizes))
+        probe.sample_bytes = self._sample_bytes
+        return probe
+
+    # Any: a sample.
+    def _encode(self, position: int, sample: Any) -> Encoded:
+        with at_position(position):
+            encoded = self.schema.encode(sample)
+            if problem := label_problem(encoded.row.get("target"), self._num_labels):
+                raise SampleError(problem)
+        return encoded
+
+    @override
+    def read(self, member: Member) -> Iterator[tuple[Row, Encoded]]:
+        assert isinstance(member, PieceMember)
+        dataset = self.data
+        for position in range(member.piece.start, member.piece.stop):
+            yield Row(f"{position:0{self._width}d}"), self._encode(position, _sample_of(dataset, position))
 
 
 def _classes(dataset: Any) -> list[str] | None:  # Any: a dataset of whatever class

@@ -1,33 +1,336 @@
-"""`Fields`: which fields samples have, found from some samples; a sample as blobs and rows of arrays."""
+"""`Fields`: which fields samples have and how each is stored, found from some samples; a sample as blobs and rows.
+
+A field's arrays have one dtype and one number of dimensions, any shapes, and None where a sample has no value.
+"""
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError, SampleError
+from recordzoo.formats.base import field_name
 from recordzoo.own.values import (
-    PATH_HINT,
-    Encoded,
-    FieldPlan,
-    Kind,
-    Parts,
-    UnevenError,
     as_array,
+    as_pixels,
     at_position,
-    choose,
-    choose_all,
     describe,
     is_json,
-    name_parts,
-    part_of,
+    is_picture,
+    json_bytes,
+    picture_bytes,
 )
 from recordzoo.recipes.declared import is_image
-from recordzoo.records.manifest import RESERVED_FIELDS, is_field_name
+from recordzoo.recipes.recipe import BlobField, look, sniffed_ending
+from recordzoo.records.manifest import MAX_DIMENSIONS, RESERVED_FIELDS, is_field_name
+from recordzoo.records.shard import stored_bytes
+
+Kind = Literal["image", "bytes", "picture", "pixels", "raw", "array", "json"]
+"""How a field is stored: "image" and "bytes" untouched; "picture" as PNG; "pixels" and "raw" as raw numbers; "array" as
+a row of an array file; "json"."""
 
 Form = Literal["tuple", "dict", "value"]
+
+# Any: a number, a key, or None.
+Parts = Mapping[Any, str]
+"""The fields that an item of a sample becomes: of a tuple by number, of a dict by key; of any other by None."""
+
+_ROW_BYTES = 1024
+"""An array up to this size is a row of an array file: a million of them are in memory while they are put together."""
+
+_PAGE_BYTES = 4096
+"""A picture up to this size takes a page of a shard, or less, however it is stored."""
+
+_ENCODINGS = {"image": "image", "bytes": "bytes", "picture": "image", "pixels": "raw", "raw": "raw"}
+_USUAL_NAMES = ("image", "target")
+_PATH_HINT = "; of a file, give the bytes: Path(...).read_bytes()"
+_ONE_DTYPE = 'The arrays of a field have one dtype and one number of dimensions; kinds={FIELD: "json"} stores lists'
+
+
+class UnevenError(SampleError):
+    """A field's value is not like those before it, and all of them can be stored in another way.
+
+    ``field`` names the item of the sample; ``plans`` say how it, or a part of it, can be stored. ``parts`` is given if
+    the item's parts change.
+    """
+
+
+def _uneven(text: str, item: str, *plans: "FieldPlan", **parts: Parts) -> UnevenError:
+    return UnevenError(text, field=item, plans=plans, worthless=True, **parts)
+
+
+def _json_instead(text: str, item: str) -> UnevenError:
+    return _uneven(text, item, FieldPlan(item, "json"), parts={None: item})
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPlan:
+    """How one field is stored; of numbers also their dtype, and the shape of a row or the number of dimensions.
+
+    Attributes:
+        kind: As `Kind` has it; "none" while all samples have None.
+        is_tensor: The dataset gives tensors.
+        dimensions: The number of dimensions, if images come as arrays or tensors; 0 for PIL images.
+    """
+
+    name: str
+    kind: Kind | Literal["none"]
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    is_tensor: bool = False
+    dimensions: int = 0
+
+    @property
+    def blob_field(self) -> BlobField | None:
+        """How the record set stores the field's values; None for rows of an array."""
+        if self.kind == "array":
+            return None
+        return BlobField(_ENCODINGS.get(self.kind, "json"), None, "|u1" if self.kind == "pixels" else self.dtype)
+
+    # Any, here and below: values are whatever a dataset gives.
+    def has_look_of(self, array: NDArray[Any] | None) -> bool:
+        """Whether an array has the dtype and the number of dimensions of the field's arrays."""
+        return array is not None and (array.dtype.str, array.ndim) == (self.dtype, len(self.shape))
+
+    def wrong(self, value: Any, expected: str) -> SampleError:
+        """Return the error for a value of another type."""
+        return SampleError(f"{self.name!r} holds a {describe(value)}, not {expected}")
+
+
+@dataclass
+class Encoded:
+    """A sample as it is stored.
+
+    Attributes:
+        blobs: Field, bytes, ending of an image's file.
+        row: For each array field its value, and for each raw field, as ``<field>.shape``, the shape.
+    """
+
+    blobs: list[tuple[FieldPlan, bytes, str]] = field(default_factory=list)
+    row: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all of it."""
+        return sum(len(data) for _, data, _ in self.blobs) + sum(array.nbytes for array in self.row.values())
+
+    def add(self, plan: FieldPlan, value: Any, item: str = "") -> None:
+        """Add the value of a field.
+
+        Args:
+            plan: How the field is stored.
+            value: The value; None: there is none.
+            item: The item of the sample that the field is a part of.
+
+        Raises:
+            UnevenError: The value needs another plan.
+            SampleError: The value cannot be stored.
+        """
+        if plan.kind == "array":
+            self.row[plan.name] = _row_of(plan, value, item or plan.name)
+        elif value is None:
+            if plan.kind in ("raw", "pixels"):
+                self.row[f"{plan.name}.shape"] = np.zeros(len(plan.shape), np.uint32)
+        elif plan.kind in ("image", "bytes"):
+            if not isinstance(value, bytes | bytearray | memoryview):
+                raise plan.wrong(value, "bytes")
+            data = bytes(value)
+            self.blobs.append((plan, data, sniffed_ending(data) if plan.kind == "image" else ""))
+        elif plan.kind == "picture":
+            if not is_picture(value):
+                raise _no_picture(plan, value, item or plan.name)
+            self.blobs.append((plan, *picture_bytes(value)))
+        elif plan.kind == "json":
+            try:
+                self.blobs.append((plan, json_bytes(value), ""))
+            except SampleError as err:
+                raise SampleError(f"{plan.name!r} holds {err}") from None
+        else:
+            array = as_pixels(value) if plan.kind == "pixels" else as_array(value)
+            if array is None or not plan.has_look_of(array):
+                if plan.kind == "pixels" and (array is None or is_picture(value)):
+                    raise _no_picture(plan, value, item or plan.name)
+                raise plan.wrong(value, f"{np.dtype(plan.dtype)} numbers of {len(plan.shape)} dimensions")
+            self.blobs.append((plan, np.ascontiguousarray(array).tobytes(), ""))
+            self.row[f"{plan.name}.shape"] = np.array(array.shape, np.uint32)
+
+
+def _row_of(plan: FieldPlan, value: Any, item: str) -> NDArray[Any]:
+    """Return a value as a row of an array; of other values, shapes stay arrays, and numbers become JSON."""
+    array = as_array(value)
+    if array is not None and plan.has_look_of(array) and array.shape == plan.shape:
+        return array.copy()  # the caller may reuse the array for the next sample
+    text = f"{item!r} holds a {describe(value)}, not {np.dtype(plan.dtype)} {list(plan.shape) or ''}".rstrip()
+    is_alike = value is None or plan.has_look_of(array)
+    if is_alike and (plan.shape or plan.is_tensor or np.dtype(plan.dtype).kind == "f"):
+        raise _uneven(text, item, FieldPlan(plan.name, "raw", plan.dtype, (0,) * len(plan.shape), plan.is_tensor))
+    if is_alike or (is_json(value) and (array is None or not plan.shape)):
+        raise _json_instead(text, item)
+    raise SampleError(text if array is None else f"{text}. {_ONE_DTYPE}")
+
+
+def _no_picture(plan: FieldPlan, value: Any, item: str) -> SampleError:
+    """Return the error for a value that a field of pictures cannot store; PNG or arrays can store all of them."""
+    array = as_array(value)
+    if is_picture(value):
+        return _uneven(f"{item!r} holds images of several kinds", item, FieldPlan(plan.name, "picture"))
+    if array is None or array.dtype != np.uint8 or array.ndim != plan.dimensions:
+        return plan.wrong(value, "an image")
+    raw = FieldPlan(plan.name, "raw", "|u1", (0,) * array.ndim, plan.is_tensor)
+    return _uneven(f"{item!r} holds a {describe(value)}, no image", item, raw)
+
+
+def _choose_all(
+    name: str, values: Mapping[int, Any], *, kinds: Mapping[str, Kind], taken: Collection[str], is_first: bool = False
+) -> tuple[Parts, list[FieldPlan]]:
+    """Choose how an item of the samples is stored, from its values by position: as one field, or each of its parts.
+
+    Args:
+        name: What the item is called.
+        values: At least one value.
+        kinds: How fields are stored, for the fields that the user names.
+        taken: The names of other fields.
+        is_first: The item is the first one of the samples: small arrays are no rows.
+
+    Raises:
+        SampleError: A value cannot be stored; the message has its position.
+    """
+    parts = {None: name} if name in kinds else _parts(name, values, taken)
+    plans = []
+    for key, part in parts.items():
+        column = {position: _part_of(value, key) for position, value in values.items()}
+        plans.append(_choose(part, column, is_first=is_first, kind=kinds.get(part), in_dict=isinstance(key, str)))
+    return parts, plans
+
+
+def _part_of(value: Any, key: Any) -> Any:
+    """Return an item of a dict or tuple, None if it has no such item; by None, the value itself."""
+    if key is None or value is None:
+        return value
+    return value.get(key) if isinstance(value, Mapping) else value[key]
+
+
+def _parts(name: str, values: Mapping[int, Any], taken: Collection[str]) -> Parts:
+    """Return the fields of a dict with arrays, or of a tuple that always has as many numbers and arrays."""
+    there = [value for value in values.values() if value is not None]
+    if there and all(isinstance(value, Mapping) for value in there):
+        items = [item for value in there for item in value.items()]
+        if any(_is_array(each) for _, each in items) and all(isinstance(key, str) for key, _ in items):
+            return _name_parts(name, dict.fromkeys(key for key, _ in items), taken)
+    lengths = {len(value) if isinstance(value, tuple) else 0 for value in there}
+    if len(lengths) != 1 or lengths == {0}:
+        return {None: name}
+    columns = [[as_array(part) for part in column] for column in zip(*there, strict=True)]
+    are_arrays = any(each is not None and each.ndim for column in columns for each in column)
+    dtypes = [{None if each is None else each.dtype.str for each in column} for column in columns]
+    is_even = len(there) == len(values) and all(len(each) == 1 and None not in each for each in dtypes)
+    return {i: f"{name}_{i}" for i in range(len(columns))} if are_arrays or is_even else {None: name}
+
+
+def _name_parts(name: str, keys: Collection[str], taken: Collection[str]) -> dict[str, str]:
+    """Return a field for each key: the key, or after the item's name if another field is called so."""
+    found: dict[str, str] = {}
+    for key in keys:
+        plain = field_name(key)
+        found[key] = f"{name}_{plain}" if plain in taken or plain in found.values() else plain
+    return found
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "dtype") and hasattr(value, "shape") and as_array(value) is not None
+
+
+def _choose(
+    name: str, values: Mapping[int, Any], *, is_first: bool = False, kind: Kind | None = None, in_dict: bool = False
+) -> FieldPlan:
+    """Choose how one field is stored; `in_dict`: its arrays have shapes of their own and are no images."""
+    there = {position: value for position, value in values.items() if value is not None}
+    if not there:
+        return FieldPlan(name, "json" if kind == "json" else "none")
+    position, value = next(iter(there.items()))
+    with at_position(position):
+        chosen = kind or _even(name, there, _kind(name, value, is_first=is_first, in_dict=in_dict), in_dict=in_dict)
+    given = as_array(value)
+    array = as_pixels(value) if chosen == "pixels" else given
+    dimensions = given.ndim if given is not None and chosen in ("picture", "pixels") else 0
+    plan = FieldPlan(name, chosen, "", (), hasattr(value, "detach"), dimensions)
+    if chosen in ("array", "raw", "pixels"):
+        if array is None:
+            raise SampleError(f"position {position}: {name!r} is a {describe(value)}; it cannot be stored as {chosen}.")
+        plan = replace(plan, dtype=array.dtype.str, shape=array.shape)
+    for position, value in values.items():
+        with at_position(position):
+            try:
+                Encoded().add(plan, value)
+            except UnevenError as err:
+                if kind is not None:
+                    raise SampleError(f"{err}; kinds asks for {kind!r}") from None
+                new: FieldPlan = err.details["plans"][0]
+                return replace(new, is_tensor=plan.is_tensor, dimensions=dimensions)
+    return plan
+
+
+def _kind(name: str, value: Any, *, is_first: bool, in_dict: bool) -> Kind:
+    """Choose from one value."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return "image" if look(bytes(value)).problem is None or name == "image" else "bytes"
+    array = as_array(value)
+    is_small = array is not None and ((array.nbytes <= _ROW_BYTES and not is_first) or in_dict)
+    if is_picture(value) and not is_small:
+        return "picture"
+    if array is not None and array.ndim <= MAX_DIMENSIONS:
+        return "array" if array.ndim == 0 or is_small else "raw"
+    try:
+        json_bytes(value)
+    except SampleError as err:
+        inside = f" ({err})" if isinstance(value, dict | list | tuple) else ""
+        hint = _PATH_HINT if isinstance(value, os.PathLike) else inside
+        raise SampleError(f"{name!r} is a {describe(value)}: neither an image nor numbers nor JSON{hint}") from None
+    return "json"
+
+
+def _even(name: str, there: Mapping[int, Any], kind: Kind, *, in_dict: bool) -> Kind:
+    """Choose from all values, after the first one's kind. Rows of an array may still have other shapes.
+
+    Raises:
+        SampleError: Some arrays have another dtype or number of dimensions than the first.
+    """
+    if kind in ("image", "bytes"):
+        return kind
+    if kind == "picture" and all(map(is_picture, there.values())):
+        return "pixels" if _is_smaller_raw(list(there.values())) else kind
+    arrays = {position: as_array(value) for position, value in there.items()}
+    looks = {position: (each.dtype.str, each.ndim) for position, each in arrays.items() if each is not None}
+    if len(looks) < len(there):
+        return "json" if kind == "array" else kind
+    first, expected = next(iter(looks.items()))
+    if {dimensions for _, dimensions in looks.values()} == {0}:
+        return "array" if len(set(looks.values())) == 1 else "json"
+    for position, each in looks.items():
+        if each != expected:
+            raise SampleError(
+                f"position {position}: {name!r} holds a {describe(there[position])}, and at position {first} a "
+                f"{describe(there[first])}. {_ONE_DTYPE}.",
+                position=position,
+            )
+    return "array" if kind == "array" and not in_dict else "raw"
+
+
+def _is_smaller_raw(values: Sequence[Any]) -> bool:
+    """Whether images of one shape are no larger as raw pixels: a page of a shard holds one, or PNG gains nothing."""
+    pixels = [as_pixels(value) for value in values]
+    if len({None if each is None else each.shape for each in pixels}) != 1 or pixels[0] is None:
+        return False
+    if pixels[0].nbytes <= _PAGE_BYTES:
+        return True
+    return stored_bytes(pixels[0].nbytes) * len(values) <= sum(
+        stored_bytes(len(picture_bytes(value)[0])) for value in values
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +341,7 @@ class Fields:
         form: What a sample is: a tuple, a dict, or one value.
         keys: If a sample is a dict, its keys.
         names: What its items are called, in their order.
-        parts: For an item that is a tuple of numbers and arrays, or a dict with arrays: the fields that these are.
+        parts: The fields of each item: several for a tuple of numbers and arrays, or a dict with arrays.
         fields: How each field is stored.
         has_gaps: Whether a sample may be without its "image". Any other field may have None: it has no value then.
     """
@@ -52,10 +355,11 @@ class Fields:
 
     def to_json(self) -> dict[str, JSON]:
         """What a record set keeps of it."""
+        several = {item: parts for item, parts in self.parts.items() if None not in parts}
         return {
             "form": self.form,
             "fields": list(self.names),
-            "parts": {key: each if isinstance(each, dict) else list(each) for key, each in self.parts.items()},
+            "parts": {item: list(each.values()) if 0 in each else dict(each) for item, each in several.items()},
             "tensors": [plan.name for plan in self.fields.values() if plan.is_tensor],
             "pictures": {p.name: p.dimensions for p in self.fields.values() if p.kind in ("picture", "pixels")},
         }
@@ -66,15 +370,13 @@ class Fields:
 
     def widened(self, err: UnevenError) -> "Fields":
         """Return the schema with one item stored as an `UnevenError` says."""
-        name, plans = err.details["field"], {plan.name: plan for plan in err.details["plans"]}
-        before = self.parts.get(name)
+        item, plans = err.details["field"], {plan.name: plan for plan in err.details["plans"]}
+        before = self.parts[item]
         now = err.details.get("parts", before)
-        kept = {key: each for key, each in self.parts.items() if key != name} | ({name: now} if now else {})
-        gone = {name} if now else set(names_of(before)) - set(names_of(now))
-        fields = {key: plan for key, plan in self.fields.items() if key not in gone}
-        return replace(self, parts=kept, fields={**fields, **plans})
+        gone = set(before.values()).difference(now.values())
+        fields = {name: plan for name, plan in self.fields.items() if name not in gone}
+        return replace(self, parts={**self.parts, item: now}, fields={**fields, **plans})
 
-    # Any: samples and values are whatever a dataset gives.
     def encode(self, sample: Any) -> Encoded:
         """Turn a sample into blobs and rows.
 
@@ -83,50 +385,48 @@ class Fields:
             SampleError: It cannot be stored.
         """
         encoded = Encoded()
-        for key, value in self.items(sample):
-            parts = self.parts.get(key)
-            if parts is None:
-                self._encode(key, value, encoded)
-            elif isinstance(parts, dict):
-                self._check_keys(key, parts, value)
-                for inner, name in parts.items():
-                    self._add(key, name, part_of(value, inner), encoded)
-            else:
-                if value is not None and (not isinstance(value, tuple) or len(value) != len(parts)):
-                    raise _not_parts(key, value, f"a tuple of {len(parts)}")
-                for number, name in enumerate(parts):
-                    self._add(key, name, part_of(value, number), encoded)
+        for item, value in self.items(sample):
+            parts = self.parts[item]
+            self._check(item, parts, value)
+            for key, name in parts.items():
+                plan, part = self.fields[name], _part_of(value, key)
+                if plan.kind == "none" and part is not None:
+                    raise self._first_value(item, key, plan, part)
+                encoded.add(plan, part, item)
         return encoded
 
-    def _encode(self, key: str, value: Any, encoded: Encoded) -> None:
-        plan = self.fields[key]
-        if value is None and key == "image" and not self.has_gaps and plan.kind not in ("none", "json", "array"):
-            raise SampleError(f"{key!r} holds a NoneType, not an image")
-        if plan.kind == "none" and value is not None:
-            parts, plans = choose_all(key, {-2: None, -1: value}, kinds={}, taken=self.fields.keys() - {key})
-            text = f"{key!r} holds a {describe(value)}, and None before"
-            raise UnevenError(text, field=key, parts=parts, plans=plans, worthless=True)
-        encoded.add(plan, value)
+    def _first_value(self, item: str, key: Any, plan: FieldPlan, value: Any) -> UnevenError:
+        """Return the error for the first value of a field that had none before."""
+        text, seen = f"{plan.name!r} holds a {describe(value)}, and None before", {-2: None, -1: value}
+        if key is not None:
+            return _uneven(text, item, _choose(plan.name, seen, in_dict=isinstance(key, str)))
+        parts, plans = _choose_all(item, seen, kinds={}, taken=self.fields.keys() - {item})
+        return _uneven(text, item, *plans, parts=parts)
 
-    def _add(self, key: str, name: str, value: Any, encoded: Encoded) -> None:
-        """Add a part of an item."""
-        if self.fields[name].kind == "none" and value is not None:
-            plans = [choose(name, {-2: None, -1: value}, in_dict=isinstance(self.parts[key], dict))]
-            text = f"{name!r} holds a {describe(value)}, and None before"
-            raise UnevenError(text, field=key, plans=plans, worthless=True)
-        encoded.add(self.fields[name], value, key)
-
-    def _check_keys(self, key: str, parts: dict[str, str], value: Any) -> None:
-        """Raise unless the value is a dict with the expected keys; the message names the fields of the other keys."""
-        if value is None:
+    def _check(self, item: str, parts: Parts, value: Any) -> None:
+        """Raise unless a value has these parts; all tuples can become JSON, and dicts may have more keys."""
+        text = f"{item!r} holds a {describe(value)}, not "
+        if None in parts:
+            must_be = item == "image" and not self.has_gaps and self.fields[item].kind not in ("none", "json", "array")
+            if value is None and must_be:
+                raise SampleError(f"{text}an image")
+        elif value is None:
             return
-        if not isinstance(value, Mapping) or not all(isinstance(each, str) for each in value):
-            raise _not_parts(key, value, f"a dict of {', '.join(parts)}")
-        if more := [each for each in value if each not in parts]:
-            found = name_parts(key, more, self.fields.keys())
-            plans = [choose(name, {-2: None, -1: value[each]}, in_dict=True) for each, name in found.items()]
-            text = f"{key!r} holds a dict with {', '.join(map(repr, more))}, which the samples before have not"
-            raise UnevenError(text, field=key, parts={**parts, **found}, plans=plans, worthless=True)
+        elif 0 in parts:
+            if isinstance(value, tuple) and len(value) == len(parts):
+                return
+            inner = [as_array(each) for each in (value if isinstance(value, tuple | list) else (value,))]
+            text += f"a tuple of {len(parts)}"
+            if not is_json(value) or any(each is not None and each.ndim for each in inner):
+                raise SampleError(text)
+            raise _json_instead(text, item)
+        elif not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+            raise SampleError(f"{text}a dict of {', '.join(parts)}")
+        elif more := [key for key in value if key not in parts]:
+            found = _name_parts(item, more, self.fields.keys())
+            plans = [_choose(name, {-2: None, -1: value[key]}, in_dict=True) for key, name in found.items()]
+            text = f"{item!r} holds a dict with {', '.join(map(repr, more))}, which the samples before have not"
+            raise _uneven(text, item, *plans, parts={**parts, **found})
 
     def items(self, sample: Any) -> Iterable[tuple[str, Any]]:
         """Yield the items of a sample with the names of their fields.
@@ -147,35 +447,12 @@ class Fields:
         return zip(self.names, sample, strict=True)
 
 
-# Any: whatever a dataset gives.
 def _keys_differ(sample: Any, keys: Sequence[str]) -> str:
     """Describe the missing and the unexpected keys of a dict."""
     if not isinstance(sample, Mapping):
         return ""
     missing = [f"no {key!r}" for key in keys if key not in sample]
     return ": " + ", ".join([*missing, *(f"{key!r} besides" for key in sample if key not in keys)])
-
-
-# Any: whatever a dataset gives.
-def _not_parts(key: str, value: Any, expected: str) -> SampleError:
-    """Return the error for an item that is not the expected tuple or dict; without arrays, all can become JSON."""
-    text = f"{key!r} holds a {describe(value)}, not {expected}"
-    inner = value if isinstance(value, tuple | list) else (value,)
-    if (
-        expected.startswith("a dict")
-        or not is_json(value)
-        or any((array := as_array(each)) is not None and array.ndim for each in inner)
-    ):
-        return SampleError(text)
-    return UnevenError(text, field=key, parts=None, plans=[FieldPlan(key, "json")], worthless=True)
-
-
-def names_of(parts: Parts | None) -> list[str]:
-    """Return the fields of an item's parts."""
-    return list(parts.values() if isinstance(parts, dict) else parts or ())
-
-
-_TUPLE = ("image", "target")
 
 
 def infer(
@@ -198,67 +475,50 @@ def infer(
         ArgumentError: The names do not fit the samples, or cannot be names.
         SampleError: A value cannot be stored; the message has its position and type.
     """
-    _check_kinds(kinds)
-    first = next(iter(samples.values()))
-    form, keys = _form(first)
-    fields = _field_names(form, keys, names)
-    whole = Fields(form, keys, fields, {}, {})
-    values: dict[str, dict[int, Any]] = {name: {} for name in fields}
-    for position, sample in samples.items():
-        with at_position(position):
-            for key, value in whole.items(sample):
-                values[key][position] = value
-    parts: dict[str, Parts] = {}
-    plans: dict[str, FieldPlan] = {}
-    for number, key in enumerate(fields):
-        taken = {*fields, *plans} - {key}
-        inner, found = choose_all(key, values[key], kinds=kinds, taken=taken, is_first=number == 0)
-        parts |= {key: inner} if inner else {}
-        plans |= {plan.name: plan for plan in found}
-    if form == "dict" and "image" not in kinds:
-        _refuse_path(values.get("image", {}))
-    if form != "dict" and names is None and "image" not in kinds:
-        _refuse_path({position: value for position, value in values.get("image", {}).items() if _is_image_path(value)})
-    if form != "dict" and names is None and plans.get("image", FieldPlan("", "raw")).kind in ("array", "json", "none"):
-        return infer(samples, ("input", *fields[1:]), kinds, has_gaps=has_gaps)
-    unknown = sorted(set(kinds).difference(plans))
-    if unknown:
-        raise ArgumentError(f"Argument kinds names {', '.join(unknown)}, but the fields are {', '.join(plans)}.")
-    _check_parts(fields, parts)
-    return Fields(form, keys, fields, parts, plans, has_gaps)
-
-
-# Any: whatever a dataset gives.
-def _is_image_path(value: Any) -> bool:
-    return isinstance(value, str | os.PathLike) and is_image(os.fspath(value))
-
-
-# Any: whatever a dataset gives.
-def _refuse_path(images: Mapping[int, Any]) -> None:
-    """Refuse text as an image: it is a path, and would be stored as such."""
-    for position, value in images.items():
-        if isinstance(value, str | os.PathLike):
-            raise SampleError(
-                f"position {position}: 'image' is a path, {os.fspath(value)[:100]!r}{PATH_HINT}. A list "
-                "of files (.csv) is prepared as it is: recordzoo.prepare('list.csv').",
-                position=position,
-            )
-
-
-def _check_kinds(kinds: Mapping[str, Kind]) -> None:
     for name, kind in kinds.items():
         if kind not in get_args(Kind):
             raise ArgumentError(
                 f"Unknown value {kind!r} for {name!r} in argument kinds. Valid values are {get_args(Kind)}."
             )
+    form, keys = _form(next(iter(samples.values())))
+    items = _item_names(form, keys, names)
+    whole = Fields(form, keys, items, {}, {})
+    values: dict[str, dict[int, Any]] = {item: {} for item in items}
+    for position, sample in samples.items():
+        with at_position(position):
+            for item, value in whole.items(sample):
+                values[item][position] = value
+    parts: dict[str, Parts] = {}
+    plans: dict[str, FieldPlan] = {}
+    for item in items:
+        taken = {*items, *plans} - {item}
+        parts[item], found = _choose_all(item, values[item], kinds=kinds, taken=taken, is_first=item == items[0])
+        plans |= {plan.name: plan for plan in found}
+    is_guess = form != "dict" and names is None  # the first item is an image until it turns out to be none
+    if "image" not in kinds:
+        _refuse_path(values.get("image", {}), is_guess=is_guess)
+    if is_guess and "image" in plans and plans["image"].kind in ("array", "json", "none"):
+        return infer(samples, ("input", *items[1:]), kinds, has_gaps=has_gaps)
+    if unknown := sorted(set(kinds).difference(plans)):
+        raise ArgumentError(f"Argument kinds names {', '.join(unknown)}, but the fields are {', '.join(plans)}.")
+    _check_parts(parts)
+    return Fields(form, keys, items, parts, plans, has_gaps)
 
 
-def _check_parts(fields: Sequence[str], parts: Mapping[str, Parts]) -> None:
+def _refuse_path(images: Mapping[int, Any], *, is_guess: bool) -> None:
+    """Refuse text as an image: it is a path, and would be stored as such."""
+    for position, value in images.items():
+        if isinstance(value, str | os.PathLike) and (not is_guess or is_image(os.fspath(value))):
+            raise SampleError(
+                f"position {position}: 'image' is a path, {os.fspath(value)[:100]!r}{_PATH_HINT}. A list "
+                "of files (.csv) is prepared as it is: recordzoo.prepare('list.csv').",
+                position=position,
+            )
+
+
+def _check_parts(parts: Mapping[str, Parts]) -> None:
     """Raise if the name of a part of a tuple or dict is taken."""
-    names = [
-        *(name for name in fields if name not in parts),
-        *(name for inner in parts.values() for name in names_of(inner)),
-    ]
+    names = [name for each in parts.values() for name in each.values()]
     wrong = next((name for name in names if names.count(name) > 1 or not is_field_name(name)), None)
     if wrong is not None:
         raise ArgumentError(
@@ -271,37 +531,37 @@ def _form(sample: Any) -> tuple[Form, tuple[str, ...]]:
     if isinstance(sample, Mapping):
         return "dict", tuple(sample)
     if isinstance(sample, tuple | list) and sample:
-        default = (*_TUPLE, *(f"field_{i}" for i in range(2, len(sample))))[: len(sample)]
-        return "tuple", tuple(getattr(sample, "_fields", default))
-    return "value", _TUPLE[:1]
+        usual = (*_USUAL_NAMES, *(f"field_{i}" for i in range(2, len(sample))))[: len(sample)]
+        return "tuple", tuple(getattr(sample, "_fields", usual))
+    return "value", _USUAL_NAMES[:1]
 
 
-def _field_names(form: Form, keys: tuple[str, ...], names: Sequence[str] | Mapping[str, str] | None) -> tuple[str, ...]:
-    """Return the names of the fields."""
-    fields = keys
+def _item_names(form: Form, keys: tuple[str, ...], names: Sequence[str] | Mapping[str, str] | None) -> tuple[str, ...]:
+    """Return the names of the items.
+
+    Raises:
+        ArgumentError: They do not fit the samples, or are no names of fields.
+    """
+    items = keys
     if isinstance(names, Mapping):
         if form != "dict" or not set(names) <= set(keys):
             raise ArgumentError(
                 f"Argument fields renames {', '.join(names)}, but a sample is a {form} of {', '.join(keys)}."
             )
-        fields = tuple(names.get(key, key) for key in keys)
+        items = tuple(names.get(key, key) for key in keys)
     elif names is not None:
         if form == "dict" or len(names) != len(keys):
             raise ArgumentError(f"Argument fields has {len(names)} names, but a sample is a {form} of {len(keys)}.")
-        fields = tuple(names)
-    for name in fields:
-        if not isinstance(name, str) or not is_field_name(name) or fields.count(name) > 1:
-            raise ArgumentError(_why_no_name(name))
-    return fields
-
-
-# Any: keys of all kinds.
-def _why_no_name(name: Any) -> str:
-    if name in RESERVED_FIELDS:
-        kept = "names" if name.startswith("name") else "splits"
-        hint = f"Pass fields={{{name!r}: '{name}_'}}."
-        return f"{name!r} cannot be a field's name: record sets keep their {kept} there. {hint}"
-    return (
-        f"{name!r} cannot be a field's name: small letters, digits and _ only, each once, and on Windows no device's "
-        "name. Pass fields with other names."
-    )
+        items = tuple(names)
+    for name in items:
+        if name in RESERVED_FIELDS:
+            raise ArgumentError(
+                f"{name!r} cannot be a field's name: record sets keep their "
+                f"{'names' if name.startswith('name') else 'splits'} there. Pass fields={{{name!r}: '{name}_'}}."
+            )
+        if not isinstance(name, str) or not is_field_name(name) or items.count(name) > 1:
+            raise ArgumentError(
+                f"{name!r} cannot be a field's name: small letters, digits and _ only, each once, and on Windows no "
+                "device's name. Pass fields with other names."
+            )
+    return items

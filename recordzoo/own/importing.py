@@ -5,74 +5,76 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import cast
 
 import numpy as np
 from typing_extensions import override
 
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, shown
-from recordzoo.errors import NotPreparedError, OtherSourceError, SampleError, SourceError
+from recordzoo.errors import NotPreparedError, SampleError, SourceError
 from recordzoo.formats import FORMATS, LAYOUTS, find_foreign
 from recordzoo.formats.base import Foreign, ForeignSource, PieceMember, classes_beside, without_braces
 from recordzoo.own.columns import LIST_ENDINGS
-from recordzoo.own.fields import Fields, infer
-from recordzoo.own.sample import Row, SampleRecipe, options_to_make, store
-from recordzoo.own.values import Encoded, Kind, at_position, describe
-from recordzoo.preparing.options import Options
-from recordzoo.preparing.publish import ANOTHER_PATH, check_place
+from recordzoo.own.fields import Encoded, Fields, Kind, infer
+from recordzoo.own.sample import Row, SampleRecipe
+from recordzoo.own.values import at_position, describe
 from recordzoo.raw.member import Member, Source
-from recordzoo.recipes.recipe import Recipe, Stored, Table
+from recordzoo.recipes.recipe import Stored, Table
 from recordzoo.records.kinds import SetKind
-from recordzoo.records.reader import RecordReader
+from recordzoo.records.manifest import Manifest
 
-MAX_NAME = 4096
+_MAX_NAME = 4096
 """The most characters of a class name in a manifest."""
 
 NAMES = (*LAYOUTS, *FORMATS)
 """The formats of other tools, as `from_` names them."""
 
 
-def schema_of(foreign: Foreign, kinds: Mapping[str, Kind]) -> Fields:
-    """Find the fields from some samples; see `Foreign.first`.
-
-    Raises:
-        SourceError: There are no samples.
-        SampleError: A value cannot be stored; the message names its file.
-    """
-    first = foreign.first()
-    if not first:
-        raise SourceError(f"{foreign.location} is empty: there is no sample in it.", path=foreign.location)
-    stored = {name: cast(Kind, kind) for name, kind in foreign.kinds.items() if name != "name"}
-    samples = {number: each.values for number, (_, each) in enumerate(first)}
-    try:
-        return infer(samples, None, {**stored, **kinds}, has_gaps=True)
-    except SampleError as err:
-        position = err.details.pop("position", 0)
-        piece = first[position][0]
-        number = sum(each is piece for each, _ in first[:position])
-        text = str(err).removeprefix(f"position {position}: ")
-        raise type(err)(
-            f"{', '.join(map(str, piece.files)) or piece.name}, sample {number}: {text}", **err.details
-        ) from err
-
-
 class ForeignRecipe(SampleRecipe):
-    """The samples of a foreign dataset.
+    """The samples of a foreign dataset, which is opened by `find`.
 
     Args:
         foreign: Has the samples.
-        schema: How their fields are stored.
         output: The record set's directory.
+        format: The format that the user named.
+        kinds: How fields are stored, for the fields that the user names.
     """
 
     kind = SetKind.IMPORTED
+    replacing = "refresh=True (--refresh)"
 
-    def __init__(self, foreign: Foreign, schema: Fields, output: Path) -> None:
-        metadata: dict[str, JSON] = {"identity": foreign.identity(), "named": foreign.fields}
-        super().__init__(schema, output, foreign.classes, metadata, foreign)
-        self.dataset, self.origin = foreign.format, foreign.origin or foreign.format
-        self.specs = foreign.specs
+    def __init__(self, foreign: Foreign, output: Path, format: str | None, kinds: Mapping[str, Kind]) -> None:
+        super().__init__(output, kinds, data=foreign)
+        self._format = format
+
+    @override
+    def find(self, root: Path) -> Source | None:
+        """Return the pieces; the first call opens the data and determines its fields.
+
+        Raises:
+            RemoteError, SourceError: The data cannot be downloaded, is empty or damaged.
+            SampleError: A value cannot be stored; the message names its file.
+        """
+        foreign: Foreign = self.data
+        if not self.metadata:
+            foreign.open()
+            foreign.classes = classes_beside(foreign.location) if foreign.classes is None else foreign.classes
+            _check_names(foreign)
+            self.use(_schema_of(foreign, self.kinds))
+            self.classes = None if foreign.classes is None else tuple(foreign.classes)
+            self.dataset, self.origin, self.specs = foreign.format, foreign.origin or foreign.format, foreign.specs
+            self.metadata = {"identity": foreign.identity(), "named": foreign.fields}
+        return ForeignSource(foreign)
+
+    @override
+    def difference(self, manifest: Manifest) -> str | None:
+        held = manifest.metadata
+        if held.get("identity") != self.data.identity() or self._format not in (None, manifest.dataset):
+            return f"other records than {self.data.location}"
+        if held.get("named") != self.data.fields:
+            return f"the same samples with other fields: {held.get('named') or 'the default ones'}"
+        return None
 
     @property
     @override
@@ -88,10 +90,6 @@ class ForeignRecipe(SampleRecipe):
         named = [word for key, field in self.data.fields.items() for word in ("--field", f"{key}={field}")]
         allowed = ["--allow-paths"] if self.data.allows_paths else []
         return command("prepare", self.data.location, *named, *allowed, "--output", self.output)
-
-    @override
-    def find(self, root: Path) -> Source | None:
-        return ForeignSource(self.data)
 
     @override
     def read(self, member: Member) -> Iterator[tuple[Row, Encoded]]:
@@ -132,6 +130,36 @@ class ForeignRecipe(SampleRecipe):
         return table
 
 
+def _check_names(foreign: Foreign) -> None:
+    """Raise for names of classes that a manifest does not take."""
+    names = [*(foreign.classes or ()), *(name for spec in foreign.specs.values() for name in spec.names or ())]
+    if (longest := max(names, key=len, default="")) and len(longest) > _MAX_NAME:
+        raise SourceError(
+            f"{foreign.location}: the name of a class has {len(longest):,} letters, and {_MAX_NAME:,} are the most: "
+            f"{longest[:80]!r}...",
+            path=foreign.location,
+        )
+
+
+def _schema_of(foreign: Foreign, kinds: Mapping[str, Kind]) -> Fields:
+    """Find the fields from some samples; see `Foreign.first`."""
+    first = foreign.first()
+    if not first:
+        raise SourceError(f"{foreign.location} is empty: there is no sample in it.", path=foreign.location)
+    stored = {name: cast(Kind, kind) for name, kind in foreign.kinds.items() if name != "name"}
+    samples = {number: each.values for number, (_, each) in enumerate(first)}
+    try:
+        return infer(samples, None, {**stored, **kinds}, has_gaps=True)
+    except SampleError as err:
+        position = err.details.pop("position", 0)
+        piece = first[position][0]
+        number = sum(each is piece for each, _ in first[:position])
+        text = str(err).removeprefix(f"position {position}: ")
+        raise type(err)(
+            f"{', '.join(map(str, piece.files)) or piece.name}, sample {number}: {text}", **err.details
+        ) from err
+
+
 def is_known(path: Path, fields: Mapping[str, str]) -> bool:
     """Whether a directory holds another tool's files.
 
@@ -164,17 +192,19 @@ def default_place(location: str) -> Path:
 def foreign_recipe(
     location: str,
     output: Path,
-    format: str | None = None,
-    fields: Mapping[str, str] | None = None,
-    kinds: Mapping[str, Kind] | None = None,
-    allow_paths: bool = False,
-) -> Recipe:
-    """Return how another tool's data becomes records.
+    format: str | None,
+    fields: Mapping[str, str],
+    kinds: Mapping[str, Kind],
+    allow_paths: bool,
+) -> ForeignRecipe:
+    """Return how another tool's data becomes records, in the same order.
+
+    Nothing that is read is executed, imported or unpickled, and nothing is written beside it.
 
     Args:
         location: An absolute path, or an address.
         output: The record set's directory.
-        format: One of `NAMES`. Default: detected.
+        format: One of `NAMES`. None: detected.
         fields: What keys are called as fields.
         kinds: How fields are stored, as `convert` has it.
         allow_paths: Paths in the data may lead out of its folder.
@@ -184,85 +214,14 @@ def foreign_recipe(
         SourceError, PrepareError: As `Format.find`.
         ArgumentError: `location` holds several databases.
     """
-    return _recipe_of(_find(location, format, fields or {}, allow_paths=allow_paths), output, kinds or {})
-
-
-def _find(location: str, format: str | None, fields: Mapping[str, str], *, allow_paths: bool) -> Foreign:
-    """Find the foreign dataset at a location. Raises as `foreign_recipe`."""
     foreign = find_foreign(location, format, fields)
     if foreign is not None:
         foreign.allows_paths = allow_paths
-        return foreign
+        return ForeignRecipe(foreign, output, format, kinds)
     if "://" not in location and not Path(location).exists():
         raise NotPreparedError(f"There is nothing at {location}.", path=location)
     raise NotPreparedError(
         f"{shown(location)} is of no known format. Known are: a directory with one folder for each class, a list of "
         f"files ({', '.join(LIST_ENDINGS)}), and {', '.join(NAMES)}. Anything else: recordzoo.convert(dataset).",
         path=shown(location),
-    )
-
-
-def _recipe_of(foreign: Foreign, output: Path, kinds: Mapping[str, Kind]) -> ForeignRecipe:
-    foreign.open()
-    if foreign.classes is None:
-        foreign.classes = classes_beside(foreign.location)
-    names = [*(foreign.classes or ()), *(name for spec in foreign.specs.values() for name in spec.names or ())]
-    if (longest := max(names, key=len, default="")) and len(longest) > MAX_NAME:
-        raise SourceError(
-            f"{foreign.location}: the name of a class has {len(longest):,} letters, and {MAX_NAME:,} are the most: "
-            f"{longest[:80]!r}...",
-            path=foreign.location,
-        )
-    return ForeignRecipe(foreign, schema_of(foreign, kinds), output)
-
-
-def import_foreign(
-    location: str,
-    output: Path,
-    format: str | None,
-    fields: Mapping[str, str],
-    kinds: Mapping[str, Kind],
-    allow_paths: bool,
-    options: Options,
-) -> Path:
-    """Convert another tool's data into a record set, in the same order. An existing set of the same data is kept.
-
-    Nothing that is read is executed, imported or unpickled, and nothing is written beside it.
-
-    Args:
-        location: As `foreign_recipe` has it, and so the next four.
-        options: How the record set is made.
-
-    Raises:
-        RecordZooError: As `foreign_recipe`, and `ensure`.
-        OtherSourceError: `output` holds something else.
-        SampleError: A sample cannot be stored.
-    """
-    check_place(output, ANOTHER_PATH)
-    foreign = _find(location, format, fields, allow_paths=allow_paths)
-
-    def check() -> None:
-        _check_same(output, foreign, format)
-
-    to_make = options_to_make(output, options, check)
-    if to_make is not None:
-        store(_recipe_of(foreign, output, kinds), kinds, to_make)
-        check()  # another process may have published a different set meanwhile
-    return output
-
-
-def _check_same(place: Path, foreign: Foreign, format: str | None) -> None:
-    """Raise if the existing set differs from the requested one."""
-    manifest = RecordReader(place).manifest
-    held = manifest.metadata
-    if held.get("identity") != foreign.identity() or format not in (None, manifest.dataset):
-        _refuse(place, f"other records than {foreign.location}")
-    if held.get("named") != foreign.fields:
-        _refuse(place, f"the same samples with other fields: {held.get('named') or 'the default ones'}")
-
-
-def _refuse(place: Path, what: str) -> NoReturn:
-    raise OtherSourceError(
-        f"{place} is there and holds {what}. Pass refresh=True (--refresh) to replace it, or another output.",
-        path=str(place),
     )

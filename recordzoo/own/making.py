@@ -13,16 +13,17 @@ from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError, RecordZooError
 from recordzoo.own.annotated import AnnotatedFolder
 from recordzoo.own.columns import Columns
-from recordzoo.own.importing import import_foreign, is_known
+from recordzoo.own.importing import is_known
 from recordzoo.own.lists import ListRecipe, list_path
+from recordzoo.own.sample import SampleRecipe, store
 from recordzoo.own.targets import Target
 from recordzoo.preparing.changes import find_changes
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import Preparation
-from recordzoo.preparing.publish import generation
+from recordzoo.preparing.publish import ANOTHER_PATH, check_place, generation
 from recordzoo.recipes.declared import IMAGE_ENDINGS, is_image, raise_if_empty
 from recordzoo.records.kinds import SetKind
-from recordzoo.records.reader import RecordReader, is_record_set
+from recordzoo.records.reader import RecordReader
 
 _FOLDERS_TRIED = 100
 
@@ -89,13 +90,13 @@ def make(target: Target, options: Options, *, download: bool = True, full: bool 
         RecordZooError: As `ensure`.
         OtherSourceError: The record set is there, and holds something else.
     """
-    if target.kind == "foreign":
-        place = target.place()
-        before = generation(place) if is_record_set(place) else None
-        path = import_foreign(**target.settings, options=options)
+    recipe = target.recipe()
+    if isinstance(recipe, SampleRecipe):
+        check_place(recipe.output, ANOTHER_PATH)
+        before = generation(recipe.output)
+        path = store(recipe, options)
         return Made(path, was_ready=before == generation(path))
     options = dataclasses.replace(options, prepare=options.prepare is not False)
-    recipe = target.recipe()
     preparation = Preparation(recipe, target.root, options)
     if isinstance(recipe, ListRecipe | AnnotatedFolder) and (not preparation.is_ready() or preparation.refresh):
         if (source := preparation.source()) is not None:

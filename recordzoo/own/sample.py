@@ -18,15 +18,15 @@ from recordzoo.base.progress import default_progress
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.net.url import RemoteFile
-from recordzoo.own.fields import Fields
-from recordzoo.own.values import Encoded, Kind, UnevenError, as_array
+from recordzoo.own.fields import Encoded, Fields, Kind, UnevenError
+from recordzoo.own.values import as_array
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import ensure
-from recordzoo.preparing.publish import Output, tidy
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Sidecar, Stored, Table
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
-from recordzoo.records.reader import is_record_set
+from recordzoo.records.manifest import Manifest
+from recordzoo.records.reader import RecordReader, is_record_set
 
 BLOCK = 256
 """The number of samples that share a side file."""
@@ -106,47 +106,45 @@ class SampleRecipe(Recipe):
     """The recipe for samples of the same fields, in their order. A pickled copy has no data: its process has it.
 
     Args:
-        schema: Their fields.
         output: The record set's directory.
+        kinds: How fields are stored, for the fields that the user names.
         classes: Class names, if there are.
         metadata: JSON to store in the manifest.
         data: What yields the samples.
 
     Attributes:
+        schema: Their fields; see `use`.
         payload: The pickled data, if it is not pickled as it is.
+        replacing: The option that replaces an existing record set.
     """
 
+    schema: Fields
     payload: bytes | None = None
+    replacing = "refresh=True"
     kind = SetKind.OWN
     dataset: str = SetKind.OWN
     part = ""
     raw_files: tuple[RemoteFile, ...] = ()
+    fields: Mapping[str, BlobField] = {}
     specs: Mapping[str, FieldSpec] = {}
 
     def __init__(
         self,
-        schema: Fields,
         output: Path,
+        kinds: Mapping[str, Kind],
         classes: Sequence[str] | None = None,
         metadata: Mapping[str, JSON] | None = None,
         data: Any = None,  # Any: of each subclass
     ) -> None:
-        self.output, self.metadata, self._data = output, metadata or {}, data
+        self.output, self.kinds, self.metadata, self._data = output, kinds, metadata or {}, data
         self.classes = None if classes is None else tuple(classes)
-        self._use(schema)
 
-    def _use(self, schema: Fields) -> None:
+    def use(self, schema: Fields) -> Self:
+        """Store samples of these fields."""
         self.schema = schema
-        self.fields: Mapping[str, BlobField] = {
-            plan.name: plan.blob_field for plan in schema.fields.values() if plan.blob_field is not None
-        }
-
-    def with_schema(self, schema: Fields) -> Self:
-        """Return a copy that stores samples of other fields."""
-        found = type(self).__new__(type(self))
-        found.__dict__ |= self.__dict__
-        found._use(schema)
-        return found
+        plans = schema.fields.values()
+        self.fields = {plan.name: plan.blob_field for plan in plans if plan.blob_field is not None}
+        return self
 
     # Any: what pickle keeps.
     def __getstate__(self) -> dict[str, Any]:
@@ -174,6 +172,14 @@ class SampleRecipe(Recipe):
     def find(self, root: Path) -> Source | None:
         """See `Recipe`: there is nothing to find."""
         return None
+
+    def difference(self, manifest: Manifest) -> str | None:
+        """Describe what an existing record set holds instead of these samples; None if it holds them."""
+        return None
+
+    @override
+    def is_of(self, manifest: Manifest, root: Path) -> bool:
+        return self.difference(manifest) is None
 
     @override
     def looked_for(self, root: Path) -> list[str]:
@@ -249,53 +255,38 @@ def _bring(token: str, payload: bytes) -> None:
     _in_worker[token] = cloudpickle.loads(payload)
 
 
-def store(recipe: SampleRecipe, kinds: Mapping[str, Kind], options: Options) -> None:
-    """Make a record set; begin again with another kind if a field's values turn out to differ.
+def store(recipe: SampleRecipe, options: Options) -> Path:
+    """Make a record set of samples; begin again with another kind if a field's values turn out to differ.
 
     Args:
-        recipe: Its recipe.
-        kinds: How fields are stored, for the fields that the user names: these are not changed.
+        recipe: Its recipe. Kinds that the user gave are not changed.
         options: How it is made.
 
     Raises:
         SampleError: A sample cannot be stored.
+        OtherSourceError: The set is there, and holds something else.
         RecordZooError: As `ensure`.
     """
-    progress = options.progress or default_progress()
+    place, progress = recipe.output, options.progress or default_progress()
+    if options.refresh == "if-changed":
+        refresh = is_record_set(place) and recipe.difference(RecordReader(place).manifest) is not None
+        options = dataclasses.replace(options, refresh=refresh)
     while True:
         try:
-            ensure(recipe, recipe.output.parent, options)
-            return
+            ensure(recipe, place.parent, options, prepare=True, records_dir=place)
+            break
         except UnevenError as err:
-            if err.details["field"] in kinds:
+            if err.details["field"] in recipe.kinds:
                 raise
-            recipe = recipe.with_schema(recipe.schema.widened(err))
+            recipe.use(recipe.schema.widened(err))
             progress.note(f"{err} It is stored as {err.details['plans'][0].kind}; beginning again.")
-
-
-def options_to_make(place: Path, options: Options, check: Callable[[], object]) -> Options | None:
-    """Return the options to make a record set with; None if the existing set fits the request.
-
-    Args:
-        place: The record set's directory.
-        options: What was asked for.
-        check: Raises `OtherSourceError` if the set that is there is not what is asked for.
-
-    Raises:
-        OtherSourceError: It is not, and may not be replaced.
-    """
-    to_make = dataclasses.replace(options, prepare=True, records_dir=place)
-    if not is_record_set(place):
-        return to_make
-    try:
-        if options.refresh is not True:
-            check()
-            tidy(Output(place))
-            return None
-    except OtherSourceError:
-        if options.refresh != "if-changed":
-            raise
-    return dataclasses.replace(to_make, refresh=True)
+    # Also if it was just made: another process may have published another set meanwhile.
+    if problem := recipe.difference(RecordReader(place).manifest):
+        raise OtherSourceError(
+            f"{place} is there and holds {problem}. Pass {recipe.replacing} to replace it, or another output.",
+            path=str(place),
+        )
+    return place
 
 
 def check_classes(classes: Sequence[str] | None) -> None:

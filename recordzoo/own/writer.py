@@ -13,9 +13,9 @@ from recordzoo.base.files import behind_links
 from recordzoo.base.progress import default_progress
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
 from recordzoo.formats.base import Sample
-from recordzoo.own.fields import Fields, infer
+from recordzoo.own.fields import Encoded, Fields, Kind, UnevenError, infer
 from recordzoo.own.sample import Collected, Row, Rows, SampleRecipe, check_classes, label_problem
-from recordzoo.own.values import Encoded, Kind, UnevenError, at_position, describe
+from recordzoo.own.values import at_position, describe
 from recordzoo.preparing.assemble import Stream
 from recordzoo.preparing.publish import ANOTHER_PATH, Output, check_place, disk_error, publishing
 from recordzoo.records.manifest import SPLIT_PATTERN
@@ -177,7 +177,7 @@ class RecordWriter:
                 schema = wider
         if block.recipe is not None and schema is block.recipe.schema:
             return block.recipe, encoded
-        return SampleRecipe(schema, self.path, self._classes), encoded
+        return SampleRecipe(self.path, self._kinds, self._classes).use(schema), encoded
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -246,6 +246,8 @@ def _splits(position: int, given: Any) -> list[str]:
 # Any: values of all kinds.
 def _can_store_again(before: Fields, after: Fields, values: Mapping[str, Any]) -> bool:
     """Whether the records written so far fit another schema: they have no value, or rows of arrays."""
+    if any(plan.kind != "none" and name not in after.fields for name, plan in before.fields.items()):
+        return False
     for name, plan in after.fields.items():
         old = before.fields.get(name)
         if old is None or old == plan or old.kind == "none":
