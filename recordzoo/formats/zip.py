@@ -97,13 +97,13 @@ class ZippedFolders(Foreign):
 
 def _in_order(path: Path, members: Iterable[Member]) -> list[_Image]:
     """Return the images of all splits, those of each in `ImageFolder`'s order."""
-    sizes = {member.name: member.size_bytes for member in members if is_image(member.name) and _is_shown(member.name)}
+    sizes = {member.name: member.size_bytes for member in members if is_image(member.name) and is_shown(member.name)}
     if not sizes:
         raise FolderError(f"There are no images in {path}.", path=str(path))
     large = next((name for name, size_bytes in sizes.items() if size_bytes > MAX_MEMBER_BYTES), None)
     if large is not None:
         raise fault(path, f": {large} has {sizes[large]:,} bytes; {MAX_MEMBER_BYTES:,} are the limit.")
-    top = _common_top(list(sizes))
+    top = common_top(list(sizes))
     folders = sorted({name[len(top) :].partition("/")[0] for name in sizes if "/" in name[len(top) :]})
     splits = folders if are_splits(folders) else [""]
     images: list[_Image] = []
@@ -139,7 +139,7 @@ def _empty_classes(path: Path, images: Sequence[_Image]) -> Iterator[str]:
     top = labelled.member.removesuffix(labelled.name)
     starts = {f"{top}{image.split}/" if image.split else top for image in images if image.label}
     with zipfile.ZipFile(path) as archive:
-        folders = [name for name in archive.namelist() if name.endswith("/") and _is_shown(name)]
+        folders = [name for name in archive.namelist() if name.endswith("/") and is_shown(name)]
     for name in folders:
         for start in starts:
             inner = name.removeprefix(start).removesuffix("/")
@@ -147,13 +147,13 @@ def _empty_classes(path: Path, images: Sequence[_Image]) -> Iterator[str]:
                 yield inner
 
 
-def _is_shown(name: str) -> bool:
+def is_shown(name: str) -> bool:
     """Whether no part of a name is hidden; macOS puts attributes of files into ``__MACOSX/`` and ``._*``."""
     parts = name.split("/")
     return parts[0] != "__MACOSX" and not any(part.startswith(".") for part in parts)
 
 
-def _common_top(names: Sequence[str]) -> str:
+def common_top(names: Sequence[str]) -> str:
     """Return the one folder that holds all class folders, with a "/" at its end; "" if the classes are at the top."""
     tops = {name.partition("/")[0] for name in names}
     if len(tops) > 1:

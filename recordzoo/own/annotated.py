@@ -75,10 +75,9 @@ class Pairs:
         self._folder = folder
 
     @property
-    def are_equal(self) -> bool:
-        """Whether images and files of the other folder match one to one."""
-        pairs = [*self._stems.values(), *self.others.values()]
-        return bool(pairs) and self._stems.keys() == self.others.keys() and all(len(each) == 1 for each in pairs)
+    def match(self) -> bool:
+        """Whether any image has a file in the other folder."""
+        return not self._stems.keys().isdisjoint(self.others)
 
     def of(self, image: str) -> str | None:
         """Return the other folder's file for an image; None if there is none."""
@@ -124,8 +123,8 @@ def _by_stem(names: Sequence[str], folder: str) -> dict[str, list[str]]:
 
 
 def has_masks(root: Path) -> bool:
-    """Whether a directory has `images/` and `masks/` with equal stems on both sides."""
-    return Pairs(root, MASKS).are_equal
+    """Whether a directory has `images/` and `masks/` with an equal stem."""
+    return Pairs(root, MASKS).match
 
 
 def read_masks(root: Path) -> Listing:

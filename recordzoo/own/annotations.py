@@ -4,6 +4,7 @@ The format: https://cocodataset.org/#format-data. An object's JSON text is kept 
 lengths, areas and further keys are not lost. Memory: twice the file's size.
 """
 
+import codecs
 import json
 import os
 import re
@@ -27,7 +28,7 @@ from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
 COCO = "coco"
 """The format's name."""
 
-_HEAD = re.compile(rb'\s*\{\s*"(info|licenses|images|annotations|categories|type)"\s*:')
+_LISTS = re.compile(rb'"(images|annotations|categories)"\s*:\s*\[')
 _KEYS = (b'"bbox"', b'"category_id"', b'"image_id"', b'"file_name"', b'"supercategory"')
 _LOOKED_BYTES = 1 << 16
 _NOT_INSTANCES = ("captions", "person_keypoints", "image_info", "panoptic", "stuff")
@@ -242,9 +243,15 @@ def _looks_like_coco(path: Path) -> bool:
         with open(path, "rb") as file:
             head = file.read(_LOOKED_BYTES)
             file.seek(max(0, file.seek(0, os.SEEK_END) - _LOOKED_BYTES))
-            return _HEAD.match(head) is not None and any(key in head + file.read() for key in _KEYS)
+            return has_coco_keys(head + file.read())
     except OSError:
         return False
+
+
+def has_coco_keys(data: bytes) -> bool:
+    """Whether the first bytes of a JSON file, maybe with the last ones, have lists and keys of COCO."""
+    is_object = data.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"{"
+    return is_object and _LISTS.search(data) is not None and any(key in data for key in _KEYS)
 
 
 def read_coco(root: Path) -> Listing:

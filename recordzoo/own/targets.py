@@ -303,6 +303,8 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
     kind = _kind(path, text, reading)
     if reading.from_ is None and path.is_file():
         _refuse_raw_file(path, text)
+    if reading.from_ is None and (kind == "tree" or path.suffix.lower() == ".zip"):
+        _refuse_annotated(path, text)
     folders = trees.split_folders(path) if kind == "tree" and reading.from_ is None and path.is_dir() else []
     if split is not None:
         if not folders:
@@ -327,6 +329,14 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
             Target(os.path.join(text, name), path / name, kind, split_of=text, settings=settings) for name in folders
         ]
     return [Target(text, path, kind, settings=settings)]
+
+
+def _refuse_annotated(path: Path, text: str) -> None:
+    """Refuse what looks annotated, unless its record set is there already."""
+    from recordzoo.own.looks import refuse_annotated
+
+    if path.exists() and records_beside(text) is None and not (path.is_dir() and any(map(_is_set, path.iterdir()))):
+        refuse_annotated(path, text)
 
 
 def _refuse_raw_file(path: Path, text: str) -> None:

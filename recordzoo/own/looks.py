@@ -1,0 +1,190 @@
+"""Whether files look like images with annotations, so that their folders are no classes.
+
+A wrong answer costs little: class folders that look annotated are refused, and `--from classes` insists.
+"""
+
+import itertools
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from recordzoo.base.settings import command
+from recordzoo.base.text import name_first
+from recordzoo.errors import SourceError
+from recordzoo.formats.zip import common_top, is_shown
+from recordzoo.own.annotations import has_coco_keys, is_split
+from recordzoo.recipes.declared import is_image
+
+_USUAL = re.compile(
+    r"images?|imgs?|img_dir|jpegimages|masks?|labels?|annotations?|ann_dir|segmentation(class|object)|obj_\w+_data",
+    re.IGNORECASE,
+)
+"""Names of folders with images, or with what is said of them."""
+
+_TEXTS = (".txt", ".xml", ".json")
+_NAMES = ("data.yaml", "data.yml", "obj.names")
+_OF_MASK = re.compile(r"[_.-](mask|masks|seg|label|labels|gt)$", re.IGNORECASE)
+"""What the stem of a mask may have behind that of its image."""
+
+_NUM_FOLDERS, _NUM_FILES, _NUM_LOOKED, _NUM_SHOWN = 20, 2000, 5, 3
+_NEARLY = 0.8
+_HEAD_BYTES = 1 << 16
+
+Head = Callable[[str], bytes]
+"""Returns the first bytes of a file, by its name."""
+
+
+def why_annotated(names: Sequence[str], head: Head) -> str:
+    """Say why files look like images with annotations; "" if nothing does.
+
+    Args:
+        names: The files, with "/" between the parts.
+        head: Of these files.
+    """
+    plain = next((name for name in names if name.rpartition("/")[2].lower() in _NAMES), None)
+    if plain is not None:
+        return f"there is {plain}"
+    for name in [name for name in names if name.lower().endswith(".json")][:_NUM_LOOKED]:
+        if has_coco_keys(head(name)):
+            return f"{name} has the keys of COCO"
+    folders = _by_folder(names)
+    with_images = [folder for folder, files in folders.items() if folder and any(map(is_image, files))]
+    if with_images and all(map(_USUAL.fullmatch, with_images)):
+        are = "is the usual name of a folder" if len(with_images) == 1 else "are usual names of folders"
+        return f"{name_first(with_images, _NUM_SHOWN)} {are} of annotated images"
+    return _why_texts(folders) or _why_pairs({name: folders[name] for name in with_images[:_NUM_FOLDERS]}, head)
+
+
+def refuse_annotated(path: Path, text: str) -> None:
+    """Refuse a directory or a zip of class folders that looks annotated.
+
+    Args:
+        path: It is of no layout that is read.
+        text: What the user calls it.
+
+    Raises:
+        SourceError: It looks annotated.
+    """
+    if path.is_dir():
+        why, insisting = why_annotated(files_of(path), head_of(path)), "classes"
+    else:
+        why, insisting = _why_zip(path), "zip"
+    if why:
+        raise SourceError(
+            f"{text} looks annotated: {why}. It is in none of the layouts that are read: COCO JSON, YOLO's images/ and "
+            "labels/, images/ and masks/. If its folders are classes, run: "
+            f"{command('prepare', text, '--from', insisting)}",
+            path=os.fspath(path),
+        )
+
+
+def _why_zip(path: Path) -> str:
+    with zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if is_shown(name) and not name.endswith("/")]
+        top = common_top(names) if names else ""
+
+        def head(name: str) -> bytes:
+            try:
+                with archive.open(top + name) as file:
+                    return file.read(_HEAD_BYTES)
+            except (OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error):
+                return b""  # damaged or encrypted: reading it all says so
+
+        return why_annotated([name.removeprefix(top) for name in names], head)
+
+
+def files_of(root: Path) -> list[str]:
+    """List files of a directory: those in it, and at most 2,000 of each of its first folders, also of splits'."""
+    found: list[str] = []
+    tops = [""]
+    for top in tops:
+        folders: list[str] = []
+        with os.scandir(root / top) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                name = f"{top}{entry.name}"
+                if not entry.is_dir():
+                    found.append(name)
+                elif not top and is_split(entry.name):
+                    tops.append(f"{name}/")
+                elif len(folders) < _NUM_FOLDERS:
+                    folders.append(name)
+        for folder in folders:
+            inner = (
+                f"{Path(path).relative_to(root).as_posix()}/{name}"
+                for path, _, names in os.walk(root / folder)
+                for name in names
+            )
+            found += itertools.islice(inner, _NUM_FILES)
+    return found
+
+
+def head_of(root: Path) -> Head:
+    """Return the function for files of a directory."""
+
+    def head(name: str) -> bytes:
+        try:
+            with open(root / name, "rb") as file:
+                return file.read(_HEAD_BYTES)
+        except OSError:
+            return b""
+
+    return head
+
+
+def _by_folder(names: Iterable[str]) -> dict[str, list[str]]:
+    """Return the files by the folder that would be their class, relative to it; "" for those in none."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        first, _, rest = name.partition("/")
+        inner = rest if rest and is_split(first) else name
+        folder, slash, file = inner.partition("/")
+        found.setdefault(folder if slash else "", []).append(file if slash else inner)
+    return found
+
+
+def _why_texts(folders: Mapping[str, Sequence[str]]) -> str:
+    images = {stem for files in folders.values() for file in filter(is_image, files) for stem in (file, _stem(file))}
+    for folder, files in folders.items():
+        for file in files:
+            if file.lower().endswith(_TEXTS) and _stem(file) in images:
+                return f"{folder}/{file} has the name of an image" if folder else f"{file} has the name of an image"
+    return ""
+
+
+def _why_pairs(folders: Mapping[str, Sequence[str]], head: Head) -> str:
+    stems = {
+        folder: {_OF_MASK.sub("", _stem(file)) for file in files if is_image(file)} for folder, files in folders.items()
+    }
+    for one, other in itertools.combinations(folders, 2):
+        common = len(stems[one] & stems[other])
+        fewer, more = sorted((len(stems[one]), len(stems[other])))
+        if common < max(2, _NEARLY * fewer, more / 2):
+            continue
+        why = f"{one} and {other} have images of the same names"
+        if _USUAL.fullmatch(one) or _USUAL.fullmatch(other):
+            return why
+        if {Path(file).suffix.lower() for file in folders[one]}.isdisjoint(
+            Path(file).suffix.lower() for file in folders[other]
+        ):
+            return f"{why} and other endings"
+        are_masks = [_are_masks([f"{folder}/{file}" for file in folders[folder]], head) for folder in (one, other)]
+        if are_masks[0] != are_masks[1]:
+            return f"{why}, and those of one have one channel or a palette, as masks have"
+    return ""
+
+
+def _stem(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def _are_masks(names: Sequence[str], head: Head) -> bool:
+    """Whether files are images of one channel or with a palette: PNG by the color type, or GIF."""
+    images = list(filter(is_image, names))
+    return all(_is_mask(head(name)) for name in images[:_NUM_LOOKED])
+
+
+def _is_mask(data: bytes) -> bool:
+    return data[:4] == b"GIF8" or (data[1:4] == b"PNG" and data[25:26] in (b"\0", b"\3"))
