@@ -325,7 +325,7 @@ class TestMasks:
         root = tmp_path / "ours"
         write_masks(root)
         (root / name).unlink()
-        with pytest.raises(SourceError, match="1 files have no .* --from classes"):
+        with pytest.raises(SourceError, match=r"1 files have no .* --from classes"):
             read(root)
         assert read(root, from_="classes").manifest.classes == ("images", "masks")
 

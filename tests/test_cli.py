@@ -352,7 +352,7 @@ class TestPrepare:
     def test_a_tree_that_has_changed_since_is_said(self, photos):
         assert recordzoo("prepare", photos).returncode == 0
         again = recordzoo("prepare", photos)
-        assert again.stderr == f"{photos}: ready, 3 records in {photos}.records\n"
+        assert again.stderr == f"{photos}: ready, 3 records of 2 classes (cat, dog) in {photos}.records\n"
         shutil.copy(photos / "cat" / "1.png", photos / "cat" / "3.png")
         result = recordzoo("prepare", photos)
         assert result.returncode == 0
@@ -360,7 +360,7 @@ class TestPrepare:
         assert warning.startswith(f"warning: {photos}.records is out of date: in {photos}, ")
         assert "cat/3.png is new" in warning
         assert f"recordzoo prepare {photos} --refresh" in warning
-        assert ready == f"{photos}: ready, 3 records in {photos}.records"
+        assert ready == f"{photos}: ready, 3 records of 2 classes (cat, dog) in {photos}.records"
         (made,) = json.loads(recordzoo("prepare", photos, "--json").stdout)["record_sets"]
         assert "cat/3.png is new" in made["warning"]
         assert "ready, 4 records" in recordzoo("prepare", photos, "--refresh").stderr

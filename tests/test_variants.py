@@ -591,7 +591,10 @@ def test_prepare(tree: Path, flags: list[object], name: str) -> None:
     assert f"photos-{name}.records" in planned.stdout
     done = run("prepare", "./photos", *flags, cwd=tree.parent)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    assert f"./photos: ready, 13 records in {tree.parent}/photos-{name}.records, made in" in done.stderr
+    assert (
+        f"./photos: ready, 13 records of 3 classes (Zebra, cat, dog) in {tree.parent}/photos-{name}.records, made in"
+        in done.stderr
+    )
     again = run("prepare", "photos", *flags, "--json", cwd=tree.parent)
     assert json.loads(again.stdout)["record_sets"][0]["was_ready"]
     assert Variant.parse(name).flags.split() == sorted(map(str, flags), key=Variant.parse(name).flags.split().index)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from recordzoo.base.progress import close_bars, format_bytes, format_seconds
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, clean, name_first
+from recordzoo.base.text import JSON, clean, counted, name_first
 from recordzoo.cli import options as output
 from recordzoo.cli import options as printed
 from recordzoo.cli.app import exit_code
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from recordzoo.preparing.options import Options
     from recordzoo.preparing.preparation import Outlook
 
-_CHANGES_SHOWN = 3
+_CHANGES_SHOWN, _CLASSES_SHOWN = 3, 5
 _SLOW_NETWORK = 10_000_000
 
 _STATES = {
@@ -521,7 +521,11 @@ def _prepare(target: Target, options: "Options") -> dict[str, Any]:
     if warning is not None:
         printed.say(f"warning: {clean(warning)}")
     read_as = _read_as(target, reader)
-    what = f"{len(reader):,} records" + (f" of {read_as}" if target.kind == "foreign" else "")
+    what = counted(len(reader), "record") + (f" of {read_as}" if target.kind == "foreign" else "")
+    if target.kind == "tree" or read_as == "zip":
+        names = reader.manifest.classes or ()
+        classes = f"{len(names):,} {'class' if len(names) == 1 else 'classes'}"
+        what = f"{counted(len(reader), 'record')} of {classes} ({clean(name_first(names, _CLASSES_SHOWN))})"
     how = "" if made.was_ready else f", made in {format_seconds(max(1, elapsed_s))}"
     printed.say(f"{clean(target.label)}: ready, {what} in {clean(str(made.path))}{how}")
     return {

@@ -1,6 +1,7 @@
 """`ImageFolderRecord` and `DatasetFolderRecord`: torchvision's classes over the records beside a tree."""
 
 import glob
+import logging
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +28,8 @@ from recordzoo.recipes.variant import check_variant, variant_recipe
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader, is_record_set
+
+logger = logging.getLogger("recordzoo")
 
 # Any: labels are whatever an overridden find_classes returns.
 Samples = list[tuple[str, Any]]
@@ -120,6 +123,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         if choice.prepare:
             if self._variant is None and (not is_there or refresh is True):  # others may be made of its records
                 self.find_classes(self.root)  # the same error as torchvision's if there is nothing to scan
+                _say_if_annotated(tree)
             ensure(whole, tree, options, records_dir=choice.path)
         reader = self._own_reader(choice.path, tree, has_tree)
         if explicit is not None and reader.manifest.metadata.get("selection"):
@@ -343,6 +347,14 @@ class ImageFolderRecord(TreeDataset, RecordDataset):
     def _is_shown_as_it_is(self, root: Path) -> bool:
         """Whether the record set `root` is shown whole: no subclass selects samples, or the user listed them."""
         return not self._overrides() or RecordReader(root).manifest.is_listed
+
+
+def _say_if_annotated(tree: Path) -> None:
+    """Say if `prepare` would not take the folders of a tree for classes, as torchvision's class does."""
+    from recordzoo.own.looks import why_folder
+
+    if tree.is_dir() and (why := why_folder(tree)):
+        logger.warning("%s: its folders are classes here. It looks annotated: %s; prepare reads it so.", tree, why)
 
 
 class DatasetFolderRecord(TreeDataset):

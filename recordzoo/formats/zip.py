@@ -103,7 +103,7 @@ def _in_order(path: Path, members: Iterable[Member]) -> list[_Image]:
     large = next((name for name, size_bytes in sizes.items() if size_bytes > MAX_MEMBER_BYTES), None)
     if large is not None:
         raise fault(path, f": {large} has {sizes[large]:,} bytes; {MAX_MEMBER_BYTES:,} are the limit.")
-    top = common_top(list(sizes))
+    top = _common_top(list(sizes))
     folders = sorted({name[len(top) :].partition("/")[0] for name in sizes if "/" in name[len(top) :]})
     splits = folders if are_splits(folders) else [""]
     images: list[_Image] = []
@@ -153,7 +153,7 @@ def is_shown(name: str) -> bool:
     return parts[0] != "__MACOSX" and not any(part.startswith(".") for part in parts)
 
 
-def common_top(names: Sequence[str]) -> str:
+def _common_top(names: Sequence[str]) -> str:
     """Return the one folder that holds all class folders, with a "/" at its end; "" if the classes are at the top."""
     tops = {name.partition("/")[0] for name in names}
     if len(tops) > 1:

@@ -8,13 +8,13 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from recordzoo.base.settings import command
 from recordzoo.base.text import name_first
 from recordzoo.errors import SourceError
-from recordzoo.formats.zip import common_top, is_shown
+from recordzoo.formats.zip import is_shown
 from recordzoo.own.annotations import has_coco_keys, is_split
 from recordzoo.recipes.declared import is_image
 
@@ -35,6 +35,9 @@ _HEAD_BYTES = 1 << 16
 
 Head = Callable[[str], bytes]
 """Returns the first bytes of a file, by its name."""
+
+Folders = dict[str, dict[str, str]]
+"""The names of files by their folder and their name in it."""
 
 
 def why_annotated(names: Sequence[str], head: Head) -> str:
@@ -68,10 +71,8 @@ def refuse_annotated(path: Path, text: str) -> None:
     Raises:
         SourceError: It looks annotated.
     """
-    if path.is_dir():
-        why, insisting = why_annotated(files_of(path), head_of(path)), "classes"
-    else:
-        why, insisting = _why_zip(path), "zip"
+    why = why_folder(path) if path.is_dir() else _why_zip(path)
+    insisting = "classes" if path.is_dir() else "zip"
     if why:
         raise SourceError(
             f"{text} looks annotated: {why}. It is in none of the layouts that are read: COCO JSON, YOLO's images/ and "
@@ -81,10 +82,16 @@ def refuse_annotated(path: Path, text: str) -> None:
         )
 
 
+def why_folder(root: Path) -> str:
+    """Say why a directory looks annotated; "" if nothing does."""
+    return why_annotated(files_of(root), head_of(root))
+
+
 def _why_zip(path: Path) -> str:
     with zipfile.ZipFile(path) as archive:
         names = [name for name in archive.namelist() if is_shown(name) and not name.endswith("/")]
-        top = common_top(names) if names else ""
+        tops = {name.partition("/")[0] for name in names}
+        top = f"{tops.pop()}/" if len(tops) == 1 and any(name.count("/") > 1 for name in names) else ""
 
         def head(name: str) -> bytes:
             try:
@@ -134,27 +141,27 @@ def head_of(root: Path) -> Head:
     return head
 
 
-def _by_folder(names: Iterable[str]) -> dict[str, list[str]]:
-    """Return the files by the folder that would be their class, relative to it; "" for those in none."""
-    found: dict[str, list[str]] = {}
+def _by_folder(names: Iterable[str]) -> Folders:
+    """Return the files by the folder that would be their class; "" for those in none."""
+    found: Folders = {}
     for name in names:
         first, _, rest = name.partition("/")
         inner = rest if rest and is_split(first) else name
         folder, slash, file = inner.partition("/")
-        found.setdefault(folder if slash else "", []).append(file if slash else inner)
+        found.setdefault(folder if slash else "", {})[file if slash else inner] = name
     return found
 
 
-def _why_texts(folders: Mapping[str, Sequence[str]]) -> str:
+def _why_texts(folders: Folders) -> str:
     images = {stem for files in folders.values() for file in filter(is_image, files) for stem in (file, _stem(file))}
-    for folder, files in folders.items():
-        for file in files:
+    for files in folders.values():
+        for file, name in files.items():
             if file.lower().endswith(_TEXTS) and _stem(file) in images:
-                return f"{folder}/{file} has the name of an image" if folder else f"{file} has the name of an image"
+                return f"{name} has the name of an image"
     return ""
 
 
-def _why_pairs(folders: Mapping[str, Sequence[str]], head: Head) -> str:
+def _why_pairs(folders: Folders, head: Head) -> str:
     stems = {
         folder: {_OF_MASK.sub("", _stem(file)) for file in files if is_image(file)} for folder, files in folders.items()
     }
@@ -170,7 +177,7 @@ def _why_pairs(folders: Mapping[str, Sequence[str]], head: Head) -> str:
             Path(file).suffix.lower() for file in folders[other]
         ):
             return f"{why} and other endings"
-        are_masks = [_are_masks([f"{folder}/{file}" for file in folders[folder]], head) for folder in (one, other)]
+        are_masks = [_are_masks(folders[folder].values(), head) for folder in (one, other)]
         if are_masks[0] != are_masks[1]:
             return f"{why}, and those of one have one channel or a palette, as masks have"
     return ""
@@ -180,10 +187,9 @@ def _stem(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def _are_masks(names: Sequence[str], head: Head) -> bool:
+def _are_masks(names: Iterable[str], head: Head) -> bool:
     """Whether files are images of one channel or with a palette: PNG by the color type, or GIF."""
-    images = list(filter(is_image, names))
-    return all(_is_mask(head(name)) for name in images[:_NUM_LOOKED])
+    return all(_is_mask(head(name)) for name in itertools.islice(filter(is_image, names), _NUM_LOOKED))
 
 
 def _is_mask(data: bytes) -> bool:

@@ -295,6 +295,7 @@ def _is_set(path: Path) -> bool:
 def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLike[str] | None) -> list[Target]:
     """Turn a path into record sets: several if it is a tree whose only folders are splits."""
     from recordzoo.own.annotated import format_of
+    from recordzoo.own.looks import refuse_annotated
     from recordzoo.recipes import folders as trees
 
     path = Path(text).expanduser()
@@ -303,9 +304,12 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
     kind = _kind(path, text, reading)
     if reading.from_ is None and path.is_file():
         _refuse_raw_file(path, text)
-    if reading.from_ is None and (kind == "tree" or path.suffix.lower() == ".zip"):
-        _refuse_annotated(path, text)
     folders = trees.split_folders(path) if kind == "tree" and reading.from_ is None and path.is_dir() else []
+    if reading.from_ is None and (kind == "tree" or path.suffix.lower() == ".zip"):
+        place = path.with_suffix(_ENDING) if path.is_file() else path.with_name(f"{path.name}{_ENDING}")
+        places = [path / f"{name}{_ENDING}" for name in folders] or [place if output is None else Path(output)]
+        if path.exists() and not all(map(_is_set, places)):  # otherwise the user has insisted before
+            refuse_annotated(path, text)
     if split is not None:
         if not folders:
             raise ArgumentError(
@@ -329,14 +333,6 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
             Target(os.path.join(text, name), path / name, kind, split_of=text, settings=settings) for name in folders
         ]
     return [Target(text, path, kind, settings=settings)]
-
-
-def _refuse_annotated(path: Path, text: str) -> None:
-    """Refuse what looks annotated, unless its record set is there already."""
-    from recordzoo.own.looks import refuse_annotated
-
-    if path.exists() and records_beside(text) is None and not (path.is_dir() and any(map(_is_set, path.iterdir()))):
-        refuse_annotated(path, text)
 
 
 def _refuse_raw_file(path: Path, text: str) -> None:

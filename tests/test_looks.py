@@ -1,0 +1,100 @@
+"""What looks annotated is no class folders without a word: folders and zips, for `prepare` and `ImageFolderRecord`."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from torchvision.datasets import ImageFolder
+
+import recordzoo
+from recordzoo import ImageFolderRecord
+from recordzoo.errors import SourceError
+from recordzoo.records.reader import RecordReader
+from tests.preparing import prepared
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*look like splits")
+
+COCO = '{"version": "1.0", "images": [{"id": 1, "file_name": "1.jpg"}], "annotations": []}'
+NAMES = "are usual names of folders of annotated images"
+
+Files = dict[str, str]
+"""Names of files, and what they hold: "RGB", "L", "P": an image of this mode; otherwise a text."""
+
+
+def images(*folders: str, count: int = 3, ending: str = ".jpg", mode: str = "RGB") -> Files:
+    return {f"{folder}/{number}{ending}": mode for folder in folders for number in range(count)}
+
+
+LOOKS: dict[str, tuple[Files, str]] = {
+    "cats and dogs": (images("cat", "dog"), ""),
+    "cats and dogs of one channel": (images("cat", "dog", ending=".png", mode="L"), ""),
+    "a dog as PNG": ({"cat/1.jpg": "RGB", "dog/1.png": "L"}, ""),
+    "splits": (images("train/cat", "train/dog", "val/cat", "val/dog"), ""),
+    "lists and facts beside": (
+        {**images("cat", "dog"), "classes.txt": "cat", "train.txt": "cat/1.jpg", "info.json": '{"images": 3}'},
+        "",
+    ),
+    "a readme in a class": ({**images("cat", "dog"), "cat/README.txt": "cats"}, ""),
+    "masks with a word": ({"imgs/1.jpg": "RGB", "masks/1_mask.png": "L"}, NAMES),
+    "SegmentationClass": ({**images("JPEGImages"), **images("SegmentationClass", ending=".png", mode="P")}, NAMES),
+    "img_dir": ({**images("train/img_dir"), **images("train/ann_dir", ending=".png", mode="L")}, NAMES),
+    "only images": (images("images"), "images is the usual name of a folder of annotated images"),
+    "CVAT": (
+        {**images("obj_train_data"), "obj_train_data/1.txt": "0 .5 .5 .1 .1", "obj.names": "cat"},
+        "there is obj.names",
+    ),
+    "ultralytics": ({**images("cat", "dog"), "data.yaml": "names: [cat]"}, "there is data.yaml"),
+    "other folders": (
+        {**images("photos"), **images("truth", ending=".png", mode="L")},
+        "have images of the same names",
+    ),
+    "masks of one ending": (
+        {**images("photos", ending=".png"), **images("truth", ending=".png", mode="P")},
+        "have images of the same names, and those of one have one channel or a palette",
+    ),
+    "one usual name": (images("photos", "labels"), "have images of the same names"),
+    "Pascal VOC beside": ({**images("cat", "dog"), "cat/1.xml": "<annotation/>"}, "cat/1.xml has the name of an image"),
+    "labelme": ({**images("cat", "dog"), "dog/2.json": "{}"}, "dog/2.json has the name of an image"),
+    "Supervisely": ({**images("cat", "dog"), "ann/1.jpg.json": "{}"}, "ann/1.jpg.json has the name of an image"),
+    "COCO beside": ({**images("cat", "dog"), "notes/x.json": COCO}, "notes/x.json has the keys of COCO"),
+}
+
+
+def write(root: Path, files: Files) -> None:
+    for number, (name, content) in enumerate(files.items()):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if content in ("RGB", "L", "P"):
+            Image.new(content, (8, 9), number).save(path)
+        else:
+            path.write_text(content)
+
+
+@pytest.mark.parametrize("form", ["folder", "zip"])
+@pytest.mark.parametrize("name", LOOKS)
+def test_what_looks_annotated_is_refused(
+    name: str, form: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files, why = LOOKS[name]
+    root = tmp_path / "ours"
+    write(root, files)
+    data = root if form == "folder" else Path(shutil.make_archive(str(root), "zip", tmp_path, "ours"))
+    if not why:
+        for made in recordzoo.prepare(data, workers=1):
+            assert RecordReader(made).manifest.classes == ("cat", "dog")
+        assert "looks annotated" not in caplog.text
+        return
+    insisting = "classes" if form == "folder" else "zip"
+    with pytest.raises(SourceError, match=rf"looks annotated: .*{why}.*prepare .*ours\S* --from {insisting}"):
+        recordzoo.prepare(data, workers=1)
+    if form == "folder":
+        ours, theirs = (kind(root, allow_empty=True) for kind in (ImageFolderRecord, ImageFolder))
+        assert (ours.classes, ours.targets) == (theirs.classes, theirs.targets)
+        assert re.search(rf"its folders are classes here. It looks annotated: .*{why}", caplog.text)
+        shutil.rmtree(f"{root}.records")
+        made = prepared(data, workers=1, from_="classes", allow_empty=True)
+        assert RecordReader(made).manifest.classes == tuple(theirs.classes)
+        if "train/img_dir/0.jpg" not in files:
+            assert prepared(data, allow_empty=True) == made  # once it is there
