@@ -11,8 +11,6 @@ import pytest
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from mlcroissant import Dataset
-from mlcroissant._src.core.context import Context
-from mlcroissant._src.core.rdf import make_context
 from typing_extensions import override
 
 from docs.parts import croissant
@@ -40,10 +38,6 @@ def read(text: str) -> tuple[Dataset, set[str]]:
 def rows(found: Dataset, record_set: str) -> list[dict[str, Any]]:
     """Return the rows of a list, with the names of fields, as mlcroissant reads them."""
     return [{key.partition("/")[2]: value for key, value in row.items()} for row in found.records(record_set)]
-
-
-def test_the_context_is_that_of_mlcroissant() -> None:
-    assert make_context(Context(conforms_to="http://mlcommons.org/croissant/1.1")) == croissant.CONTEXT
 
 
 @pytest.mark.slow

@@ -1,13 +1,11 @@
 """The guides state what the code does and what was measured: their tables are compared with both."""
 
-import json
 import re
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import mkdocs.config
 import pytest
 import torch
 from torchvision import transforms as v1
@@ -21,20 +19,9 @@ from tests.loaders import take_batches
 from tests.test_docs import ROOT
 
 TRAINING = ROOT / "docs" / "training.md"
-MEASURED = json.loads((ROOT / "docs" / "benchmarks-peers.json").read_text(encoding="utf-8"))
 
 TARGETS = "A table with targets"  # a section of docs/guides/tables.md
 KNOWN = READERS.keys() | CONTAINERS.keys()
-FAST = "RecordLoader, fast, channels last"
-TREES = "ImageFolder + DataLoader"
-VARIANTS = {
-    "no variant": (("fast", FAST), ("fast", TREES)),
-    "`full`": (("full", f"{FAST}, full"), ("full", TREES)),
-    "`256`": (("256", f"{FAST}, 256"), ("256", TREES)),
-    "`max256`": (("256", f"{FAST}, max256"), ("256", TREES)),
-    "`256-raw`": (("raw256", f"{FAST}, 256-raw"),),
-}
-"""For each row of variants.md where its speeds were measured."""
 
 
 def rows(page: Path, header: str) -> list[list[str]]:
@@ -74,18 +61,6 @@ def test_no_transform_is_missing_from_the_table() -> None:
 def test_the_better_order_is_better() -> None:
     for before, after, counts in rows(TRAINING, "instead of"):
         assert counts == f"{len(plans(before)[0].fused)}, then {len(plans(after)[0].fused)}"
-
-
-def test_speeds_of_variants_are_the_measured_ones() -> None:
-    for name, _, _, *speeds in rows(ROOT / "docs" / "variants.md", "variant"):
-        places = VARIANTS.get(name, ())
-        assert [speed for speed in speeds if speed] == [f"{median(*place):,.0f}" for place in places]
-
-
-def test_memory_is_the_measured_one() -> None:
-    text = " ".join((ROOT / "docs" / "guides" / "memory.md").read_text(encoding="utf-8").split())
-    ours, theirs = (round(median("fast", label, "memory_bytes") / 1e6) for label in (FAST, TREES))
-    assert f"`RecordLoader` takes {ours} MB and `ImageFolder` with two workers {theirs} MB" in text
 
 
 # Any: what a page's code makes.
@@ -186,14 +161,3 @@ def test_rare_classes_are_found_when_balanced(tmp_path: Path, monkeypatch: pytes
     assert balanced[0] > 0.9
     assert balanced[1] > 0.5
     assert balanced[2] > 0.3
-
-
-def test_search_knows_the_stems_of_words() -> None:
-    """Without the stemmer, "resume" does not find "resuming"."""
-    plugins = mkdocs.config.load_config(str(ROOT / "mkdocs.yml")).plugins
-    assert "stemmer" in plugins["material/search"].config["pipeline"]
-
-
-def median(run: str, label: str, what: str = "images_per_s") -> float:
-    (found,) = [each for each in MEASURED[run]["contestants"] if each["label"] == label]
-    return float(found["median"][what])

@@ -1,7 +1,6 @@
 """The built site in a browser: what a script, a colour, a phone or another machine would spoil."""
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,18 +13,6 @@ from tests.browsing import DESKTOP, PHONE, pages_of, served, watched
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 ROOT = Path(__file__).parent.parent
-LOOKED_AT = {
-    "home": "",
-    "the catalogue": "datasets/",
-    "a dataset": "datasets/cub200/",
-    "a chart": "benchmarks/",
-    "code": "own-data/",
-    "signatures": "api/",
-}
-"""Pages that axe examines."""
-
-NOT_ALL_ROWS = {"exclude": [["tbody tr:nth-child(n+4)"], ["pre:nth-of-type(n+8)"]]}
-"""Of long tables and many blocks of code the first have the colours of the others; axe takes half a minute for all."""
 
 
 @pytest.fixture(scope="module")
@@ -112,71 +99,6 @@ def test_every_page_works_on_a_phone_and_its_tables_break_no_word(chromium, site
                 broken += [(path, width, word) for word in it.page.evaluate(BROKEN)]
             widths.reverse()  # the next page begins with the width that the window has
     assert (wide, unnamed, broken, it.problems, it.strangers) == ([], [], [], [], [])
-
-
-@pytest.mark.parametrize("width", [DESKTOP, PHONE])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_axe_finds_nothing(chromium, site, url, dark, width):
-    found = {}
-    with watched(chromium, dark=dark, width=width) as it:
-        without_search(it.page, site)
-        for name, path in LOOKED_AT.items():
-            assert (site / path / "index.html").exists(), path
-            it.page.goto(url + path)
-            found[name] = it.faults(NOT_ALL_ROWS)
-    assert found == {name: [] for name in LOOKED_AT}
-    assert (it.problems, it.strangers) == ([], [])
-
-
-SEARCHED = {
-    "cub": "CUB-200",
-    "resume": "Shuffle",
-    "pandas": "Lists and tables",
-    "regression": "Lists and tables",
-    "multi-label": "Lists and tables",
-    "imbalanced": "rare classes",
-    "class imbalance": "rare classes",
-    "weighted": "rare classes",
-    "validation split": "Lists and tables",
-    "disk space": "Copy, merge",
-    "license": "Datasets",
-    "install": "Install",
-    "offline": "Install",
-    "macOS": "Install",
-    "Windows": "Install",
-    "streaming": "object storage",
-    "multi-GPU": "Many ranks",
-    "out of memory": "workers, memory",
-    "ENOSPC": "Errors|something goes wrong",
-    "no space left": "Errors|something goes wrong",
-}
-"""What visitors type, and a word of the title of the page that answers."""
-
-
-@pytest.mark.parametrize(("words", "title"), SEARCHED.items())
-def test_the_search_finds(visit, words, title):
-    """The page that answers is among the first three."""
-    it = visit("")
-    it.page.keyboard.press("/")
-    it.page.keyboard.type(words)
-    results = it.page.locator(".md-search-result__item")
-    results.first.wait_for()
-    titles = results.locator("h1")
-    fitting = titles.filter(has_text=re.compile(title, re.IGNORECASE))
-    fitting.first.wait_for()  # the results of the first letters are replaced
-    assert any(re.search(title, text, re.IGNORECASE) for text in titles.all_text_contents()[:3])
-    if words == "resume":
-        marked = it.page.locator(".md-search-result mark").all_text_contents()
-        assert "resuming" in {word.lower() for word in marked}
-
-
-def test_the_page_of_a_dataset_embeds_its_croissant_metadata(visit, url):
-    it = visit("datasets/cub200/")
-    embedded = it.page.locator('script[type="application/ld+json"]').text_content()
-    it.page.get_by_role("link", name="Croissant").first.wait_for()
-    address = it.page.get_by_role("link", name="Croissant").first.get_attribute("href")
-    assert json.loads(embedded) == it.page.request.get(f"{url}datasets/cub200/{address}").json()
-    assert json.loads(embedded)["name"] == "CUB-200-2011"
 
 
 class TestCatalogue:
