@@ -32,7 +32,7 @@ OWN = {
     "RecordDataset": "recordzoo.families.record_set",
     "RecordReader": "recordzoo.records.reader",
     "RecordWriter": "recordzoo.own.writer",
-    "convert": "recordzoo.own.convert",
+    "convert": "recordzoo.own.writer",
     "export": "recordzoo.formats.export",
     "merge": "recordzoo.sets.merge",
     "split": "recordzoo.sets.split",

@@ -96,8 +96,8 @@ from recordzoo.loader.parts import mix as mix
 from recordzoo.loader.plan import MultiView as MultiView
 from recordzoo.loader.samplers import RecordSampler as RecordSampler
 from recordzoo.loader.stores import HasImageBytes as HasImageBytes
-from recordzoo.own.convert import convert as convert
 from recordzoo.own.writer import RecordWriter as RecordWriter
+from recordzoo.own.writer import convert as convert
 from recordzoo.preparing.options import PrepareOptions as PrepareOptions
 from recordzoo.records.reader import RecordReader as RecordReader
 from recordzoo.records.verify import verify as verify

@@ -177,7 +177,7 @@ def started(env: dict[str, str] | None = None, prefix: tuple[str, ...] = (), **g
 def _forked_arguments() -> list[str]:
     """Import what `main` does, and wait to be forked."""
     import recordzoo  # noqa: F401
-    from recordzoo.own import importing, writer  # noqa: F401
+    from recordzoo.own import sample, writer  # noqa: F401
     from recordzoo.sets import copy, merge  # noqa: F401
     from tests.fakes import simple  # noqa: F401
 

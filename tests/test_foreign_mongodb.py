@@ -14,7 +14,7 @@ import pytest
 from recordzoo.base import settings as packages
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
 from recordzoo.formats import find_foreign, mongodb
-from recordzoo.own.importing import default_place
+from recordzoo.own.sample import default_place
 from recordzoo.records.reader import RecordReader
 from tests.fakes.mongo import Mongo, serving
 from tests.foreign import UNIT_BYTES, check, check_refused, check_resumed, expected_of, pairs

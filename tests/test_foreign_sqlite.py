@@ -10,7 +10,7 @@ import pytest
 
 from recordzoo.errors import ArgumentError, NotPreparedError
 from recordzoo.formats import find_foreign, sqlite
-from recordzoo.own.importing import default_place
+from recordzoo.own.sample import default_place
 from recordzoo.records.reader import RecordReader
 from tests.foreign import check, check_refused, check_resumed, expected_of, pairs
 from tests.preparing import prepared

@@ -16,7 +16,7 @@ from recordzoo import ImageFolderRecord
 from recordzoo.errors import ArgumentError
 from recordzoo.formats import base
 from recordzoo.formats import webdataset as tar_keys
-from recordzoo.own.importing import default_place
+from recordzoo.own.sample import default_place
 from recordzoo.records.reader import RecordReader
 from tests.fakes import archives as fake
 from tests.foreign import check, check_refused, check_resumed, expected_of, pairs

@@ -43,10 +43,7 @@ FEATURES = (
     Feature(
         "own data",
         1_900,
-        tuple(
-            f"own/{name}.py"
-            for name in ("convert", "fields", "importing", "making", "sample", "targets", "values", "writer")
-        ),
+        tuple(f"own/{name}.py" for name in ("fields", "making", "sample", "targets", "values", "writer")),
     ),
 )
 

@@ -13,9 +13,8 @@ from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError, RecordZooError
 from recordzoo.own.annotated import AnnotatedFolder
 from recordzoo.own.columns import Columns
-from recordzoo.own.importing import is_known
 from recordzoo.own.lists import ListRecipe, list_path
-from recordzoo.own.sample import SampleRecipe, store
+from recordzoo.own.sample import SampleRecipe, is_known, store
 from recordzoo.own.targets import Target
 from recordzoo.preparing.changes import find_changes
 from recordzoo.preparing.options import Options

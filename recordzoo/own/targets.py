@@ -84,7 +84,7 @@ class Reading:
 def readings() -> tuple[str, ...]:
     """Return the valid values of `from_`."""
     from recordzoo.own.annotated import FORMATS
-    from recordzoo.own.importing import NAMES
+    from recordzoo.own.sample import NAMES
 
     return (*_READINGS, *FORMATS, *NAMES)
 
@@ -120,8 +120,8 @@ class Target:
 
             return dataset_recipe(self.entry.name, self.part)
         from recordzoo.own.annotated import AnnotatedFolder
-        from recordzoo.own.importing import foreign_recipe
         from recordzoo.own.lists import ListRecipe
+        from recordzoo.own.sample import foreign_recipe
         from recordzoo.recipes.folders import FlatRecipe, folder_recipe
         from recordzoo.recipes.from_sets import StoredRecipe
         from recordzoo.records.reader import RecordReader
@@ -376,7 +376,7 @@ def _kind(path: Path, text: str, reading: Reading) -> Kind:
 
 
 def _is_foreign(path: Path, fields: Mapping[str, str]) -> bool:
-    from recordzoo.own.importing import is_known
+    from recordzoo.own.sample import is_known
 
     return is_known(path, fields)
 
@@ -407,7 +407,7 @@ def _is_tree(path: Path, *, has_splits: bool = True) -> bool:
 
 
 def _foreign(text: str, reading: Reading, output: str | os.PathLike[str] | None) -> Target:
-    from recordzoo.own.importing import default_place
+    from recordzoo.own.sample import default_place
 
     location = text if "://" in text else os.path.abspath(os.path.expanduser(text))
     label = shown(text)

@@ -1,26 +1,361 @@
-"""`RecordWriter`: write a record set record by record."""
+"""`convert` and `RecordWriter`: the samples of a dataset, or the records of a program → a record set."""
 
 import contextlib
+import dataclasses
+import functools
+import hashlib
+import itertools
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol, Self, Unpack
 
+import cloudpickle
 import numpy as np
+from typing_extensions import override
 
 from recordzoo.base.files import behind_links
 from recordzoo.base.progress import default_progress
+from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
-from recordzoo.formats.base import Sample
+from recordzoo.formats.base import Piece, PieceMember, Pieces, Sample
 from recordzoo.own.fields import Encoded, Fields, Kind, UnevenError, infer
-from recordzoo.own.sample import Collected, Row, Rows, SampleRecipe, check_classes, label_problem
-from recordzoo.own.values import at_position, describe
+from recordzoo.own.sample import BLOCK, Collected, Row, Rows, SampleRecipe, check_classes, label_problem, store
+from recordzoo.own.values import at_position, describe, update
 from recordzoo.preparing.assemble import Stream
+from recordzoo.preparing.options import Options, OwnOptions
 from recordzoo.preparing.publish import ANOTHER_PATH, Output, check_place, disk_error, publishing
-from recordzoo.records.manifest import SPLIT_PATTERN
+from recordzoo.raw.member import Member, Source, Unit
+from recordzoo.records.manifest import SPLIT_PATTERN, Manifest
 from recordzoo.records.reader import is_record_set
 from recordzoo.records.shard import MAX_VALUE_BYTES
+
+_LOOKED_AT = 64
+_TWICE = 8
+
+
+class MapStyle(Protocol):
+    """The methods of a dataset that `convert` calls: those of `torch.utils.data.Dataset`, and a length."""
+
+    def __len__(self) -> int: ...
+
+    # Any: samples are whatever the dataset gives.
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+def convert(
+    dataset: MapStyle,
+    output: str | os.PathLike[str],
+    *,
+    fields: Sequence[str] | Mapping[str, str] | None = None,
+    kinds: Mapping[str, Kind] | None = None,
+    classes: Sequence[str] | None = None,
+    **options: Unpack[OwnOptions],
+) -> Path:
+    """Store every sample of a map-style dataset, in its order, as a record set; `ImageFolderRecord` opens it.
+
+    A sample is a tuple (its items become the fields "image", "target", "field_2", ...), a dict (its keys are the
+    fields' names) or one value ("image"). How a field is stored follows from 64 samples, looked at first:
+
+    * ``bytes``: untouched; an encoded image costs nothing but the copy.
+    * PIL images, and uint8 arrays ``[H, W]`` or ``[H, W, C]`` and tensors ``[C, H, W]`` with 1, 3 or 4 channels:
+      losslessly, as PNG (TIFF for the modes that PNG has not), or as raw pixels if those take no more room, as small
+      images of one size do.
+    * Other arrays and tensors: raw, with dtype and shape; up to 1 KiB and of one shape, as rows of an array. All arrays
+      of a field have one dtype and one number of dimensions.
+    * Numbers: an array. A tuple of numbers and arrays: a field each (``target_0``, ``target_1``).
+    * A dict with arrays, such as ``{"boxes": [N, 4], "labels": [N]}``: a field for each key (``boxes``, ``labels``).
+    * Strings, lists and other dicts: JSON (arrays in it become lists).
+    * None: no value, in any sample; only "image" must have one.
+
+    The work is spread over processes, goes on where it was interrupted, and gives the same bytes each time. What is
+    there already is left alone if it is of this dataset.
+
+    Args:
+        dataset: Has ``__len__`` and ``__getitem__``; must give the same sample each time it is asked for it, so leave
+            random transforms out.
+        output: The record set's directory: ``my.records``.
+        fields: Names for the items of a tuple, or other names for the keys of a dict, instead of the ones above.
+        kinds: How fields are stored, where it shall not be as above: "image", "bytes", "picture" (PNG), "pixels" (raw
+            pixels), "raw", "array" or "json", by field.
+        classes: Class names by label; by default those of ``dataset.classes``.
+        **options: See `OwnOptions`.
+
+    Returns:
+        The record set's directory.
+
+    Raises:
+        SampleError: A sample cannot be stored, its label has none of the names in `classes`, or the dataset raised an
+            `OSError`; ``position`` is its place. Anything else that the dataset raises goes through, with a note.
+        ArgumentError: It is no dataset that has a length, or gives another sample each time.
+        OtherSourceError: `output` holds something else.
+        PrepareError: The disk is full, or a process was killed; what is finished is kept.
+
+    Examples:
+        >>> recordzoo.convert(dataset, "my.records")
+        PosixPath('my.records')
+        >>> dataset = recordzoo.ImageFolderRecord("my.records")
+    """
+    place = Path(output).expanduser().absolute()
+    wanted = Options.of(options, "convert()", OwnOptions)
+    check_classes(classes)
+    check_place(place, ANOTHER_PATH)
+    _check_dataset(dataset)
+    probe = Probe(dataset)
+    schema = infer(probe.samples, fields, kinds or {})
+    probe.check_repeats(dataset)
+    recipe = DatasetRecipe(dataset, schema, probe, kinds or {}, classes, place)
+    if wanted.refresh or not is_record_set(place):
+        wanted = _chosen(wanted, recipe, recipe.measured(probe).size_bytes)
+    return store(recipe, wanted)
+
+
+def _chosen(options: Options, recipe: "DatasetRecipe", size_bytes: int) -> Options:
+    """Choose the size of shards, and one process for a dataset that cannot be sent to others."""
+    if not options.layout:
+        # Smaller than for files: making a sample may be slow, and each process fills shards of its own.
+        shard_bytes = max(4 << 20, min(1 << 30, size_bytes // 8))
+        options = dataclasses.replace(options, shard_bytes=shard_bytes)
+    recipe.payload = b""
+    try:
+        recipe.payload = cloudpickle.dumps(recipe.data)  # with its lambdas
+    except Exception as err:
+        what = f"{type(recipe.data).__name__} cannot be sent to"
+        why = f"({type(err).__name__}: {err})"
+        if options.executor is None:
+            (options.progress or default_progress()).note(f"{what} other processes {why}: one does it all.")
+            return dataclasses.replace(options, workers=1)
+        if not isinstance(options.executor, ThreadPoolExecutor):
+            raise ArgumentError(
+                f"{what} the executor's processes {why}. Convert without executor, or with a ThreadPoolExecutor."
+            ) from err
+    return options
+
+
+# Any: the user may pass anything.
+def _check_dataset(dataset: Any) -> None:
+    """Raise unless it is a map-style dataset with at least one sample."""
+    name = type(dataset).__name__
+    if isinstance(dataset, os.PathLike | str | bytes):
+        raise ArgumentError(
+            f"{dataset!r}: a {name} is no dataset. Files in a folder for each class become records by "
+            "ImageFolderRecord(path), files of a list by prepare(path)."
+        )
+    if isinstance(dataset, type):
+        raise ArgumentError(f"{dataset.__name__} is a class; pass an object of it, {dataset.__name__}(...).")
+    if isinstance(dataset, Mapping):
+        keys = [repr(key) for key in dataset]
+        raise ArgumentError(
+            f"A {name} of {', '.join(keys[:10]) or 'nothing'} is no dataset"
+            + (f"; pass one of its values, such as dataset[{keys[0]}]." if keys else ".")
+        )
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        raise ArgumentError(f"{name} is not map-style: it needs __len__ and __getitem__.")
+    if len(dataset) == 0:
+        raise ArgumentError(f"{name} is empty; there is nothing to convert.")
+
+
+# Any: a sample.
+def _sample_of(dataset: MapStyle, position: int) -> Any:
+    """Read a sample of a dataset; an error of the dataset gets the position as a note.
+
+    Raises:
+        SampleError: It raised an `OSError`, which would be taken for one of the disk that the records go to.
+    """
+    try:
+        return dataset[position]
+    except OSError as err:
+        raise SampleError(
+            f"position {position}: {type(dataset).__name__} raised {type(err).__name__}: {err}", position=position
+        ) from err
+    except Exception as err:
+        err.add_note(f"while reading sample {position} of {type(dataset).__name__}")
+        raise
+
+
+class Probe:
+    """Samples spread over a dataset, which is the raw data: it is cut into ranges of positions; see `Source`.
+
+    Attributes:
+        name: The dataset's class.
+        count: How many samples it has.
+        samples: Some of them, by position.
+        sample_bytes: Estimated size of a stored sample.
+    """
+
+    samples: Mapping[int, Any]  # Any: samples
+
+    def __init__(self, dataset: MapStyle) -> None:
+        self.name, self.count, self.sample_bytes = type(dataset).__qualname__, len(dataset), 1
+        positions = np.linspace(0, self.count - 1, min(self.count, _LOOKED_AT)).round().astype(int)
+        self.samples = {position: _sample_of(dataset, position) for position in np.unique(positions).tolist()}
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Changes when one of them does, or the number of all.
+
+        Raises:
+            SampleError: A sample cannot be stored.
+        """
+        digest = hashlib.sha256(str(self.count).encode())
+        for position, sample in self.samples.items():
+            with at_position(position):
+                update(digest, sample)
+        return digest.hexdigest()
+
+    def check_repeats(self, dataset: MapStyle) -> None:
+        """Read some samples again and compare them.
+
+        Raises:
+            ArgumentError: They have changed.
+        """
+        for position in list(self.samples)[:: max(1, len(self.samples) // _TWICE)]:
+            before, now = hashlib.sha256(), hashlib.sha256()
+            update(before, self.samples[position])
+            update(now, _sample_of(dataset, position))
+            if before.digest() != now.digest():
+                raise ArgumentError(
+                    f"{type(dataset).__name__}[{position}] gives another sample each time it is asked for. Convert it "
+                    "without its random transforms, and apply them when the records are read."
+                )
+
+    @property
+    def description(self) -> str:
+        """See `Source`."""
+        return f"{self.name} ({self.count:,} samples)"
+
+    @property
+    def size_bytes(self) -> int:
+        """See `Source`."""
+        return self.count * self.sample_bytes
+
+    def fingerprint(self) -> str:
+        """See `Source`."""
+        return self.digest
+
+    def files(self) -> None:
+        """See `Source`: unknown for a dataset."""
+
+    def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
+        """See `Source`."""
+        return int(self.size_bytes * expansion)
+
+    def units(self, target_bytes: int) -> list[Unit]:
+        """See `Source`."""
+        return self._ranges([*range(0, self.count, max(1, target_bytes // self.sample_bytes)), self.count])
+
+    def cut(self, num_units: int) -> list[Unit]:
+        """See `Source`.
+
+        Raises:
+            ArgumentError: There are fewer samples.
+        """
+        if num_units > self.count:
+            raise ArgumentError(f"{num_units} shards are asked for, but {self.name} has only {self.count} samples.")
+        return self._ranges([self.count * number // num_units for number in range(num_units + 1)])
+
+    def _ranges(self, bounds: Sequence[int]) -> list[Unit]:
+        return [Pieces(start, tuple(self._pieces(start, stop))) for start, stop in itertools.pairwise(bounds)]
+
+    def _pieces(self, start: int, stop: int) -> Iterator[Piece]:
+        for first in range(start, stop, BLOCK):
+            last = min(first + BLOCK, stop)
+            yield Piece("", (last - first) * self.sample_bytes, (), first, last)
+
+
+class DatasetRecipe(SampleRecipe):
+    """The samples of a dataset. Record sets keep the class and some samples of it."""
+
+    origin = "samples"
+
+    def __init__(
+        self,
+        dataset: MapStyle,
+        schema: Fields,
+        probe: Probe,
+        kinds: Mapping[str, Kind],
+        classes: Sequence[str] | None,
+        output: Path,
+    ) -> None:
+        metadata = {"samples": probe.digest, "kinds": dict(kinds), "origin": probe.name}
+        super().__init__(output, kinds, _classes(dataset) if classes is None else classes, metadata, dataset)
+        self._num_labels = None if classes is None else len(classes)  # the dataset's own may be something else
+        self._width = max(6, len(str(probe.count - 1)))
+        self._probe: Probe | None = probe
+        self.use(schema)
+
+    # Any: what pickle keeps.
+    @override
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_probe": None}
+
+    @override
+    def use(self, schema: Fields) -> Self:
+        self._sample_bytes = 0
+        return super().use(schema)
+
+    @property
+    @override
+    def options(self) -> Mapping[str, JSON]:
+        return {"schema": self.schema.identity(), "classes": self.classes}
+
+    @override
+    def command(self, root: Path) -> str:
+        return f"recordzoo.convert(dataset, {str(self.output)!r})"
+
+    @override
+    def difference(self, manifest: Manifest) -> str | None:
+        held, sample = manifest.metadata, manifest.metadata.get("sample")
+        names = sample.get("fields") if isinstance(sample, dict) else None
+        if held.get("samples") != self.metadata["samples"]:
+            return f"other records than this {self.metadata['origin']}"
+        if (names, held.get("kinds")) != (list(self.schema.names), self.metadata["kinds"]):
+            return f"these samples with other fields or kinds: {names}"
+        return (
+            None
+            if (manifest.classes or manifest.object_classes) == self.classes
+            else "these samples with other classes"
+        )
+
+    @override
+    def find(self, root: Path) -> Source | None:
+        probe, self._probe = self._probe or Probe(self.data), None  # a second call sees what has changed
+        return self.measured(probe)
+
+    def measured(self, probe: Probe) -> Probe:
+        """Estimate the size of a sample from those that were looked at."""
+        if not self._sample_bytes:
+            sizes = [self._encode(position, sample).size_bytes for position, sample in probe.samples.items()]
+            self._sample_bytes = max(1, sum(sizes) // len(sizes))
+        probe.sample_bytes = self._sample_bytes
+        return probe
+
+    # Any: a sample.
+    def _encode(self, position: int, sample: Any) -> Encoded:
+        with at_position(position):
+            encoded = self.schema.encode(sample)
+            if problem := label_problem(encoded.row.get("target"), self._num_labels):
+                raise SampleError(problem)
+        return encoded
+
+    @override
+    def read(self, member: Member) -> Iterator[tuple[Row, Encoded]]:
+        assert isinstance(member, PieceMember)
+        dataset = self.data
+        for position in range(member.piece.start, member.piece.stop):
+            yield Row(f"{position:0{self._width}d}"), self._encode(position, _sample_of(dataset, position))
+
+
+def _classes(dataset: Any) -> list[str] | None:  # Any: a dataset of whatever class
+    for holder in (dataset, getattr(dataset, "dataset", None)):  # a Subset's
+        classes = getattr(holder, "classes", None)
+        if isinstance(classes, list | tuple) and classes and all(isinstance(name, str) for name in classes):
+            return list(classes)
+    return None
+
 
 _WIDTH = 9
 
