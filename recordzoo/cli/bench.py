@@ -263,7 +263,7 @@ def bench(
         asked = f"up to {images:,} images, batches of {batch_size}, {workers} workers, medians of {repeats}"
         problems = [f"{result.loader} did not run: {result.problem}" for result in results if result.problem]
         lines = [table(results), "", asked, f"transform: {clean(transform or DEFAULT)}", *problems]
-        options.put(options.wrapped("\n".join(lines), options.wrapping_width()))
+        options.put_text("\n".join(lines))
     return Exit.FAILED if any(result.problem for result in results) else Exit.OK
 
 

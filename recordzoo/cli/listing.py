@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from recordzoo import catalogue
-from recordzoo import catalogue as licenses
 from recordzoo.base.progress import format_bytes, format_seconds
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, public_url
@@ -176,7 +175,7 @@ def list_command(
         str | None,
         options.option(
             "NAME|GROUP",
-            f"Only those with this license (MIT, CC BY, CC BY 4.0), or of this group: {', '.join(licenses.GROUPS)}.",
+            f"Only those with this license (MIT, CC BY, CC BY 4.0), or of this group: {', '.join(catalogue.GROUPS)}.",
         ),
     ] = None,
     obtained: Annotated[
@@ -230,7 +229,7 @@ def list_datasets(entries: Sequence[Entry], as_json: bool) -> None:
         return
     head = ("NAME", "TASK", "IMAGES", "DOWNLOAD", "LICENSE", "CHECKED")
     rows = [
-        (e.name, e.task, number(e.num_images), download(e), licenses.shown(e.license), e.checked.by) for e in entries
+        (e.name, e.task, number(e.num_images), download(e), catalogue.shown(e.license), e.checked.by) for e in entries
     ]
     options.put(options.table(head, rows, options.wrapping_width()))
 

@@ -49,6 +49,11 @@ def put(text: str) -> None:
     print(clean_lines(text))  # noqa: T201 - as above
 
 
+def put_text(text: str) -> None:
+    """Print a text, wrapped at words where the terminal is narrower."""
+    put(wrapped(text, wrapping_width()))
+
+
 def put_json(document: Mapping[str, JSON]) -> None:
     """Print one JSON document: ASCII, so that it survives any terminal and any pipe."""
     print(_json(document))  # noqa: T201 - as above

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from recordzoo.base.progress import close_bars, format_bytes, format_seconds
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, clean, counted, name_first
-from recordzoo.cli import options as output
 from recordzoo.cli import options as printed
 from recordzoo.cli.app import exit_code
 from recordzoo.cli.options import (
@@ -26,8 +25,6 @@ from recordzoo.cli.options import (
     option,
     parse_bytes,
     refuse_urls,
-    wrapped,
-    wrapping_width,
 )
 from recordzoo.errors import ArgumentError, FolderError, RecordZooError, TermsError
 from recordzoo.formats import FORMATS, LAYOUTS
@@ -36,7 +33,8 @@ from recordzoo.own.targets import WHAT, Reading, Target, check_reading, resolve
 
 if TYPE_CHECKING:
     from recordzoo.preparing.options import Options
-    from recordzoo.preparing.preparation import Outlook
+    from recordzoo.preparing.preparation import Outlook, Preparation
+    from recordzoo.records.reader import RecordReader
 
 _CHANGES_SHOWN, _CLASSES_SHOWN = 3, 5
 _SLOW_NETWORK = 10_000_000
@@ -116,13 +114,13 @@ def show_plans(wanted: Sequence[Target], options: "Options", as_json: bool) -> N
             {"name": target.label, **outlook.to_json(), "must_be_fetched_by_hand": outlook.obstacle is not None}
             for target, outlook in outlooks
         ]
-        output.put_json({"dry_run": True, "plans": plans})
+        printed.put_json({"dry_run": True, "plans": plans})
         return
     for target, outlook in outlooks:
         obstacle = f"; {needs(outlook.obstacle)}" if outlook.obstacle else ""
-        output.put(clean(f"{target.label}: {_summary(outlook)}") + obstacle)
+        printed.put(clean(f"{target.label}: {_summary(outlook)}") + obstacle)
         for line in _details(outlook):
-            output.put(wrapped(clean(f"  {line}"), wrapping_width()))
+            printed.put_text(clean(f"  {line}"))
 
 
 def needs(obstacle: RecordZooError) -> str:
@@ -187,12 +185,6 @@ def explained(target: Target) -> Iterator[None]:
             as_class = command("prepare", target.split_of, "--from", "classes")
             text = f"{target.label} is taken as a split (as a class: {as_class}). {text}"
         raise FolderError(text, **err.details) from err
-
-
-if TYPE_CHECKING:
-    from recordzoo.preparing.options import Options
-    from recordzoo.preparing.preparation import Preparation
-    from recordzoo.records.reader import RecordReader
 
 
 def prepare(

@@ -69,7 +69,7 @@ def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
     if as_json:
         options.put_json({"record_set": document})
     else:
-        options.put(options.wrapped("\n".join(_lines(reader, headers, document)), options.wrapping_width()))
+        options.put_text("\n".join(_lines(reader, headers, document)))
         options.say_changes(reader, changes)
     if headers is None or not headers.damaged:
         return Exit.OK
@@ -574,7 +574,7 @@ def verify(
     shown = clean(str(place))
     if report.ok:
         reader = RecordReader(place)
-        options.put(options.wrapped(f"{shown}: ok. {_checked(reader, report, full=full)}", options.wrapping_width()))
+        options.put_text(f"{shown}: ok. {_checked(reader, report, full=full)}")
         if changes:
             options.say_changes(reader, changes)
         return Exit.OK
