@@ -96,7 +96,7 @@ NOT_ROWS = {
     "of all sizes, one by one": (v1.ToTensor(), None),
     "unknown": (v1.Compose([UINT8, v1.Lambda(lambda image: image.float().mean((1, 2)))]), None),
     "flat": (v1.Compose([FIXED, v1.Lambda(lambda image: image.view(-1))]), None),
-    "unknown first": (v1.Compose([v1.Pad(2), FIXED]), None),
+    "unknown first": (v1.Compose([v1.Pad(2, padding_mode="edge"), FIXED]), None),
     "tv_tensors": (v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32)]), lambda samples: samples),
     "a dict": (v1.Compose([FIXED, lambda image: {"image": image, "size": (1, 2.5)}]), None),
     "NumPy": (np.asarray, lambda samples: samples),
