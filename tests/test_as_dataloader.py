@@ -17,6 +17,7 @@ from torch.utils.data import (
     DistributedSampler,
     SequentialSampler,
     Subset,
+    SubsetRandomSampler,
     default_convert,
 )
 from torchvision import transforms as v1
@@ -317,6 +318,28 @@ def test_any_key(key: Any) -> None:
     table = {key: 3, 7: 8}
     for loader in (RecordLoader, DataLoader):
         assert [batch.tolist() for batch in loader(table, 2, sampler=[key, 7])] == [[3, 8]]  # type: ignore[operator]
+
+
+class KindsOfKeys:
+    """A dataset whose samples are the classes of their keys."""
+
+    def __getitem__(self, key: Any) -> tuple[str, int]:
+        return type(key).__name__, int(key)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [range(4), np.arange(4), torch.arange(4), list(np.arange(4)), [True, 2], SubsetRandomSampler(np.ones(3, int))],
+)
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("in_batches", [False, True])
+def test_a_dataset_gets_the_keys_that_a_sampler_gives(keys: Any, num_workers: int, in_batches: bool) -> None:
+    options: dict[str, Any] = {"batch_sampler": [keys]} if in_batches else {"sampler": keys, "batch_size": 3}
+    ours, stock = (
+        list(loader(KindsOfKeys(), num_workers=num_workers, collate_fn=list, **options))  # type: ignore[operator]
+        for loader in (RecordLoader, DataLoader)
+    )
+    assert ours == stock
 
 
 @pytest.mark.parametrize("wrong", [1.7, "1", None, (1, 2), np.float64(2), torch.tensor(1.0), [1]])

@@ -41,7 +41,7 @@ class Wanted:
     """A batch to make.
 
     Attributes:
-        keys: The sampler's keys: int64 [n] if all are integers, otherwise a list.
+        keys: The sampler's keys: int64 [n] if all are Python's integers, otherwise a list of what it gave.
         places: Their places in the epoch, counted over all ranks; int64 [n].
         mark: Function to call when the user has received the batch.
         upcoming: Indices of the samples to prefetch now, int64 [n].
@@ -391,10 +391,12 @@ class IteratedOrders:
             if number == 0 and not is_resumed:
                 now = _as_json(_states(names))
                 place = replace(place, **of_own, **{name: was for name, was in start.items() if was != now[name]})
-            keys = read_keys(chosen)
+            given = list(chosen)
+            numbers = read_keys(given)
+            keys = numbers if all(type(key) is int for key in given) else given
             places = place.rank + place.num_replicas * np.arange(count, count + len(keys), dtype=np.int64)
-            count, checksum = count + len(keys), _checksum(keys, checksum)
-            upcoming = NONE if isinstance(keys, list) else keys
+            count, checksum = count + len(keys), _checksum(numbers, checksum)
+            upcoming = NONE if isinstance(numbers, list) else numbers
             reached = replace(place, samples=count, checksum=checksum)
             is_last = is_last or not (self.draws_ahead or self._has_more(count))
             yield Wanted(keys, places, self._mark(begun, reached, is_last=is_last), upcoming, NONE)

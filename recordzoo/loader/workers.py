@@ -23,7 +23,7 @@ from recordzoo.base.files import positions_of_open, reopen_at
 from recordzoo.base.process import Background, at_fork
 from recordzoo.base.text import shorten
 from recordzoo.errors import ArgumentError
-from recordzoo.loader.epochs import Drawing, EpochBatches, Keys, Wanted
+from recordzoo.loader.epochs import Drawing, EpochBatches, Keys, Wanted, read_keys
 from recordzoo.loader.iteration import BatchIterator, Home, late
 from recordzoo.loader.making import Maker, batch_seed
 from recordzoo.loader.parts import forget, hint_remote, will_need
@@ -177,7 +177,7 @@ class Workplace:
                 raise self._failure
             assert self._maker is not None
             maker = self._maker
-            hint_remote(self._options.dataset, task.keys)
+            hint_remote(self._options.dataset, read_keys(task.keys))
             return Sent(maker.whole(task.keys, task.places, task.order, task.seed))
         except Exception as err:
             err.add_note(f"In worker process {get_worker_info().id}:\n{traceback.format_exc()}")  # type: ignore[union-attr]
