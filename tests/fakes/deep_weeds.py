@@ -1,16 +1,13 @@
 """DeepWeeds by code: a zip of images without folders, a list of labels, and lists of five folds."""
 
 import csv
-import os
 from pathlib import Path
-from typing import Any
 
 from numpy.random import Generator
-from torchvision.datasets import ImageFolder, VisionDataset
-from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader
-from torchvision.datasets.utils import extract_archive, verify_str_arg
+from torchvision.datasets.utils import extract_archive
 
 from examples import birds  # its `picture`: as small as the real ones, whatever `scale.SIDE` says
+from tests.fakes import reading
 from tests.fakes.fake import Case, by, fake, text, zipped
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import jpeg
@@ -20,38 +17,22 @@ _SPECIES = ("Chinee apple", "Lantana", "Negative")
 _SPLITS = ("train", "val", "test")
 
 
-class PlainDeepWeeds(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class PlainDeepWeeds(reading.Files, split=(*_SPLITS, "all")):
     """What people write over the lists."""
 
-    # Any: ImageFolder's own arguments.
-    def __init__(
-        self,
-        root: Any,
-        split: str = "train",
-        fold: int = 0,
-        transform: Any = None,
-        target_transform: Any = None,
-        download: bool = False,
-        loader: Any = default_loader,
-    ) -> None:
-        self.split = verify_str_arg(split, "split", (*_SPLITS, "all"))
+    def read(self, root: Path, split: str = "train", fold: int = 0) -> list[str]:
         if fold not in range(5):
             raise ValueError(f"fold must be 0 to 4; it is {fold!r}.")
-        self.fold = fold
-        VisionDataset.__init__(self, root, transform=transform, target_transform=target_transform)
-        self.loader, self.extensions = loader, IMG_EXTENSIONS
-        folder = os.path.join(root, "deepweeds")
-        labels = _read(os.path.join(folder, "labels.csv"))
-        listed = labels if split == "all" else _read(os.path.join(folder, f"{split}_subset{fold}.csv"))
+        folder = root / "deepweeds"
+        labels = _read(folder / "labels.csv")
+        listed = labels if split == "all" else _read(folder / f"{split}_subset{fold}.csv")
         label_of = {row["Filename"]: int(row["Label"]) for row in labels}
         names = [row["Filename"] for row in listed]
-        self.samples = [(os.path.join(folder, "images", name), label_of[name]) for name in names]
-        self.imgs, self.targets = self.samples, [label for _, label in self.samples]
-        self.classes = [name for _, name in sorted({int(row["Label"]): row["Species"] for row in labels}.items())]
-        self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
+        self.samples = [(str(folder / "images" / name), label_of[name]) for name in names]
+        return [name for _, name in sorted({int(row["Label"]): row["Species"] for row in labels}.items())]
 
 
-def _read(path: str) -> list[dict[str, str]]:
+def _read(path: Path) -> list[dict[str, str]]:
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
 

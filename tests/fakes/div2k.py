@@ -1,13 +1,13 @@
 """DIV2K by code: zips of images of high resolution, and of low resolution for each track."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 from numpy.random import Generator
 from PIL import Image
-from torchvision.datasets import VisionDataset
-from torchvision.datasets.utils import verify_str_arg
 
+from tests.fakes import reading
 from tests.fakes.fake import Case, by, fake, zipped
 from tests.fakes.mutations import PATHS
 from tests.fakes.pictures import encoded, picture
@@ -22,32 +22,15 @@ _TRACKS = {
 """The end of the zip's name, the end of the folder, and what the names of the images end with."""
 
 
-class PlainDIV2K(VisionDataset):  # type: ignore[misc]  # torchvision is untyped
+class PlainDIV2K(reading.Pairs, split=("train", "val"), track=tuple(_TRACKS)):
     """What people write over the folders."""
 
-    # Any: torchvision's own arguments.
-    def __init__(
-        self,
-        root: Any,
-        split: str = "train",
-        track: str = "bicubic_x2",
-        transform: Any = None,
-        target_transform: Any = None,
-        transforms: Any = None,
-        download: bool = False,
-    ) -> None:
-        super().__init__(root, transforms, transform, target_transform)
-        self.split = verify_str_arg(split, "split", ("train", "val"))
-        self.track = verify_str_arg(track, "track", tuple(_TRACKS))
-        start = os.path.join(self.root, f"DIV2K_{'train' if split == 'train' else 'valid'}_")
-        kind, *scale = _TRACKS[track][1].split("/")
-        folder = start + os.path.join("LR_" + kind, *scale)
+    def read(self, root: Path, split: str = "train", track: str = "bicubic_x2") -> None:
+        start = f"DIV2K_{'train' if split == 'train' else 'valid'}_"
+        folder = root / f"{start}LR_{_TRACKS[track][1]}"
         names = sorted(os.listdir(folder))
-        self.images = [os.path.join(folder, name) for name in names]
-        self.targets = [os.path.join(f"{start}HR", f"{name[:4]}.png") for name in names]
-
-    def __len__(self) -> int:
-        return len(self.images)
+        self.images = [str(folder / name) for name in names]
+        self.targets = [str(root / f"{start}HR" / f"{name[:4]}.png") for name in names]
 
     # Any: what the transforms make of them.
     def __getitem__(self, index: int) -> tuple[Any, Any]:

@@ -1,14 +1,13 @@
 """Class folders in several domains by code, and plain readings of them: PACS, Office-Home, Office-31."""
 
-import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from numpy.random import Generator
-from torchvision.datasets import ImageFolder, VisionDataset
-from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader
-from torchvision.datasets.utils import verify_str_arg
+from torchvision.datasets import ImageFolder
 
+from tests.fakes import reading
 from tests.fakes.fake import Case, by, fake, tar, zipped
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import encoded, jpeg, picture
@@ -17,35 +16,18 @@ from tests.fakes.scale import scaled
 Files = dict[str, bytes]
 
 
-class PlainDomains(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
-    """What people would write without recordzoo: ImageFolder of each domain, and their samples one after another."""
-
-    _folders: Mapping[str, str]
-
-    # Any: ImageFolder's own arguments.
-    def __init__(
-        self,
-        root: Any,
-        domain: str | None = None,
-        transform: Any = None,
-        target_transform: Any = None,
-        download: bool = False,
-        loader: Any = default_loader,
-    ) -> None:
-        if domain is not None:
-            verify_str_arg(domain, "domain", tuple(self._folders))
-        VisionDataset.__init__(self, root, transform=transform, target_transform=target_transform)
-        self.domain, self.loader, self.extensions = domain, loader, IMG_EXTENSIONS
-        chosen = self._folders if domain is None else [domain]
-        parts = [ImageFolder(os.path.join(root, self._folders[name])) for name in chosen]
-        self.classes, self.class_to_idx = parts[0].classes, parts[0].class_to_idx
-        self.samples = self.imgs = [sample for part in parts for sample in part.samples]
-        self.targets = [label for _, label in self.samples]
-
-
+# Any: names that are none.
 def _case(kind: str, folders: Mapping[str, str], *bad: Any) -> Case:
-    theirs = type("PlainDomains", (PlainDomains,), {"_folders": folders})
-    return Case(kind, ({}, *by("domain", *folders)), by("domain", *bad), SAMPLES, theirs=theirs)
+    class PlainDomains(reading.Files, domain=tuple(folders)):
+        """What people would write without recordzoo: ImageFolder of each domain, one after another."""
+
+        def read(self, root: Path, domain: str | None = None) -> list[str]:
+            chosen = folders if domain is None else [domain]
+            parts = [ImageFolder(root / folders[name]) for name in chosen]
+            self.samples = [sample for part in parts for sample in part.samples]
+            return list(parts[0].classes)
+
+    return Case(kind, ({}, *by("domain", *folders)), by("domain", *bad), SAMPLES, theirs=PlainDomains)
 
 
 def _images(rng: Generator, folders: Sequence[str], classes: Sequence[str], name: str) -> Files:

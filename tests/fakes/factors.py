@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +12,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 from PIL import Image
-from torchvision.datasets import VisionDataset
-from torchvision.datasets.utils import verify_str_arg
 
+from tests.fakes import reading
 from tests.fakes.fake import Case, by, fake
 from tests.fakes.mutations import ARRAYS
 from tests.fakes.scale import scaled
@@ -25,24 +23,21 @@ Files = dict[str, bytes]
 _MUTATIONS = {name: change for name, change in ARRAYS.items() if name != "targets as array"}
 
 
-class PlainArrays(VisionDataset):  # type: ignore[misc]  # torchvision is untyped
+class PlainArrays(reading.Reading):
     """Images and labels in memory."""
 
     data: NDArray[np.uint8]
     targets: list[Any]
 
     # Any: labels of each factor, one after another.
-    def _keep(self, target_type: Any, labels: dict[str, NDArray[Any]], names: Sequence[str]) -> None:
+    def keep(self, target_type: Any, labels: dict[str, NDArray[Any]], names: Sequence[str]) -> list[str]:
+        """Keep the labels of the wanted factors; return the names of the classes, if these are the targets."""
         kinds = [target_type] if isinstance(target_type, str) else target_type
         if not kinds:
             raise ValueError(f"target_type is {target_type!r}; it must name at least one of {', '.join(labels)}.")
-        for kind in kinds:
-            verify_str_arg(kind, "target_type", list(labels))
         columns = [labels[kind].tolist() for kind in kinds]
-        self.target_type = target_type
         self.targets = columns[0] if isinstance(target_type, str) else list(zip(*columns, strict=True))
-        self.classes = list(names) if kinds[0] == next(iter(labels)) else []
-        self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
+        return list(names) if kinds[0] == next(iter(labels)) else []
 
     # Any: an index; an image or two.
     def __getitem__(self, index: Any) -> tuple[Any, Any]:
@@ -55,26 +50,17 @@ class PlainArrays(VisionDataset):  # type: ignore[misc]  # torchvision is untype
         return len(self.data)
 
 
-class PlainDSprites(PlainArrays):
+class PlainDSprites(PlainArrays, target_type=("shape", "scale", "orientation", "x", "y")):
     """The HDF5 file, with white as 255."""
 
-    # Any: torchvision's own arguments.
-    def __init__(
-        self,
-        root: Any,
-        transform: Any = None,
-        target_transform: Any = None,
-        download: bool = False,
-        target_type: Any = "shape",
-    ) -> None:
-        super().__init__(root, transform=transform, target_transform=target_transform)
-        path = os.path.join(root, "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.hdf5")
+    # Any: one kind of target, or several.
+    def read(self, root: Path, *, target_type: Any = "shape") -> list[str]:
+        path = root / "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.hdf5"
         with open(path, "rb") as raw, h5py.File(raw) as file:
             self.data = file["imgs"][()] * np.uint8(255)
             numbers = file["latents/classes"][()]
-        factors = ("colour", "shape", "scale", "orientation", "x", "y")
-        labels = {factor: numbers[:, place] for place, factor in enumerate(factors) if place}
-        self._keep(target_type, labels, ["square", "ellipse", "heart"])
+        labels = {factor: numbers[:, place] for place, factor in enumerate(self._choices["target_type"], 1)}
+        return self.keep(target_type, labels, ["square", "ellipse", "heart"])
 
 
 @fake(
@@ -111,29 +97,24 @@ def dsprites(rng: Generator) -> Files:
 _START = {"train": "smallnorb-5x46789x9x18x6x2x96x96-training", "test": "smallnorb-5x01235x9x18x6x2x96x96-testing"}
 
 
-class PlainSmallNORB(PlainArrays):
+class PlainSmallNORB(
+    PlainArrays,
+    split=("train", "test"),
+    camera=("left", "right", "both"),
+    target_type=("category", "instance", "elevation", "azimuth", "lighting"),
+):
     """The matrices in memory."""
 
     # Any: as above.
-    def __init__(
-        self,
-        root: Any,
-        split: str = "train",
-        camera: str = "left",
-        transform: Any = None,
-        target_transform: Any = None,
-        download: bool = False,
-        target_type: Any = "category",
-    ) -> None:
-        super().__init__(root, transform=transform, target_transform=target_transform)
-        self.split = verify_str_arg(split, "split", ("train", "test"))
-        self.camera = verify_str_arg(camera, "camera", ("left", "right", "both"))
+    def read(
+        self, root: Path, split: str = "train", camera: str = "left", *, target_type: Any = "category"
+    ) -> list[str]:
         start = Path(root, "smallnorb", _START[split])
         pairs, categories, info = (_read(Path(f"{start}-{kind}.mat")) for kind in ("dat", "cat", "info"))
         self.data = pairs if camera == "both" else pairs[:, ("left", "right").index(camera)]
         labels = {"category": categories, "instance": info[:, 0], "elevation": info[:, 1]}
         labels |= {"azimuth": info[:, 2] // 2, "lighting": info[:, 3]}
-        self._keep(target_type, labels, ["animal", "human", "airplane", "truck", "car"])
+        return self.keep(target_type, labels, ["animal", "human", "airplane", "truck", "car"])
 
 
 def _read(path: Path) -> NDArray[Any]:

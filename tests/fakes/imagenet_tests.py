@@ -8,16 +8,16 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from torchvision.datasets import ImageFolder, VisionDataset
-from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader
-from torchvision.datasets.utils import extract_archive, verify_str_arg
+from torchvision.datasets import ImageFolder
+from torchvision.datasets.folder import IMG_EXTENSIONS
+from torchvision.datasets.utils import extract_archive
 
 from recordzoo.datasets.imagenet_forms import all_wnids
 from recordzoo.datasets.imagenet_tests_recipe import ARCHIVES
+from tests.fakes import reading
 from tests.fakes.fake import Case, by, fake, tar, zipped
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import encoded, jpeg, picture
@@ -30,51 +30,30 @@ VERSIONS = {
 }
 
 
-class PlainImageNetV2(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class PlainImageNetV2(reading.Files, version=tuple(VERSIONS)):
     """What people would write without recordzoo: the folders' names are the labels."""
 
-    # Any: ImageFolder's own arguments.
-    def __init__(
-        self,
-        root: Any,
-        version: str = "matched-frequency",
-        transform: Any = None,
-        target_transform: Any = None,
-        download: bool = False,
-        loader: Any = default_loader,
-    ) -> None:
-        verify_str_arg(version, "version", tuple(VERSIONS))
-        folder = os.path.join(root, f"{VERSIONS[version]}-format-val")
-        super().__init__(folder, transform, target_transform, loader, allow_empty=True)
-        self.root, self.version, self.wnids = root, version, list(all_wnids())
-
-    def find_classes(self, directory: str) -> tuple[list[str], dict[str, int]]:
-        os.scandir(directory).close()  # fails if it is not there, as the original
+    def read(self, root: Path, version: str = "matched-frequency") -> list[str]:
         classes = [str(number) for number in range(1000)]
-        return classes, {name: int(name) for name in classes}
-
-
-class PlainFolders(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
-    """The same for class folders that are WNIDs."""
-
-    _folder = ""
-
-    # Any: ImageFolder's own arguments.
-    def __init__(
-        self,
-        root: Any,
-        transform: Any = None,
-        target_transform: Any = None,
-        download: bool = False,
-        loader: Any = default_loader,
-    ) -> None:
-        super().__init__(os.path.join(root, self._folder), transform, target_transform, loader)
-        self.root, self.wnids = root, self.classes
-        self.imagenet_labels = [all_wnids().index(wnid) for wnid in self.classes]
+        folder = root / f"{VERSIONS[version]}-format-val"
+        os.scandir(folder).close()  # fails if it is not there, as ImageFolder
+        numbers = {name: int(name) for name in classes}
+        self.samples = self.make_dataset(str(folder), numbers, IMG_EXTENSIONS, None, allow_empty=True)
+        self.wnids = list(all_wnids())
+        return classes
 
 
 def _plain(folder: str) -> type:
-    return type("PlainFolders", (PlainFolders,), {"_folder": folder})
+    class PlainFolders(reading.Files):
+        """The same for class folders that are WNIDs."""
+
+        def read(self, root: Path) -> list[str]:
+            found = ImageFolder(root / folder)
+            self.samples, self.wnids = found.samples, found.classes
+            self.imagenet_labels = [all_wnids().index(wnid) for wnid in self.wnids]
+            return list(self.wnids)
+
+    return PlainFolders
 
 
 def _unpack_plain_tars(folder: Path) -> None:
@@ -148,31 +127,18 @@ def imagenet_sketch(rng: Generator) -> dict[str, bytes]:
     return {"ImageNet-Sketch.zip": zipped(files)}
 
 
-class PlainC(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class PlainC(reading.Files, corruption=[name for names in ARCHIVES.values() for name in names]):
     """The same for ImageNet-C: ImageFolder of a severity, or of all five, one after another."""
 
-    # Any: ImageFolder's own arguments.
-    def __init__(
-        self,
-        root: Any,
-        corruption: str = "gaussian_noise",
-        severity: int | None = None,
-        transform: Any = None,
-        target_transform: Any = None,
-        download: bool = False,
-        loader: Any = default_loader,
-    ) -> None:
-        verify_str_arg(corruption, "corruption", [name for names in ARCHIVES.values() for name in names])
+    def read(self, root: Path, corruption: str = "gaussian_noise", severity: int | None = None) -> list[str]:
         if severity not in (None, 1, 2, 3, 4, 5):
             raise ValueError(f"severity must be None or 1 to 5; it is {severity!r}.")
-        folder = os.path.join(root, "ImageNet-C", corruption)
         chosen = range(1, 6) if severity is None else [severity]
-        parts = [ImageFolder(os.path.join(folder, str(each))) for each in chosen]
-        super().__init__(os.path.join(folder, str(chosen[0])), transform, target_transform, loader)
-        self.root, self.corruption, self.severity, self.wnids = root, corruption, severity, self.classes
-        self.imagenet_labels = [all_wnids().index(wnid) for wnid in self.classes]
-        self.samples = self.imgs = [sample for part in parts for sample in part.samples]
-        self.targets = [label for _, label in self.samples]
+        parts = [ImageFolder(root / "ImageNet-C" / corruption / str(each)) for each in chosen]
+        self.samples = [sample for part in parts for sample in part.samples]
+        self.wnids = parts[0].classes
+        self.imagenet_labels = [all_wnids().index(wnid) for wnid in self.wnids]
+        return list(self.wnids)
 
 
 @fake(
@@ -201,29 +167,16 @@ def imagenet_c(rng: Generator) -> dict[str, bytes]:
     return archives
 
 
-class PlainReaL(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class PlainReaL(reading.Files):
     """The same for ImageNet-ReaL: the images in val/ by their names, and the lists beside it."""
 
-    # Any: ImageFolder's own arguments.
-    def __init__(
-        self,
-        root: Any,
-        transform: Any = None,
-        target_transform: Any = None,
-        download: bool = False,
-        loader: Any = default_loader,
-    ) -> None:
-        VisionDataset.__init__(self, root, transform=transform, target_transform=target_transform)
-        self.loader, self.extensions = loader, IMG_EXTENSIONS
-        with open(os.path.join(root, "real.json")) as file:
-            lists = json.load(file)
-        folder = os.path.join(root, "val")
-        names = sorted(os.listdir(folder))
-        self.samples = self.imgs = [(os.path.join(folder, name), lists[int(name[15:23]) - 1]) for name in names]
-        self.targets = [labels for _, labels in self.samples]
-        self.classes = self.wnids = list(all_wnids())
-        self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
+    def read(self, root: Path) -> list[str]:
+        lists = json.loads((root / "real.json").read_text())
+        names = sorted(os.listdir(root / "val"))
+        self.samples = [(str(root / "val" / name), lists[int(name[15:23]) - 1]) for name in names]
+        self.wnids = list(all_wnids())
         self.imagenet_labels = list(range(1000))
+        return list(self.wnids)
 
 
 def _unpack_into_val(folder: Path) -> None:

@@ -1,45 +1,30 @@
 """MedMNIST by code, and a plain reading of it."""
 
 import io
-import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from torchvision.datasets import CIFAR10, VisionDataset
-from torchvision.datasets.utils import verify_str_arg
+from torchvision.datasets import CIFAR10
 
 from recordzoo.datasets.medmnist_recipe import CLASSES, SPLITS
+from tests.fakes import reading
 from tests.fakes.fake import Case, by, fake
 from tests.fakes.mutations import ARRAYS
 from tests.fakes.scale import scaled
 
 
-class MedMNIST(CIFAR10):  # type: ignore[misc]  # torchvision is untyped
+class MedMNIST(reading.Reading, CIFAR10, name=tuple(CLASSES), split=SPLITS):  # type: ignore[misc]  # torchvision is untyped
     """What the authors' package reads, with samples as CIFAR10 has them."""
 
-    # Any: torchvision's own arguments.
-    def __init__(
-        self,
-        root: Any,
-        name: str = "pathmnist",
-        split: str = "train",
-        size: int = 28,
-        transform: Any = None,
-        target_transform: Any = None,
-        download: bool = False,
-    ) -> None:
-        VisionDataset.__init__(self, root, transform=transform, target_transform=target_transform)
-        self.name = verify_str_arg(name, "name", tuple(CLASSES))
-        self.split = verify_str_arg(split, "split", SPLITS)
+    def read(self, root: Path, name: str = "pathmnist", split: str = "train", size: int = 28) -> list[str]:
         if size not in (28, 64, 128, 224):
             raise ValueError(f"size must be 28, 64, 128 or 224; it is {size!r}.")
-        self.size = size
-        with np.load(os.path.join(root, f"{name}.npz" if size == 28 else f"{name}_{size}.npz")) as arrays:
+        with np.load(root / (f"{name}.npz" if size == 28 else f"{name}_{size}.npz")) as arrays:
             self.data, labels = arrays[f"{split}_images"], arrays[f"{split}_labels"].astype(np.int64)
         self.targets = labels if labels.shape[1] > 1 else labels[:, 0].tolist()
-        self.classes = list(CLASSES[name])
-        self.class_to_idx = {each: label for label, each in enumerate(self.classes)}
+        return list(CLASSES[name])
 
     def extra_repr(self) -> str:
         return f"Name: {self.name}\nSplit: {self.split}\nSize: {self.size}"

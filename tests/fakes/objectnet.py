@@ -1,17 +1,15 @@
 """ObjectNet by code: the extracted tree, with the mappings to ImageNet, beside a zip that is not read."""
 
 import functools
+import itertools
 import json
-import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image, ImageOps
 from torchvision.datasets import ImageFolder
-from torchvision.datasets.folder import default_loader
-from torchvision.datasets.utils import verify_str_arg
 
+from tests.fakes import reading
 from tests.fakes.fake import Case, Fake
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import encoded, picture
@@ -25,36 +23,25 @@ LABEL_OF_LINE = {0: 0, 1: 530, 2: 457, 3: 409, 4: 1}
 IMAGENET_LABELS = {"tie": [457], "alarm_clock": [530, 409]}
 
 
-class ObjectNet(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class ObjectNet(reading.Files, split=("test", "imagenet")):
     """What people write over the mappings, as the authors' template has it."""
 
-    # Any: ImageFolder's own arguments.
-    def __init__(
-        self,
-        root: Any,
-        split: str = "test",
-        transform: Any = None,
-        target_transform: Any = None,
-        download: bool = False,
-        loader: Any = default_loader,
-    ) -> None:
-        self.split = verify_str_arg(split, "split", ("test", "imagenet"))
-        super().__init__(os.path.join(root, TOP, "images"), transform, target_transform, loader)
-        self.root = root
-        mappings = Path(root, TOP, "mappings")
+    def read(self, root: Path, split: str = "test") -> list[str]:
+        folders = ImageFolder(root / TOP / "images")
+        mappings = root / TOP / "mappings"
         names = json.loads((mappings / "folder_to_objectnet_label.json").read_text())
         to_imagenet = json.loads((mappings / "objectnet_to_imagenet_1k.json").read_text())
         to_line = json.loads((mappings / "pytorch_to_imagenet_2012_id.json").read_text())
         to_label = {line: int(label) for label, line in to_line.items()}
         lines = (mappings / "imagenet_to_label_2012_v2").read_text().splitlines()
-        self.class_names = [names[folder] for folder in self.classes]
+        self.class_names = [names[folder] for folder in folders.classes]
         self.imagenet_labels = [
             [to_label[lines.index(each)] for each in to_imagenet[name].split("; ")] if name in to_imagenet else []
             for name in self.class_names
         ]
-        if split == "imagenet":
-            self.samples = self.imgs = [sample for sample in self.samples if self.imagenet_labels[sample[1]]]
-            self.targets = [label for _, label in self.samples]
+        wanted = [split == "test" or bool(self.imagenet_labels[label]) for label in folders.targets]
+        self.samples = list(itertools.compress(folders.samples, wanted))
+        return list(folders.classes)
 
 
 @functools.cache

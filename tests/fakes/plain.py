@@ -2,7 +2,6 @@
 
 import os
 import uuid
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,11 +11,9 @@ import torch
 from numpy.random import Generator
 from PIL import Image
 from scipy.io import loadmat
-from torchvision.datasets import ImageFolder, VisionDataset
-from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader
-from torchvision.datasets.utils import verify_str_arg
 
 from examples import birds  # its `picture`: as small as the real ones, whatever `scale.SIDE` says
+from tests.fakes import reading
 from tests.fakes.fake import Case, by, fake, tar, text, zipped
 from tests.fakes.matlab import mat
 from tests.fakes.mutations import SAMPLES
@@ -26,36 +23,10 @@ from tests.fakes.scale import enlarged, scaled
 Files = dict[str, bytes]
 
 
-class Plain(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
-    """(path, label) samples as ImageFolder has them, and methods that read them and other targets from the tree."""
+class Plain(reading.Files):
+    """Samples with several kinds of targets: the first one is the label, `read_target` reads the others."""
 
-    _splits: tuple[str, ...] = ("train", "test")
-    _kinds: tuple[str, ...] = ("category",)  # the first is the label
-
-    # Any: ImageFolder's own arguments.
-    def __init__(
-        self,
-        root: Any,
-        split: str = "train",
-        transform: Any = None,
-        target_transform: Any = None,
-        download: bool = False,
-        loader: Any = default_loader,
-        target_type: str | Sequence[str] = "category",
-    ) -> None:
-        self.split = verify_str_arg(split, "split", self._splits)
-        VisionDataset.__init__(self, root, transform=transform, target_transform=target_transform)
-        self.loader, self.extensions = loader, IMG_EXTENSIONS
-        self.target_type: Any = target_type if isinstance(target_type, str) else list(target_type)
-        for kind in [target_type] if isinstance(target_type, str) else target_type:
-            verify_str_arg(kind, "target_type", self._kinds)
-        self.samples, self.classes = self.read(Path(root))
-        self.imgs, self.targets = self.samples, [label for _, label in self.samples]
-        self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
-
-    def read(self, root: Path) -> tuple[list[tuple[str, int]], list[str]]:
-        """Return the samples and the names of the classes."""
-        raise NotImplementedError
+    target_type: Any
 
     def read_target(self, kind: str, path: str) -> Any:
         raise NotImplementedError
@@ -65,7 +36,7 @@ class Plain(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
         sample = self.loader(path)
 
         def target_of(kind: str) -> Any:
-            return label if kind == self._kinds[0] else self.read_target(kind, path)
+            return label if kind == self._choices["target_type"][0] else self.read_target(kind, path)
 
         several = isinstance(self.target_type, list)
         target = tuple(map(target_of, self.target_type)) if several else target_of(self.target_type)
@@ -93,15 +64,15 @@ def _lines(path: Path) -> list[str]:
     return path.read_text().splitlines()
 
 
-class PlainBirds(Plain):
+class PlainBirds(Plain, split=("train", "test"), target_type=("category", "bbox", "segmentation")):
     """What people write over the three extracted archives of CUB-200 of 2010."""
 
-    _kinds = ("category", "bbox", "segmentation")
-
-    def read(self, root: Path) -> tuple[list[tuple[str, int]], list[str]]:
+    # Any: one kind of target, or several.
+    def read(self, root: Path, split: str = "train", *, target_type: Any = "category") -> list[str]:
         images = root / "cub200_2010" / "images"
         names = _lines(root / "cub200_2010" / "lists" / f"{self.split}.txt")
-        return [(str(images / name), int(name[:3]) - 1) for name in names], sorted(os.listdir(images))
+        self.samples = [(str(images / name), int(name[:3]) - 1) for name in names]
+        return sorted(os.listdir(images))
 
     def read_target(self, kind: str, path: str) -> Any:
         annotation = loadmat(path.replace("/images/", "/annotations-mat/").replace(".jpg", ".mat"))
@@ -151,12 +122,11 @@ _PARENTS = {1: 0, 1010: 0, 82: 1, 295: 82, 296: 82, 817: 1010}
 _PARTS = ("bill", "crown", "nape", "left eye", *(f"part {number}" for number in range(4, 11)))
 
 
-class PlainNABirds(Plain):
+class PlainNABirds(Plain, split=("train", "test"), target_type=("category", "bbox", "parts")):
     """What people write from the formats of the authors' lists."""
 
-    _kinds = ("category", "bbox", "parts")
-
-    def read(self, root: Path) -> tuple[list[tuple[str, int]], list[str]]:
+    # Any: one kind of target, or several.
+    def read(self, root: Path, split: str = "train", *, target_type: Any = "category") -> list[str]:
         self._folder = root / "nabirds"
         numbers = {image: int(number) for image, number in self._rows("image_class_labels")}
         leaves = sorted(set(numbers.values()))
@@ -168,8 +138,8 @@ class PlainNABirds(Plain):
         self.parents = {int(child): int(parent) for child, parent in self._rows("hierarchy")}
         self.part_names = [" ".join(words) for _, *words in self._rows("parts/parts")]
         wanted = [image for image in path_of if (is_train[image] == "1") == (self.split == "train")]
-        samples = sorted((path_of[image], leaves.index(numbers[image])) for image in wanted)
-        return samples, sorted(os.listdir(self._folder / "images"))
+        self.samples = sorted((path_of[image], leaves.index(numbers[image])) for image in wanted)
+        return sorted(os.listdir(self._folder / "images"))
 
     def _rows(self, name: str) -> list[list[str]]:
         return [line.split() for line in _lines(self._folder / f"{name}.txt")]
@@ -219,12 +189,11 @@ def nabirds(rng: Generator) -> Files:
 _SOP = "Stanford_Online_Products"
 
 
-class PlainProducts(Plain):
+class PlainProducts(Plain, split=("train", "test"), target_type=("category", "super_category")):
     """What people write over the lists of Stanford Online Products."""
 
-    _kinds = ("category", "super_category")
-
-    def read(self, root: Path) -> tuple[list[tuple[str, int]], list[str]]:
+    # Any: one kind of target, or several.
+    def read(self, root: Path, split: str = "train", *, target_type: Any = "category") -> list[str]:
         top = root / _SOP
         lists = {name: _lines(top / f"Ebay_{name}.txt")[1:] for name in ("train", "test")}
         rows = [line.split() for line in lists[self.split]]
@@ -232,8 +201,8 @@ class PlainProducts(Plain):
         folders = [name for name in sorted(os.listdir(top)) if name.endswith("_final")]
         self.super_classes = [name.removesuffix("_final") for name in folders]
         num_products = max(int(line.split()[1]) for listed in lists.values() for line in listed)
-        samples = [(str(top / name), int(product) - 1) for _, product, _, name in rows]
-        return samples, [str(number) for number in range(1, num_products + 1)]
+        self.samples = [(str(top / name), int(product) - 1) for _, product, _, name in rows]
+        return [str(number) for number in range(1, num_products + 1)]
 
     def read_target(self, kind: str, path: str) -> int:
         return self._kind_of[path]
@@ -280,18 +249,18 @@ def online_products(rng: Generator) -> Files:
 _BREEDS = ("n02085620-Chihuahua", "n02085782-Japanese_spaniel", "n02093256-Staffordshire_bullterrier")
 
 
-class PlainDogs(Plain):
+class PlainDogs(Plain, split=("train", "test"), target_type=("category", "boxes")):
     """What people write from the README of Stanford Dogs."""
 
-    _kinds = ("category", "boxes")
-
-    def read(self, root: Path) -> tuple[list[tuple[str, int]], list[str]]:
+    # Any: one kind of target, or several.
+    def read(self, root: Path, split: str = "train", *, target_type: Any = "category") -> list[str]:
         folder = root / "stanford_dogs"
         with open(folder / f"{self.split}_list.mat", "rb") as file:
             listed = loadmat(file)
         paths = [str(folder / "Images" / str(cell[0][0])) for cell in listed["file_list"]]
         labels = [int(cell[0]) - 1 for cell in listed["labels"]]
-        return list(zip(paths, labels, strict=True)), sorted(os.listdir(folder / "Images"))
+        self.samples = list(zip(paths, labels, strict=True))
+        return sorted(os.listdir(folder / "Images"))
 
     def read_target(self, kind: str, path: str) -> torch.Tensor:
         tree = ElementTree.parse(path.replace("Images", "Annotation").removesuffix(".jpg"))
@@ -345,13 +314,11 @@ _WNIDS = ("n02124075", "n04067472", "n01443537")  # in the order of wnids.txt, w
 _WORDS = {"n01443537": "goldfish, Carassius auratus", "n02124075": "Egyptian cat", "n04067472": "reel"}
 
 
-class PlainTinyImageNet(Plain):
+class PlainTinyImageNet(Plain, split=("train", "val", "test"), target_type=("category", "bbox")):
     """What people write: ImageFolder's order and labels, also for the folder to validate."""
 
-    _splits = ("train", "val", "test")
-    _kinds = ("category", "bbox")
-
-    def read(self, root: Path) -> tuple[list[tuple[str, int]], list[str]]:
+    # Any: one kind of target, or several.
+    def read(self, root: Path, split: str = "train", *, target_type: Any = "category") -> list[str]:
         if self.split == "test" and "bbox" in self.target_type:
             raise ValueError("The authors published no boxes for split='test'. Take target_type='category'.")
         top = root / _TINY
@@ -362,7 +329,8 @@ class PlainTinyImageNet(Plain):
         rows = [line.split("\t") for path in lists.get(self.split, []) for line in _lines(path)]
         self._rows = {row[0]: row[1:] for row in rows}
         paths = sorted(map(str, (top / self.split).rglob("*.JPEG")))
-        return [(path, self._label(path, wnids)) for path in paths], wnids
+        self.samples = [(path, self._label(path, wnids)) for path in paths]
+        return wnids
 
     def _label(self, path: str, wnids: list[str]) -> int:
         name = os.path.basename(path)

@@ -1,15 +1,13 @@
 """Class folders that torchvision has no class for, by code: as their archives have them, oddities included."""
 
-import os
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
 
 from numpy.random import Generator
 from torchvision.datasets import ImageFolder
-from torchvision.datasets.folder import default_loader
-from torchvision.datasets.utils import verify_str_arg
 
 from examples import birds  # its `picture`: as small as the real ones, whatever `scale.SIDE` says
+from tests.fakes import reading
 from tests.fakes.fake import Case, by, fake, tar, zipped
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import encoded, jpeg, picture
@@ -21,18 +19,11 @@ Files = dict[str, bytes]
 def plain_folders(top: str) -> type:
     """Make the class that people would use: ImageFolder of the folder `top` below the root."""
 
-    class PlainFolders(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
-        # Any: ImageFolder's own arguments.
-        def __init__(
-            self,
-            root: Any,
-            transform: Any = None,
-            target_transform: Any = None,
-            download: bool = False,
-            loader: Any = default_loader,
-        ) -> None:
-            super().__init__(os.path.join(root, top), transform, target_transform, loader)
-            self.root = root
+    class PlainFolders(reading.Files):
+        def read(self, root: Path) -> list[str]:
+            folder = ImageFolder(root / top)
+            self.samples = folder.samples
+            return list(folder.classes)
 
     return PlainFolders
 
@@ -40,20 +31,11 @@ def plain_folders(top: str) -> type:
 def split_folders(folders: Mapping[str, str]) -> type:
     """Make ImageFolder of a split's folder below the root, with the split as second argument."""
 
-    class SplitFolders(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
-        # Any: as above.
-        def __init__(
-            self,
-            root: Any,
-            split: str = "train",
-            transform: Any = None,
-            target_transform: Any = None,
-            download: bool = False,
-            loader: Any = default_loader,
-        ) -> None:
-            folder = folders[verify_str_arg(split, "split", tuple(folders))]
-            super().__init__(os.path.join(root, folder), transform, target_transform, loader)
-            self.root, self.split = root, split
+    class SplitFolders(reading.Files, split=tuple(folders)):
+        def read(self, root: Path, split: str = "train") -> list[str]:
+            folder = ImageFolder(root / folders[split])
+            self.samples = folder.samples
+            return list(folder.classes)
 
     return SplitFolders
 

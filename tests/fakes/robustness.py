@@ -1,18 +1,17 @@
 """Datasets that torchvision lacks by code, and plain readings of them: CIFAR's relatives, DomainNet."""
 
 import io
-import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from torchvision.datasets import CIFAR10, CIFAR100, ImageFolder, VisionDataset
-from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader
-from torchvision.datasets.utils import verify_str_arg
+from torchvision.datasets import CIFAR10, CIFAR100
 
 from recordzoo import catalogue
 from recordzoo.datasets.cifar_recipe import CORRUPTIONS
+from tests.fakes import reading
 from tests.fakes.fake import Case, by, fake, tar, text, zipped
 from tests.fakes.mutations import ARRAYS, SAMPLES
 from tests.fakes.pictures import encoded, jpeg, picture
@@ -27,45 +26,31 @@ def _npy(values: NDArray[Any]) -> bytes:
     return file.getvalue()
 
 
-class PlainArrays(CIFAR10):  # type: ignore[misc]  # torchvision is untyped
+class PlainArrays(reading.Reading, CIFAR10):  # type: ignore[misc]  # torchvision is untyped
     """Images and labels as people load them themselves; samples as CIFAR10 has them."""
 
     train = False
     _entry = "cifar10_1"
 
-    # Any: torchvision's own arguments.
-    def _begin(self, root: Any, images: str, labels: str, transform: Any, target_transform: Any) -> None:
-        VisionDataset.__init__(self, root, transform=transform, target_transform=target_transform)
-        self.data = np.load(os.path.join(root, images))
-        self.targets = np.load(os.path.join(root, labels)).tolist()
-        self.classes = list(catalogue.entry(self._entry).classes or ())
-        self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
+    def load(self, images: Path, labels: Path) -> list[str]:
+        """Load two arrays, and return the names of the classes."""
+        self.data, self.targets = np.load(images), np.load(labels).tolist()
+        return list(catalogue.entry(self._entry).classes or ())
 
 
-class PlainC(PlainArrays):
+class PlainC(PlainArrays, corruption=CORRUPTIONS):
     """CIFAR-10-C."""
 
     _folder = "CIFAR-10-C"
 
-    # Any: as above.
-    def __init__(
-        self,
-        root: Any,
-        corruption: str = "gaussian_noise",
-        severity: int | None = None,
-        transform: Any = None,
-        target_transform: Any = None,
-        download: bool = False,
-    ) -> None:
-        self.corruption = verify_str_arg(corruption, "corruption", CORRUPTIONS)
+    def read(self, root: Path, corruption: str = "gaussian_noise", severity: int | None = None) -> list[str]:
         if severity not in (None, 1, 2, 3, 4, 5):
             raise ValueError(f"severity must be None or 1 to 5; it is {severity!r}.")
-        self.severity = severity
-        images, labels = f"{self._folder}/{corruption}.npy", f"{self._folder}/labels.npy"
-        self._begin(root, images, labels, transform, target_transform)
+        classes = self.load(root / self._folder / f"{corruption}.npy", root / self._folder / "labels.npy")
         count = len(self.data) // 5
         shown = slice((severity - 1) * count, severity * count) if severity else slice(None)
         self.data, self.targets = self.data[shown], self.targets[shown]
+        return classes
 
 
 class Plain100C(PlainC, CIFAR100):  # type: ignore[misc]  # as above
@@ -106,21 +91,12 @@ def cifar100_c(rng: Generator) -> Files:
     return {"CIFAR-100-C.tar": tar(files, compress=False)}
 
 
-class Plain1(PlainArrays):
+class Plain1(PlainArrays, version=("v6", "v4")):
     """CIFAR-10.1."""
 
-    # Any: as above.
-    def __init__(
-        self,
-        root: Any,
-        version: str = "v6",
-        transform: Any = None,
-        target_transform: Any = None,
-        download: bool = False,
-    ) -> None:
-        self.version = verify_str_arg(version, "version", ("v6", "v4"))
+    def read(self, root: Path, version: str = "v6") -> list[str]:
         start = f"cifar10_1/cifar10.1_{version}"
-        self._begin(root, f"{start}_data.npy", f"{start}_labels.npy", transform, target_transform)
+        return self.load(root / f"{start}_data.npy", root / f"{start}_labels.npy")
 
 
 @fake(
@@ -146,36 +122,16 @@ def cifar10_1(rng: Generator) -> Files:
 _DOMAINS = ("clipart", "infograph", "painting", "quickdraw", "real", "sketch")
 
 
-class PlainDomainNet(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class PlainDomainNet(reading.Files, domain=_DOMAINS, split=("train", "test")):
     """What people write over the lists."""
 
-    # Any: ImageFolder's own arguments.
-    def __init__(
-        self,
-        root: Any,
-        domain: str = "real",
-        split: str = "train",
-        transform: Any = None,
-        target_transform: Any = None,
-        download: bool = False,
-        loader: Any = default_loader,
-    ) -> None:
-        self.domain = verify_str_arg(domain, "domain", _DOMAINS)
-        self.split = verify_str_arg(split, "split", ("train", "test"))
-        VisionDataset.__init__(self, root, transform=transform, target_transform=target_transform)
-        self.loader, self.extensions = loader, IMG_EXTENSIONS
-        folder = os.path.join(root, "domainnet")
-        rows = {name: self._rows(os.path.join(folder, f"{domain}_{name}.txt")) for name in ("train", "test")}
-        self.samples = [(os.path.join(folder, name), label) for name, label in rows[split]]
-        self.imgs, self.targets = self.samples, [label for _, label in self.samples]
+    def read(self, root: Path, domain: str = "real", split: str = "train") -> list[str]:
+        folder = root / "domainnet"
+        lists = {name: (folder / f"{domain}_{name}.txt").read_text().splitlines() for name in ("train", "test")}
+        rows = {name: [(path, int(label)) for path, label in map(str.split, lines)] for name, lines in lists.items()}
+        self.samples = [(str(folder / name), label) for name, label in rows[split]]
         name_of = {label: name.split("/")[1] for listed in rows.values() for name, label in listed}
-        self.classes = [name_of[label] for label in sorted(name_of)]
-        self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
-
-    def _rows(self, path: str) -> list[tuple[str, int]]:
-        with open(path) as file:
-            cells = [line.split() for line in file]
-        return [(name, int(label)) for name, label in cells]
+        return [name_of[label] for label in sorted(name_of)]
 
 
 @fake(

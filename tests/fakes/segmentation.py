@@ -12,10 +12,11 @@ import torch
 from numpy.random import Generator
 from PIL import Image
 from pycocotools.coco import COCO
-from torchvision.datasets import CocoDetection, VisionDataset, VOCSegmentation
-from torchvision.datasets.utils import extract_archive, verify_str_arg
+from torchvision.datasets import CocoDetection, VOCSegmentation
+from torchvision.datasets.utils import extract_archive
 from torchvision.tv_tensors import Mask
 
+from tests.fakes import reading
 from tests.fakes.fake import Case, by, fake, text, zipped
 from tests.fakes.mutations import PATHS, change, change_item
 from tests.fakes.pictures import encoded, jpeg, picture
@@ -26,42 +27,20 @@ Files = dict[str, bytes]
 _CLASSES = ("wall", "building, edifice", "sky", "windowpane, window ")  # a real name ends with a space, too
 
 
-class SplitPairs(VisionDataset):  # type: ignore[misc]  # torchvision is untyped
-    """The arguments of all classes here; `read` lists the files of a split."""
-
-    # Any: torchvision's own arguments.
-    def __init__(
-        self,
-        root: Any,
-        split: str = "train",
-        transform: Any = None,
-        target_transform: Any = None,
-        transforms: Any = None,
-        download: bool = False,
-    ) -> None:
-        VisionDataset.__init__(self, root, transforms, transform, target_transform)
-        self.split = verify_str_arg(split, "split", ("train", "val"))
-        self.read(root, split)
-
-    # Any: as above.
-    def read(self, root: Any, split: str) -> None:
-        raise NotImplementedError
-
-    def __len__(self) -> int:
-        return len(self.images)
+class SplitPairs(reading.Pairs, split=("train", "val")):
+    """The splits of all classes here."""
 
 
 class ADE20K(SplitPairs, VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
     """What people write over the two folders; samples as VOCSegmentation has them."""
 
-    # Any: torchvision's own arguments.
-    def read(self, root: Any, split: str) -> None:
-        top, folder = os.path.join(root, "ADEChallengeData2016"), {"train": "training", "val": "validation"}[split]
-        names = sorted(os.listdir(os.path.join(top, "images", folder)))
-        self.images = [os.path.join(top, "images", folder, name) for name in names]
-        self.targets = [os.path.join(top, "annotations", folder, name.replace(".jpg", ".png")) for name in names]
-        with open(os.path.join(top, "objectInfo150.txt")) as file:
-            self.classes = [line.rstrip("\n").split("\t")[4].strip() for line in file][1:]
+    def read(self, root: Path, split: str = "train") -> None:
+        top, folder = root / "ADEChallengeData2016", {"train": "training", "val": "validation"}[split]
+        names = sorted(os.listdir(top / "images" / folder))
+        self.images = [str(top / "images" / folder / name) for name in names]
+        self.targets = [str(top / "annotations" / folder / name.replace(".jpg", ".png")) for name in names]
+        lines = (top / "objectInfo150.txt").read_text().splitlines()
+        self.classes = [line.split("\t")[4].strip() for line in lines][1:]
 
 
 @fake(
@@ -117,12 +96,11 @@ def _unpack_coco(folder: Path) -> None:
 class CocoStuff(SplitPairs, VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
     """What people write over the folders of images and masks; samples as VOCSegmentation has them."""
 
-    # Any: torchvision's own arguments.
-    def read(self, root: Any, split: str) -> None:
-        masks = os.path.join(root, "annotations", f"stuff_{split}2017_pixelmaps")
+    def read(self, root: Path, split: str = "train") -> None:
+        masks = root / "annotations" / f"stuff_{split}2017_pixelmaps"
         names = sorted(os.listdir(masks))
-        self.images = [os.path.join(root, f"{split}2017", name.replace(".png", ".jpg")) for name in names]
-        self.targets = [os.path.join(masks, name) for name in names]
+        self.images = [str(root / f"{split}2017" / name.replace(".png", ".jpg")) for name in names]
+        self.targets = [str(masks / name) for name in names]
 
 
 _SPLITS = ({"split": "val"}, {})
@@ -152,16 +130,14 @@ def coco_stuff(rng: Generator) -> Files:
 class CocoPanoptic(SplitPairs):  # type: ignore[misc]  # torchvision is untyped
     """What people write over the annotation file and the folder of masks."""
 
-    # Any: as above.
-    def read(self, root: Any, split: str) -> None:
-        folder = os.path.join(root, "annotations")
-        with open(os.path.join(folder, f"panoptic_{split}2017.json"), encoding="utf-8") as file:
-            found = json.load(file)
+    def read(self, root: Path, split: str = "train") -> None:
+        folder = root / "annotations"
+        found = json.loads((folder / f"panoptic_{split}2017.json").read_bytes())
         self.categories = found["categories"]
         self._annotations = {each["file_name"]: each for each in found["annotations"]}
         names = sorted(self._annotations)
-        self.images = [os.path.join(root, f"{split}2017", name.replace(".png", ".jpg")) for name in names]
-        self.masks = [os.path.join(folder, f"panoptic_{split}2017", name) for name in names]
+        self.images = [str(root / f"{split}2017" / name.replace(".png", ".jpg")) for name in names]
+        self.masks = [str(folder / f"panoptic_{split}2017" / name) for name in names]
 
     # Any: as above.
     def __getitem__(self, index: int) -> tuple[Any, Any]:
@@ -209,13 +185,13 @@ def coco_panoptic(rng: Generator) -> Files:
 class LVIS(SplitPairs, CocoDetection):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's class, with images where LVIS says that they are."""
 
-    # Any: as above.
-    def read(self, root: Any, split: str) -> None:
+    def read(self, root: Path, split: str = "train") -> None:
         with contextlib.redirect_stdout(io.StringIO()):
-            self._coco = COCO(os.path.join(root, f"lvis_v1_{split}.json"))
+            self._coco = COCO(root / f"lvis_v1_{split}.json")
         self.categories = self._coco.dataset["categories"]
         self.ids = sorted(self._coco.imgs)
-        self.images = [os.path.join(root, *self._coco.imgs[id]["coco_url"].split("/")[-2:]) for id in self.ids]
+        places = [self._coco.imgs[id]["coco_url"].split("/")[-2:] for id in self.ids]
+        self.images = [str(root.joinpath(*place)) for place in places]
 
     # Any: as above.
     def __getitem__(self, index: int) -> tuple[Any, Any]:
