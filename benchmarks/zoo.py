@@ -28,8 +28,7 @@ PROCESSES = 3
 """How many processes measure a class, one after another. How memory is laid out in a process, and nothing else, makes
 decoding the same file in it up to a quarter faster or slower."""
 MOST = 250  # times as many samples as in the tests; the other splits grow too
-_BY_HAND = {"ImageFolder": "folder", "DatasetFolder": "folder", "CUB200": "cub200", "ImageNet": "imagenet"}
-_BY_HAND |= {"VOCDetection": "voc", "VOCSegmentation": "voc"}
+_BY_HAND = {"ImageFolder": "folder", "DatasetFolder": "folder"}
 _HEAD = ("times torchvision's", "classes", "which")
 
 

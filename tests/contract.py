@@ -9,7 +9,6 @@ import functools
 import inspect
 import os
 import re
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,12 +23,10 @@ from torchvision.datasets.folder import IMG_EXTENSIONS
 from torchvision.datasets.vision import StandardTransform
 
 import recordzoo
-from recordzoo.net.url import RemoteFile
-from tests.fakes import cub200, folder, imagenet, voc
-from tests.fakes.catalogued import fakes
+from tests.fakes import folder
+from tests.fakes.catalogued import catalogued
 from tests.fakes.fake import Case, Fake
-from tests.fakes.mutations import PATHS, SAMPLES
-from tests.plain_cub200 import CUB200
+from tests.fakes.mutations import SAMPLES
 
 
 @dataclass(frozen=True)
@@ -136,94 +133,6 @@ def _dataset_folder_row(name: str, arguments: Mapping[str, Any], *, is_brief: bo
     )
 
 
-_VOC = voc.build()
-
-
-# At the top level, so that they pickle; with the fakes' hashes, which is all that differs from the real classes.
-class VOCDetectionRecord(recordzoo.VOCDetectionRecord):
-    raw_files = (_VOC.remote(),)
-
-
-class VOCSegmentationRecord(recordzoo.VOCSegmentationRecord):
-    raw_files = (_VOC.remote(),)
-
-
-def _write(fake: voc.FakeVOC, tmp: Path, source: str) -> tuple[Path, Path]:
-    """Write a tree for torchvision's class, and a tree or an archive for ours."""
-    ours = tmp / "ours"
-    return fake.write_tree(tmp / "theirs"), fake.write_tree(ours) if source == "tree" else fake.write_archive(ours)
-
-
-def build_voc_detection(tmp: Path, source: str) -> Pair:
-    return Pair(tv.VOCDetection, VOCDetectionRecord, *_write(_VOC, tmp, source))
-
-
-def build_voc_segmentation(tmp: Path, source: str) -> Pair:
-    return Pair(tv.VOCSegmentation, VOCSegmentationRecord, *_write(_VOC, tmp, source))
-
-
-def _remote_files(write: Callable[[Path], object], describe: Callable[[Path], tuple[RemoteFile, ...]]) -> Any:
-    """Learn the hashes of archives, which are the same each time, from a first writing."""
-    with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder))
-        return describe(Path(folder))
-
-
-_CUB200 = cub200.build()
-_IMAGENET = imagenet.build(broken_exif=False)
-
-
-def _write_imagenet(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for write in (_IMAGENET.write_train_archive, _IMAGENET.write_val_archive, _IMAGENET.write_devkit):
-        write(folder)
-    return folder
-
-
-class CUB200Record(recordzoo.CUB200Record):
-    raw_files = (
-        *_remote_files(_CUB200.write_archive, cub200.remote_files),
-        *_remote_files(_CUB200.write_mask_archive, functools.partial(cub200.remote_files, part="segmentations")),
-    )
-
-
-class ImageNetRecord(recordzoo.ImageNetRecord):
-    raw_files = (
-        *_remote_files(_write_imagenet, functools.partial(imagenet.remote_files, part="train")),
-        *_remote_files(_write_imagenet, functools.partial(imagenet.remote_files, part="val")),
-    )
-
-
-def build_cub200(tmp: Path, source: str) -> Pair:
-    ours = tmp / "ours"
-    ours.mkdir()
-    if source == "tree":
-        _CUB200.write_tree(ours)
-    else:
-        _CUB200.write_archive(ours)
-    return Pair(CUB200, CUB200Record, _CUB200.write_tree(tmp / "theirs"), ours)
-
-
-def build_imagenet(tmp: Path, source: str) -> Pair:
-    for root in (tmp / "theirs", tmp / "ours"):
-        if source == "archive" and root.name == "ours":
-            _write_imagenet(root)
-            continue
-        root.mkdir()
-        _IMAGENET.write_meta_bin(root)
-        for split in ("train", "val"):
-            _IMAGENET.write_tree(root, split)
-    return Pair(tv.ImageNet, ImageNetRecord, tmp / "theirs", tmp / "ours")
-
-
-_VOC_BAD = (
-    {"year": "1999"},
-    {"year": 2012},
-    {"image_set": "test"},
-    {"image_set": None},
-    {"transforms": print, "transform": print},
-)
-
 NOT_PREPARED = (
     Difference(
         r"^Dataset not found|^The archive \S+ is not present|^\[Errno 2\] No such file",
@@ -240,42 +149,6 @@ ROWS = (
     _dataset_folder_row("DatasetFolder text", {"loader": read_bytes, "extensions": ".txt"}),
     _dataset_folder_row("DatasetFolder images", {"loader": tv.folder.default_loader, "extensions": IMG_EXTENSIONS}),
     _dataset_folder_row("DatasetFolder function", {"loader": read_bytes, "is_valid_file": is_short}),
-    Row(
-        "CUB200",
-        build_cub200,
-        ("tree", "archive"),
-        mutations=SAMPLES,
-        bad_arguments=({"split": "val"}, {"split": 1}),
-        differences=NOT_PREPARED,
-    ),
-    Row("CUB200 all", build_cub200, ("archive",), {"split": "all"}, differences=NOT_PREPARED),
-    Row(
-        "ImageNet",
-        build_imagenet,
-        ("tree", "archive"),
-        mutations=SAMPLES,
-        bad_arguments=({"split": "test"},),
-        differences=NOT_PREPARED,
-    ),
-    Row("ImageNet val", build_imagenet, ("archive",), {"split": "val"}, differences=NOT_PREPARED),
-    Row(
-        "VOCDetection",
-        build_voc_detection,
-        ("tree", "archive"),
-        mutations=PATHS,
-        bad_arguments=_VOC_BAD,
-        differences=NOT_PREPARED,
-    ),
-    Row("VOCDetection val", build_voc_detection, ("archive",), {"image_set": "val"}, differences=NOT_PREPARED),
-    Row(
-        "VOCSegmentation",
-        build_voc_segmentation,
-        ("tree", "archive"),
-        {"image_set": "trainval"},
-        mutations=PATHS,
-        bad_arguments=_VOC_BAD,
-        differences=NOT_PREPARED,
-    ),
 )
 
 
@@ -317,11 +190,8 @@ def _short(arguments: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={getattr(value, '__name__', value)}" for name, value in arguments.items())
 
 
-FAKES = fakes()
-"""Those of all modules in tests/fakes."""
-
-DECLARED = [row for fake in FAKES for case in fake.cases for row in _rows(fake, case)]
-"""Their rows."""
+DECLARED = [row for fake in catalogued().values() for case in fake.cases for row in _rows(fake, case)]
+"""The rows of the fakes of all modules in tests/fakes."""
 
 
 def plain(value: Any, root: Path) -> Any:
@@ -353,10 +223,16 @@ def plain(value: Any, root: Path) -> Any:
 
 
 def outcome(root: Path, action: Callable[[], Any]) -> Any:
-    """Return what an action gives, or the error that it raises, comparable."""
+    """Return what an action gives, or the error that it raises, comparable.
+
+    The error keeps no frames: a loader in them would be left to the garbage collector, which waits for its workers.
+    """
     try:
         return plain(action(), root)
     except Exception as err:  # noqa: BLE001 - any difference is what is looked for
+        each: BaseException | None = err
+        while each is not None:
+            each.__traceback__, each = None, each.__cause__ or each.__context__
         return err
 
 

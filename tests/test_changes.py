@@ -117,7 +117,7 @@ def imagenet_train(root: Path) -> Made:
 def cifar_batches(root: Path) -> Made:
     fake = cifar10.build()
     fake.write_tree(root / "data")
-    kind = type("Fake", (CIFAR10Record,), fake.lists)
+    kind = type("Fake", (CIFAR10Record,), cifar10.lists(cifar10.batches()))
     name = "cifar-10-batches-py/data_batch_2"
     return lambda: kind(root / "data"), root / "data" / name, name
 

@@ -17,8 +17,10 @@ from recordzoo.errors import NotPreparedError, SourceError
 from recordzoo.records.reader import RecordReader
 from tests.contract import CIFAR10Record
 from tests.fakes import cifar as cifar10
+from tests.fakes.fake import Fake
 
 FAKE = cifar10.build()
+BATCHES = cifar10.batches()
 
 
 def test_facts_are_torchvisions() -> None:
@@ -35,14 +37,14 @@ def test_a_pickle_may_ask_for_arrays_only() -> None:
             load_batch(pickle.dumps({"data": subprocess.Popen}, protocol))
 
 
-@pytest.mark.parametrize("data", [b"", b"\x80", b"no pickle", pickle.dumps([1]), FAKE.files["test_batch"][:-100]])
+@pytest.mark.parametrize("data", [b"", b"\x80", b"no pickle", pickle.dumps([1]), BATCHES["test_batch"][:-100]])
 def test_what_is_no_batch(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"it cannot be unpickled|it holds a list"):
         load_batch(data)
 
 
 def test_batches_load_as_torchvision_loads_them() -> None:
-    for data in FAKE.files.values():
+    for data in BATCHES.values():
         if data.startswith(b"\x80"):
             expected = pickle.load(io.BytesIO(data), encoding="latin1")
             found = load_batch(data)
@@ -76,7 +78,7 @@ def test_a_batch_of_ones_own_is_taken_without_its_hash(tmp_path: Path) -> None:
 
 def test_an_archive_of_ones_own_is_taken_without_its_hashes(tmp_path: Path) -> None:
     FAKE.write_archive(tmp_path)
-    wrong = {"train_list": [[name, "0" * 32] for name, _ in FAKE.lists["train_list"]]}
+    wrong = {"train_list": [[name, "0" * 32] for name, _ in cifar10.lists(BATCHES)["train_list"]]}
     kind = type("Repacked", (CIFAR10Record,), wrong)
     with pytest.raises(SourceError, match="data_batch_1 is damaged"):
         kind(tmp_path)
@@ -97,9 +99,9 @@ def test_an_archive_of_ones_own_is_taken_without_its_hashes(tmp_path: Path) -> N
 )
 def test_a_batch_with_other_content(tmp_path: Path, content: dict[str, Any]) -> None:
     data = cifar10.python2_pickle(content)
-    fake = cifar10.FakeCIFAR10({**FAKE.files, "data_batch_2": data})
-    fake.write_tree(tmp_path)
-    kind = type("Changed", (CIFAR10Record,), fake.lists)
+    files = {**BATCHES, "data_batch_2": data}
+    Fake("cifar10", cifar10.packed(files), ()).write_tree(tmp_path)
+    kind = type("Changed", (CIFAR10Record,), cifar10.lists(files))
     with pytest.raises(SourceError, match=r"data_batch_2 is not a file of cifar10|there are 42 images, but target 41"):
         kind(tmp_path)
 

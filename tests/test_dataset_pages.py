@@ -16,7 +16,7 @@ from recordzoo import catalogue as licenses
 from recordzoo.cli import listing as info
 from recordzoo.cli.app import app
 from recordzoo.recipes.declared import DeclaredRecipe
-from tests.fakes.catalogued import catalogued
+from tests.fakes.catalogued import catalogued, facts_of
 from tests.test_docs import BLOCK
 
 
@@ -30,7 +30,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def take_fake(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the catalogue have the fake's sizes and hashes, without the real numbers of samples."""
     fake = catalogued()[name]
-    made, real, begin = fake.entry(), catalogue.entry, DeclaredRecipe.__init__
+    made, real, begin = facts_of(fake), catalogue.entry, DeclaredRecipe.__init__
     monkeypatch.setattr(catalogue, "entry", lambda each: made if each == name else real(each))
 
     def begin_without_counts(recipe: DeclaredRecipe, *arguments: object) -> None:
@@ -51,7 +51,7 @@ def test_the_code_of_a_page_runs(name: str, empty: Path, monkeypatch: pytest.Mon
     blocks = [(each["language"], each["code"]) for each in BLOCK.finditer(page) if each["language"] in ("sh", "python")]
     kinds = catalogue.entry(name).class_names
     assert [language for language, _ in blocks] == ["sh", *("python", "python") * len(kinds)]
-    catalogued()[name].write(empty / "data")
+    catalogued()[name].write_archive(empty / "data")
     take_fake(name, monkeypatch)
     for language, text in blocks:
         if language == "sh":

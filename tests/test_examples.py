@@ -10,6 +10,7 @@ from docs.parts.code import example
 from recordzoo import DatasetFolderRecord, ImageFolderRecord, RecordLoader
 from tests import contract
 from tests.fakes import folder, voc
+from tests.fakes.catalogued import catalogued
 
 
 def run_examples(name: str, kind: type, documented: type) -> None:
@@ -40,7 +41,7 @@ def test_the_example_of_the_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fake", contract.FAKES, ids=lambda fake: fake.dataset)
+@pytest.mark.parametrize("fake", catalogued().values(), ids=lambda fake: fake.dataset)
 def test_examples_of_declared_datasets(fake: contract.Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     fake.write_archive(tmp_path / "data")

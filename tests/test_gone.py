@@ -6,7 +6,7 @@ import pytest
 
 import recordzoo
 from recordzoo import catalogue
-from tests.contract import FAKES
+from tests.fakes.catalogued import catalogued
 from tests.fakes.server import FileServer
 
 GONE = ["stanford_cars", "lfw"]
@@ -25,7 +25,7 @@ def test_a_download_says_how_to_get_the_files(name: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", GONE)
 def test_a_mirror_of_ones_own_has_them(name: str, tmp_path: Path) -> None:
-    (fake,) = [each for each in FAKES if each.dataset == name]
+    fake = catalogued()[name]
     entry = catalogue.entry(name)
     with FileServer({f"{name}/{file}": data for file, data in fake.files.items()}) as server:
         for part in map(entry.part, entry.default_parts):

@@ -20,6 +20,7 @@ from recordzoo.datasets.imagenet_forms import Meta, parse_meta, read_meta
 from recordzoo.errors import NotPreparedError, SourceError, TermsError
 from recordzoo.records.reader import RecordReader
 from tests.fakes import imagenet
+from tests.fakes.fake import tar
 from tests.fakes.server import FileServer
 
 FAKE = imagenet.build()
@@ -287,7 +288,7 @@ def test_val_archive_without_devkit(archives: Path, tmp_path: Path) -> None:
 
 def test_what_an_interrupted_torchvision_leaves_is_not_taken(archives: Path, tmp_path: Path) -> None:
     train = FAKE.write_tree(tmp_path, "train")
-    (train / "n01443537.tar").write_bytes(imagenet.tar_bytes(FAKE.train["n01443537"]))
+    (train / "n01443537.tar").write_bytes(tar(FAKE.train["n01443537"], compress=False))
     with pytest.raises(NotPreparedError, match=r"n01443537\.tar is still in train/"):
         ImageNetRecord(tmp_path, "train")
     val = FAKE.write_tree(tmp_path, "val")

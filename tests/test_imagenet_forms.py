@@ -22,6 +22,7 @@ from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import imagenet
 from tests.fakes.archives import tar, zipped
+from tests.fakes.folder import write_tree
 from tests.running import run
 
 FAKE = imagenet.build(broken_exif=False)
@@ -46,20 +47,20 @@ def write_trees(root: Path) -> None:
 
 def write_kaggle_with_sorted_val(root: Path) -> None:
     images = imagenet.KAGGLE_IMAGES
-    imagenet.write_files(root, without(f"{images}val/", "LOC_val_solution.csv", imagenet.KAGGLE_NOTES))
+    write_tree(root, without(f"{images}val/", "LOC_val_solution.csv", imagenet.KAGGLE_NOTES))
     FAKE.write_tree(root / images, "val")
 
 
 def write_flat_val_with_solution(root: Path) -> None:
     FAKE.write_tree(root, "train")
-    imagenet.write_files(root / "val", FAKE.val)
-    imagenet.write_files(root, {"LOC_val_solution.csv": KAGGLE["LOC_val_solution.csv"]})
+    write_tree(root / "val", FAKE.val)
+    write_tree(root, {"LOC_val_solution.csv": KAGGLE["LOC_val_solution.csv"]})
 
 
 def write_inner_archive(root: Path) -> None:
     """Write what unpacking an older download of Kaggle's gives."""
     (root / imagenet.KAGGLE_INNER).write_bytes(gzip.compress(tar(without("LOC_")), mtime=0))
-    imagenet.write_files(root, {name: KAGGLE[name] for name in KAGGLE if name.startswith("LOC_")})
+    write_tree(root, {name: KAGGLE[name] for name in KAGGLE if name.startswith("LOC_")})
 
 
 def write_shards(root: Path) -> None:
@@ -78,9 +79,9 @@ FORMS: dict[str, Callable[[Path], object]] = {
     "Kaggle's older archive alone": lambda root: (root / imagenet.KAGGLE_INNER).write_bytes(
         gzip.compress(tar(without("LOC_")), mtime=0)
     ),
-    "Kaggle's folder": lambda root: imagenet.write_files(root, KAGGLE),
-    "Kaggle's folder without XML": lambda root: imagenet.write_files(root, without(imagenet.KAGGLE_NOTES)),
-    "Kaggle's folder without solutions": lambda root: imagenet.write_files(root, without("LOC_val_solution.csv")),
+    "Kaggle's folder": lambda root: write_tree(root, KAGGLE),
+    "Kaggle's folder without XML": lambda root: write_tree(root, without(imagenet.KAGGLE_NOTES)),
+    "Kaggle's folder without solutions": lambda root: write_tree(root, without("LOC_val_solution.csv")),
     "Kaggle's folder, val sorted": write_kaggle_with_sorted_val,
     "flat val with solutions": write_flat_val_with_solution,
     "parquet": lambda root: write_shards(root / "data"),
@@ -176,13 +177,13 @@ def test_an_archive_in_kaggles_archive_is_said(tmp_path: Path) -> None:
     ],
 )
 def test_a_broken_list_of_solutions_is_said(solution: bytes, message: str, tmp_path: Path) -> None:
-    imagenet.write_files(tmp_path, {**without(imagenet.KAGGLE_NOTES), "LOC_val_solution.csv": solution})
+    write_tree(tmp_path, {**without(imagenet.KAGGLE_NOTES), "LOC_val_solution.csv": solution})
     with pytest.raises(SourceError, match=message):
         ImageNetRecord(tmp_path, "val")
 
 
 def test_flat_val_of_kaggle_without_lists(tmp_path: Path) -> None:
-    imagenet.write_files(tmp_path, without("LOC_", imagenet.KAGGLE_NOTES))
+    write_tree(tmp_path, without("LOC_", imagenet.KAGGLE_NOTES))
     with pytest.raises(NotPreparedError, match=r"Kaggle's LOC_val_solution\.csv \(missing: only they say which class"):
         ImageNetRecord(tmp_path, "val")
     assert len(ImageNetRecord(tmp_path, "train")) == len(FAKE.split("train"))
@@ -254,7 +255,7 @@ def test_missing_val_images_do_not_move_labels(
 ) -> None:
     """Beside a development kit with its true hash: the authors' own file, but not their images."""
     gone = sorted(FAKE.val)[3]
-    imagenet.write_files(tmp_path / "val", {name: data for name, data in FAKE.val.items() if name != gone})
+    write_tree(tmp_path / "val", {name: data for name, data in FAKE.val.items() if name != gone})
     devkit = hashlib.md5(FAKE.write_devkit(tmp_path).read_bytes()).hexdigest()
     real = catalogue.entry("imagenet")
     files = [

@@ -11,12 +11,11 @@ import torchvision.datasets as tv
 from scipy.io import loadmat, savemat
 
 import recordzoo
-from tests.contract import FAKES
+from tests.fakes.catalogued import catalogued
 
 
 def write_tree(dataset: str, root: Path) -> Path:
-    (fake,) = [each for each in FAKES if each.dataset == dataset]
-    return fake.write_tree(root)
+    return catalogued()[dataset].write_tree(root)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from recordzoo.records.manifest import RawFile
 from recordzoo.records.reader import RecordReader, load_labels
 from tests.fakes import cifar as cifar10
 from tests.fakes import cub200, folder
+from tests.fakes.fake import md5
 from tests.fakes.odd_images import HOSTILE_NAMES, broken_images, odd_images
 from tests.fakes.pictures import encoded
 from tests.fakes.records import edit_manifest, flip, write_records
@@ -124,9 +125,9 @@ def test_the_text_says_the_same(birds):
 
 
 def test_pixels_that_are_stored_raw(tmp_path):
-    fake = cifar10.build(3)
-    fake.write_tree(tmp_path)
-    path = Path(ensure(dataset_recipe("cifar10", member_md5s=fake.md5s), tmp_path, prepare=True))
+    cifar10.build(3).write_tree(tmp_path)
+    md5s = {name: md5(data) for name, data in cifar10.batches(3).items()}
+    path = Path(ensure(dataset_recipe("cifar10", member_md5s=md5s), tmp_path, prepare=True))
     document = info(path)
     assert document["blobs"]["image"] == {
         "encoding": "raw",

@@ -297,11 +297,8 @@ def test_parts_with_other_transforms(tree: Path) -> None:
 
 
 def test_cifar10(tmp_path: Path) -> None:
-    fake = cifar10.build()
-    fake.write_tree(tmp_path)
-
-    class Record(CIFAR10Record):
-        train_list, test_list, meta = (fake.lists[name] for name in ("train_list", "test_list", "meta"))
+    cifar10.build().write_tree(tmp_path)
+    Record = type("Record", (CIFAR10Record,), cifar10.lists(cifar10.batches()))
 
     transform = v1.Compose([v1.RandomCrop(32), v1.ToTensor(), v1.Normalize(MEAN, STD)])
     for train in (True, False):

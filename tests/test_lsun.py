@@ -7,11 +7,12 @@ import pytest
 import recordzoo
 from recordzoo import catalogue
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, SourceError
-from tests.contract import FAKES, LSUNRecord
+from tests.contract import LSUNRecord
+from tests.fakes.catalogued import catalogued
 from tests.fakes.legacy import write_lmdb
 from tests.fakes.lsun import FakeClassRecord
 
-(FAKE,) = [fake for fake in FAKES if fake.dataset == "lsun"]
+FAKE = catalogued()["lsun"]
 CLASSES = ["tower_train", "church_outdoor_val"]
 
 
@@ -43,8 +44,7 @@ def test_bytes_of_a_sample_are_those_of_its_database(tmp_path: Path) -> None:
 
 
 def test_a_record_set_of_another_dataset_is_refused(tmp_path: Path) -> None:
-    (other,) = [fake for fake in FAKES if fake.dataset == "eurosat"]
-    path = recordzoo.EuroSATRecord(other.write_tree(tmp_path)).records_path
+    path = recordzoo.EuroSATRecord(catalogued()["eurosat"].write_tree(tmp_path)).records_path
     with pytest.raises(OtherSourceError, match=r"is a record set of eurosat, not of lsun"):
         FakeClassRecord(str(path))
 

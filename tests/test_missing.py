@@ -86,11 +86,8 @@ def test_logging_may_be_configured(tree: Path) -> None:
 
 
 def test_what_is_missing_depends_on_the_samples(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = cifar10.build()
-    fake.write_tree(tmp_path)
-
-    class Record(CIFAR10Record):
-        train_list, test_list, meta = (fake.lists[name] for name in ("train_list", "test_list", "meta"))
+    cifar10.build().write_tree(tmp_path)
+    Record = type("Record", (CIFAR10Record,), cifar10.lists(cifar10.batches()))
 
     jpegs, raw = Source(ImageFolderRecord(tree, RANDOM)), Source(Record(tmp_path))
     others = Source(Samples("small"))

@@ -21,6 +21,7 @@ from recordzoo.recipes.recipe import quiet
 from recordzoo.records.reader import RecordReader, load_labels
 from tests.fakes import cifar as cifar10
 from tests.fakes import cub200, folder
+from tests.fakes.fake import md5
 from tests.fakes.odd_images import HOSTILE_NAMES, broken_images, odd_images
 from tests.fakes.pictures import encoded
 from tests.fakes.records import edit_manifest, flip, write_records
@@ -187,9 +188,9 @@ class TestThumbnails:
         assert re.fullmatch(reason, found.reason)
 
     def test_raw_pixels_are_enlarged_and_sharp(self, tmp_path):
-        fake = cifar10.build(2)
-        fake.write_tree(tmp_path)
-        path = ensure(dataset_recipe("cifar10", member_md5s=fake.md5s), tmp_path, prepare=True)
+        cifar10.build(2).write_tree(tmp_path)
+        md5s = {name: md5(data) for name, data in cifar10.batches(2).items()}
+        path = ensure(dataset_recipe("cifar10", member_md5s=md5s), tmp_path, prepare=True)
         reader = RecordReader(path)
         found = make_thumbnail(reader, "image", 5, BOX)
         assert (found.format, found.mode, found.size, found.image.size) == ("raw", "RGB", (32, 32), (160, 160))

@@ -413,10 +413,7 @@ def test_what_has_no_variants(tmp_path: Path) -> None:
     voc.build().write_tree(tmp_path / "voc")
     with pytest.raises(ArgumentError, match=r"no variants of voc2012: its images come with others \(mask\)"):
         VOCDetectionRecord(tmp_path / "voc", image_set="val", variant="256")
-    fake = cifar10.build()
-    fake.write_tree(tmp_path / "cifar")
-    for key, value in fake.lists.items():
-        assert hasattr(CIFAR10Record, key), value
+    cifar10.build().write_tree(tmp_path / "cifar")
     with pytest.raises(ArgumentError, match=r"no variants of cifar10: its images are stored as numbers"):
         CIFAR10Record(tmp_path / "cifar", variant="16")
     assert not list(tmp_path.rglob("*.records"))

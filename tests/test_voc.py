@@ -50,7 +50,7 @@ def test_years(tmp_path: Path, year: str) -> None:
 def test_both_parts_of_2007(tmp_path: Path, source: str) -> None:
     """Both archives unpack into one folder; each part has its own images all the same, from either source."""
     train, test = voc.build("2007", 9, seed=1), voc.build("2007-test", 7, seed=2)
-    names = set(train.files) & set(test.files)
+    names = set(voc.members("2007", 9, 1)) & set(voc.members("2007-test", 7, 2))
     assert not any("JPEGImages" in name for name in names)
     for fake in (train, test):
         fake.write_tree(tmp_path / "theirs")
@@ -60,7 +60,7 @@ def test_both_parts_of_2007(tmp_path: Path, source: str) -> None:
             fake.write_archive(tmp_path / "ours")
 
     class Record(VOCDetectionRecord):
-        raw_files = (train.remote(), test.remote())
+        raw_files = (*train.remote_files(), *test.remote_files())
 
     for image_set in ("train", "trainval", "test"):
         theirs = VOCDetection(tmp_path / "theirs", "2007", image_set)
@@ -73,13 +73,13 @@ def test_both_parts_of_2007(tmp_path: Path, source: str) -> None:
 
 
 def test_stored_bytes(tmp_path: Path) -> None:
-    fake = voc.build()
-    ours = VOCDetectionRecord(fake.write_tree(tmp_path), image_set="val")
+    files = voc.members()
+    ours = VOCDetectionRecord(voc.build().write_tree(tmp_path), image_set="val")
     base = base_folder("2012")
     for index, path in enumerate(ours.images):
         stem = Path(path).stem
-        assert ours.read(index) == fake.files[f"{base}/JPEGImages/{stem}.jpg"]
-        assert ours.read(index, "annotation") == fake.files[f"{base}/Annotations/{stem}.xml"]
+        assert ours.read(index) == files[f"{base}/JPEGImages/{stem}.jpg"]
+        assert ours.read(index, "annotation") == files[f"{base}/Annotations/{stem}.xml"]
     with pytest.raises(KeyError):
         ours.read(0, "no field")
 

@@ -15,8 +15,8 @@ import pytest
 import recordzoo
 import recordzoo.datasets
 from recordzoo import catalogue, zoo
-from tests.contract import FAKES
 from tests.fakes import cub200, folder, voc
+from tests.fakes.catalogued import catalogued
 from tests.fakes.pictures import jpeg, picture
 from tests.fakes.records import some_values, write_records
 from tests.test_rooms import modules_after
@@ -82,9 +82,9 @@ def test_a_dataset_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         recordzoo.prepare("cub200", download=False)
 
 
-@pytest.mark.parametrize("name", [fake.dataset for fake in FAKES])
+@pytest.mark.parametrize("name", catalogued())
 def test_each_record_set_is_opened_by_the_class_that_made_it(name: str, tmp_path: Path) -> None:
-    (fake,) = [each for each in FAKES if each.dataset == name]
+    fake = catalogued()[name]
     fake.write_archive(tmp_path)
     entry = catalogue.entry(name)
     held = set(fake.files)
@@ -92,6 +92,8 @@ def test_each_record_set_is_opened_by_the_class_that_made_it(name: str, tmp_path
     assert parts
     for part in parts:
         (made,) = recordzoo.prepare(entry.label(part), tmp_path, check_hash=False, workers=1)
+        if "image" not in recordzoo.RecordReader(made).manifest.blobs:  # masks that belong to the images of another set
+            continue
         opened = recordzoo.open(made)
         assert type(opened).__name__ == entry.class_names[0]
         assert opened.records_path == made
@@ -100,7 +102,7 @@ def test_each_record_set_is_opened_by_the_class_that_made_it(name: str, tmp_path
 
 
 def test_a_missing_package_is_said_before_the_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (fake,) = [each for each in FAKES if each.dataset == "pcam"]
+    fake = catalogued()["pcam"]
     fake.write_archive(tmp_path)
     (made,) = recordzoo.prepare("pcam.test", tmp_path, check_hash=False, workers=1)
     monkeypatch.setitem(sys.modules, "h5py", None)
@@ -296,7 +298,7 @@ def test_no_torch_is_needed() -> None:
 
 
 def test_the_authors_files_have_the_counts_of_the_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (fake,) = [each for each in FAKES if each.dataset == "mnist"]
+    fake = catalogued()["mnist"]
     fake.write_archive(tmp_path)
     real, remotes = catalogue.entry("mnist"), {remote.name: remote for remote in fake.remote_files()}
     files = [

@@ -56,7 +56,7 @@ def seen(name: str) -> Seen:
     """Prepare a dataset's fake and open its classes; once in a process."""
     fake, root = catalogued()[name], _folder() / name
     root.mkdir()
-    fake.write(root)
+    fake.write_archive(root)
     samples: dict[str, dict[tuple[str, ...], Sample]] = {}
     sets: list[Path] = []
     with _quiet():

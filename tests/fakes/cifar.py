@@ -1,17 +1,14 @@
 """CIFAR-10 and CIFAR-100 by code: the real names, and batches pickled as Python 2 did in 2009; small and seeded."""
 
-import hashlib
 import io
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
-from tests.fakes.fake import Case, fake, md5, tar
+from tests.fakes.fake import Case, Fake, fake, md5, tar
 from tests.fakes.mutations import ARRAYS
 from tests.fakes.scale import scaled
 
@@ -40,43 +37,8 @@ def python2_pickle(value: object) -> bytes:
     return file.getvalue().replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n")
 
 
-@dataclass(frozen=True)
-class FakeCIFAR10:
-    """The files below ``cifar-10-batches-py/``."""
-
-    files: dict[str, bytes]
-
-    @property
-    def md5s(self) -> dict[str, str]:
-        return {name: hashlib.md5(data).hexdigest() for name, data in self.files.items()}
-
-    @property
-    def lists(self) -> dict[str, Any]:
-        """Class attributes that make torchvision's CIFAR10 accept these batches."""
-        md5s = self.md5s
-        return {
-            "train_list": [[f"data_batch_{k}", md5s[f"data_batch_{k}"]] for k in range(1, 6)],
-            "test_list": [["test_batch", md5s["test_batch"]]],
-            "meta": {"filename": "batches.meta", "key": "label_names", "md5": md5s["batches.meta"]},
-        }
-
-    def write_tree(self, root: Path) -> Path:
-        (root / FOLDER).mkdir(parents=True)
-        for name, data in self.files.items():
-            (root / FOLDER / name).write_bytes(data)
-        return root
-
-    def write_archive(self, root: Path) -> Path:
-        root.mkdir(parents=True, exist_ok=True)
-        (root / ARCHIVE).write_bytes(self.archive_bytes())
-        return root
-
-    def archive_bytes(self) -> bytes:
-        """The same bytes each time, so that their hash is known before they are written."""
-        return tar({f"{FOLDER}/{name}": data for name, data in self.files.items()})
-
-
-def build(images_per_batch: int = 7, seed: int = 0) -> FakeCIFAR10:
+def batches(images_per_batch: int = 7, seed: int = 0) -> dict[str, bytes]:
+    """Make the files below ``cifar-10-batches-py/``."""
     images_per_batch, rng = scaled(images_per_batch), np.random.default_rng(seed)
     files = {}
     for name in [*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"]:
@@ -92,7 +54,27 @@ def build(images_per_batch: int = 7, seed: int = 0) -> FakeCIFAR10:
         {"num_cases_per_batch": images_per_batch, "label_names": list(CLASSES), "num_vis": 3072}
     )
     files["readme.html"] = b"<html></html>"
-    return FakeCIFAR10(files)
+    return files
+
+
+# Any: lists and tables, as torchvision has them.
+def lists(files: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return the class attributes that make torchvision's CIFAR10 accept these batches."""
+    return {
+        "train_list": [[f"data_batch_{k}", md5(files[f"data_batch_{k}"])] for k in range(1, 6)],
+        "test_list": [["test_batch", md5(files["test_batch"])]],
+        "meta": {"filename": "batches.meta", "key": "label_names", "md5": md5(files["batches.meta"])},
+    }
+
+
+def packed(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Pack batches, to the same bytes each time."""
+    return {ARCHIVE: tar({f"{FOLDER}/{name}": data for name, data in files.items()})}
+
+
+def build(images_per_batch: int = 7, seed: int = 0) -> Fake:
+    """Make CIFAR-10 of so many images a batch."""
+    return Fake("cifar10", packed(batches(images_per_batch, seed)), ())
 
 
 def _cifar100() -> dict[str, bytes]:
@@ -128,10 +110,10 @@ def _cifar100_lists(_: Mapping[str, bytes]) -> Mapping[str, Any]:
     }
 
 
-@fake("cifar10", _case("CIFAR10Record", lambda _: build().lists))
+@fake("cifar10", _case("CIFAR10Record", lambda _: lists(batches())))
 def cifar10(_: Generator) -> dict[str, bytes]:
     """The archive of Python batches."""
-    return {ARCHIVE: build().archive_bytes()}
+    return packed(batches())
 
 
 @fake("cifar100", _case("CIFAR100Record", _cifar100_lists))

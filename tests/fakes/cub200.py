@@ -4,19 +4,24 @@ The traps of the real one are in it: ``images.txt`` is not sorted within a class
 a few attribute lines have extra columns, and ``attributes.txt`` lies beside ``CUB_200_2011/``.
 """
 
-import gzip
 import hashlib
-import io
-import tarfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image, ImageDraw
+from torchvision.datasets import ImageFolder
+from torchvision.datasets.folder import default_loader
+from torchvision.datasets.utils import verify_str_arg
 
 from examples.birds import picture  # `scale.SIDE` has its own way in `build`
 from recordzoo.net.url import RemoteFile
+from tests.fakes.fake import Case, by, fake, tar, text
+from tests.fakes.folder import write_tree
+from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import encoded, jpeg
 from tests.fakes.scale import SIDE, scaled
 
@@ -54,27 +59,32 @@ class FakeCUB200:
         """Write ``CUB_200_2011.tgz``; `without` leaves members out."""
         left_out = set(without)
         members = {name: data for name, data in self.files.items() if name not in left_out}
-        return write_tgz(folder / ARCHIVE, members)
+        return _write(folder / ARCHIVE, tar(members))
 
     def write_mask_archive(self, folder: Path) -> Path:
         """Write ``segmentations.tgz``."""
-        return write_tgz(folder / MASK_ARCHIVE, self.masks)
+        return _write(folder / MASK_ARCHIVE, tar(self.masks))
 
     def write_tree(self, folder: Path, without: Iterable[str] = ()) -> Path:
         """Lay out what extracting the archive gives: ``CUB_200_2011/`` and, beside it, ``attributes.txt``."""
         left_out = set(without)
-        return _write_files(folder, {name: data for name, data in self.files.items() if name not in left_out})
+        return write_tree(folder, {name: data for name, data in self.files.items() if name not in left_out})
 
     def write_mask_tree(self, folder: Path) -> Path:
         """Lay out ``segmentations/``."""
-        return _write_files(folder, self.masks)
+        return write_tree(folder, self.masks)
+
+
+def _write(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
 
 
 def build(
     num_classes: int = 3, images_per_class: int = 4, *, size: tuple[int, int] = (60, 45), seed: int = 0
 ) -> FakeCUB200:
     """Make the dataset. Pictures of (420, 320) have 20 to 60 KB; with `scale.SIDE`, as large as the real ones."""
-    images_per_class = scaled(images_per_class, "cub200")
+    images_per_class = scaled(images_per_class)
     size = (size[0] * (1 + SIDE // 2), size[1] * (1 + SIDE // 2))
     rng = np.random.default_rng(seed)
     classes = [f"{k + 1:03d}.{_species(k)}" for k in range(num_classes)]
@@ -123,23 +133,23 @@ def _annotations(
     present = rng.integers(0, 2, (len(ids), 312))
     folder = "CUB_200_2011/"
     return {
-        "attributes.txt": _lines(f"{k} {name}" for k, name in enumerate(ATTRIBUTE_NAMES, 1)),
+        "attributes.txt": text(f"{k} {name}" for k, name in enumerate(ATTRIBUTE_NAMES, 1)),
         folder + "README": b"Generated pictures in the layout of CUB-200-2011.\n",
-        folder + "images.txt": _lines(f"{i} {name}" for i, name in images.items()),
-        folder + "image_class_labels.txt": _lines(f"{i} {label_of[images[i].split('/')[0]]}" for i in ids),
-        folder + "train_test_split.txt": _lines(f"{i} {i % 2}" for i in ids),
-        folder + "classes.txt": _lines(f"{k} {name}" for name, k in label_of.items()),
-        folder + "bounding_boxes.txt": _lines(
+        folder + "images.txt": text(f"{i} {name}" for i, name in images.items()),
+        folder + "image_class_labels.txt": text(f"{i} {label_of[images[i].split('/')[0]]}" for i in ids),
+        folder + "train_test_split.txt": text(f"{i} {i % 2}" for i in ids),
+        folder + "classes.txt": text(f"{k} {name}" for name, k in label_of.items()),
+        folder + "bounding_boxes.txt": text(
             f"{i} " + " ".join(f"{value:.1f}" for value in box) for i, box in boxes.items()
         ),
-        folder + "parts/parts.txt": _lines(f"{k} {name}" for k, name in enumerate(PART_NAMES, 1)),
-        folder + "parts/part_locs.txt": _lines(
+        folder + "parts/parts.txt": text(f"{k} {name}" for k, name in enumerate(PART_NAMES, 1)),
+        folder + "parts/part_locs.txt": text(
             f"{i} {k + 1} {points[n, k, 0]:.1f} {points[n, k, 1]:.1f} {visible[n, k]}"
             for n, i in enumerate(ids)
             for k in range(15)
         ),
         folder + "attributes/certainties.txt": b"1 not visible\n2 guessing\n3 probably\n4 definitely\n",
-        folder + "attributes/image_attribute_labels.txt": _lines(
+        folder + "attributes/image_attribute_labels.txt": text(
             f"{i} {k + 1} {present[n, k]} {_EXTRA.get((i, k), '')}{1 + (i + k) % 4} {k % 70 / 7:.3f}"
             for n, i in enumerate(ids)
             for k in range(312)
@@ -160,30 +170,76 @@ def _mask(size: tuple[int, int], box: tuple[float, float, float, float]) -> byte
     return encoded(mask, "PNG")
 
 
-def _lines(lines: Iterable[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()
+class CUB200(ImageFolder):
+    """The dataset as people write it themselves over ImageFolder."""
+
+    # Any: torchvision's own arguments, and targets of several kinds.
+    def __init__(
+        self,
+        root: Any,
+        transform: Any = None,
+        target_transform: Any = None,
+        loader: Any = default_loader,
+        is_valid_file: Callable[[str], bool] | None = None,
+        allow_empty: bool = False,
+        *,
+        split: str = "train",
+        target_type: Any = "category",
+    ) -> None:
+        self.split = verify_str_arg(split, "split", ("train", "test", "all"))
+        for kind in target_type if isinstance(target_type, list) else [target_type]:
+            verify_str_arg(kind, "target_type", _KINDS)
+        self._top, self._kinds = Path(root, "CUB_200_2011"), target_type
+        super().__init__(self._top / "images", transform, target_transform, loader, is_valid_file, allow_empty)
+        self.root = root
+        self._id_of = {name: number for number, name in self._rows("images.txt")}
+        flags = dict(self._rows("train_test_split.txt"))
+        wanted = {"train": "1", "test": "0", "all": "01"}[split]
+        self.samples = self.imgs = [sample for sample in self.samples if flags[self._id(sample[0])] in wanted]
+        self.targets = [label for _, label in self.samples]
+        self.image_ids = np.array([int(self._id(path)) for path, _ in self.samples])
+        self.part_names = [" ".join(words) for _, *words in self._rows("parts/parts.txt")]
+        self.attribute_names = [name for _, name in self._rows("../attributes.txt")]
+
+    def _rows(self, name: str) -> list[list[str]]:
+        return [line.split() for line in (self._top / name).read_text().splitlines()]
+
+    def _id(self, path: str) -> str:
+        return self._id_of["/".join(Path(path).parts[-2:])]
+
+    # Any: as above.
+    def _target(self, kind: str, path: str, label: int) -> Any:
+        if kind == "category":
+            return label
+        if kind == "segmentation":
+            return Image.open(path.replace("CUB_200_2011/images", "segmentations").replace(".jpg", ".png"))
+        file = {"bbox": "bounding_boxes", "parts": "parts/part_locs", "attributes": "attributes/image_attribute_labels"}
+        rows = [row for row in self._rows(f"{file[kind]}.txt") if row[0] == self._id(path)]
+        if kind == "attributes":
+            return torch.tensor([int(present) for _, _, present, *_ in rows], dtype=torch.uint8)
+        numbers = torch.tensor([[float(cell) for cell in row[1:]] for row in rows])
+        return numbers[0] if kind == "bbox" else numbers[:, 1:]
+
+    # Any: as above.
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        path, label = self.samples[index]
+        several = isinstance(self._kinds, list)
+        targets = tuple(self._target(kind, path, label) for kind in (self._kinds if several else [self._kinds]))
+        image, target = self.loader(path), targets if several else targets[0]
+        image = image if self.transform is None else self.transform(image)
+        return image, target if self.target_transform is None else self.target_transform(target)
+
+    def extra_repr(self) -> str:
+        return f"Split: {self.split}"
 
 
-def _write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
-    for name, data in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    return folder
+_KINDS = ["category", "bbox", "parts", "attributes", "segmentation"]
+_ARGUMENTS = ({}, *by("split", "test", "all"), *by("target_type", *_KINDS[1:], ["bbox"], _KINDS))
+_BAD = (*by("split", "val", 1), {"target_type": "mask"})
 
 
-def write_tgz(path: Path, members: Mapping[str, bytes]) -> Path:
-    """Write a tar.gz with its folders as members, the same bytes every time."""
-    folders = {parent.as_posix(): b"" for name in members for parent in reversed(Path(name).parents[:-1])}
-    with (
-        path.open("wb") as file,
-        gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0, compresslevel=1) as zipped,
-        tarfile.open(fileobj=zipped, mode="w") as tar,
-    ):
-        for name, data in {**folders, **members}.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            if name in folders:
-                info.type, info.mode = tarfile.DIRTYPE, 0o755
-            tar.addfile(info, io.BytesIO(data))
-    return path
+@fake("cub200", Case("CUB200Record", _ARGUMENTS, _BAD, SAMPLES, theirs=CUB200))
+def cub200(_: np.random.Generator) -> dict[str, bytes]:
+    """Both archives."""
+    made = build()
+    return {ARCHIVE: tar(made.files), MASK_ARCHIVE: tar(made.masks)}

@@ -7,7 +7,6 @@ import atexit
 import functools
 import gzip
 import hashlib
-import io
 import os
 import shutil
 import tarfile
@@ -25,6 +24,7 @@ from torchvision.datasets.utils import extract_archive
 from recordzoo import catalogue
 from recordzoo.net.url import RemoteFile
 from tests.fakes import archives
+from tests.fakes.folder import write_tree
 from tests.fakes.scale import COUNT, ONLY
 
 
@@ -112,11 +112,7 @@ class Fake:
 
     def write_archive(self, root: Path) -> Path:
         """Write the raw files, as a download leaves them."""
-        folder = root / catalogue.entry(self.dataset).folder
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, data in {**self.files, **self.tree}.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(data)
+        write_tree(root / catalogue.entry(self.dataset).folder, {**self.files, **self.tree})
         return root
 
     def write_tree(self, root: Path) -> Path:
@@ -194,18 +190,12 @@ def in_order(kind: type) -> type:
 
 def tar(files: Mapping[str, bytes], *, compress: bool = True) -> bytes:
     """Make a tar, or tar.gz, with entries for its folders, as people pack them; the same bytes each time."""
-    file = io.BytesIO()
     folders = sorted({parent.as_posix() for name in files for parent in Path(name).parents if parent.name})
-    with tarfile.open(fileobj=file, mode="w") as archive:
-        for folder in folders:
-            info = tarfile.TarInfo(folder)
-            info.type, info.mode = tarfile.DIRTYPE, 0o755
-            archive.addfile(info)
-        for name, data in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return gzip.compress(file.getvalue(), 9 if COUNT == 1 else 1, mtime=0) if compress else file.getvalue()
+    entries = [archives.entry(folder, tarfile.DIRTYPE) for folder in folders]
+    for each in entries:
+        each.mode = 0o755
+    data = archives.tar([*entries, *files.items()])
+    return gzip.compress(data, 9 if COUNT == 1 else 1, mtime=0) if compress else data
 
 
 _APPLE_DOUBLE = bytes.fromhex("0005160700020000") + b"Mac OS X        " + bytes(2)

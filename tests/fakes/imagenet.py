@@ -5,7 +5,7 @@ Among the pictures is what the real set has: a PNG named .JPEG, a CMYK and a gra
 
 import hashlib
 import io
-import tarfile
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,9 @@ from scipy.io import savemat
 
 from recordzoo.datasets.imagenet_forms import all_wnids
 from recordzoo.net.url import RemoteFile
-from tests.fakes.cub200 import write_tgz
+from tests.fakes.fake import Case, by, fake, tar
+from tests.fakes.folder import write_tree
+from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import encoded, jpeg, picture, with_broken_exif
 from tests.fakes.scale import scaled
 
@@ -61,26 +63,24 @@ class FakeImageNet:
         return {f"{wnid_of[file]}/{file}": data for file, data in self.val.items()}
 
     def write_train_archive(self, folder: Path) -> Path:
-        inner = {f"{wnid}.tar": tar_bytes(files) for wnid, files in self.train.items()}
+        inner = {f"{wnid}.tar": tar(files, compress=False) for wnid, files in self.train.items()}
         path = folder / TRAIN_ARCHIVE
-        path.write_bytes(tar_bytes(inner))
+        path.write_bytes(tar(inner, compress=False))
         return path
 
     def write_val_archive(self, folder: Path) -> Path:
         path = folder / VAL_ARCHIVE
-        path.write_bytes(tar_bytes(self.val))
+        path.write_bytes(tar(self.val, compress=False))
         return path
 
     def write_devkit(self, folder: Path) -> Path:
-        return write_tgz(folder / DEVKIT, devkit_files(self))
+        path = folder / DEVKIT
+        path.write_bytes(tar(devkit_files(self)))
+        return path
 
     def write_tree(self, folder: Path, split: str) -> Path:
         """Lay out a split as torchvision extracts it."""
-        for name, data in self.split(split).items():
-            path = folder / split / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-        return folder / split
+        return write_tree(folder / split, self.split(split))
 
     def kaggle_files(self) -> dict[str, bytes]:
         """Give the files of Kaggle's download, in an order that is not that of the names; some are of no use."""
@@ -148,7 +148,7 @@ def build(
         seed: Another one gives other pictures.
         broken_exif: Whether one picture has a broken EXIF block, of which Pillow warns whenever it is loaded.
     """
-    images_per_class, rng = scaled(images_per_class, "imagenet"), np.random.default_rng(seed)
+    images_per_class, rng = scaled(images_per_class), np.random.default_rng(seed)
     synonyms = dict(list(CLASSES.items())[:num_classes])
     for k in range(len(synonyms), num_classes):
         synonyms[f"n1{k:07d}"] = f"thing {k}, object {k}"
@@ -198,15 +198,6 @@ def _annotation(stem: str, wnid: str) -> bytes:
     return f"<annotation>\n\t<folder>val</folder>\n\t<filename>{stem}</filename>\n{boxes}</annotation>\n".encode()
 
 
-def write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
-    """Lay out files below a directory."""
-    for name, data in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    return folder
-
-
 def devkit_files(fake: FakeImageNet) -> dict[str, bytes]:
     """Make the two files that matter: ``meta.mat``, a struct array of synsets, and the ground truth, one id a line."""
     # Neither the ids nor the rows are in the order of the WNIDs, and the inner nodes of WordNet come last.
@@ -235,11 +226,21 @@ def devkit_files(fake: FakeImageNet) -> dict[str, bytes]:
     }
 
 
-def tar_bytes(files: Mapping[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, data in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
-    return buffer.getvalue()
+_FAKE = build(broken_exif=False)
+
+
+def _unpack(folder: Path) -> None:
+    _FAKE.write_meta_bin(folder)
+    for split in ("train", "val"):
+        _FAKE.write_tree(folder, split)
+
+
+_CASE = Case("ImageNetRecord", ({}, {"split": "val"}), by("split", "test"), SAMPLES)
+
+
+@fake("imagenet", _CASE, unpack=_unpack)
+def imagenet(_: np.random.Generator) -> dict[str, bytes]:
+    """The three archives of the authors' page."""
+    with tempfile.TemporaryDirectory() as folder:
+        writers = (_FAKE.write_train_archive, _FAKE.write_val_archive, _FAKE.write_devkit)
+        return {path.name: path.read_bytes() for path in (write(Path(folder)) for write in writers)}

@@ -15,14 +15,9 @@ ONLY = os.environ.get("RECORDZOO_FAKE_ONLY", "")
 """The dataset whose fake is wanted: the contract leaves the others out, or small. None: all are."""
 
 
-def scaled(count: int, module: str = "") -> int:
-    """Return how many samples a fake has that has so many in the tests.
-
-    Args:
-        count: How many it has in the tests.
-        module: The fake's module, if the contract makes the fake whatever `ONLY` says.
-    """
-    return count * COUNT if not (module and ONLY) or module == ONLY else count
+def scaled(count: int) -> int:
+    """Return how many samples a fake has that has so many in the tests."""
+    return count * COUNT
 
 
 def enlarged(pixels: NDArray[Any]) -> NDArray[Any]:

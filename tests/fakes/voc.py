@@ -1,66 +1,23 @@
 """Pascal VOC by code: the real layout, annotations with one, several and no objects, masks for some; seeded."""
 
-import hashlib
-import io
-import tarfile
-from dataclasses import dataclass
-from pathlib import Path
-
 import numpy as np
 from PIL import Image
 
 from recordzoo import catalogue
 from recordzoo.datasets.voc_recipe import base_folder
-from recordzoo.net.url import RemoteFile
+from tests.fakes.fake import Case, Fake, by, fake, tar, text
+from tests.fakes.mutations import PATHS
 from tests.fakes.pictures import encoded, jpeg, picture
 from tests.fakes.scale import SIDE, enlarged, scaled
 
 CATEGORIES = ("person", "dog", "tvmonitor", "car", "sheep")
 
 
-@dataclass(frozen=True)
-class FakeVOC:
-    """The files of one year, by their names in the archive."""
-
-    part: str
-    files: dict[str, bytes]
-
-    @property
-    def archive(self) -> str:
-        return catalogue.entry("voc").raw_files(self.part)[0].name
-
-    def write_tree(self, root: Path) -> Path:
-        for name, data in self.files.items():
-            path = root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-        return root
-
-    def write_archive(self, root: Path) -> Path:
-        root.mkdir(parents=True, exist_ok=True)
-        (root / self.archive).write_bytes(self.archive_bytes())
-        return root
-
-    def archive_bytes(self) -> bytes:
-        """The same bytes each time, so that their hash is known before they are written."""
-        file = io.BytesIO()
-        with tarfile.open(fileobj=file, mode="w") as tar:
-            for name, data in self.files.items():
-                member = tarfile.TarInfo(name)
-                member.size = len(data)
-                tar.addfile(member, io.BytesIO(data))
-        return file.getvalue()
-
-    def remote(self, *urls: str) -> RemoteFile:
-        data = self.archive_bytes()
-        return RemoteFile(self.archive, urls, len(data), md5=hashlib.md5(data).hexdigest())
-
-
-def build(part: str = "2012", num_images: int = 12, seed: int = 0) -> FakeVOC:
-    """Make a year: most images are in the lists of detection, every third also in those of segmentation."""
+def members(part: str = "2012", num_images: int = 12, seed: int = 0) -> dict[str, bytes]:
+    """Make the files of a year: most images are in the lists of detection, a third also in those of segmentation."""
     rng = np.random.default_rng(seed)
     base = base_folder(part)
-    stems = [f"2007_{number:06d}" for number in rng.permutation(scaled(900))[: scaled(num_images, "voc")].tolist()]
+    stems = [f"2007_{number:06d}" for number in rng.permutation(scaled(900))[: scaled(num_images)].tolist()]
     files: dict[str, bytes] = {}
     step = 1 if SIDE == 1 else 10  # large pictures of few sizes are soon made
     for number, stem in enumerate(stems):
@@ -83,14 +40,16 @@ def build(part: str = "2012", num_images: int = 12, seed: int = 0) -> FakeVOC:
     )
     with_mask = {stem for number, stem in enumerate(stems) if number % 3 == 0}
     for name, members in sets.items():
-        files[f"{base}/ImageSets/Main/{name}.txt"] = _lines(members)
-        files[f"{base}/ImageSets/Main/dog_{name}.txt"] = _lines([f"{stem} -1" for stem in members])
-        files[f"{base}/ImageSets/Segmentation/{name}.txt"] = _lines([stem for stem in members if stem in with_mask])
-    return FakeVOC(part, files)
+        files[f"{base}/ImageSets/Main/{name}.txt"] = text(members)
+        files[f"{base}/ImageSets/Main/dog_{name}.txt"] = text([f"{stem} -1" for stem in members])
+        files[f"{base}/ImageSets/Segmentation/{name}.txt"] = text([stem for stem in members if stem in with_mask])
+    return files
 
 
-def _lines(lines: list[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()
+def build(part: str = "2012", num_images: int = 12, seed: int = 0) -> Fake:
+    """Pack the files of a year."""
+    (archive,) = catalogue.entry("voc").raw_files(part)
+    return Fake("voc", {archive.name: tar(members(part, num_images, seed), compress=False)}, ())
 
 
 def _mask(rng: np.random.Generator, width: int, height: int) -> bytes:
@@ -120,3 +79,16 @@ def _annotation(rng: np.random.Generator, stem: str, width: int, height: int, nu
 	<segmented>0</segmented>{objects}
 </annotation>
 """.encode()
+
+
+_BAD = (*by("year", "1999", 2012), *by("image_set", "test", None), {"transforms": print, "transform": print})
+
+
+@fake(
+    "voc",
+    Case("VOCDetectionRecord", ({}, {"image_set": "val"}), _BAD, PATHS),
+    Case("VOCSegmentationRecord", ({"image_set": "trainval"},), _BAD, PATHS),
+)
+def voc(_: np.random.Generator) -> dict[str, bytes]:
+    """The year 2012."""
+    return dict(build().files)
