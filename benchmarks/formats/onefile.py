@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from benchmarks.formats.base import Finish, Format, Reading, Samples, map_loader
-from recordzoo.base.npy import map_file
+from recordzoo.records.arrays import map_file
 
 
 def write(samples: Samples, place: Path) -> None:

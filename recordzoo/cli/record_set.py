@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from PIL import PngImagePlugin
 
 from recordzoo.base import durable
-from recordzoo.base.npy import AnyArray
 from recordzoo.base.progress import Progress, SilentProgress, format_bytes
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, PLATFORM, clean, counted, display_width
@@ -32,6 +31,7 @@ from recordzoo.preparing.changes import KnownTree, recorded_changes
 from recordzoo.preparing.preparation import MOST_NAMED
 from recordzoo.preview import BOX, Thumbnail, choose, draw_sheet, make_thumbnail
 from recordzoo.recipes.recipe import quiet
+from recordzoo.records.arrays import AnyArray
 from recordzoo.records.checking import Report
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import MANIFEST_NAME, NO_SHARD, Manifest

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 import recordzoo
 from recordzoo.base.files import free_bytes
-from recordzoo.base.npy import map_file
 from recordzoo.base.progress import format_bytes, format_seconds
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, clean, counted, shown
@@ -42,6 +41,7 @@ from recordzoo.formats.export import WRITERS
 from recordzoo.formats.export import export as export_set
 from recordzoo.formats.samples import chosen_splits
 from recordzoo.net.url import is_url
+from recordzoo.records.arrays import map_file
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.sets.copy import Copy, copy_job, pull_job
 from recordzoo.sets.push import Push, push_job

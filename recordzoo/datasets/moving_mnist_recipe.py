@@ -6,8 +6,8 @@ from typing import BinaryIO
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.base.npy import MAX_HEADER_BYTES, header_of
 from recordzoo.recipes.arrays import ArraysRecipe, Chunk, seekable
+from recordzoo.records.arrays import MAX_HEADER_BYTES, header_of
 
 _CHUNK = 64
 _FRAME = 64 * 64

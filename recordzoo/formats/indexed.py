@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.base.npy import map_file
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample, fault, image_ending
 from recordzoo.raw.member import MAX_MEMBER_BYTES
+from recordzoo.records.arrays import map_file
 
 LOOKS_FOR = "photos.bin and beside it photos.csv, .tsv, .idx, .txt, .jsonl or .npy"
 

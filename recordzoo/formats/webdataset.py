@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.base.npy import array_of, header_of
 from recordzoo.errors import SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample, fault, find_shards, shard_pieces
 from recordzoo.formats.samples import (
@@ -32,6 +31,7 @@ from recordzoo.formats.samples import (
 from recordzoo.raw.archive import ArchiveUnit
 from recordzoo.raw.member import MAX_MEMBER_BYTES, Member
 from recordzoo.recipes.recipe import sniffed_ending
+from recordzoo.records.arrays import array_of, header_of
 
 MAX_KEYS = 256
 

@@ -29,11 +29,11 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional
 
 from recordzoo.base import settings
-from recordzoo.base.npy import AnyArray
 from recordzoo.base.process import BACKGROUND, Once
 from recordzoo.base.progress import is_terminal
 from recordzoo.loader.plan import Arithmetic, Erase, PixelOp, Size
 from recordzoo.loader.table import PIXEL_OPS, CompiledOp, compiled_form, on_picture
+from recordzoo.records.arrays import AnyArray
 
 T = TypeVar("T")
 

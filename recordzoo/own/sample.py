@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.base.npy import arrays_of
 from recordzoo.base.progress import default_progress
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, shown
@@ -31,6 +30,7 @@ from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import ensure
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Sidecar, Stored, Table
+from recordzoo.records.arrays import arrays_of
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import RecordReader, is_record_set

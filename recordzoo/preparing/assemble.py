@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from recordzoo.base import durable
 from recordzoo.base.files import hash_of
-from recordzoo.base.npy import AnyArray
 from recordzoo.base.process import crash_point
 from recordzoo.base.progress import Progress
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.preparing.convert import FinishedShard, ShardFacts, UnitEnd, UnitShards, load_shard
 from recordzoo.preparing.publish import LOCK, PLAN_NAME, SET, Build, written_bytes
 from recordzoo.recipes.recipe import ABSENT, INCOMPLETE, UNKNOWN, Blob, BlobField, Recipe, Sidecar, Stored, Table, look
+from recordzoo.records.arrays import AnyArray
 from recordzoo.records.manifest import INDEX_DTYPE, NO_SHARD, BlobSpec, RawFile, ShardSpec, shard_name
 from recordzoo.records.writer import SetContents, write_set
 

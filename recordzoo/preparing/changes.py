@@ -22,14 +22,13 @@ from pathlib import Path
 import numpy as np
 
 from recordzoo.base.files import open_through_links
-from recordzoo.base.npy import AnyArray
 from recordzoo.base.progress import Progress, SilentProgress
 from recordzoo.base.text import name_first
 from recordzoo.errors import OtherSourceError, RecordError
 from recordzoo.raw.member import FileTable
 from recordzoo.recipes.declared import find_name, is_image, name_key
 from recordzoo.recipes.folders import without_record_sets
-from recordzoo.records.arrays import leads_out
+from recordzoo.records.arrays import AnyArray, leads_out
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import NO_SHARD, ORIGINAL
 from recordzoo.records.reader import RecordReader

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from recordzoo.base import durable
-from recordzoo.base.npy import arrays_of
 from recordzoo.base.process import crash_point
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.raw.member import Member, Unit
 from recordzoo.recipes.recipe import Blob, Recipe, Sidecar, look, mark_of, quiet, sniffed_ending
-from recordzoo.records.arrays import Names, pack_names
+from recordzoo.records.arrays import Names, arrays_of, pack_names
 from recordzoo.records.shard import ShardWriter, capacity_for, crc32, seal, stored_bytes
 
 

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.base.npy import MAX_HEADER_BYTES, array_of, header_of
 from recordzoo.errors import SourceError
 from recordzoo.raw.archive import decompressed
 from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.recipes.recipe import Blob, BlobField, Sidecar, Stored, Table
+from recordzoo.records.arrays import MAX_HEADER_BYTES, array_of, header_of
 
 Chunk = Mapping[str, NDArray[Any]]
 """Consecutive samples: "image" uint8 [n, H, W] or [n, H, W, C], and any other field [n, ...]."""

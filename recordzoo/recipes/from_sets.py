@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.base.npy import AnyArray
 from recordzoo.base.settings import command
 from recordzoo.net.url import RemoteFile
 from recordzoo.raw.member import Member, SizedSource, Source, Unit
 from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Stored, Table
+from recordzoo.records.arrays import AnyArray
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.writer import LIST_FILE, MADE_FROM_FILE, MAX_EXTRA_BYTES, TREE_FILE

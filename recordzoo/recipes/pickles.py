@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.base.npy import AnyArray
+from recordzoo.records.arrays import AnyArray
 
 _MAX_TUPLES = 1000  # Python hashes a nested tuple by recursion, and crashes if it is a dict's key
 _REFUSED = re.compile("(BIN)?PERSID|EXT.|DUP|POP.*|EMPTY_SET|ADDITEMS|FROZENSET|NEWOBJ_EX|.*_BUFFER")

@@ -12,11 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base.files import hash_text
-from recordzoo.base.npy import AnyArray
 from recordzoo.base.progress import Progress
 from recordzoo.errors import CorruptRecordError, FormatVersionError, RecordError
 from recordzoo.net.url import Url
-from recordzoo.records.arrays import Names, data_start, file_name, leads_out, load_array, marks_name, read_marks
+from recordzoo.records.arrays import (
+    AnyArray,
+    Names,
+    data_start,
+    file_name,
+    leads_out,
+    load_array,
+    marks_name,
+    read_marks,
+)
 from recordzoo.records.files import AnyDirectory, pread
 from recordzoo.records.manifest import (
     MANIFEST_NAME,

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.base.npy import AnyArray
 from recordzoo.base.settings import command
 from recordzoo.base.text import clean, did_you_mean
 from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError
 from recordzoo.net.url import Url, is_url
-from recordzoo.records.arrays import Names, decode_value, file_name, map_array, read_marks
+from recordzoo.records.arrays import AnyArray, Names, decode_value, file_name, map_array, read_marks
 from recordzoo.records.files import AnyDirectory, Directory, pread, replaced
 from recordzoo.records.manifest import (
     MANIFEST_NAME,

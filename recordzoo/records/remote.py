@@ -22,7 +22,6 @@ from typing_extensions import override
 
 from recordzoo.base import settings
 from recordzoo.base.files import hash_text
-from recordzoo.base.npy import AnyArray
 from recordzoo.base.process import Background
 from recordzoo.base.progress import Progress
 from recordzoo.base.settings import command
@@ -32,7 +31,7 @@ from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
 from recordzoo.net.part import HashedFile
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url
-from recordzoo.records.arrays import file_name
+from recordzoo.records.arrays import AnyArray, file_name
 from recordzoo.records.checking import Check, Report
 from recordzoo.records.files import close_evicted, evictable, shard_files
 from recordzoo.records.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ShardSpec, manifest_digest

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base.files import DONT_NEED, MAPS_ARE_FILES, WILL_NEED, advise, cut, drop_pages, hash_text
-from recordzoo.base.npy import AnyArray
 from recordzoo.base.process import crash_point
 from recordzoo.errors import CorruptRecordError, PrepareError, RecordError
 from recordzoo.records.files import AnyDirectory, Lease, pread, shard_files
@@ -69,15 +68,15 @@ class Shards:
         """
         return None
 
-    def hint(self, rows: AnyArray) -> None:
+    def hint(self, rows: NDArray[Any]) -> None:
         """Prefetch values with the kernel; `read` reports a shard that cannot be opened."""
         self._advise_values(rows)
 
-    def will_need(self, rows: AnyArray) -> None:
+    def will_need(self, rows: NDArray[Any]) -> None:
         """Do as `hint`, for values that another process of this machine may read."""
         self._advise_values(rows)
 
-    def forget(self, rows: AnyArray) -> None:
+    def forget(self, rows: NDArray[Any]) -> None:
         """Drop values from the kernel's page cache; pages shared with other values are kept."""
         if advise is None:
             return
@@ -88,7 +87,7 @@ class Shards:
             first, last = np.append(True, apart), np.append(apart, True)
             self._advise(number, begins[first], ends[last], DONT_NEED)
 
-    def _advise_values(self, rows: AnyArray) -> None:
+    def _advise_values(self, rows: NDArray[Any]) -> None:
         if advise is None:
             return
         for number in np.unique(rows["shard"]).tolist():
@@ -252,8 +251,8 @@ def leaves(
 
 
 def _leaf(
-    number: int, data: bytes, offsets: AnyArray, meta: Meta, damaged: Callable[[str], Exception]
-) -> tuple[AnyArray, ...]:
+    number: int, data: bytes, offsets: NDArray[Any], meta: Meta, damaged: Callable[[str], Exception]
+) -> tuple[NDArray[Any], ...]:
     """Return the slots, offsets and lengths of a leaf's values."""
     # In units of 2 bytes. Of each node 20 bytes are read (header, key, page of a big value); the last may be shorter.
     page, nodes = np.frombuffer(data + bytes(_NODE_BYTES), "<u2"), offsets >> 1

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base import durable
-from recordzoo.base.npy import AnyArray
 from recordzoo.base.process import crash_point
 from recordzoo.base.text import JSON
-from recordzoo.records.arrays import file_name, marks_name, pack_marks, pack_names, write_array
+from recordzoo.records.arrays import AnyArray, file_name, marks_name, pack_marks, pack_names, write_array
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import (
     MANIFEST_NAME,

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from recordzoo.base import durable
 from recordzoo.base.files import behind_links, hash_of, volume
-from recordzoo.base.npy import AnyArray
 from recordzoo.base.process import crash_point
 from recordzoo.base.progress import Progress, default_progress, format_bytes
 from recordzoo.base.text import JSON, name_first
@@ -24,6 +23,7 @@ from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.assemble import MOST_NAMED
 from recordzoo.preparing.publish import ANOTHER_PATH, Build, Output, check_place, generation, publish
 from recordzoo.recipes.from_sets import shapes_of
+from recordzoo.records.arrays import AnyArray
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import (
     ENDING,
