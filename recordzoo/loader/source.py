@@ -53,7 +53,7 @@ from recordzoo.loader.stores import (
     SampleStore,
     has_image_bytes,
     makes_samples,
-    read_array,
+    read_kept_array,
     read_plain,
 )
 from recordzoo.loader.table import customized, flattened, read_one, read_plan, read_views, why_unknown
@@ -435,7 +435,7 @@ def leaf_of(dataset: Any) -> Leaf | str:
         return image_leaf(dataset, Records(found.selection, is_gray=found.is_gray))
     if (meant := has_image_bytes(dataset)) == "":
         return image_leaf(dataset, Own(dataset))
-    if (array := read_array(dataset)) is not None:
+    if (array := read_kept_array(dataset)) is not None:
         return image_leaf(dataset, array)
     plain = meant if meant is not None else read_plain(dataset)
     return plain if isinstance(plain, str) else ImageLeaf(dataset, *plain)

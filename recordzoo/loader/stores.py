@@ -240,7 +240,7 @@ for _kind in (*_WITH_LOADER, *_OPENING, *_ARRAYS):
     items_of(_kind)  # keeps the functions that are there now
 
 
-def read_array(dataset: Any) -> Arrays | None:
+def read_kept_array(dataset: Any) -> Arrays | None:
     """Return the images of a dataset that holds them in one array; None for any other."""
     kind: Any = type(dataset)
     known: Any = next((base for base in kind.__mro__ if base in _ARRAYS), None)
