@@ -4,12 +4,13 @@ import contextlib
 import io
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from pycocotools.coco import COCO
 
 import recordzoo
@@ -39,6 +40,16 @@ def split(reader: RecordReader, name: str) -> list[str]:
 def text(path: Path, data: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(data)
+
+
+def tree(root: Path, files: Sequence[str]) -> None:
+    """Write a file for each of "1.txt=content", "1.jpg", "1.png|L"."""
+    for each in files:
+        name, _, content = each.partition("=")
+        name, _, mode = name.partition("|")
+        text(root / name, content)
+        if name.endswith((".jpg", ".png", ".gif")):
+            Image.new(mode or "RGB", (8, 6), 3 if mode else "red").save(root / name)
 
 
 class TestCoco:
@@ -192,8 +203,8 @@ class TestYolo:
         ("pattern", "yaml", "classes"),
         [
             ("{kind}/{split}", YAML, ("person", "no", "dog")),
-            ("{kind}/{split}", None, None),
-            ("{split}/{kind}", None, None),
+            ("{kind}/{split}", None, ("0", "1", "2")),
+            ("{split}/{kind}", None, ("0", "1", "2")),
             ("{split}/{kind}", ROBOFLOW, ("a", "1", "no")),
             ("{kind}/{split}", FLOW, ("a", "b", "c")),
         ],
@@ -227,6 +238,69 @@ class TestYolo:
         assert (list(reader.names), reader.manifest.splits) == (["images/b.png.jpg", "images/a/b.jpg"], {})
         assert reader.manifest.classes == ("cat", "dog")
         assert [reader.value("labels", n).tolist() for n in (0, 1)] == [[], [1]]
+
+    @pytest.mark.parametrize(
+        ("files", "splits", "classes"),
+        [
+            # CVAT's YOLO 1.1: its list has the folder of its own export
+            (
+                (
+                    "obj_train_data/1.jpg",
+                    "obj_train_data/1.txt=1 .5 .5 .1 .1",
+                    "obj.names=cat\ndog\n",
+                    "obj.data=x=1",
+                    "train.txt=data/obj_train_data/1.jpg",
+                ),
+                {"train": 1},
+                ("cat", "dog"),
+            ),
+            # CVAT's Ultralytics format: with a list
+            (
+                (
+                    "images/train/1.jpg",
+                    "labels/train/1.txt=1 .5 .5 .1 .1",
+                    "train.txt=data/images/train/1.jpg",
+                    "data.yaml=path: ./\ntrain: train.txt\nnames: {0: cat, 1: dog}",
+                ),
+                {"train": 1},
+                ("cat", "dog"),
+            ),
+            # labelImg, darknet: side by side
+            (("1.jpg", "2.jpg", "1.txt=1 .5 .5 .1 .1", "classes.txt=cat\ndog\n"), {}, ("cat", "dog")),
+            (("train/1.jpg", "train/1.txt=1 .5 .5 .1 .1", "train/classes.txt=cat\ndog"), {"train": 1}, ("cat", "dog")),
+            (("data/1.jpg", "data/1.txt=1 .5 .5 .1 .1"), {}, ("0", "1")),
+            # Label Studio
+            (
+                ("images/1.jpg", "labels/1.txt=1 .5 .5 .1 .1", "classes.txt=cat\ndog", "notes.json={}"),
+                {},
+                ("cat", "dog"),
+            ),
+            # Roboflow, and what ultralytics reads as "no split" and as classes without names
+            (
+                (
+                    "train/images/1.jpg",
+                    "train/labels/1.txt=1 .5 .5 .1 .1",
+                    "README.dataset.txt=read me",
+                    "data.yaml=train: ../train/images\nval: null\ntest: ~\nnc: 3",
+                ),
+                {"train": 1},
+                ("0", "1", "2"),
+            ),
+        ],
+    )
+    def test_layouts_of_tools(
+        self, files: Sequence[str], splits: Mapping[str, int], classes: Sequence[str], tmp_path: Path
+    ) -> None:
+        tree(tmp_path / "ours", files)
+        reader = read(tmp_path / "ours")
+        assert (reader.manifest.splits, reader.manifest.classes) == (splits, classes)
+        assert reader.value("labels", 0).tolist() == [1]
+        assert reader.read("image", 0) == (tmp_path / "ours" / files[0]).read_bytes()
+
+    def test_classes_that_two_files_name(self, tmp_path: Path) -> None:
+        tree(tmp_path / "ours", ("a/1.jpg", "a/1.txt=0 .5 .5 .1 .1", "a/classes.txt=cat", "classes.txt=dog"))
+        with pytest.raises(SourceError, match=r"a/classes\.txt has other classes than classes\.txt"):
+            read(tmp_path / "ours")
 
     def test_lists_of_images(self, tmp_path: Path) -> None:
         root = tmp_path / "ours"
@@ -319,6 +393,29 @@ class TestMasks:
             assert reader.names[number] == f"images/train/{number}.jpg"
             assert reader.read("image", number) == (root / f"images/train/{number}.jpg").read_bytes()
             assert reader.read("mask", number) == (root / f"masks/train/{number}.png").read_bytes()
+
+    @pytest.mark.parametrize(
+        ("image", "mask"),
+        [
+            ("imgs/1.jpg", "masks/1_mask.png|L"),
+            ("images/1.jpg", "masks/1.gif|L"),
+            ("images/1.jpg", "labels/1.jpg.png|P"),
+            ("JPEGImages/1.jpg", "SegmentationClass/1.png|P"),
+            ("img_dir/train/1.jpg", "ann_dir/train/1.png|L"),
+            ("images/train/1.jpg", "annotations/train/1.png|L"),
+            ("train/1.jpg", "train/1_mask.png|L"),
+            ("1.png", "1_L.png|L"),
+        ],
+    )
+    def test_layouts(self, image: str, mask: str, tmp_path: Path) -> None:
+        tree(tmp_path / "ours", (image, mask))
+        reader, mask = read(tmp_path / "ours"), mask.partition("|")[0]
+        assert (list(reader.names), reader.manifest.splits) == ([image], {"train": 1} if "train" in image else {})
+        assert reader.read("image", 0) == (tmp_path / "ours" / image).read_bytes()
+        assert reader.read("mask", 0) == (tmp_path / "ours" / mask).read_bytes()
+        with Image.open(tmp_path / "ours" / mask) as theirs:
+            _, ours = recordzoo.open(reader.path, transforms=lambda *pair: pair)[0]
+            assert np.array_equal(ours, theirs)
 
     @pytest.mark.parametrize("name", ["masks/train/0.png", "images/train/0.jpg"])
     def test_what_is_missing_is_named(self, name: str, tmp_path: Path) -> None:

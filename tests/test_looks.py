@@ -62,6 +62,10 @@ LOOKS: dict[str, tuple[Files, str]] = {
 }
 
 
+READ = {"masks with a word": "masks", "SegmentationClass": "masks", "img_dir": "masks", "CVAT": "yolo"}
+"""As what folders are read that zips are refused for."""
+
+
 def write(root: Path, files: Files) -> None:
     for number, (name, content) in enumerate(files.items()):
         path = root / name
@@ -85,6 +89,9 @@ def test_what_looks_annotated_is_refused(
         for made in recordzoo.prepare(data, workers=1):
             assert RecordReader(made).manifest.classes == ("cat", "dog")
         assert "looks annotated" not in caplog.text
+        return
+    if form == "folder" and name in READ:
+        assert RecordReader(prepared(data, workers=1)).manifest.metadata["annotations"] == READ[name]
         return
     insisting = "classes" if form == "folder" else "zip"
     with pytest.raises(SourceError, match=rf"looks annotated: .*{why}.*prepare .*ours\S* --from {insisting}"):

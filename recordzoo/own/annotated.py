@@ -6,6 +6,7 @@ The format of labels: https://docs.ultralytics.com/datasets/detect/ and /dataset
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,6 +19,7 @@ from recordzoo.base.settings import command, need
 from recordzoo.base.text import JSON, name_first
 from recordzoo.own.annotations import (
     COCO,
+    OF_MASK,
     Problems,
     annotated,
     box_columns,
@@ -36,60 +38,116 @@ from recordzoo.recipes.folders import records_beside
 from recordzoo.recipes.recipe import Blob, BlobField
 from recordzoo.records.kinds import BoxFormat, SetKind
 from recordzoo.records.manifest import Manifest
+from recordzoo.records.reader import is_record_set
 from recordzoo.records.writer import TREE_FILE
 
-YOLO, MASKS = "yolo", "masks"
-"""The names of formats; MASKS also that of its folder."""
+YOLO, VOC, MASKS = "yolo", "voc", "masks"
+"""The names of formats."""
 
-_NAMES_FILE = "classes.txt"
+_NAMES_FILES = ("classes.txt", "obj.names")
+_NONE = ("", "null", "~", "none")
 _LEAST, _MOST = -0.01, 1.01  # range of a coordinate; ultralytics allows the same for rounding
 _NUM_SHOWN = 5
-_ANNOTATION_ENDINGS = (".json", ".txt", ".yaml", ".yml")
+_ANNOTATION_ENDINGS = (".json", ".txt", ".yaml", ".yml", ".xml", ".names")
 
 _Row = tuple[int, Sequence[float], Sequence[float]]
 """An object: its class, its box, and the corners of its polygon, if any."""
 
 
+_IMAGES = ("images", "imgs", "img", "image", "img_dir", "jpegimages")
+_OTHERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    YOLO: (("labels", "label"), (".txt",)),
+    VOC: (("annotations", "annotation", "labels", "xmls", "xml"), (".xml",)),
+    MASKS: (
+        ("masks", "mask", "ann_dir", "segmentationclass", "annotations", "labels", "label"),
+        (*IMAGE_ENDINGS, ".gif"),
+    ),
+}
+"""Names of the folders that tools write, in lower case: of images; by format, of other files, with their endings."""
+
+_NO_LABELS = re.compile(r"classes|labels|notes|train|val|valid|test|readme.*", re.IGNORECASE)
+"""Stems of texts that are no label files, if there is no image of that name."""
+
+
 class Pairs:
-    """The files of `images/` and of a parallel folder, in a directory or in its folders named like splits.
+    """The images of a directory, or of its folders named like splits, and the files that say something of them.
+
+    Both are in folders of their own, `images/` and `labels/`; or side by side.
 
     Args:
         root: The directory.
-        folder: The other folder.
-        endings: Extensions of its files.
+        format: Decides how the folders are called, and the files end.
 
     Attributes:
         images: The images, relative to the directory, in ImageFolder's order.
-        others: The files of the other folder by their stems: "train/cat/1" for train/images/cat/1.jpg.
+        others: The other files by their stems: "train/cat/1" for train/images/cat/1.jpg.
+        is_beside: Whether they lie side by side.
     """
 
-    def __init__(self, root: Path, folder: str, endings: tuple[str, ...] = IMAGE_ENDINGS) -> None:
-        with os.scandir(root) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_dir())
-        tops = ["", *(f"{name}/" for name in names if is_split(name))]
-        tops = [top for top in tops if (root / f"{top}images").is_dir() and (root / f"{top}{folder}").is_dir()]
-        images = [name for top in tops for name in files_under(root, f"{top}images", IMAGE_ENDINGS)]
-        self.images = [images[place] for place in class_folder_order(images).tolist()]
-        self._stems = _by_stem(self.images, "images")
-        self.others = _by_stem([name for top in tops for name in files_under(root, f"{top}{folder}", endings)], folder)
-        self._folder = folder
+    def __init__(self, root: Path, format: str) -> None:
+        self._format, self._folders = format, _OTHERS[format][0]
+        images, others = self._in_folders(root, _OTHERS[format][1])
+        self.is_beside = not others and not images
+        if self.is_beside:
+            images, others = self._side_by_side(root, _OTHERS[format][1])
+        names = list(images)
+        self.images = [names[place] for place in class_folder_order(names).tolist()]
+        self._stem_of, self._stems = images, _by_stem(images)
+        self.others = _by_stem({name: self._stem_of_image(stem) for name, stem in others.items()})
+        for stem in [each for each in self.others if each not in self._stems]:
+            if format == YOLO and _NO_LABELS.fullmatch(stem.rpartition("/")[2]):
+                del self.others[stem]
+
+    def _in_folders(self, root: Path, endings: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
+        """Return images and other files with their stems."""
+        found: tuple[dict[str, str], dict[str, str]] = {}, {}
+        tops = ["", *(f"{name}/" for name in _folders(root) if is_split(name))]
+        for top in tops:
+            inside = [name for name in _folders(root / top) if not is_record_set(root / top / name)]
+            images = [name for name in inside if name.lower() in _IMAGES]
+            others = [name for name in inside if name.lower() in self._folders]
+            files = [name for name in others if images and files_under(root, f"{top}{name}", endings)]
+            for kind, folders, wanted in ((0, images, IMAGE_ENDINGS), (1, files, endings)):
+                for folder in folders if files else ():
+                    for name in files_under(root, f"{top}{folder}", wanted):
+                        found[kind][name] = top + _stem(name[len(f"{top}{folder}/") :])
+        return found
+
+    def _side_by_side(self, root: Path, endings: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
+        images, others = ({name: _stem(name) for name in _below(root, each)} for each in (IMAGE_ENDINGS, endings))
+        if self._format == MASKS:
+            masks = {name for name, stem in others.items() if OF_MASK.search(stem)}
+            images = {name: stem for name, stem in images.items() if name not in masks}
+            others = {name: others[name] for name in masks}
+        return images, others
+
+    def _stem_of_image(self, stem: str) -> str:
+        """Return the stem of the image that a file is about: 1.jpg.txt, and 1_mask.png, are of 1.jpg."""
+        shorter = _stem(stem) if stem.lower().endswith(IMAGE_ENDINGS) else OF_MASK.sub("", stem)
+        return shorter if stem not in self._stems and shorter in self._stems else stem
 
     @property
     def match(self) -> bool:
-        """Whether any image has a file in the other folder."""
+        """Whether any image has another file."""
         return not self._stems.keys().isdisjoint(self.others)
 
+    @property
+    def folders(self) -> set[str]:
+        """The folders that may be splits; "" if images are in none."""
+        return {stem.rpartition("/")[0].partition("/")[0] for stem in self._stems}
+
     def of(self, image: str) -> str | None:
-        """Return the other folder's file for an image; None if there is none."""
-        return self.others.get(_stem(image, "images"), [None])[0]
+        """Return the other file of an image; None if there is none."""
+        return self.others.get(self._stem_of[image], [None])[0]
 
     def check(self, problems: Problems, *, is_optional: bool = False) -> None:
         """Report files without image, files that share a stem and, unless `is_optional`, images without file."""
-        if not self.images:
-            problems.add(f"it has no images in images/ beside {self._folder}/")
+        what = self._folders[0]
+        if not self.images or not self.others:
+            problems.add(f"it has no images in images/ with files in {what}/, and none side by side")
         alone = {"image": [file for stem, files in self.others.items() if stem not in self._stems for file in files]}
         if not is_optional:
-            alone[self._folder] = [files[0] for stem, files in self._stems.items() if stem not in self.others]
+            alone[what] = [files[0] for stem, files in self._stems.items() if stem not in self.others]
         for missing, files in alone.items():
             if files:
                 problems.add(f"{len(files):,} files have no {missing}: {name_first(files, _NUM_SHOWN)}")
@@ -101,34 +159,44 @@ class Pairs:
         """Return the splits by the folder above `images`, or the first one below it, if all are named like splits."""
         found: dict[str, list[int]] = {}
         for position, name in enumerate(self.images):
-            first, second, *rest = name.split("/")
-            folder = first if first != "images" else second if rest else ""
-            found.setdefault(folder, []).append(position)
+            folder = self._stem_of[name].rpartition("/")[0].partition("/")[0]
+            found.setdefault(_OF_CVAT.sub(r"\1", folder), []).append(position)
         if not all(map(is_split, found)):
             return {}
         return {split_name(folder): np.array(positions, np.int64) for folder, positions in found.items()}
 
 
-def _stem(name: str, folder: str) -> str:
-    parts = list(PurePosixPath(name).with_suffix("").parts)
-    parts.remove(folder)  # only the first match: it is the first or second part
-    return "/".join(parts)
+_OF_CVAT = re.compile(r"^obj_(\w+)_data$")
 
 
-def _by_stem(names: Sequence[str], folder: str) -> dict[str, list[str]]:
+def _folders(root: Path) -> list[str]:
+    with os.scandir(root) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir())
+
+
+def _below(root: Path, endings: tuple[str, ...]) -> list[str]:
+    return [name.removeprefix("./") for name in files_under(root, "", endings)]
+
+
+def _stem(name: str) -> str:
+    return os.path.splitext(name)[0]
+
+
+def _by_stem(stems: Mapping[str, str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for name in names:
-        found.setdefault(_stem(name, folder), []).append(name)
+    for name, stem in stems.items():
+        found.setdefault(stem, []).append(name)
     return found
 
 
 def has_masks(root: Path) -> bool:
-    """Whether a directory has `images/` and `masks/` with an equal stem."""
-    return Pairs(root, MASKS).match
+    """Whether a directory has images with masks; those side by side in folders that may be classes do not count."""
+    pairs = Pairs(root, MASKS)
+    return pairs.match and (not pairs.is_beside or pairs.folders == {""} or all(map(is_split, pairs.folders)))
 
 
 def read_masks(root: Path) -> Listing:
-    """Read `images/` and `masks/`.
+    """Read images and masks.
 
     Raises:
         SourceError: An image has no mask, a mask has no image, or two files share a stem.
@@ -140,19 +208,25 @@ def read_masks(root: Path) -> Listing:
     return annotated(root, MASKS, pairs.images, pairs.splits(), {}, masks=masks)
 
 
-def _pairs(root: Path) -> Pairs:
-    pairs = Pairs(root, "labels", (".txt",))
-    pairs.others.pop("classes", None)
-    return pairs
-
-
 def has_labels(root: Path) -> bool:
-    """Whether a directory has `images/` and text files in `labels/`."""
-    return bool(_pairs(root).others)
+    """Whether a directory has images and text files in `labels/`, or label files beside the images."""
+    pairs = Pairs(root, YOLO)
+    return bool(pairs.others) and (not pairs.is_beside or (pairs.match and _is_label(root, pairs)))
+
+
+def _is_label(root: Path, pairs: Pairs) -> bool:
+    """Whether the first text beside its image has rows of numbers."""
+    for name in filter(None, map(pairs.of, pairs.images)):
+        try:
+            cells = (root / name).read_text("utf-8-sig").split("\n")[0].split()
+            return len(list(map(float, cells))) > 4
+        except (OSError, ValueError):
+            return False
+    return False
 
 
 def read_yolo(root: Path) -> Listing:
-    """Read `images/` and `labels/`: boxes, or polygons as annotations with the boxes around them.
+    """Read images and their label files: boxes, or polygons as annotations with the boxes around them.
 
     An image without a label file has no objects.
 
@@ -160,20 +234,21 @@ def read_yolo(root: Path) -> Listing:
         PrepareError: PyYAML, which reads data.yaml, is not installed.
         SourceError: Files are missing or damaged; the message names up to 20 problems.
     """
-    problems, pairs = Problems(root), _pairs(root)
+    problems, pairs = Problems(root), Pairs(root, YOLO)
     pairs.check(problems, is_optional=True)
-    facts = _Facts(root, problems)
-    splits = facts.splits(pairs)
     files = [pairs.of(name) for name in pairs.images]
+    facts = _Facts(root, problems, list(filter(None, files)))
+    splits = facts.splits(pairs)
     objects = [[] if file is None else facts.rows(file) for file in files]
     problems.raise_if_any()
     has_polygons = any(points for rows in objects for _, _, points in rows)
     without = files.count(None)
+    labels = [np.array([label for label, _, _ in rows], np.int64) for rows in objects]
     columns = box_columns(
         [np.array([box for _, box, _ in rows], np.float32).reshape(-1, 4) for rows in objects],
-        [np.array([label for label, _, _ in rows], np.int64) for rows in objects],
+        labels,
         [_texts(rows) for rows in objects] if has_polygons else (),
-        facts.names,
+        facts.names or numbered(labels),
         BoxFormat.CXCYWH,
         is_normalized=True,
     )
@@ -186,6 +261,11 @@ def read_yolo(root: Path) -> Listing:
         files=[*facts.files, *filter(None, files)],
         remarks=[*facts.remarks, *([f"{without:,} images have no label file: no objects"] if without else [])],
     )
+
+
+def numbered(labels: Sequence[NDArray[np.int64]]) -> tuple[str, ...]:
+    """Return the names of classes that have none: "0", "1", ... to the greatest one that occurs."""
+    return tuple(map(str, range(1 + max((int(each.max()) for each in labels if each.size), default=-1))))
 
 
 def _texts(rows: Sequence[_Row]) -> bytes:
@@ -202,7 +282,7 @@ class _Facts:
         names: The class names; None if no file has them.
     """
 
-    def __init__(self, root: Path, problems: Problems) -> None:
+    def __init__(self, root: Path, problems: Problems, labels: Sequence[str]) -> None:
         self._root, self._problems = root, problems
         self.files: list[str] = []
         self.remarks: list[str] = []
@@ -211,11 +291,20 @@ class _Facts:
         usual = [path for path in found if path.stem in ("data", "dataset")] or found
         self._yaml = usual[0].name if usual and (len(usual) == 1 or usual != found) else "data.yaml"
         self._said = self._read() if usual else {}
-        names = next((name for name in (_NAMES_FILE, f"labels/{_NAMES_FILE}") if (root / name).is_file()), None)
-        if self.names is None and names is not None:
-            self.files.append(names)
-            lines = (root / names).read_text("utf-8", "replace").splitlines()
-            self.names = tuple(line.strip() for line in lines if line.strip())
+        if self.names is None:
+            self._read_names(labels)
+
+    def _read_names(self, labels: Sequence[str]) -> None:
+        """Read the class names beside the images, or beside the label files; all files must have the same."""
+        folders = dict.fromkeys(["", *(f"{PurePosixPath(name).parts[0]}/" for name in labels), "labels/"])
+        found = [f"{folder}{name}" for folder in folders for name in _NAMES_FILES]
+        self.files += (there := [name for name in found if (self._root / name).is_file()])
+        for name in there:
+            lines = (self._root / name).read_text("utf-8-sig", "replace").splitlines()
+            names = tuple(line.strip() for line in lines if line.strip())
+            if self.names not in (None, names):
+                self._problems.add(f"{name} has other classes than {there[0]}")
+            self.names = names
 
     def _read(self) -> dict[str, Any]:  # Any: YAML values, every scalar a text
         need("yaml", f"{self._yaml} is read")
@@ -244,6 +333,8 @@ class _Facts:
                 self._note(f"names has the keys {name_first(list(names), _NUM_SHOWN)}, not 0 to {len(names) - 1}")
                 return None
             names = [next(value for key, value in names.items() if int(key) == number) for number in numbers]
+        if names is None and count is not None and count.isdecimal():
+            return tuple(map(str, range(int(count))))
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             self._note("names is no list of texts and no mapping of numbers to texts")
             return None
@@ -253,12 +344,11 @@ class _Facts:
 
     def splits(self, pairs: Pairs) -> dict[str, NDArray[np.int64]]:
         """Return the splits of `data.yaml`; without it, of the folders named like splits."""
-        if not any(self._said.get(key) for key in ("train", "val", "test")):
+        said = {key: value for key, value in self._said.items() if is_split(key) and value not in _NONE}
+        if not said:
             return pairs.splits()
         found, images = {}, pairs.images
-        for key, value in self._said.items():
-            if not is_split(key) or not value:
-                continue
+        for key, value in said.items():
             wanted: set[str] = set()
             for place in value if isinstance(value, list) else [value]:
                 path = self._inside(place) if isinstance(place, str) else None
@@ -295,6 +385,7 @@ class _Facts:
         lines = (self._root / path).read_text("utf-8", "surrogateescape").split("\n")
         listed = [os.path.normpath(line.strip()).replace(os.sep, "/") for line in lines if line.strip()]
         there = set(images)
+        listed = [next((each for each in _shortened(name) if each in there), name) for name in listed]
         missing = [name for name in listed if name not in there]
         if missing:
             self._problems.add(
@@ -321,6 +412,12 @@ class _Facts:
 
     def _note(self, problem: str) -> None:
         self._problems.add(f"{self._yaml}: {problem}")
+
+
+def _shortened(name: str) -> Iterator[str]:
+    """Yield a path, and it without its first folders: they may be those of the author's machine."""
+    parts = name.split("/")
+    return ("/".join(parts[start:]) for start in range(len(parts)))
 
 
 def _row(cells: Sequence[str], names: Sequence[str] | None) -> _Row:
@@ -378,6 +475,7 @@ class AnnotatedFolder(ListingRecipe):
         self.fields = {**self.fields, **{name: BlobField("image" if name == "mask" else "raw") for name in others}}
         self._all: Listing | None = None  # with missing images
         self._stamp = ""
+        self._of_masks: frozenset[str] = frozenset()
 
     @override
     def __getstate__(self) -> dict[str, Any]:
@@ -419,6 +517,14 @@ class AnnotatedFolder(ListingRecipe):
         return self._all
 
     @override
+    def find(self, root: Path) -> Source | None:
+        source = super().find(root)
+        files = self._listing.files if self._listing is not None else {}
+        images, masks = ({name.rpartition("/")[0] for name in files.get(key, ())} for key in ("image", "mask"))
+        self._of_masks = frozenset(masks - images)
+        return source
+
+    @override
     def source(self, listing: Listing) -> Source:
         names = [name for of_one in zip(*listing.files.values(), strict=True) for name in of_one]
         return ListSource(listing.path, listing.base, [*names, *listing.beside], listing.notes())
@@ -436,5 +542,7 @@ class AnnotatedFolder(ListingRecipe):
     @override
     def file(self, member: Member) -> Iterator[Blob]:
         if not member.name.lower().endswith(_ANNOTATION_ENDINGS):
-            is_mask = self.format == MASKS and MASKS in member.name.split("/")
+            folder, _, file = member.name.rpartition("/")
+            is_mask = folder in self._of_masks if self._of_masks else bool(OF_MASK.search(_stem(file)))
+            is_mask = is_mask and self.format == MASKS
             yield Blob("mask" if is_mask else "image", member.name, member.read())

@@ -35,6 +35,8 @@ _NOT_INSTANCES = ("captions", "person_keypoints", "image_info", "panoptic", "stu
 _IDS_TRIED = 5
 _MAX_FLOAT32 = float(np.finfo(np.float32).max)
 _MOST_SHOWN = 20
+OF_MASK = re.compile(r"[ _.-](masks?|seg|segmentation|labels?|gt|l)$", re.IGNORECASE)
+"""What the stem of a mask may have behind that of its image."""
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
