@@ -112,7 +112,7 @@ def test_recipes_of_datasets_import_no_torch():
 
 
 # A dataset gave its name to a format that many tools write, and to the extra that reads it.
-FORMATS = {"own/annotations.py": {"coco"}, "images/decode.py": {"coco"}}
+FORMATS = {"own/annotations.py": {"coco", "voc"}, "images/decode.py": {"coco"}}
 
 
 def test_only_its_own_folder_names_a_dataset():

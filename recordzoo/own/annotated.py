@@ -19,7 +19,10 @@ from recordzoo.base.settings import command, need
 from recordzoo.base.text import JSON, name_first
 from recordzoo.own.annotations import (
     COCO,
+    MASKS,
     OF_MASK,
+    VOC,
+    YOLO,
     Problems,
     annotated,
     box_columns,
@@ -40,9 +43,6 @@ from recordzoo.records.kinds import BoxFormat, SetKind
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import is_record_set
 from recordzoo.records.writer import TREE_FILE
-
-YOLO, VOC, MASKS = "yolo", "voc", "masks"
-"""The names of formats."""
 
 _NAMES_FILES = ("classes.txt", "obj.names")
 _NONE = ("", "null", "~", "none")

@@ -25,8 +25,8 @@ from recordzoo.recipes.recipe import BlobField
 from recordzoo.records.arrays import leads_out
 from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
 
-COCO = "coco"
-"""The format's name."""
+COCO, YOLO, VOC, MASKS = "coco", "yolo", "voc", "masks"
+"""The names of formats."""
 
 _LISTS = re.compile(rb'"(images|annotations|categories)"\s*:\s*\[')
 _KEYS = (b'"bbox"', b'"category_id"', b'"image_id"', b'"file_name"', b'"supercategory"')
