@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torchvision.datasets as tv
+from PIL import Image
 from scipy.io import loadmat, savemat
 
 import recordzoo
 from tests.fakes.catalogued import catalogued
+from tests.running import run
 
 
 def write_tree(dataset: str, root: Path) -> Path:
@@ -182,3 +184,57 @@ def test_street_numbers_with_labels_of_any_shape(shape: tuple[int, ...], tmp_pat
     path.write_bytes(file.getvalue())
     dataset = recordzoo.SVHNRecord(tmp_path, check_hash=False)
     assert [label for _, label in dataset] == expected
+
+
+EUROSAT = [
+    *("AnnualCrop", "Forest", "HerbaceousVegetation", "Highway", "Industrial", "Pasture", "PermanentCrop"),
+    *("Residential", "River", "SeaLake"),
+]
+
+
+def write_eurosat(folder: Path, classes: list[str]) -> None:
+    for label, name in enumerate(classes):
+        (folder / name).mkdir(parents=True)
+        Image.new("RGB", (64, 64), label).save(folder / name / f"{name}_1.jpg")
+
+
+def test_a_class_folder_that_is_missing(tmp_path: Path) -> None:
+    """torchvision's class gives Forest the label 0 then."""
+    write_eurosat(tmp_path / "eurosat/2750", EUROSAT[1:])
+    assert tv.EuroSAT(tmp_path).class_to_idx["Forest"] == 0
+    told = r"eurosat: the raw data has 9 class folders, and the dataset has 10 classes.*Forest.*--allow-incomplete"
+    with pytest.raises(recordzoo.errors.PrepareError, match=told):
+        recordzoo.EuroSATRecord(tmp_path)
+    ours = recordzoo.EuroSATRecord(tmp_path, incomplete=True)
+    assert ours.class_to_idx == tv.EuroSAT(tmp_path).class_to_idx
+    assert recordzoo.EuroSATRecord(tmp_path).targets == ours.targets  # once it is there
+    assert ours.records_path.name == "eurosat.records"
+    done = run("prepare", "eurosat", "--root", tmp_path, "--refresh", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "--allow-incomplete" in done.stderr
+    assert (
+        run("prepare", "eurosat", "--root", tmp_path, "--refresh", "--allow-incomplete", cwd=tmp_path).returncode == 0
+    )
+
+
+def test_images_that_are_missing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_eurosat(tmp_path / "eurosat/2750", EUROSAT)
+    ours = recordzoo.EuroSATRecord(tmp_path)
+    assert "eurosat has 10 images, not 27,000." in caplog.text
+    assert ours.class_to_idx == tv.EuroSAT(tmp_path).class_to_idx
+    assert 'incomplete = "has 10 images, not 27,000."' in run("info", ours.records_path, cwd=tmp_path).stdout
+
+
+def test_a_tree_one_folder_too_deep(tmp_path: Path) -> None:
+    write_eurosat(tmp_path / "eurosat/2750/2750", EUROSAT)
+    ours = recordzoo.EuroSATRecord(tmp_path)
+    assert ours.classes == EUROSAT
+    assert recordzoo.RecordReader(ours.records_path).names[3] == "Highway/Highway_1.jpg"
+
+
+def test_more_classes_than_there_are(tmp_path: Path) -> None:
+    write_eurosat(tmp_path / "eurosat/2750", [*EUROSAT, "Thumbs"])
+    with pytest.raises(
+        recordzoo.errors.PrepareError, match=r"11 class folders, and the dataset has 10 classes.*Thumbs"
+    ):
+        recordzoo.EuroSATRecord(tmp_path)

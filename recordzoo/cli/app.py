@@ -161,7 +161,15 @@ SECTIONS: Mapping[str, Mapping[str, _Command | _Group]] = {
             "recordzoo prepare photos --short-side 256",
             "recordzoo prepare train.lmdb --output data/train.records",
             sections={
-                "Datasets by name": ("root", "split", "mirror", "accept_terms", "check_hash", "discard_raw"),
+                "Datasets by name": (
+                    "root",
+                    "split",
+                    "mirror",
+                    "accept_terms",
+                    "check_hash",
+                    "incomplete",
+                    "discard_raw",
+                ),
                 "Own data": (
                     *("from_", "target", "image", "split_column", "name_column", "shuffle"),
                     *("field", "allow_paths", "allow_empty"),

@@ -246,6 +246,7 @@ def prepare(
     ] = False,
     accept_terms: AcceptTerms = False,
     check_hash: Annotated[bool, flag("--check-hash/--no-check-hash", "Compare archives with their known hash.")] = True,
+    incomplete: Annotated[bool, flag("--allow-incomplete", "Store raw data in which classes are missing.")] = False,
     on_error: Annotated[
         str | None,
         option(
@@ -318,6 +319,7 @@ def prepare(
         discard_raw=discard_raw,
         accept_terms=accept_terms,
         check_hash=check_hash,
+        incomplete=incomplete,
         on_error=cast(Any, on_error) or DEFAULTS.on_error,  # Any: checked by `Options`
         check_images=check_images,
         refresh=refresh or ("if-changed" if refresh_if_changed else False),
@@ -399,6 +401,7 @@ def _check_usage(wanted: Sequence[Target], options: "Options", root: Path | None
         "--accept-terms": options.accept_terms,
         "--discard-raw": options.discard_raw,
         "--no-check-hash": not options.check_hash,
+        "--allow-incomplete": options.incomplete,
     }
     for name, is_given in for_datasets.items():
         if is_given and len(own) == len(wanted):

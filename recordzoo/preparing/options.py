@@ -65,6 +65,8 @@ class PrepareOptions(OwnOptions, total=False):
         mirror: Base URL tried before the official hosts, as ``<mirror>/<dataset>/<file>``; default
             ``RECORDZOO_MIRROR``.
         check_hash: Compare raw archives with the known hash (default). False is for an archive that you re-packed.
+        incomplete: Store raw data of a dataset of class folders although classes are missing. Labels are the places of
+            the classes that are there. Default: raise.
         accept_terms: You accept the terms of access of the dataset's files (see ``recordzoo info``).
         discard_raw: Delete the archives that this preparation downloaded once the records are published.
         variant: Store images smaller or in another encoding, in a separate record set: "256" for a short side of 256
@@ -77,6 +79,7 @@ class PrepareOptions(OwnOptions, total=False):
     records_dir: str | os.PathLike[str] | None
     mirror: str | None
     check_hash: bool
+    incomplete: bool
     accept_terms: bool
     discard_raw: bool
     variant: str | None
@@ -103,6 +106,7 @@ class Options:
     records_dir: str | os.PathLike[str] | None = None
     mirror: str | None = None
     check_hash: bool = True
+    incomplete: bool = False
     accept_terms: bool = False
     discard_raw: bool = False
     variant: str | None = None

@@ -110,6 +110,8 @@ class Preparation:
     def __init__(self, recipe: Recipe, root: Path, options: Options = DEFAULTS) -> None:
         if options.executor is not None:  # its workers may have another current directory
             root = root.absolute()
+        if options.incomplete:
+            recipe.takes_incomplete = True
         self.recipe, self.root, self.options = variant_recipe(recipe, root, options.variant), root, options
         self.target = behind_links(options.records_dir or self.recipe.target(root))
         self._raw = RawData(self.recipe, root, options)

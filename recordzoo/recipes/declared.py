@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import io
 import itertools
+import logging
 import os
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from typing_extensions import override
 
 from recordzoo import catalogue
 from recordzoo.base.settings import is_installed
-from recordzoo.base.text import text_of
+from recordzoo.base.text import JSON, counted, name_first, text_of
 from recordzoo.catalogue import Entry, Layout
 from recordzoo.errors import ArgumentError, FolderError, PrepareError, SourceError
 from recordzoo.net.url import RemoteFile
@@ -28,6 +29,10 @@ from recordzoo.raw.archive import ChainSource, raw_source
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Recipe, Sidecar, Stored, Table, present
+
+logger = logging.getLogger("recordzoo")
+
+_CLASSES_SHOWN = 20
 
 
 def dataset_recipe(
@@ -119,10 +124,14 @@ class DeclaredRecipe(Recipe):
     def tree_marks(self) -> Sequence[str]:
         """Folders or files that identify the extracted tree, relative to the dataset's folder."""
 
+    def tree_base(self, root: Path) -> Path:
+        """Return the directory that names of members are relative to."""
+        return root / self.entry.folder
+
     @override
     def find(self, root: Path) -> Source | None:
         self._check_package(self.package)
-        base = root / self.entry.folder
+        base = self.tree_base(root)
         names = self.tree_names(base) if base.is_dir() else None
         if names is not None:
             return TreeSource(base, names)
@@ -255,7 +264,52 @@ def files_under(base: Path, folder: str, endings: tuple[str, ...]) -> list[str]:
 
 
 class ClassFolderRecipe(DeclaredRecipe):
-    """A recipe of class folders at the places in the facts (`Layout`) or in a subclass."""
+    """A recipe of class folders at the places in the facts (`Layout`) or in a subclass.
+
+    Labels follow from the folders that are there: without one class, later classes have other numbers. So the numbers
+    of classes and images are compared with the facts, unless other raw files than the catalogue's are given.
+    """
+
+    def __init__(self, dataset: str, part: str = "", raw_files: tuple[RemoteFile, ...] | None = None) -> None:
+        super().__init__(dataset, part, raw_files)
+        self._is_known = raw_files is None and type(self) is ClassFolderRecipe
+
+    @override
+    def find(self, root: Path) -> Source | None:
+        found = super().find(root)
+        if isinstance(found, TreeSource) and found.names is not None:
+            inner = [self.class_path(name.removeprefix(self.top)) for name in found.names]
+            self._check_classes({name.partition("/")[0] for name in inner if "/" in name})
+        return found
+
+    @override
+    def tree_base(self, root: Path) -> Path:
+        """Return the dataset's folder, or the one in it of the top folder's name, where all is one folder deeper."""
+        base = super().tree_base(root)
+        first = self.top.partition("/")[0]
+        doubled = base / first / first
+        if first and doubled.is_dir() and os.listdir(base / first) == [first]:
+            return base / first
+        return base
+
+    def _check_classes(self, classes: Collection[str]) -> None:
+        expected = self.entry.num_classes
+        if not self._is_known or self.takes_incomplete or expected in (None, len(classes)):
+            return
+        raise PrepareError(  # no SourceError: nothing is downloaded instead
+            f"{self.set_name}: the raw data has {counted(len(classes), 'class folder')}, and the dataset has "
+            f"{expected} classes: labels would be other numbers. There are "
+            f"{name_first(sorted(classes), _CLASSES_SHOWN)}. Complete it, or pass incomplete=True (--allow-incomplete) to store what is there."
+        )
+
+    def _incomplete(self, num_images: int) -> dict[str, JSON]:
+        """Return metadata that says how many images are missing; empty if none is. Warn of it."""
+        expected = sum(split.count for split in self.entry.splits if split.part == self.part) or self.entry.num_images
+        if not self._is_known or expected in (None, num_images):
+            return {}
+        text = f"has {num_images:,} images, not {expected:,}."
+        logger.warning("%s %s", self.set_name, text)
+        return {"incomplete": text}
 
     @property
     def top(self) -> str:
@@ -306,19 +360,22 @@ class ClassFolderRecipe(DeclaredRecipe):
         names = [keys[index] for index in class_folder_order(keys)]
         if not names:
             raise SourceError(f"{self.entry.title}: there is no image under {self.top} in the raw data. {INCOMPLETE}")
+        metadata = self._incomplete(len(names))
         if not self.folders:
             classes, target = class_labels(names)
+            self._check_classes(classes)
             splits: dict[str, NDArray[np.int64]] = (
                 {self.part: np.arange(len(names))} if self.part in SPLIT_NAMES else {}
             )
-            return Table(names, arrays={"target": target}, splits=splits, classes=classes)
+            return Table(names, arrays={"target": target}, splits=splits, classes=classes, metadata=metadata)
         inner = list(map(self.class_path, names))
         classes, target = class_labels(inner)
+        self._check_classes(classes)
         splits = {}
         for split, folder in self.folders.items():
             places = np.flatnonzero([name.startswith(f"{folder}/") for name in names])
             splits[split] = places[class_folder_order([inner[place] for place in places.tolist()])]
-        return Table(names, arrays={"target": target}, splits=splits, classes=classes)
+        return Table(names, arrays={"target": target}, splits=splits, classes=classes, metadata=metadata)
 
 
 ANNOTATIONS = "annotations"

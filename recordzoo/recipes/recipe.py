@@ -208,6 +208,7 @@ class Recipe(ABC):
         expansion: Estimated size of the records / size of the raw files. Default: that of photographs of 110 KB on
             average, which archives do not compress (benchmarks/size.py).
         counts: Number of samples of each split in the authors' raw files.
+        takes_incomplete: Whether raw data with other classes than the dataset has is stored.
     """
 
     kind: SetKind = SetKind.ZOO
@@ -220,6 +221,7 @@ class Recipe(ABC):
     made_from: tuple[RawFile, ...] = ()
     expansion: float = 1.02
     counts: Mapping[str, int] = MappingProxyType({})
+    takes_incomplete: bool = False
 
     @property
     def main_field(self) -> str:
