@@ -299,7 +299,8 @@ class ClassFolderRecipe(DeclaredRecipe):
         raise PrepareError(  # no SourceError: nothing is downloaded instead
             f"{self.set_name}: the raw data has {counted(len(classes), 'class folder')}, and the dataset has "
             f"{expected} classes: labels would be other numbers. There are "
-            f"{name_first(sorted(classes), _CLASSES_SHOWN)}. Complete it, or pass incomplete=True (--allow-incomplete) to store what is there."
+            f"{name_first(sorted(classes), _CLASSES_SHOWN)}. Complete it, or pass incomplete=True (--allow-incomplete) "
+            "to store what is there."
         )
 
     def _incomplete(self, num_images: int) -> dict[str, JSON]:
