@@ -18,7 +18,7 @@ import recordzoo
 from recordzoo.datasets.moving_mnist_recipe import MovingMNIST
 from recordzoo.formats import indexed
 from recordzoo.formats import webdataset as tar_keys
-from recordzoo.own.sample import Collected, Row
+from recordzoo.own.sample import Row, packed, unpacked
 from recordzoo.preparing.convert import ShardFacts, ShardRows, load_shard, save_shard
 from recordzoo.recipes.arrays import read_npy
 
@@ -41,8 +41,8 @@ def rows(folder: Path) -> Callable[[], object]:
 
 def columns(folder: Path) -> Callable[[], object]:
     numbers = {"a": np.arange(3), "b": np.zeros((3, 2))}
-    side = Collected([Row(str(number)) for number in range(3)], numbers).packed()
-    return lambda: {name: values.tolist() for name, values in Collected.of({side.name: side.data}).columns.items()}
+    side = packed([Row(str(number)) for number in range(3)], numbers)
+    return lambda: {name: values.tolist() for name, values in unpacked({side.name: side.data})[1].items()}
 
 
 def index(folder: Path) -> Callable[[], object]:

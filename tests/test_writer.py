@@ -169,6 +169,8 @@ def test_kinds_let_values_differ(tmp_path: Path) -> None:
     [
         ({"image": b"x", "split": "Train"}, {}, "'Train' cannot be a split's name"),
         ({"image": b"x", "split": [5]}, {}, "5 cannot be a split's name"),
+        ({"image": b"x", "split": 5}, {}, "5 cannot be a split's name"),
+        ({"image": b"x", "split": [["a"]]}, {}, r"\['a'\] cannot be a split's name"),
         ({"image": b"x", "name": 5}, {}, "the name 5 is not valid"),
         ({"image": b"x", "name": ""}, {}, "the name '' is not valid"),
         ({"image": b"x", "name": "\ud800"}, {}, "is not valid"),

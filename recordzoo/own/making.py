@@ -6,6 +6,7 @@ import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.settings import command
@@ -45,20 +46,16 @@ def completed(target: Target, shuffle_seed: int | None, options: Options) -> Tar
             f"A variant is made of a record set: prepare {target.label} first, then run: "
             f"{command('prepare', place, '--short-side', '256')}"
         )
+    added: dict[str, Any] = {}  # Any: as the recipes take them
+    if target.kind in ("list", "annotated"):
+        added["skips_missing"] = options.on_error == "skip"
     if target.kind == "list":
         if shuffle_seed is not None and not isinstance(shuffle_seed, int):
             raise ArgumentError(f"Argument shuffle_seed is {shuffle_seed!r}; it must be a whole number.")
-        added = {
-            "shuffle_seed": shuffle_seed,
-            "layout": options.layout,
-            "skips_missing": options.on_error == "skip",
-        }
-        return dataclasses.replace(target, settings={**target.settings, **added})
-    if target.kind == "annotated":
-        target = dataclasses.replace(target, settings={**target.settings, "skips_missing": options.on_error == "skip"})
-    if shuffle_seed is not None:
+        added |= {"shuffle_seed": shuffle_seed, "layout": options.layout}
+    elif shuffle_seed is not None:
         raise ArgumentError(f"shuffle_seed (--shuffle) is for lists of files; {target.label} is none.")
-    return target
+    return dataclasses.replace(target, settings={**target.settings, **added})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,31 +99,24 @@ def make(target: Target, options: Options, *, download: bool = True, full: bool 
             source.files()  # missing raw data is reported first
         preparation.progress.note(f"{target.label}: {recipe.choice()}")
     before = generation(preparation.target)
-    if target.kind == "tree":
-        with _naming_others(target.root):
-            _check_folders(target.root)
-            path = preparation.run(download=download)
-    else:
+    with _naming_others(target.root) if target.kind == "tree" else contextlib.nullcontext():
         path = preparation.run(download=download)
     was_ready = before == generation(path)
     check_made(target, path, was_ready=was_ready, full=full)
     return Made(path, was_ready, preparation)
 
 
-def _check_folders(path: Path) -> None:
-    """Raise if a directory holds nothing that recordzoo knows."""
-    if path.is_dir() and not any(each.is_dir() or is_image(each.name) for each in path.iterdir()):
-        raise FolderError(
-            f"{path} has no class folders, no images, and no files of a known format. {command('prepare', '--help')} "
-            f"names the formats; any dataset of Python's is stored by recordzoo.convert(dataset, 'my.records').",
-            path=os.fspath(path),
-        )
-
-
 @contextlib.contextmanager
 def _naming_others(path: Path) -> Iterator[None]:
-    """Name the folder that holds another tool's files in the error for a directory without images."""
+    """Refuse a directory that holds nothing known; in its error, name the folder that holds another tool's files."""
     try:
+        if path.is_dir() and not any(each.is_dir() or is_image(each.name) for each in path.iterdir()):
+            raise FolderError(
+                f"{path} has no class folders, no images, and no files of a known format. "
+                f"{command('prepare', '--help')} names the formats; any dataset of Python's is stored by "
+                "recordzoo.convert(dataset, 'my.records').",
+                path=os.fspath(path),
+            )
         yield
     except FolderError as err:
         folders = itertools.islice(itertools.chain([path], path.glob("*/"), path.glob("*/*/")), _FOLDERS_TRIED)
@@ -147,60 +137,44 @@ def _is_of_others(folder: Path) -> bool:
 def check_made(target: Target, path: Path, *, was_ready: bool, full: bool) -> None:
     """Refuse a record set that is not of a directory or a list as it was asked for, or that holds no images.
 
+    Args:
+        target: What was asked for. What a list was not asked for (None) may be anything.
+        path: The record set.
+        was_ready: It was not made just now: also compare a list's files, as far as they are still there.
+        full: All of them, not a bounded number.
+
     Raises:
         OtherSourceError: It is of something else.
         FolderError: It has no images, or a class has none.
     """
     recipe = target.recipe()
-    if isinstance(recipe, ListRecipe):
-        _check_list(path, recipe, target.root, was_ready=was_ready, full=full)
-    if target.kind not in ("tree", "flat", "annotated"):
+    if target.kind not in ("tree", "flat", "annotated", "list"):
         return
     reader = RecordReader(path)
-    wanted = recipe.kind
+    if isinstance(recipe, ListRecipe):
+        problem = _difference(reader, recipe, target.root)
+        if problem is None and was_ready and (changes := find_changes(reader, target.root.absolute(), full=full)):
+            problem = f"is out of date: in {changes.root}, {changes.summary}"
+        if problem is not None:
+            hint = "Pass --refresh (refresh=True) to rebuild it, or another --output."
+            raise OtherSourceError(f"{path} {problem}. {hint}", path=os.fspath(path))
+        return
     is_other = isinstance(recipe, AnnotatedFolder) and not recipe.is_of(reader.manifest, target.root)
-    if reader.manifest.kind is not wanted or is_other:
+    if reader.manifest.kind is not recipe.kind or is_other:
         raise OtherSourceError(
-            f"{path} holds {reader.manifest.title}, not {wanted.text}. Pass refresh=True (--refresh) to make "
+            f"{path} holds {reader.manifest.title}, not {recipe.kind.text}. Pass refresh=True (--refresh) to make "
             "it again, or another output (--output).",
             path=os.fspath(path),
         )
     if not len(reader):
         raise FolderError(f"{path} holds no images. Add some, and pass --refresh.", path=os.fspath(path))
-    if target.kind == "tree" and not target.settings.get("allow_empty"):
-        _check_classes(reader)
-
-
-def _check_classes(reader: RecordReader) -> None:
     empty = reader.manifest.metadata.get("empty_classes")
     try:
-        raise_if_empty(empty if isinstance(empty, list) else [], IMAGE_ENDINGS)
+        if target.kind == "tree" and not target.settings.get("allow_empty") and isinstance(empty, list):
+            raise_if_empty(empty, IMAGE_ENDINGS)
     except FolderError as err:
-        text = f"{reader.path}: {err}. Pass --allow-empty, or remove these folders and pass --refresh."
-        raise FolderError(text, path=os.fspath(reader.path), **err.details) from err
-
-
-def _check_list(place: Path, recipe: ListRecipe, path: Path, *, was_ready: bool, full: bool = False) -> None:
-    """Refuse records that are not those of a list as it is now.
-
-    Args:
-        place: The record set.
-        recipe: How it should have been made. What was not asked for (None) may be anything.
-        path: The list.
-        was_ready: It was not made just now: also compare the files, as far as they are still there.
-        full: All of them, not a bounded number.
-
-    Raises:
-        OtherSourceError: They are not.
-    """
-    reader = RecordReader(place)
-    problem = _difference(reader, recipe, path)
-    if problem is None and was_ready and (changes := find_changes(reader, path.absolute(), full=full)):
-        problem = f"is out of date: in {changes.root}, {changes.summary}"
-    if problem is not None:
-        raise OtherSourceError(
-            f"{place} {problem}. Pass --refresh (refresh=True) to rebuild it, or another --output.", path=str(place)
-        )
+        text = f"{path}: {err}. Pass --allow-empty, or remove these folders and pass --refresh."
+        raise FolderError(text, path=os.fspath(path), **err.details) from err
 
 
 def _difference(reader: RecordReader, recipe: ListRecipe, path: Path) -> str | None:

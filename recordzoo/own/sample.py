@@ -76,37 +76,26 @@ class Rows:
         """Return the side file of the remaining samples."""
         if self._rows:
             columns = {name: np.stack([row[name] for row in self._numbers]) for name in self._numbers[0]}
-            yield Collected(self._rows, columns).packed()
+            yield packed(self._rows, columns)
         self._rows, self._numbers = [], []
 
 
-@dataclasses.dataclass(frozen=True)
-class Collected:
-    """The content of side files.
+# Any: of any dtype.
+def packed(rows: Sequence[Row], columns: Mapping[str, NDArray[Any]]) -> Sidecar:
+    """Return samples and the numbers of each field as one side file."""
+    buffer = io.BytesIO()
+    named = {f".{name}": column for name, column in columns.items()}
+    data = np.frombuffer(json.dumps(rows).encode(), np.uint8)
+    np.savez(buffer, **{_ROWS: data}, **named)  # type: ignore[arg-type]  # its own allow_pickle
+    return Sidecar(rows[0].key, buffer.getvalue())
 
-    Attributes:
-        rows: The samples.
-        columns: The numbers of each field.
-    """
 
-    rows: Sequence[Row]
-    columns: dict[str, NDArray[Any]]  # Any: of any dtype
-
-    @classmethod
-    def of(cls, sidecars: Mapping[str, bytes]) -> "Collected":
-        """Put side files together, in the order of their samples."""
-        blocks = [arrays_of(sidecars[name]) for name in sorted(sidecars)]
-        rows = [Row(*each) for block in blocks for each in json.loads(block.pop(_ROWS).tobytes())]
-        names = blocks[0] if blocks else ()
-        return cls(rows, {name[1:]: np.concatenate([block[name] for block in blocks]) for name in names})
-
-    def packed(self) -> Sidecar:
-        """Return them as one side file."""
-        buffer = io.BytesIO()
-        named = {f".{name}": column for name, column in self.columns.items()}
-        rows = np.frombuffer(json.dumps(self.rows).encode(), np.uint8)
-        np.savez(buffer, **{_ROWS: rows}, **named)  # type: ignore[arg-type]  # its own allow_pickle
-        return Sidecar(self.rows[0].key, buffer.getvalue())
+def unpacked(sidecars: Mapping[str, bytes]) -> tuple[list[Row], dict[str, NDArray[Any]]]:
+    """Put side files together, in the order of their samples."""
+    blocks = [arrays_of(sidecars[name]) for name in sorted(sidecars)]
+    rows = [Row(*each) for block in blocks for each in json.loads(block.pop(_ROWS).tobytes())]
+    names = blocks[0] if blocks else ()
+    return rows, {name[1:]: np.concatenate([block[name] for block in blocks]) for name in names}
 
 
 class SampleRecipe(Recipe):
@@ -221,13 +210,13 @@ class SampleRecipe(Recipe):
 
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
-        found = Collected.of(sidecars)
+        found, columns = unpacked(sidecars)
         skipped = {_key_of(key) for keys in stored.skipped.values() for key in keys}
-        kept = [number for number, row in enumerate(found.rows) if row.key not in skipped]
-        rows, columns = [found.rows[number] for number in kept], {n: c[kept] for n, c in found.columns.items()}
-        is_unique = len({row.name for row in found.rows}) == len(found.rows)
+        kept = [number for number, row in enumerate(found) if row.key not in skipped]
+        rows, columns = [found[number] for number in kept], {name: each[kept] for name, each in columns.items()}
+        is_unique = len({row.name for row in found}) == len(found)
         blobs = {name: {_key_of(key): key for key in stored.keys.get(name, ())} for name in self.fields}
-        splits: dict[str, list[int]] = {split: [] for row in found.rows for split in row.splits}
+        splits: dict[str, list[int]] = {split: [] for row in found for split in row.splits}
         for position, row in enumerate(rows):
             for split in row.splits:
                 splits[split].append(position)

@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +23,7 @@ from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
 from recordzoo.formats.base import Piece, PieceMember, Pieces, Sample
 from recordzoo.own.fields import Encoded, Fields, Kind, UnevenError, infer
-from recordzoo.own.sample import BLOCK, Collected, Row, Rows, SampleRecipe, check_classes, label_problem, store
+from recordzoo.own.sample import BLOCK, Row, Rows, SampleRecipe, check_classes, label_problem, packed, store, unpacked
 from recordzoo.own.values import at_position, describe, update
 from recordzoo.preparing.assemble import Stream
 from recordzoo.preparing.options import Options, OwnOptions
@@ -104,35 +104,10 @@ def convert(
     check_classes(classes)
     check_place(place, ANOTHER_PATH)
     _check_dataset(dataset)
-    probe = Probe(dataset)
-    schema = infer(probe.samples, fields, kinds or {})
-    probe.check_repeats(dataset)
-    recipe = DatasetRecipe(dataset, schema, probe, kinds or {}, classes, place)
+    recipe = DatasetRecipe(dataset, place, fields, kinds or {}, classes)
     if wanted.refresh or not is_record_set(place):
-        wanted = _chosen(wanted, recipe, recipe.measured(probe).size_bytes)
+        wanted = recipe.suited(wanted)
     return store(recipe, wanted)
-
-
-def _chosen(options: Options, recipe: "DatasetRecipe", size_bytes: int) -> Options:
-    """Choose the size of shards, and one process for a dataset that cannot be sent to others."""
-    if not options.layout:
-        # Smaller than for files: making a sample may be slow, and each process fills shards of its own.
-        shard_bytes = max(4 << 20, min(1 << 30, size_bytes // 8))
-        options = dataclasses.replace(options, shard_bytes=shard_bytes)
-    recipe.payload = b""
-    try:
-        recipe.payload = cloudpickle.dumps(recipe.data)  # with its lambdas
-    except Exception as err:
-        what = f"{type(recipe.data).__name__} cannot be sent to"
-        why = f"({type(err).__name__}: {err})"
-        if options.executor is None:
-            (options.progress or default_progress()).note(f"{what} other processes {why}: one does it all.")
-            return dataclasses.replace(options, workers=1)
-        if not isinstance(options.executor, ThreadPoolExecutor):
-            raise ArgumentError(
-                f"{what} the executor's processes {why}. Convert without executor, or with a ThreadPoolExecutor."
-            ) from err
-    return options
 
 
 # Any: the user may pass anything.
@@ -176,6 +151,15 @@ def _sample_of(dataset: MapStyle, position: int) -> Any:
         raise
 
 
+# Any: samples.
+def _digest(samples: Mapping[int, Any], start: str = "") -> str:
+    digest = hashlib.sha256(start.encode())
+    for position, sample in samples.items():
+        with at_position(position):
+            update(digest, sample)
+    return digest.hexdigest()
+
+
 class Probe:
     """Samples spread over a dataset, which is the raw data: it is cut into ranges of positions; see `Source`.
 
@@ -195,16 +179,12 @@ class Probe:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Changes when one of them does, or the number of all.
+        """Changes when one of the samples does, or the number of all.
 
         Raises:
             SampleError: A sample cannot be stored.
         """
-        digest = hashlib.sha256(str(self.count).encode())
-        for position, sample in self.samples.items():
-            with at_position(position):
-                update(digest, sample)
-        return digest.hexdigest()
+        return _digest(self.samples, str(self.count))
 
     def check_repeats(self, dataset: MapStyle) -> None:
         """Read some samples again and compare them.
@@ -213,10 +193,8 @@ class Probe:
             ArgumentError: They have changed.
         """
         for position in list(self.samples)[:: max(1, len(self.samples) // _TWICE)]:
-            before, now = hashlib.sha256(), hashlib.sha256()
-            update(before, self.samples[position])
-            update(now, _sample_of(dataset, position))
-            if before.digest() != now.digest():
+            before, now = self.samples[position], _sample_of(dataset, position)
+            if _digest({position: before}) != _digest({position: now}):
                 raise ArgumentError(
                     f"{type(dataset).__name__}[{position}] gives another sample each time it is asked for. Convert it "
                     "without its random transforms, and apply them when the records are read."
@@ -274,18 +252,41 @@ class DatasetRecipe(SampleRecipe):
     def __init__(
         self,
         dataset: MapStyle,
-        schema: Fields,
-        probe: Probe,
+        output: Path,
+        fields: Sequence[str] | Mapping[str, str] | None,
         kinds: Mapping[str, Kind],
         classes: Sequence[str] | None,
-        output: Path,
     ) -> None:
+        probe = Probe(dataset)
+        schema = infer(probe.samples, fields, kinds)
+        probe.check_repeats(dataset)
         metadata = {"samples": probe.digest, "kinds": dict(kinds), "origin": probe.name}
         super().__init__(output, kinds, _classes(dataset) if classes is None else classes, metadata, dataset)
         self._num_labels = None if classes is None else len(classes)  # the dataset's own may be something else
         self._width = max(6, len(str(probe.count - 1)))
         self._probe: Probe | None = probe
         self.use(schema)
+
+    def suited(self, options: Options) -> Options:
+        """Choose the size of shards, and one process for a dataset that cannot be sent to others."""
+        if not options.layout and self._probe is not None:
+            # Smaller than for files: making a sample may be slow, and each process fills shards of its own.
+            shard_bytes = max(4 << 20, min(1 << 30, self._measured(self._probe).size_bytes // 8))
+            options = dataclasses.replace(options, shard_bytes=shard_bytes)
+        self.payload = b""
+        try:
+            self.payload = cloudpickle.dumps(self.data)  # with its lambdas
+        except Exception as err:
+            what = f"{type(self.data).__name__} cannot be sent to"
+            why = f"({type(err).__name__}: {err})"
+            if options.executor is None:
+                (options.progress or default_progress()).note(f"{what} other processes {why}: one does it all.")
+                return dataclasses.replace(options, workers=1)
+            if not isinstance(options.executor, ThreadPoolExecutor):
+                raise ArgumentError(
+                    f"{what} the executor's processes {why}. Convert without executor, or with a ThreadPoolExecutor."
+                ) from err
+        return options
 
     # Any: what pickle keeps.
     @override
@@ -314,18 +315,15 @@ class DatasetRecipe(SampleRecipe):
             return f"other records than this {self.metadata['origin']}"
         if (names, held.get("kinds")) != (list(self.schema.names), self.metadata["kinds"]):
             return f"these samples with other fields or kinds: {names}"
-        return (
-            None
-            if (manifest.classes or manifest.object_classes) == self.classes
-            else "these samples with other classes"
-        )
+        are_equal = (manifest.classes or manifest.object_classes) == self.classes
+        return None if are_equal else "these samples with other classes"
 
     @override
     def find(self, root: Path) -> Source | None:
         probe, self._probe = self._probe or Probe(self.data), None  # a second call sees what has changed
-        return self.measured(probe)
+        return self._measured(probe)
 
-    def measured(self, probe: Probe) -> Probe:
+    def _measured(self, probe: Probe) -> Probe:
         """Estimate the size of a sample from those that were looked at."""
         if not self._sample_bytes:
             sizes = [self._encode(position, sample).size_bytes for position, sample in probe.samples.items()]
@@ -355,9 +353,6 @@ def _classes(dataset: Any) -> list[str] | None:  # Any: a dataset of whatever cl
         if isinstance(classes, list | tuple) and classes and all(isinstance(name, str) for name in classes):
             return list(classes)
     return None
-
-
-_WIDTH = 9
 
 
 class RecordWriter:
@@ -468,7 +463,7 @@ class RecordWriter:
                 f"position {position}: a {describe(record)}, not a dict such as {{'image': image, 'target': label}}.",
                 position=position,
             )
-        key = f"{position:0{_WIDTH}d}"
+        key = f"{position:09d}"
         values = {field: value for field, value in record.items() if field not in ("name", "split")}
         sample = Sample(record.get("name", ""), values, record.get("split"))
         with at_position(position):
@@ -552,30 +547,30 @@ class _Block:
         """Move fields that need another plan from rows to values, because all rows have one shape."""
         assert self.recipe is not None
         before = self.recipe.schema.fields
-        done = Collected.of(self.stream.take_sidecars() | {side.name: side.data for side in self.rows.rest()})
+        rows, columns = unpacked(self.stream.take_sidecars() | {side.name: side.data for side in self.rows.rest()})
         for plan in recipe.schema.fields.values():
             if before.get(plan.name) == plan:
                 continue
-            numbers = done.columns.pop(plan.name, None)
+            numbers = columns.pop(plan.name, None)
             if plan.kind in ("raw", "pixels"):
                 shape = np.zeros(len(plan.shape)) if numbers is None else numbers.shape[1:]
-                done.columns[f"{plan.name}.shape"] = np.tile(np.array(shape, np.uint32), (self.count, 1))
-            for row, value in zip(done.rows, () if numbers is None else numbers, strict=False):
+                columns[f"{plan.name}.shape"] = np.tile(np.array(shape, np.uint32), (self.count, 1))
+            for row, value in zip(rows, () if numbers is None else numbers, strict=False):
                 encoded = Encoded()
                 encoded.add(plan, value)
                 self.stream.add("", recipe.blobs(row, encoded), ())
-        self.stream.add("", (), [done.packed()])
+        self.stream.add("", (), [packed(rows, columns)])
 
 
 # Any: what the user gives.
 def _splits(position: int, given: Any) -> list[str]:
-    splits = [given] if isinstance(given, str) and given else list(dict.fromkeys(given or []))
+    splits = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given] if given else []
     for split in splits:
         if not isinstance(split, str) or not SPLIT_PATTERN.fullmatch(split):
             raise ArgumentError(
                 f"record {position}: {split!r} cannot be a split's name: small letters, digits and - only."
             )
-    return splits
+    return list(dict.fromkeys(splits))
 
 
 # Any: values of all kinds.
