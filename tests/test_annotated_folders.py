@@ -7,11 +7,13 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from PIL import Image
 from pycocotools.coco import COCO
+from torchvision.datasets import VOCDetection
 
 import recordzoo
 from recordzoo.errors import NotPreparedError, OtherSourceError, PrepareError, SourceError
@@ -379,6 +381,66 @@ class TestYolo:
             read(tmp_path / "ours")
 
 
+class TestVoc:
+    XML = (
+        "<annotation><folder>x</folder><filename>1.jpg</filename><size><width>8</width><height>6</height></size>"
+        "<object><name>dog</name><difficult>1</difficult><bndbox><xmin>1</xmin><ymin>2.5</ymin><xmax>7</xmax>"
+        "<ymax>5</ymax></bndbox></object><object><bndbox><ymin>1</ymin><xmin>2</xmin><xmax>3</xmax><ymax>4</ymax>"
+        "</bndbox><name>cat</name></object></annotation>"
+    )
+
+    @pytest.mark.parametrize(
+        ("image", "label", "splits"),
+        [
+            ("1.jpg", "1.xml", {}),  # labelImg
+            ("JPEGImages/1.jpg", "Annotations/1.xml", {"train": 1}),  # VOC, CVAT
+            ("train/1.jpg", "train/1.xml", {"train": 1}),  # Roboflow
+            ("images/1.jpg", "annotations/1.xml", {}),
+            ("images/train/1.jpg", "xmls/train/1.xml", {"train": 1}),
+        ],
+    )
+    def test_layouts(self, image: str, label: str, splits: Mapping[str, int], tmp_path: Path) -> None:
+        """What torchvision's VOCDetection parses, as numbers."""
+        root = tmp_path / "ours"
+        tree(root, (image, f"{label}={self.XML}", *(["ImageSets/Main/train.txt=1"] if "JPEG" in image else [])))
+        theirs: Any = VOCDetection.parse_voc_xml(ElementTree.fromstring(self.XML))
+        reader = read(root)
+        assert (reader.manifest.splits, reader.manifest.classes) == (splits, ("cat", "dog"))
+        assert [reader.manifest.classes[each] for each in reader.value("labels", 0)] == ["dog", "cat"]
+        boxes = [each["bndbox"] for each in theirs["annotation"]["object"]]
+        wanted = [[float(box[key]) for key in ("xmin", "ymin", "xmax", "ymax")] for box in boxes]
+        assert reader.value("boxes", 0).tolist() == wanted
+        assert reader.value("annotations", 0) == [{"name": "dog", "difficult": "1"}, {"name": "cat"}]
+        _, target = recordzoo.open(reader.path, transforms=lambda *pair: pair)[0]
+        assert target["boxes"].tolist() == wanted
+        assert "1 images, 2 boxes (XYXY), 2 classes" in run("prepare", "ours", "--refresh", cwd=tmp_path).stderr
+
+    @pytest.mark.parametrize(
+        ("old", "new", "problem"),
+        [
+            ("</annotation>", "", "no element found"),
+            ("<name>cat</name>", "", "an object has no name"),
+            ("<ymax>5</ymax>", "", "the box of an object 'dog' is"),
+            ("<xmax>7</xmax>", "<xmax>0</xmax>", "the box of an object 'dog' is"),
+            ("<xmax>7</xmax>", "<xmax>x</xmax>", "could not convert string to float: 'x'"),
+            ("<xmax>7</xmax>", "<xmax>nan</xmax>", "the box of an object 'dog' is"),
+            ("<annotation>", "<!DOCTYPE a [<!ENTITY b 'c'>]><annotation>", "it has a DOCTYPE"),
+            ("annotation>", "annotations>", "it begins with <annotations>"),
+        ],
+    )
+    def test_faults(self, old: str, new: str, problem: str, tmp_path: Path) -> None:
+        tree(tmp_path / "ours", ("a/1.jpg", f"a/1.xml={self.XML.replace(old, new)}", "a/2.jpg"))
+        with pytest.raises(SourceError, match=rf"a/1\.xml cannot be read \({problem}"):
+            read(tmp_path / "ours")
+
+    def test_files_without_the_other(self, tmp_path: Path) -> None:
+        tree(tmp_path / "ours", ("1.jpg", f"1.xml={self.XML}", "2.jpg"))
+        assert len(read(tmp_path / "ours").value("boxes", 1)) == 0
+        tree(tmp_path / "ours", (f"3.xml={self.XML}",))
+        with pytest.raises(SourceError, match=r"1 files have no image: 3\.xml"):
+            read(tmp_path / "ours", refresh=True)
+
+
 class TestMasks:
     def test_masks(self, tmp_path: Path) -> None:
         root = tmp_path / "ours"
@@ -455,7 +517,7 @@ class TestRecognition:
         text(tmp_path / "ours/list.json", '[{"bbox": []}]')
         assert read(tmp_path / "ours").manifest.classes == ("cat", "images", "labels")
 
-    @pytest.mark.parametrize("form", ["coco", "yolo", "masks"])
+    @pytest.mark.parametrize("form", ["coco", "yolo", "voc", "masks"])
     def test_nothing_of_the_kind(self, form: str, tmp_path: Path) -> None:
         write_images(tmp_path / "ours", ["cat/1.jpg"])
         with pytest.raises(SourceError, match="it has no "):

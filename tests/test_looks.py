@@ -62,7 +62,13 @@ LOOKS: dict[str, tuple[Files, str]] = {
 }
 
 
-READ = {"masks with a word": "masks", "SegmentationClass": "masks", "img_dir": "masks", "CVAT": "yolo"}
+READ = {
+    "Pascal VOC beside": "voc",
+    "masks with a word": "masks",
+    "SegmentationClass": "masks",
+    "img_dir": "masks",
+    "CVAT": "yolo",
+}
 """As what folders are read that zips are refused for."""
 
 

@@ -264,7 +264,7 @@ def prepare(
         option(
             "KIND",
             "What own data is: classes (every folder is a class), flat (all images, no classes, target -1), coco, "
-            f"yolo, masks, list, or a format: {', '.join((*LAYOUTS, *FORMATS))}. Default: detected.",
+            f"yolo, voc, masks, list, or a format: {', '.join((*LAYOUTS, *FORMATS))}. Default: detected.",
             "--from",
         ),
     ] = None,

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
@@ -444,9 +445,79 @@ def _row(cells: Sequence[str], names: Sequence[str] | None) -> _Row:
     return label, box, numbers[1:]
 
 
+def has_xml(root: Path) -> bool:
+    """Whether a directory has images and XML files of their names."""
+    return Pairs(root, VOC).match
+
+
+def read_voc(root: Path) -> Listing:
+    """Read images and Pascal VOC's XML: boxes as the files have them, classes sorted by name.
+
+    An image without an XML file has no objects. What else an object has is kept as JSON.
+
+    Raises:
+        SourceError: Files are missing or damaged; the message names up to 20 problems.
+    """
+    problems, pairs = Problems(root), Pairs(root, VOC)
+    pairs.check(problems, is_optional=True)
+    files = [pairs.of(name) for name in pairs.images]
+    objects = [[] if file is None else _voc_objects(root, file, problems) for file in files]
+    problems.raise_if_any()
+    classes = sorted({name for found in objects for name, _, _ in found})
+    label_of = {name: label for label, name in enumerate(classes)}
+    columns = box_columns(
+        [np.array([box for _, box, _ in found], np.float32).reshape(-1, 4) for found in objects],
+        [np.array([label_of[name] for name, _, _ in found], np.int64) for found in objects],
+        [json.dumps([facts for _, _, facts in found]).encode() for found in objects],
+        tuple(classes),
+        BoxFormat.XYXY,
+    )
+    lists, splits = sorted((root / "ImageSets" / "Main").glob("*.txt")), pairs.splits()
+    for path in filter(lambda each: is_split(each.stem), lists):
+        listed = {line.split()[0] for line in path.read_text("utf-8-sig").splitlines() if line.strip()}
+        there = [number for number, name in enumerate(pairs.images) if PurePosixPath(name).stem in listed]
+        splits[slug(path.stem)] = np.array(there, np.int64)
+    without = files.count(None)
+    return annotated(
+        root,
+        VOC,
+        pairs.images,
+        splits,
+        columns,
+        files=list(filter(None, files)),
+        remarks=[f"{without:,} images have no XML file: no objects"] if without else [],
+    )
+
+
+def _voc_objects(root: Path, name: str, problems: Problems) -> list[tuple[str, list[float], dict[str, JSON]]]:
+    """Read class, box and other facts of the objects of a file."""
+    try:
+        data = (root / name).read_bytes()
+        if b"<!DOCTYPE" in data:
+            raise ValueError("it has a DOCTYPE, which may hold anything")
+        found = ElementTree.fromstring(data)
+        if found.tag != "annotation":
+            raise ValueError(f"it begins with <{found.tag}>, not with <annotation>")
+        return [_voc_object(each) for each in found.findall("object")]
+    except (OSError, ValueError, LookupError, ElementTree.ParseError) as err:
+        problems.add(f"{name} cannot be read ({err})")
+        return []
+
+
+def _voc_object(found: ElementTree.Element) -> tuple[str, list[float], dict[str, JSON]]:
+    name = (found.findtext("name") or "").strip()
+    if not name:
+        raise ValueError("an object has no name")
+    box = [float(found.findtext(f"bndbox/{key}", "nan")) for key in ("xmin", "ymin", "xmax", "ymax")]
+    if not all(map(math.isfinite, box)) or box[0] > box[2] or box[1] > box[3]:
+        raise ValueError(f"the box of an object {name!r} is {box}, not xmin, ymin, xmax and ymax")
+    return name, box, {each.tag: each.text for each in found if not len(each)}
+
+
 FORMATS: dict[str, tuple[Callable[[Path], object], Callable[[Path], Listing]]] = {
     COCO: (coco_files, read_coco),
     YOLO: (has_labels, read_yolo),
+    VOC: (has_xml, read_voc),
     MASKS: (has_masks, read_masks),
 }
 """Format -> (detector, reader); the first format that fits is used."""
@@ -461,7 +532,7 @@ class AnnotatedFolder(ListingRecipe):
     """The images of a directory with their annotations.
 
     Args:
-        format: "coco", "yolo" or "masks".
+        format: One of `FORMATS`.
         skips_missing: Skip missing images.
     """
 

@@ -56,7 +56,7 @@ def annotated(
 
     Args:
         root: The directory; all names are relative to it, with "/" between the parts.
-        format: "coco", "yolo" or "masks".
+        format: "coco", "yolo", "voc" or "masks".
         images: The N images, in the order of the records.
         splits: int64 positions of each split.
         columns: The annotations of the images: `box_columns` and others.

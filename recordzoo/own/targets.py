@@ -50,8 +50,8 @@ class Reading:
     """How user data is read.
 
     Attributes:
-        from_: "classes" (every folder is a class), "flat" (all images, without classes), "coco", "yolo" or "masks"
-            (images with annotations), "list", or a format of another tool. Default: detected.
+        from_: "classes" (every folder is a class), "flat" (all images, without classes), "coco", "yolo", "voc" or
+            "masks" (images with annotations), "list", or a format of another tool. Default: detected.
         allow_empty: A class may be without images.
         fields: For other tools' files: what keys are called as fields.
         kinds: For other tools' files: how fields are stored.
