@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -119,6 +120,52 @@ class TestCoco:
         assert list(reader.manifest.splits) == (["train2014", "train2017"] if splits is None else sorted(splits))
         assert reader.names[3] == f"{images.format((splits or ['train2014'])[0])}000000000004.jpg"
 
+    @pytest.mark.parametrize(
+        ("file", "folder"),
+        [
+            ("labels.json", "data/"),  # fiftyone
+            ("annotations/birds_train.json", "train/"),
+            ("result.json", "deep/er/"),
+            ("train/_annotations.coco.json", "train/"),  # Roboflow
+            ("annotations/instances_default.json", "images/default/"),  # CVAT
+        ],
+    )
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda d: {"version": "1.0", **d},
+            lambda d: json.loads(json.dumps(d), parse_int=lambda number: float(number)),
+            lambda d: json.loads(re.sub(r'("(image_|category_)?id": )(\d+)', r'\1"a\3"', json.dumps(d))),
+            lambda d: {key: value for key, value in d.items() if key != "annotations"},
+            lambda d: {**d, "images": [{**each, "file_name": f"x\\{each['file_name']}"} for each in d["images"]]},
+        ],
+        ids=["version first", "ids as floats", "ids as texts", "no annotations", "backslashes"],
+    )
+    def test_files_of_tools(self, change: Callable[[Any], Any], file: str, folder: str, tmp_path: Path) -> None:
+        """pycocotools has the same objects; its ids are equal, too."""
+        root, document = tmp_path / "ours", change(coco_document(1, 4))
+        write_json(root / file, document)
+        names = [folder + each["file_name"].replace("\\", "/") for each in document["images"]]
+        write_images(root, names)
+        reader = read(root)
+        theirs = COCO()
+        theirs.dataset = {"annotations": [], **document}
+        theirs.createIndex()
+        assert sorted(reader.names) == sorted(names)
+        for position, number in enumerate(sorted(theirs.imgs)):
+            assert reader.value("annotations", position) == theirs.imgToAnns[number]
+            assert len(reader.value("boxes", position)) == len(theirs.imgToAnns[number])
+            if "image_id" in reader.manifest.fields:
+                assert reader.value("image_id", position) == number
+        assert reader.manifest.metadata["category_ids"] == sorted(theirs.cats)
+
+    def test_an_image_in_several_folders(self, tmp_path: Path) -> None:
+        write_json(tmp_path / "ours/a.json", document := coco_document(1, 2))
+        names = [each["file_name"] for each in document["images"]]
+        write_images(tmp_path / "ours", [f"{folder}/{name}" for folder in "xy" for name in names])
+        with pytest.raises(SourceError, match=rf"{names[0]} is in several folders: x/{names[0]}, y/{names[0]}"):
+            read(tmp_path / "ours")
+
     def test_files_of_other_tasks_are_not_read(self, tmp_path: Path) -> None:
         root = tmp_path / "ours"
         write_coco(root)
@@ -133,8 +180,8 @@ class TestCoco:
             (lambda d: d["images"][0].update(file_name="/etc/x.jpg"), "'/etc/x.jpg' is no path in the directory"),
             (lambda d: d["images"][0].update(file_name="a\0b"), "is no path in the directory"),
             (lambda d: d["images"][0].update(file_name="\ud800"), "is no path in the directory"),
-            (lambda d: d["images"][0].update(id="1"), "an image without a whole number as id"),
-            (lambda d: d["images"][0].update(id=1 << 64), "an image without a whole number as id"),
+            (lambda d: d["images"][0].update(id="1"), "ids of its images are numbers and texts: 1, "),
+            (lambda d: d["images"][0].update(id=1 << 64), "an image without a whole number or a text as id"),
             (lambda d: d["images"][0].pop("file_name"), "without file_name"),
             (lambda d: d["images"].append({**d["images"][0], "id": 77}), "is listed twice"),
             (lambda d: d["images"][0].update(id=d["images"][1]["id"]), "two images have the id"),
@@ -148,7 +195,8 @@ class TestCoco:
             (lambda d: d["categories"].append({"id": 3, "name": "bus"}), "two categories have the id 3"),
             (lambda d: d["categories"][0].pop("name"), "a category without"),
             (lambda d: d.pop("categories"), "it has no list 'categories'"),
-            (lambda d: d.pop("annotations"), "it has no list 'annotations'"),
+            (lambda d: d["categories"][0].update(id="x"), "ids of its categories are numbers and texts: x, "),
+            (lambda d: d.pop("images"), "it has no list 'images'"),
             (lambda d: d["annotations"].append(3), "annotations has '3"),
             (lambda d: d.update(images={}), "it cannot be read as JSON"),
         ],
@@ -191,6 +239,7 @@ class TestCoco:
         with pytest.raises(NotPreparedError, match="2 of the") as caught:
             read(root)
         assert all(name in str(caught.value) for name in names)
+        assert "instances_val2017.json says so; images were looked for in every folder of" in str(caught.value)
         reader = read(root, on_error="skip")
         assert reader.manifest.splits == {"train": 8, "val": 4}
         assert sorted(reader.manifest.skipped) == names

@@ -598,7 +598,9 @@ class AnnotatedFolder(ListingRecipe):
     @override
     def source(self, listing: Listing) -> Source:
         names = [name for of_one in zip(*listing.files.values(), strict=True) for name in of_one]
-        return ListSource(listing.path, listing.base, [*names, *listing.beside], listing.notes())
+        which = name_first(listing.beside, _NUM_SHOWN) if self.format == COCO else "The directory"
+        where = f"{which} says so; images were looked for in every folder of {listing.base}."
+        return ListSource(listing.path, listing.base, [*names, *listing.beside], listing.notes(), where=where)
 
     def extras(self) -> Mapping[str, bytes]:
         """Return `TREE_FILE`, except for COCO, which need not list all images of a folder."""

@@ -20,7 +20,7 @@ from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, name_first
 from recordzoo.errors import SourceError
 from recordzoo.own.listing import Column, Listing
-from recordzoo.recipes.declared import SPLIT_NAMES
+from recordzoo.recipes.declared import IMAGE_ENDINGS, SPLIT_NAMES, files_under
 from recordzoo.recipes.recipe import BlobField
 from recordzoo.records.arrays import leads_out
 from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
@@ -37,6 +37,7 @@ _MAX_FLOAT32 = float(np.finfo(np.float32).max)
 _MOST_SHOWN = 20
 OF_MASK = re.compile(r"[ _.-](masks?|seg|segmentation|labels?|gt|l)$", re.IGNORECASE)
 """What the stem of a mask may have behind that of its image."""
+_Id = int | str
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -279,10 +280,10 @@ def read_coco(root: Path) -> Listing:
     boxes, labels, texts, ids = [], [], [], []
     positions: dict[str, list[int]] = {}
     for file, split in zip(files, _splits(names), strict=True):
-        folder = file.image_folder()
-        for number in sorted(file.images):
+        paths = file.paths()
+        for number in sorted(file.images, key=_order):
             positions.setdefault(split, []).append(len(images))
-            images.append(f"{folder}/{file.images[number]}" if folder else file.images[number])
+            images.append(paths[number])
             objects = file.objects.pop(number, None) or _Objects()
             boxes.append(np.array(objects.boxes, np.float32).reshape(-1, 4))
             labels.append(np.array([label_of[each] for each in objects.categories], np.int64))
@@ -291,25 +292,27 @@ def read_coco(root: Path) -> Listing:
     _refuse_repeated(images, problems)
     problems.raise_if_any()
     columns = box_columns(boxes, labels, texts, tuple(categories.values()), BoxFormat.XYWH)
+    if all(isinstance(number, int) for number in ids):
+        columns["image_id"] = Column(FieldSpec(FieldKind.INT), np.array(ids, np.int64))
     return annotated(
         root,
         COCO,
         images,
         {name: np.array(found, np.int64) for name, found in positions.items() if name},
-        {**columns, "image_id": Column(FieldSpec(FieldKind.INT), np.array(ids, np.int64))},
+        columns,
         files=names,
         metadata={"category_ids": list(categories)},
         remarks=[f"read {name_first(names, _IDS_TRIED)}"],
     )
 
 
-def _categories(files: "Sequence[_CocoFile]", problems: Problems) -> dict[int, str]:
-    found: dict[int, str] = {}
+def _categories(files: "Sequence[_CocoFile]", problems: Problems) -> dict[_Id, str]:
+    found: dict[_Id, str] = {}
     for file in files:
         for number, name in file.categories.items():
             if found.setdefault(number, name) != name:
                 problems.add(f"{file.name}: category {number} is {name!r}, and {found[number]!r} in another file")
-    return {number: found[number] for number in sorted(found)}
+    return {number: found[number] for number in sorted(found, key=_order)}
 
 
 @dataclass
@@ -317,7 +320,7 @@ class _Objects:
     """The objects in an image."""
 
     boxes: list[list[float]] = field(default_factory=list)
-    categories: list[int] = field(default_factory=list)
+    categories: list[_Id] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
 
 
@@ -332,11 +335,12 @@ class _CocoFile:
 
     def __init__(self, root: Path, name: str, problems: Problems) -> None:
         self.name = name
-        self.images: dict[int, str] = {}
-        self.categories: dict[int, str] = {}
-        self.objects: dict[int, _Objects] = {}
+        self.images: dict[_Id, str] = {}
+        self.categories: dict[_Id, str] = {}
+        self.objects: dict[_Id, _Objects] = {}
         self._root, self._problems = root, problems
         self._lists: set[str] = set()
+        self._below: dict[str, list[str]] | None = None  # all images of the directory by their names, once needed
 
     def read(self) -> None:
         """Read the file and collect its problems."""
@@ -354,9 +358,12 @@ class _CocoFile:
         except (OSError, ValueError, RecursionError) as err:
             self._note(f"it cannot be read as JSON ({err})")
             return
-        for key in readers:
+        for key in ("images", *(["categories"] if self.objects else [])):
             if key not in self._lists:
                 self._note(f"it has no list {key!r}")
+        for key, ids in (("images", self.images), ("categories", self.categories)):
+            if len(set(map(type, ids))) > 1:
+                self._note(f"the ids of its {key} are numbers and texts: {_shown(list(ids))}")
         self._check_references()
 
     def _check_references(self) -> None:
@@ -364,47 +371,63 @@ class _CocoFile:
         if absent:
             self._note(f"annotations of {len(absent):,} images that it does not list: {_shown(absent)}")
         used = {number for objects in self.objects.values() for number in objects.categories}
-        unknown = sorted(used - self.categories.keys())
+        unknown = sorted(used - self.categories.keys(), key=_order)
         if unknown and "categories" in self._lists:
             self._note(f"annotations with categories that it does not list: {_shown(unknown)}")
 
-    def image_folder(self) -> str:
-        """Return the folder that file names are relative to: the first usual folder that has any of the images.
+    def paths(self) -> dict[_Id, str]:
+        """Return the path of each image: in a usual folder if some lie there, else in the one folder that has it.
 
-        If no folder has any, return the first that exists: each image is then reported as missing there.
+        The path of an image that is nowhere is the one in the usual folder.
         """
-        part = _part(self.name)
-        beside = self.name.rpartition("/")[0]
-        split = split_name(part)
-        usual = [part, f"images/{part}", split, f"images/{split}", beside, "images", "", f"{beside}/images".lstrip("/")]
-        folders = [folder for folder in dict.fromkeys(usual) if (self._root / folder).is_dir()]
+        part, beside, split = _part(self.name), self.name.rpartition("/")[0], _split_of(self.name)
+        usual = [part, f"images/{part}", split, f"images/{split}", beside, "images", "data", "", f"{beside}/images"]
+        folders = [folder for each in usual if (self._root / (folder := each.strip("/"))).is_dir()]
         some = list(self.images.values())[:: max(1, len(self.images) // _IDS_TRIED)]
         counts = [sum((self._root / folder / name).is_file() for name in some) for folder in folders]
-        return folders[counts.index(max(counts))]
+        top = f"{folders[counts.index(max(counts))]}/".lstrip("/")
+        found = {number: f"{top}{name}" for number, name in self.images.items()}
+        return (
+            found
+            if max(counts) == len(some)
+            else {number: self._path(found[number], name) for number, name in self.images.items()}
+        )
+
+    def _path(self, usual: str, name: str) -> str:
+        if (self._root / usual).is_file():
+            return usual
+        if self._below is None:
+            self._below = {}
+            for path in files_under(self._root, "", IMAGE_ENDINGS):
+                self._below.setdefault(path.rpartition("/")[2], []).append(path.removeprefix("./"))
+        found = [path for path in self._below.get(name.rpartition("/")[2], ()) if f"/{path}".endswith(f"/{name}")]
+        if len(found) > 1:
+            self._note(f"{name} is in several folders: {name_first(found, _IDS_TRIED)}")
+        return found[0] if found else usual
 
     # Any, here and below: JSON values.
     def _image(self, image: Any, text: str) -> None:
-        number, name = image.get("id"), image.get("file_name")
-        if not _is_int64(number) or not isinstance(name, str) or not name:
-            self._note(f"an image without a whole number as id, or without file_name: {text[:80]}")
+        number, name = _id(image.get("id")), image.get("file_name")
+        if number is None or not isinstance(name, str) or not name:
+            self._note(f"an image without a whole number or a text as id, or without file_name: {text[:80]}")
             return
-        name = os.path.normpath(name).replace(os.sep, "/")
+        name = os.path.normpath(name.replace("\\", "/")).replace(os.sep, "/")  # written on Windows
         if not is_file_name(name):
             self._note(f"the file_name {name!r} is no path in the directory")
         if self.images.setdefault(number, name) != name:
             self._note(f"two images have the id {number}: {self.images[number]} and {name}")
 
     def _category(self, category: Any, text: str) -> None:
-        number, name = category.get("id"), category.get("name")
-        if not _is_int64(number) or not isinstance(name, str):
-            self._note(f"a category without a whole number as id, or without name: {text[:80]}")
+        number, name = _id(category.get("id")), category.get("name")
+        if number is None or not isinstance(name, str):
+            self._note(f"a category without a whole number or a text as id, or without name: {text[:80]}")
         elif self.categories.setdefault(number, name) != name:
             self._note(f"two categories have the id {number}: {self.categories[number]!r} and {name!r}")
 
     def _object(self, found: Any, text: str) -> None:
-        image, category, box = found.get("image_id"), found.get("category_id"), found.get("bbox")
-        if not _is_int64(image) or not _is_int64(category):
-            self._note(f"an annotation without whole numbers as image_id and category_id: {text[:80]}")
+        image, category, box = _id(found.get("image_id")), _id(found.get("category_id")), found.get("bbox")
+        if image is None or category is None:
+            self._note(f"an annotation without whole numbers or texts as image_id and category_id: {text[:80]}")
         elif not isinstance(box, list) or len(box) != 4 or not all(map(_is_finite, box)):
             self._note(f"annotation {found.get('id')} of image {image}: bbox is {str(box)[:80]}, not four numbers")
         else:
@@ -417,15 +440,24 @@ class _CocoFile:
         self._problems.add(f"{self.name}: {problem}")
 
 
-def _is_int64(value: Any) -> bool:
-    return type(value) is int and -(1 << 63) <= value < 1 << 63
+def _id(value: Any) -> _Id | None:
+    """Return an id: a whole number, also as 1.0, or a text; None for anything else."""
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    is_id = (type(value) is int and -(1 << 63) <= value < 1 << 63) or (isinstance(value, str) and value)
+    return value if is_id else None
+
+
+def _order(number: _Id) -> tuple[int, str]:
+    """Return the sort key of ids, which are all numbers, or all texts."""
+    return (0, number) if isinstance(number, str) else (number, "")
 
 
 def _is_finite(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) <= _MAX_FLOAT32  # false for NaN
 
 
-def _shown(numbers: Sequence[int]) -> str:
+def _shown(numbers: Sequence[_Id]) -> str:
     return name_first([str(number) for number in numbers], _IDS_TRIED)
 
 

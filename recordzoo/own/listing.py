@@ -221,6 +221,7 @@ class ListSource(SizedSource):
         digest: A digest of the list's content.
         word: The word for its lines in messages: "line" or "row".
         allow_paths: Files may lie outside of `base`.
+        where: Where files were looked for, for messages. Default: relative paths are those of a list.
     """
 
     path: Path
@@ -231,6 +232,7 @@ class ListSource(SizedSource):
     digest: str = ""
     word: str = "line"
     allow_paths: bool = True
+    where: str = ""
 
     @property
     @override
@@ -294,10 +296,11 @@ class ListSource(SizedSource):
             for name, why in problems[:NUM_SHOWN]
         )
         more = f"; and {len(problems) - NUM_SHOWN} more" if len(problems) > NUM_SHOWN else ""
+        relative = f"Relative paths are relative to the list's directory, {self.base}."
         outside = " If you trust the list, pass --allow-paths (allow_paths=True)."
         raise NotPreparedError(
             f"{self.description}: {len(problems)} of the {len(self.names)} files that it names cannot be read: {shown}"
-            f"{more}. Relative paths are relative to the list's directory, {self.base}. "
+            f"{more}. {self.where or relative} "
             "on_error='skip' (--on-error skip) leaves them out."
             f"{outside if any(why == _OUTSIDE for _, why in problems) else ''}",
             path=str(self.path),
