@@ -222,12 +222,29 @@ class HasLoader(datasets.ImageFolder):  # type: ignore[misc]
         pass
 
 
+class HasTargetTransform(datasets.ImageFolder):  # type: ignore[misc]
+    @property
+    def target_transform(self) -> Any:
+        return negative
+
+    @target_transform.setter
+    def target_transform(self, transform: Any) -> None:
+        pass
+
+
+class FindsTransform(datasets.ImageFolder):  # type: ignore[misc]
+    def __getattribute__(self, name: str) -> Any:
+        return UINT8 if name == "transform" else super().__getattribute__(name)
+
+
 def test_what_is_not_fused(root: Path, tmp_path: Path) -> None:
     theirs = "its loader is not torchvision's default_loader"
     for dataset, why in [
         (MakesSamples(root, UINT8), "MakesSamples makes its samples itself"),
         (MakesBatches(root, UINT8), "MakesBatches makes its samples itself"),
         (HasLoader(root, UINT8), theirs),
+        (HasTargetTransform(root, UINT8), "its class computes target_transform"),
+        (FindsTransform(root), "its class computes transform"),
         (datasets.ImageFolder(root, UINT8, loader=own_loader), theirs),
         (datasets.DatasetFolder(root, read_size, (".jpg",)), theirs),
         (datasets.FakeData(4, (3, 8, 8), transform=v1.PILToTensor()), "FakeData makes its samples itself"),
