@@ -303,7 +303,7 @@ class TestOpening:
         path = recordzoo.convert(samples, folder / "own.records", workers=1)
         dataset = ImageFolderRecord(path, target_type=["caption", "size"])
         assert dataset[1][1] == ("a.jpg", np.float32(0.5))
-        with pytest.raises(OtherSourceError, match="target_type chooses another field"):
+        with pytest.raises(OtherSourceError, match="target_type chooses one of caption, size"):
             ImageFolderRecord(path)
 
     def test_of_merged_sets(self, folder: Path) -> None:
@@ -359,3 +359,33 @@ def test_command_line(folder: Path) -> None:
     check(folder / "table.records")
     wrong = run("prepare", "table.csv", "--target", "breed:clas", cwd=REPOSITORY)
     assert (wrong.returncode, "Valid kinds are class, int, float, multilabel, text" in wrong.stderr) == (2, True)
+
+
+def test_whole_floats_are_whole_numbers(tmp_path: Path) -> None:
+    """pandas writes 0.0 to 10.0 for whole numbers, if one of them was missing once."""
+    write_images(tmp_path)
+    labels = [0, 1, 2, 3, 5, 8, 9, 10, 10]
+    frame = pandas.DataFrame({"path": NAMES, "label": [float(label) for label in labels]})
+    frame.to_csv(tmp_path / "list.csv", index=False)
+    for kind in ("class", "int"):
+        made = prepared(tmp_path / "list.csv", tmp_path / f"{kind}.records", targets={"label": kind}, workers=1)
+        assert RecordReader(made).array("label").tolist() == labels
+        assert recordzoo.open(made).classes == []
+
+
+@pytest.mark.parametrize("columns", [{}, {"caption": "a picture"}])
+def test_a_set_without_a_target(columns: Mapping[str, str], tmp_path: Path) -> None:
+    """Without any other field the target is -1, as for images without classes; otherwise one must be chosen."""
+    write_images(tmp_path)
+    rows = [{"image": (tmp_path / name).read_bytes(), **columns} for name in NAMES]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "t.parquet")
+    made = prepared(tmp_path / "t.parquet", workers=1)
+    if columns:
+        with pytest.raises(OtherSourceError, match=r'has no "target".* target_type chooses one of caption'):
+            recordzoo.open(made)
+        assert recordzoo.open(made, target_type="caption")[0][1] == "a picture"
+        return
+    dataset = recordzoo.open(made, transform=v2.Compose([v2.Resize((8, 8)), v2.ToImage()]))
+    assert (len(dataset), dataset[0][1], dataset.classes, set(dataset.targets)) == (len(NAMES), -1, [], {-1})
+    ((_, targets),) = RecordLoader(dataset, len(NAMES))
+    assert targets.tolist() == [-1] * len(NAMES)

@@ -16,6 +16,7 @@ from typing_extensions import override
 from recordzoo.base.text import did_you_mean
 from recordzoo.errors import ArgumentError, CorruptRecordError, ManifestError, NotPreparedError, OtherSourceError
 from recordzoo.images.decode import RecordName, from_pixels, is_pixels, naming, open_picture
+from recordzoo.recipes.recipe import NO_TARGET
 from recordzoo.records.arrays import leads_out
 from recordzoo.records.kinds import FieldKind
 from recordzoo.records.manifest import is_label
@@ -426,7 +427,7 @@ def stored_selection(
 
     Raises:
         ArgumentError: It has no such field.
-        OtherSourceError: It has no target.
+        OtherSourceError: It has other fields than images, and none of them is the target.
     """
     manifest, form = reader.manifest, sample_form(reader)
     if target_type is not None:
@@ -437,12 +438,15 @@ def stored_selection(
         column = manifest.label_field
     elif "target" in manifest.fields or form.parts:
         return ValueSelection(reader, split)
-    else:
+    elif others := [name for name in manifest.fields if name != "image"]:
         raise OtherSourceError(
-            f'{reader.path} has no "target", which ImageFolder gives with each image. target_type chooses another '
-            'field. To rename the field "label", convert the dataset again with fields={"label": "target"}.',
+            f'{reader.path} has no "target", which ImageFolder gives with each image. target_type chooses one of '
+            f"{', '.join(others)}.",
             path=str(reader.path),
         )
+    else:  # as images without classes
+        count = len(reader.split(split)) if split else len(reader)
+        return Selection(reader, split, targets=np.full(count, NO_TARGET, np.int64))
     spec = manifest.arrays.get(column) if isinstance(column, str) else None
     is_plain = spec is not None and is_label(spec.dtype, spec.shape)
     return (Selection if is_plain else FieldSelection)(reader, split, column=column)

@@ -51,6 +51,7 @@ _LABEL = "target"
 _SPLIT_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,100}")
+_WHOLE_FLOAT = re.compile(r"[+-]?[0-9]{1,100}(\.0*)?")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*(e[+-]?[0-9]+)?|\.[0-9]+(e[+-]?[0-9]+)?|nan|inf)", re.IGNORECASE)
 _PADDED = re.compile(r"[+-]?0[0-9]")
 _FRACTION = re.compile(r"[.e]", re.IGNORECASE)
@@ -265,7 +266,7 @@ class Cells:
             faults.raise_if_any()
             return self._made(FieldKind.FLOAT, np.array([float(c or "nan") for c in self.cells], np.float32))
         if kind == "int":
-            self._refuse(lambda cell: cell and not _WHOLE.fullmatch(cell), self._is_no("whole number"), faults)
+            self._refuse(lambda cell: cell and not _WHOLE_FLOAT.fullmatch(cell), self._is_no("whole number"), faults)
             faults.raise_if_any()
             return self._made(FieldKind.INT, self._whole(faults))
         return self._labels(faults) if kind == "multilabel" else self._classes(faults)
@@ -279,7 +280,7 @@ class Cells:
         return lambda cell: f"the {self.what} {cell[:80]!r} is no {kind}"
 
     def _whole(self, faults: Faults) -> NDArray[np.int64]:
-        number_of = {cell: int(cell) for cell in set(self.cells)}
+        number_of = {cell: int(cell.partition(".")[0]) for cell in set(self.cells)}
         self._refuse(
             lambda cell: number_of[cell] not in _INT64,
             lambda cell: f"the {self.what} {number_of[cell]} has more than 64 bits",
@@ -289,10 +290,17 @@ class Cells:
         return np.fromiter((number_of[cell] for cell in self.cells), np.int64, len(self.cells))
 
     def _classes(self, faults: Faults) -> Column:
-        """Return integers unchanged; other cells become class names, numbered in sorted order."""
+        """Return whole numbers unchanged; other cells become class names, numbered in sorted order."""
         if not self.is_text and all(map(_WHOLE.fullmatch, self.cells)):
             self._check_spellings(faults)
             return self._made(FieldKind.CLASS, self._whole(faults))
+        numbers = self.numbers()  # as pandas writes them if one was missing: 0.0, 10.0
+        if (
+            numbers is not None
+            and (numbers == np.round(numbers)).all()
+            and (np.abs(numbers) < _EXACT_FLOATS.stop).all()
+        ):
+            return self._made(FieldKind.CLASS, numbers.astype(np.int64))
         names = self._names(self.cells, faults)
         label_of = {name: label for label, name in enumerate(names)}
         labels = np.fromiter((label_of[cell] for cell in self.cells), np.int64, len(self.cells))
