@@ -127,8 +127,8 @@ def prepare(
         output: The record set's directory. Default: ``<root>/<name>.records`` for datasets, ``<data>.records`` beside
             a path. Addresses and tables in memory need it.
         from_: How your own data is read: "classes" (every folder is a class, also ``train``), "flat" (all images in and
-            below a directory, without classes), "coco", "yolo" or "masks" (images with annotations), "list", or a
-            format: "tfrecord", "huggingface", ... Default: detected.
+            below a directory, without classes), "coco", "yolo", "voc" or "masks" (images with annotations), "list", or
+            a format: "tfrecord", "huggingface", ... Default: detected.
         split: Only the part of a dataset that holds this split, or this folder of a tree of splits.
         allow_empty: A class folder may be without images.
         fields: Other tools' data: the field that each key becomes: ``{"jpeg": "image", "class_id": "target"}``.

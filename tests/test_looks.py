@@ -58,6 +58,17 @@ LOOKS: dict[str, tuple[Files, str]] = {
     "Pascal VOC beside": ({**images("cat", "dog"), "cat/1.xml": "<annotation/>"}, "cat/1.xml has the name of an image"),
     "labelme": ({**images("cat", "dog"), "dog/2.json": "{}"}, "dog/2.json has the name of an image"),
     "Supervisely": ({**images("cat", "dog"), "ann/1.jpg.json": "{}"}, "ann/1.jpg.json has the name of an image"),
+    "Supervisely's folders": (
+        {**images("ours/img", "x"), "ours/ann/1.jpg.json": "{}"},
+        "ours/ann/1.jpg.json has the name of an image",
+    ),
+    "one folder too deep": ({**images("birds/images", "birds/masks", "x")}, "birds/ has images in images and masks"),
+    "masks beside": ({**images("a", "b"), "a/1_mask.jpg": "L"}, "a/1_mask.jpg has the name of a mask"),
+    "VIA": ({**images("a", "b"), "b/v.json": '{"1": {"regions": [{"shape_attributes": {}}]}}'}, "has the keys of VIA"),
+    "Label Studio": ({**images("a", "b"), "x.json": '[{"result": [{"from_name": "label"}]}]'}, "keys of Label Studio"),
+    "CVAT for images": ({**images("a", "b"), "annotations.xml": "<annotations>\n  <version>1.1"}, "the keys of CVAT"),
+    "large and small": ({**images("cat", "dog"), "cat/1_l.jpg": "RGB", "cat/2-1.jpg": "RGB"}, ""),
+    "folders in classes": (images("cat/images", "dog/images"), ""),
     "COCO beside": ({**images("cat", "dog"), "notes/x.json": COCO}, "notes/x.json has the keys of COCO"),
 }
 

@@ -29,6 +29,14 @@ _NAMES = ("data.yaml", "data.yml", "obj.names")
 _OF_MASK = re.compile(r"[_.-](mask|masks|seg|label|labels|gt)$", re.IGNORECASE)
 """What the stem of a mask may have behind that of its image."""
 
+_OF_TOOLS = {
+    "VIA": rb'"(shape_attributes|_via_\w+)"\s*:',
+    "Label Studio": rb'"(from_name|rectanglelabels|polygonlabels|brushlabels)"\s*:',
+    "labelme": rb'"shapes"\s*:\s*\[',
+    "CVAT": rb"<annotations>\s*<version>",
+}
+"""What the first bytes of files of tools have that are not read."""
+
 _NUM_FOLDERS, _NUM_FILES, _NUM_LOOKED, _NUM_SHOWN = 20, 2000, 5, 3
 _NEARLY = 0.8
 _HEAD_BYTES = 1 << 16
@@ -50,15 +58,21 @@ def why_annotated(names: Sequence[str], head: Head) -> str:
     plain = next((name for name in names if name.rpartition("/")[2].lower() in _NAMES), None)
     if plain is not None:
         return f"there is {plain}"
-    for name in [name for name in names if name.lower().endswith(".json")][:_NUM_LOOKED]:
-        if has_coco_keys(head(name)):
-            return f"{name} has the keys of COCO"
+    for name in [name for name in names if name.lower().endswith((".json", ".xml"))][:_NUM_LOOKED]:
+        if tool := _tool_of(head(name)):
+            return f"{name} has the keys of {tool}"
     folders = _by_folder(names)
     with_images = [folder for folder, files in folders.items() if folder and any(map(is_image, files))]
     if with_images and all(map(_USUAL.fullmatch, with_images)):
         are = "is the usual name of a folder" if len(with_images) == 1 else "are usual names of folders"
         return f"{name_first(with_images, _NUM_SHOWN)} {are} of annotated images"
     return _why_texts(folders) or _why_pairs({name: folders[name] for name in with_images[:_NUM_FOLDERS]}, head)
+
+
+def _tool_of(data: bytes) -> str:
+    """Name the tool that writes files that begin so; "" if it is not known."""
+    found = (tool for tool, pattern in _OF_TOOLS.items() if re.search(pattern, data))
+    return next(found, "COCO" if has_coco_keys(data) else "")
 
 
 def refuse_annotated(path: Path, text: str) -> None:
@@ -75,8 +89,8 @@ def refuse_annotated(path: Path, text: str) -> None:
     insisting = "classes" if path.is_dir() else "zip"
     if why:
         raise SourceError(
-            f"{text} looks annotated: {why}. It is in none of the layouts that are read: COCO JSON, YOLO's images/ and "
-            "labels/, images/ and masks/. If its folders are classes, run: "
+            f"{text} looks annotated: {why}. It is in none of the layouts that are read: COCO's JSON, YOLO's texts, "
+            "Pascal VOC's XML, images/ and masks/. If its folders are classes, run: "
             f"{command('prepare', text, '--from', insisting)}",
             path=os.fspath(path),
         )
@@ -153,11 +167,22 @@ def _by_folder(names: Iterable[str]) -> Folders:
 
 
 def _why_texts(folders: Folders) -> str:
-    images = {stem for files in folders.values() for file in filter(is_image, files) for stem in (file, _stem(file))}
-    for files in folders.values():
+    images = {
+        stem
+        for files in folders.values()
+        for file in filter(is_image, files)
+        for stem in (*_names(file), file, _file(file))
+    }
+    for folder, files in folders.items():
+        inner = {file.partition("/")[0] for file in files if "/" in file and is_image(file)}
+        if len(usual := sorted(filter(_USUAL.fullmatch, inner))) > 1:
+            return f"{folder}/ has images in {' and '.join(usual)}"
+        stems = {_stem(file) for file in files if is_image(file)}
         for file, name in files.items():
-            if file.lower().endswith(_TEXTS) and _stem(file) in images:
+            if file.lower().endswith(_TEXTS) and not images.isdisjoint(_names(file)):
                 return f"{name} has the name of an image"
+            if is_image(file) and _OF_MASK.search(_stem(file)) and _OF_MASK.sub("", _stem(file)) in stems:
+                return f"{name} has the name of a mask of an image beside it"
     return ""
 
 
@@ -181,6 +206,15 @@ def _why_pairs(folders: Folders, head: Head) -> str:
         if are_masks[0] != are_masks[1]:
             return f"{why}, and those of one have one channel or a palette, as masks have"
     return ""
+
+
+def _names(file: str) -> tuple[str, str]:
+    """Return the stem of a file, with and without its folder."""
+    return _stem(file), _file(_stem(file))
+
+
+def _file(name: str) -> str:
+    return name.rpartition("/")[2]
 
 
 def _stem(name: str) -> str:
