@@ -145,6 +145,18 @@ class Inverted(tv.CIFAR10):  # type: ignore[misc]  # torchvision is untyped
         return 255 - image, label
 
 
+class Relabelled(tv.CIFAR10):  # type: ignore[misc]
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        return [label + 1 for label in found] if name == "targets" else found
+
+
+class Mirrored(tv.CIFAR10):  # type: ignore[misc]
+    @property
+    def data(self) -> Any:
+        return vars(self)["data"][:, :, ::-1]
+
+
 def custom(samples: list[Any]) -> Any:
     return torch.stack([image for image, _ in samples]).sum(), len(samples)
 
@@ -156,8 +168,8 @@ def test_what_is_not_known_runs_as_written(name: str) -> None:
     assert_same(list(RecordLoader(dataset, 9, collate_fn=custom)), list(DataLoader(dataset, 9, collate_fn=custom)))
     dataset.transform = v1.Compose([v1.Lambda(lambda image: image.rotate(90)), v1.PILToTensor()])
     assert_same(list(RecordLoader(dataset, 9)), list(DataLoader(dataset, 9)))
-    if name == "CIFAR10":
-        dataset.__class__ = Inverted
+    for kind in (Inverted, Relabelled, Mirrored) if name == "CIFAR10" else ():
+        dataset.__class__ = kind
         dataset.transform = v1.PILToTensor()
         assert not is_compiled(dataset)
         assert_same(list(RecordLoader(dataset, 9)), list(DataLoader(dataset, 9)))

@@ -247,7 +247,9 @@ def read_kept_array(dataset: Any) -> Arrays | None:
     if known is None or kind.__getitem__ is not known.__getitem__ or hasattr(kind, "__getitems__"):
         return None
     name, dimensions, makes_ints = _ARRAYS[known]
-    pixels, labels = vars(dataset).get("data"), vars(dataset).get(name)
+    pixels, labels = (vars(dataset).get(each) for each in ("data", name))
+    if getattr(dataset, "data", None) is not pixels or getattr(dataset, name, None) is not labels:
+        return None  # its class computes them
     pixels = pixels.numpy() if type(pixels) is torch.Tensor else pixels
     if type(pixels) is not np.ndarray or pixels.dtype != np.uint8 or min(pixels.strides) < 0:
         return None
