@@ -1,6 +1,9 @@
 """A zip of class folders becomes a record set with the samples that `ImageFolder` has of the unpacked tree."""
 
+import shutil
+import subprocess
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -129,3 +132,54 @@ def test_an_image_larger_than_a_record(tmp_path: Path, monkeypatch: pytest.Monke
     path = write(tmp_path / "k.zip", {"a/1.jpg": b"x", "b/2.jpg": b"yy"})
     monkeypatch.setattr(zip_format, "MAX_MEMBER_BYTES", 1)
     check_refused(path, tmp_path / "my.records", f"{path}: b/2.jpg has 2 bytes; 1 are the limit.")
+
+
+class _Named(zipfile.ZipInfo):
+    """A member whose name has these bytes, whatever they mean."""
+
+    raw: bytes
+
+    def _encodeFilenameFlags(self) -> tuple[bytes, int]:
+        return self.raw, 0
+
+
+def unicode_path(raw: bytes, name: str) -> bytes:
+    data = b"\1" + zlib.crc32(raw).to_bytes(4, "little") + name.encode()
+    return (0x7075).to_bytes(2, "little") + len(data).to_bytes(2, "little") + data
+
+
+UTF8, CP850, GBK = "cats-席".encode(), "c\u00e4ts".encode("cp850"), "席".encode("gbk")
+DOS, UNIX, NTFS, MACOS = 0, 3, 11, 19
+
+
+@pytest.mark.parametrize(
+    ("raw", "system", "version", "extra", "name", "is_guess"),
+    [
+        (UTF8, UNIX, 20, b"", "cats-席", False),
+        (UTF8, MACOS, 20, b"", "cats-席", False),
+        (UTF8, NTFS, 63, b"", "cats-席", False),
+        (UTF8, DOS, 25, b"", "cats-席", False),
+        (UTF8, DOS, 20, b"", "cats-席", True),
+        (CP850, DOS, 20, b"", "c\u00e4ts", True),
+        (CP850, NTFS, 50, b"", "c\u00e4ts", True),
+        (CP850, DOS, 20, unicode_path(CP850 + b"/1.jpg", "席/1.jpg"), "席", False),
+        (CP850, DOS, 20, unicode_path(b"another", "席/1.jpg"), "c\u00e4ts", True),
+        (GBK, UNIX, 20, b"", GBK.decode("utf-8", "surrogateescape"), False),
+    ],
+)
+def test_names_without_the_mark_of_utf_8(
+    raw: bytes, system: int, version: int, extra: bytes, name: str, is_guess: bool, tmp_path: Path, caplog: Any
+) -> None:
+    """Those of Info-ZIP's unzip 6.00 on Linux, which writes another byte for an umlaut of DOS: no valid UTF-8."""
+    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
+        info = _Named("x")
+        info.raw, info.create_system, info.create_version, info.extra = raw + b"/1.jpg", system, version, extra
+        with archive.open(info, "w") as member:
+            member.write(IMAGES[0])
+        archive.writestr("b/1.jpg", IMAGES[1])
+    reader = RecordReader(prepared(tmp_path / "photos.zip", workers=1))
+    assert reader.manifest.classes == tuple(sorted(["b", name]))
+    assert ("without a mark for UTF-8" in caplog.text) == is_guess
+    if shutil.which("unzip") and not is_guess:
+        subprocess.run(["unzip", "-q", "-d", tmp_path / "unzipped", tmp_path / "photos.zip"], check=True)
+        assert tuple(ImageFolder(tmp_path / "unzipped").classes) == reader.manifest.classes

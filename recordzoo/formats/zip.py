@@ -12,7 +12,7 @@ from typing_extensions import override
 from recordzoo.errors import ArchiveError, FolderError
 from recordzoo.formats.base import Foreign, Piece, Sample, fault, split_name
 from recordzoo.raw.member import MAX_MEMBER_BYTES, Member, greedy_runs
-from recordzoo.raw.zip import ZIP_STARTS, opened_zip
+from recordzoo.raw.zip import ZIP_STARTS, opened_zip, unzipped_name
 from recordzoo.recipes.declared import are_splits, class_folder_order, is_image
 
 LOOKS_FOR = "a file *.zip with a folder for each class"
@@ -139,7 +139,8 @@ def _empty_classes(path: Path, images: Sequence[_Image]) -> Iterator[str]:
     top = labelled.member.removesuffix(labelled.name)
     starts = {f"{top}{image.split}/" if image.split else top for image in images if image.label}
     with zipfile.ZipFile(path) as archive:
-        folders = [name for name in archive.namelist() if name.endswith("/") and is_shown(name)]
+        names = map(unzipped_name, archive.infolist())
+        folders = [name for name in names if name.endswith("/") and is_shown(name)]
     for name in folders:
         for start in starts:
             inner = name.removeprefix(start).removesuffix("/")

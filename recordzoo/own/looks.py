@@ -16,6 +16,7 @@ from recordzoo.base.text import name_first
 from recordzoo.errors import SourceError
 from recordzoo.formats.zip import is_shown
 from recordzoo.own.annotations import has_coco_keys, is_split
+from recordzoo.raw.zip import unzipped_name
 from recordzoo.recipes.declared import is_image
 
 _USUAL = re.compile(
@@ -103,13 +104,14 @@ def why_folder(root: Path) -> str:
 
 def _why_zip(path: Path) -> str:
     with zipfile.ZipFile(path) as archive:
-        names = [name for name in archive.namelist() if is_shown(name) and not name.endswith("/")]
+        infos = {unzipped_name(info): info for info in archive.infolist()}
+        names = [name for name in infos if is_shown(name) and not name.endswith("/")]
         tops = {name.partition("/")[0] for name in names}
         top = f"{tops.pop()}/" if len(tops) == 1 and any(name.count("/") > 1 for name in names) else ""
 
         def head(name: str) -> bytes:
             try:
-                with archive.open(top + name) as file:
+                with archive.open(infos[top + name]) as file:
                     return file.read(_HEAD_BYTES)
             except (OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error):
                 return b""  # damaged or encrypted: reading it all says so

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import io
 import itertools
+import logging
 import stat
 import struct
 import zipfile
@@ -14,6 +15,7 @@ from typing import IO, BinaryIO, cast
 
 from typing_extensions import override
 
+from recordzoo.base.text import counted
 from recordzoo.errors import ArchiveError
 from recordzoo.raw.member import (
     ADVICE,
@@ -27,6 +29,8 @@ from recordzoo.raw.member import (
     unpacked_cap,
 )
 
+logger = logging.getLogger("recordzoo")
+
 ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")
 """First bytes of a zip file; the second of one without members."""
 
@@ -38,6 +42,10 @@ _ELSEWHERE = 0xFFFF  # number of members: it is in the 64-bit end record
 _LOCAL_HEADER = struct.Struct("<4x5H3I2H")  # ..., flags, method, ..., CRC, packed size, size, ...
 _LATER = 1 << 3  # flag: CRC and sizes follow the content
 _LARGE = 0xFFFFFFFF  # size: it is elsewhere, with 64 bits
+_IS_UTF8 = 1 << 11  # flag: of the name
+_EXTRA = struct.Struct("<HH")  # kind and size of an extra field
+_UNICODE_PATH = 0x7075
+_DOS, _OS2, _NTFS = 0, 6, 11
 # bzip2 and LZMA may unpack to any length in one step of zipfile, before it can be checked.
 _METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
 
@@ -62,7 +70,8 @@ def opened_zip(
         path: The zip's name in messages.
         file: The zip.
         archive_bytes: Its size.
-        is_strict: Refuse links and other members that are not regular files, instead of skipping them.
+        is_strict: Refuse links and other members that are not regular files, instead of skipping them. Names are those
+            of `unzipped_name`; otherwise those of Python's `zipfile`, with which torchvision unpacks.
 
     Raises:
         ArchiveError: As `zip_members`.
@@ -75,6 +84,8 @@ def opened_zip(
     with archive:
         _check_frame(path, file, archive, archive_bytes)
         _check_apart(path, archive.infolist())
+        if is_strict:
+            _warn_of_guesses(path, archive)
         entries = _entries(path, archive, None if is_strict else passed_over)
         total = sum(info.file_size for _, info in entries)
         if total > unpacked_cap(archive_bytes):
@@ -213,7 +224,7 @@ def _entries(path: Path, archive: zipfile.ZipFile, passed_over: PassedOver | Non
     seen = set()
     for info in archive.infolist():
         try:
-            name = plain_name(info.orig_filename)
+            name = plain_name(info.orig_filename if passed_over is not None else unzipped_name(info))
         except ValueError as err:
             raise refused(str(path), info.orig_filename, str(err), path) from err
         mode = info.external_attr >> 16
@@ -231,6 +242,63 @@ def _entries(path: Path, archive: zipfile.ZipFile, passed_over: PassedOver | Non
         _check_entry(path, info, name)
         entries.append((name, info))
     return entries
+
+
+def unzipped_name(info: zipfile.ZipInfo) -> str:
+    """Return a member's name as Info-ZIP's ``unzip`` has it on Linux.
+
+    A name without the mark for UTF-8 is in an extra field, or the bytes of the system that packed it: UTF-8 on macOS
+    and Linux. Of DOS and Windows ``unzip`` takes them for code page 850; what is valid UTF-8 is read as that here.
+    """
+    raw = _unmarked(info)
+    if raw is None:
+        return info.orig_filename
+    if (named := _unicode_path(info.extra, raw)) is not None:
+        return named
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("cp850") if _is_of_dos(info) else raw.decode("utf-8", "surrogateescape")
+
+
+def _unmarked(info: zipfile.ZipInfo) -> bytes | None:
+    """Return the bytes of a name that is neither ASCII nor marked as UTF-8; None for any other."""
+    if info.flag_bits & _IS_UTF8 or info.orig_filename.isascii():
+        return None
+    return info.orig_filename.encode("cp437")
+
+
+def _is_of_dos(info: zipfile.ZipInfo) -> bool:
+    """Whether ``unzip`` converts names from the code page of DOS, by the system and version that packed them."""
+    system, version = info.create_system, info.create_version
+    return (system == _DOS and version not in (25, 26, 40)) or system == _OS2 or (system == _NTFS and version == 50)
+
+
+def _unicode_path(extra: bytes, raw: bytes) -> str | None:
+    """Return the name in the extra field for it, if that belongs to this name."""
+    while len(extra) >= _EXTRA.size:
+        kind, size = _EXTRA.unpack_from(extra)
+        content, extra = extra[_EXTRA.size : _EXTRA.size + size], extra[_EXTRA.size + size :]
+        if kind == _UNICODE_PATH and content[:5] == b"\1" + struct.pack("<I", zlib.crc32(raw)):
+            with contextlib.suppress(UnicodeDecodeError):
+                return content[5:].decode()
+    return None
+
+
+def _warn_of_guesses(path: Path, archive: zipfile.ZipFile) -> None:
+    guessed = [
+        unzipped_name(info)
+        for info in archive.infolist()
+        if (raw := _unmarked(info)) is not None and _is_of_dos(info) and _unicode_path(info.extra, raw) is None
+    ]
+    if guessed:
+        logger.warning(
+            "%s: %s of DOS or Windows without a mark for UTF-8: read as UTF-8 if they are valid, else as code page 850; "
+            "the first is %r",
+            path,
+            counted(len(guessed), "name"),
+            guessed[0],
+        )
 
 
 def _check_entry(path: Path, info: zipfile.ZipInfo, name: str) -> None:
