@@ -228,7 +228,11 @@ class ProcessIteration(BatchIterator):
         loader.owner += 1
         self._tasks, self._home, self._loader, self._number = tasks, Home(), loader, loader.owner
         self._timeout_s, self._is_kept = loader.timeout, loader.persistent_workers
-        self._batches: Any = iter(loader)  # of a private class of torch's
+        batches: Any = iter(loader)  # of a private class of torch's
+        self._batches: Any = batches
+        queues = () if self._is_kept else tuple(batches._index_queues)
+        self._forgotten = weakref.finalize(self, _tell_to_end, batches._workers_done_event, queues)
+        self._forgotten.atexit = False
         _begun.add(self)
 
     def take(self) -> tuple[Any, Wanted]:
@@ -278,12 +282,14 @@ class ProcessIteration(BatchIterator):
         if self._instead is not None:
             self._instead.close()
         batches, self._batches = self._batches, None
+        self._forgotten.detach()
         if batches is not None and not self._is_kept and self._home.is_here:
             # Deleting the iterator does this, too; but a traceback may still refer to it.
             batches._shutdown_workers()
 
     def leave_to_parent(self) -> None:
         """Forget the workers in a forked child: otherwise the child's end would end its parent's workers."""
+        self._forgotten.detach()
         for worker in getattr(self._batches, "_workers", ()):
             multiprocessing.process._children.discard(worker)  # type: ignore[attr-defined]  # those are ended at exit
         if self._batches is not None:
@@ -300,6 +306,17 @@ class ProcessIteration(BatchIterator):
             if "timed out after" not in str(err):
                 raise
             raise late(self._timeout_s) from None
+
+
+# Any: of multiprocessing.
+def _tell_to_end(done: Any, queues: tuple[Any, ...]) -> None:
+    """Tell workers that nobody needs them: the garbage collector may take their queues before torch tells them so.
+
+    Each of them would then wait for 5 seconds.
+    """
+    for queue in queues:
+        done.set()
+        queue.put(None)
 
 
 _begun: "weakref.WeakSet[ProcessIteration]" = weakref.WeakSet()
