@@ -102,6 +102,8 @@ BY_LIBRARY = {  # which Pillow does not write
     "ycck.jpg": lambda: encode(np.dstack([PHOTO, PHOTO.convert("L")]), "4:4:4", colorspace="YCCK"),
     "arithmetic.jpg": lambda: encode(np.asarray(PHOTO), arithmetic=1),
     "4:1:1.jpg": lambda: encode(np.asarray(PHOTO), "4:1:1"),
+    "4:4:1.jpg": lambda: encode(np.asarray(PHOTO), "4:4:1"),
+    "lossless.jpg": lambda: encode(np.asarray(PHOTO), "4:4:4", lossless=1),
 }
 NAMES = [*OTHERS, *(pytest.param(name, marks=pytest.mark.needs("turbojpeg")) for name in BY_LIBRARY)]
 

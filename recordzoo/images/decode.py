@@ -481,7 +481,7 @@ def _decoded(data: bytes) -> NDArray[np.uint8]:
 def _is_usual(data: bytes) -> bool:
     try:
         height, width, colors, _ = simplejpeg.decode_jpeg_header(data)
-    except ValueError:
+    except (KeyError, ValueError):  # KeyError: subsampled in a way for which it has no name
         return False
     limit = Image.MAX_IMAGE_PIXELS
     return colors in ("YCbCr", "Gray") and (limit is None or height * width <= limit)
