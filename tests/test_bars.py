@@ -7,7 +7,6 @@ import sys
 import pytest
 
 from recordzoo.base.progress import BarProgress, close_bars, closed_on_error
-from recordzoo.base.text import shorten
 from tests.terminals import drawn_by
 
 
@@ -96,7 +95,3 @@ def test_a_message_begins_on_a_line_of_its_own():
         sys.stderr.write("error: it broke\n")
 
     assert shown(work)[-1] == "error: it broke"
-
-
-def test_a_long_name_is_cut_in_the_middle():
-    assert shorten("downloading ILSVRC2012_img_train.tar", 20) == "downloadi...rain.tar"

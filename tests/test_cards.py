@@ -16,8 +16,6 @@ from recordzoo import catalogue
 from tests.fakes.catalogued import catalogued
 from tools.samples import CELL
 
-BOX_WORDS = re.compile(r"\b(bbox|bndbox|boxes)\b")
-
 
 def elements(name: str, kind: str = "") -> list[ElementTree.Element]:
     """Parse a dataset's picture; return its elements, or those of a class."""

@@ -2,10 +2,12 @@
 
 import shlex
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from tests.fakes import folder
+from tests.fakes.records import write_records
 from tests.running import run
 
 THERE = "s3://bucket/data/a.records"
@@ -23,7 +25,10 @@ def here(tmp_path_factory):
     (here / "classes" / "cat" / "notes.txt").touch()
     (here / "files.jpg").touch()
     (here / "damaged" / "CUB_200_2011.tgz").write_bytes(b"this is not an archive" * 100)
-    (here / "own.py").touch()
+    for name in ("own.py", "x.lmdb"):
+        (here / name).touch()
+    splits = {"train": np.array([0]), "test": np.array([1])}
+    write_records(here / "some.records", [b"one", b"two"], encoding="image", splits=splits, classes=("cat", "dog"))
     for number in range(2):
         Image.new("RGB", (8, 6)).save(here / "flat" / f"{number}.png")
     return here
@@ -37,6 +42,22 @@ MISTAKES = [
     ("prepare cub200 --split tset", 2, "has no split 'tset'"),
     ("prepare imagenet.val --split train", 2, "imagenet.val has no split 'train'; it has val."),
     ("prepare imagenet --output x", 2, "--output names one record set, but 2 are asked for"),
+    # one letter beside what was meant
+    ("prepar mnist", 2, "No such command 'prepar'. Did you mean prepare? See: "),
+    ("cache lss", 2, "No such command 'lss'. Did you mean ls? See: "),
+    ("prepare mnist --jsn", 2, "No such option: --jsn. Did you mean --json? See: "),
+    ("cache ls --rot x", 2, "No such option: --rot. Did you mean --root? See: "),
+    ("info --qqq mnist", 2, "No such option: --qqq. See: "),
+    ("info mnsit", 2, "Did you mean mnist? "),
+    ("info imagenet.vall", 2, "it has imagenet.train, imagenet.val. Did you mean imagenet.val?"),
+    ("prepare mnist --split trian", 2, "it has train, test. Did you mean train?"),
+    ("show some.records --split tets", 2, "it has test, train. Did you mean test?"),
+    ("show some.records --class dgo", 2, "Did you mean dog?"),
+    ("show some.records --order clas", 2, "Did you mean class?"),
+    ("bench some.records --split tran", 2, "it has test, train. Did you mean train?"),
+    ("list --obtained byhand", 2, "Did you mean by-hand?"),
+    ("prepare x.lmdb --from caff", 2, "Did you mean caffe?"),
+    ("cache rm som", 2, "Did you mean ./some.records?"),
     # names and paths
     ("prepare cub20", 2, "Did you mean cub200?"),
     ("info cub20", 2, "Did you mean cub200?"),  # before a path, such as cub2000

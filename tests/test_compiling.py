@@ -235,21 +235,6 @@ def test_an_epoch_switches_between_two_batches(tree: Path, monkeypatch: pytest.M
 # Locks and stamps
 
 
-def test_only_one_process_compiles(tmp_path: Path) -> None:
-    with only_one(tmp_path / "lock") as first, only_one(tmp_path / "lock") as second:
-        assert (first, second) == (True, False)
-    with only_one(tmp_path / "lock") as again:
-        assert again
-
-
-def test_none_is_started_while_another_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("started"))
-    spare = Spare()
-    with only_one(tmp_path / "lock"):
-        spare.start(tmp_path / "lock")
-    assert not spare.has_failed
-
-
 def test_where_none_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spare = Spare()
     monkeypatch.setattr(sys, "executable", os.fspath(tmp_path / "python"))

@@ -4,13 +4,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from torchvision.datasets import ImageFolder, wrap_dataset_for_transforms_v2
 
 from recordzoo.datasets import cub200_recipe as annotations
 from recordzoo.datasets.cub200 import CUB200Record
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, RecordError, SourceError
-from recordzoo.recipes.declared import class_folder_order, dataset_recipe
+from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200
 from tests.fakes.server import FileServer
@@ -253,13 +252,6 @@ def test_arguments_that_do_not_exist(archives: Path) -> None:
         dataset_recipe("cub200", "", ())
 
 
-def test_nothing_there(tmp_path: Path) -> None:
-    with pytest.raises(NotPreparedError) as caught:
-        CUB200Record(tmp_path)
-    for part in ("cub200.records", "CUB_200_2011/images/", "CUB_200_2011.tgz", str(tmp_path), "download=True"):
-        assert part in str(caught.value)
-
-
 def test_assigned_samples(archives: Path, plain: ImageFolder) -> None:
     dataset = record_class(archives)(archives, split="all", target_type=["category", "bbox"])
     box = dataset[3][1][1]
@@ -311,15 +303,6 @@ def test_download_fetches_masks_only_when_asked_for(archives: Path, tmp_path: Pa
         assert {request.path.lstrip("/") for request in server.log} == {cub200.ARCHIVE}
         assert Record(tmp_path, download=True, target_type="segmentation")[0][1].mode == "L"
         assert {request.path.lstrip("/") for request in server.log} == set(names)
-
-
-def test_class_folder_order_is_image_folders(tmp_path: Path) -> None:
-    names = ["a/2.png", "a/10.png", "a/b/1.png", "a/b!/1.png", "a!/1.png", "a/b/c/1.png", "a/Z.png", "é/1.png"]
-    for name in names:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (2, 2)).save(tmp_path / name)
-    expected = [Path(path).relative_to(tmp_path).as_posix() for path, _ in ImageFolder(tmp_path).samples]
-    assert [names[i] for i in class_folder_order(names)] == expected
 
 
 @pytest.mark.slow

@@ -16,9 +16,7 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder, VOCDetection, VOCSegmentation
 
 from recordzoo import ImageFolderRecord, RecordLoader, VOCDetectionRecord, VOCSegmentationRecord, convert
-from recordzoo.families.selection import Selection, list_index
 from recordzoo.loader.source import Source
-from recordzoo.recipes.declared import class_folder_order, find_name, name_key
 from tests import contract
 from tests.fakes import folder, voc
 from tests.fakes.pictures import picture
@@ -198,35 +196,3 @@ def test_read_follows_the_images(tmp_path: Path) -> None:
     for dataset in (theirs, ours):
         dataset.images.reverse()
     assert [ours.read(i) for i in range(len(ours))] == [Path(path).read_bytes() for path in theirs.images]
-
-
-def test_a_selection_pickles_by_name(tree: Path) -> None:
-    reader = ImageFolderRecord(tree)._selection.reader
-    assert len(pickle.dumps(Selection(reader))) < 700
-    some = pickle.loads(pickle.dumps(Selection(reader, positions=np.array([3, 1]))))
-    assert some.all_positions().tolist() == [3, 1]
-    assert some.names() == [reader.names[3], reader.names[1]]
-
-
-INDICES = [0, 2, -3, True, np.int64(1), np.array(2), torch.tensor(0), 3, -4, 1.0, "a", None, [1]]
-
-
-@pytest.mark.parametrize("index", INDICES, ids=repr)
-def test_an_index_means_what_it_means_to_a_list(index: Any) -> None:
-    try:
-        expected: object = [0, 1, 2][index]
-    except Exception as err:  # noqa: BLE001 - any difference is what is looked for
-        with pytest.raises(type(err), match=r"^list ind"):
-            list_index(index, 3)
-    else:
-        assert list_index(index, 3) == expected
-    assert list_index(slice(1, 2), 3) is None
-
-
-def test_names_are_found_by_bisection() -> None:
-    names = ["a/1", "a/.x", "a b/1", "a/b/1", "a/b-c/1", "a/b/c/1", "a-b/1", "ä/1", "a/\udcff", "Z/1", "a/2"]
-    ordered = [names[i] for i in class_folder_order(names)]
-    assert ordered == sorted(names, key=name_key)
-    assert [find_name(ordered, name) for name in ordered] == list(range(len(names)))
-    assert [find_name(ordered, name) for name in ("", "a", "a/", "a/0", "zz/1", "/", "a/b/c/1/2")] == [None] * 7
-    assert find_name([], "a/1") is None

@@ -57,19 +57,6 @@ def test_in_order_and_one_ahead(ready: int) -> None:
     assert list(moved) == []
 
 
-@pytest.mark.parametrize("ready", [0, 9])
-def test_an_error_comes_in_its_turn(ready: int) -> None:
-    host = Host([torch.tensor(0), LookupError("one"), torch.tensor(2)], ready)
-    moved = OnDevice(host, CPU, lambda batch, wanted: batch)
-    assert int(next(moved)) == 0
-    with pytest.raises(LookupError, match="one"):
-        next(moved)
-    assert host.marked == [0]
-    assert [int(batch) for batch in moved] == [2]
-    moved.close()
-    assert host.is_closed
-
-
 class Pair(NamedTuple):
     left: Any
     right: Any

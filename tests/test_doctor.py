@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from recordzoo.cli import doctor
-from recordzoo.cli.doctor import Package, caveat, disk, find_mount, optional_packages
+from recordzoo.cli.doctor import Package, disk, find_mount, optional_packages
 from tests.disks import mounted
 from tests.preparing import REPOSITORY
 from tests.running import run
@@ -60,9 +60,28 @@ class TestDisk:
         (line,) = found.advice
         return line
 
-    def test_special_file_systems_are_named(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(doctor, "find_mount", lambda path: ("overlay", "/"))
-        assert self.advice(tmp_path, monkeypatch) == f"{tmp_path} is on overlay: {caveat('overlay')}."
+    @pytest.mark.parametrize(
+        ("kind", "said"),
+        [
+            ("nfs4", "a network file system"),
+            ("cifs", "a network file system"),
+            ("overlay", "the file system of a container"),
+            ("fuse.gcsfuse", "a file system of a program"),
+            ("fuseblk", "a file system of a program"),
+            ("tmpfs", "kept in memory"),
+            ("9p", "a disk of Windows seen from Linux"),
+            ("vfat", "without permissions and links"),
+            ("lustre", "a file system of a cluster"),
+        ],
+    )
+    def test_special_file_systems_are_named(self, tmp_path, monkeypatch, kind, said):
+        monkeypatch.setattr(doctor, "find_mount", lambda path: (kind, "/"))
+        assert self.advice(tmp_path, monkeypatch).startswith(f"{tmp_path} is on {kind}: {said}")
+
+    @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "zfs", "apfs", None])
+    def test_usual_ones_are_not(self, tmp_path, monkeypatch, kind):
+        monkeypatch.setattr(doctor, "find_mount", lambda path: (kind, "/" if kind else None))
+        assert disk(tmp_path).advice == []
 
     def test_too_little_space(self, tmp_path, monkeypatch):
         self.sizes[str(tmp_path)] = Usage(900 * GIB, GIB)
@@ -107,27 +126,6 @@ class TestFileSystems:
 
     def test_where_there_is_no_list_nothing_is_known(self, tmp_path):
         assert find_mount(tmp_path, tmp_path / "nothing") == (None, None)
-
-    @pytest.mark.parametrize(
-        ("kind", "said"),
-        [
-            ("nfs4", "a network file system"),
-            ("cifs", "a network file system"),
-            ("overlay", "the file system of a container"),
-            ("fuse.gcsfuse", "a file system of a program"),
-            ("fuseblk", "a file system of a program"),
-            ("tmpfs", "kept in memory"),
-            ("9p", "a disk of Windows seen from Linux"),
-            ("vfat", "without permissions and links"),
-            ("lustre", "a file system of a cluster"),
-        ],
-    )
-    def test_kinds_with_caveats(self, kind, said):
-        assert caveat(kind).partition(":")[0].startswith(said)
-
-    @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "zfs", "apfs", None])
-    def test_kinds_without(self, kind):
-        assert caveat(kind) == ""
 
     @pytest.mark.slow
     def test_a_full_disk(self, tmp_path):

@@ -19,7 +19,6 @@ from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader, pil_load
 
 import recordzoo
 from recordzoo import CUB200Record, ImageFolderRecord
-from recordzoo.datasets.image_folder import Candidate, candidates
 from recordzoo.errors import FolderError, ImageError, NotPreparedError, OtherSourceError, SourceError
 from recordzoo.preparing import changes
 from recordzoo.recipes.declared import IMAGE_ENDINGS
@@ -294,6 +293,16 @@ def test_a_selection_of_other_files_has_records_of_its_own(tree: Path, tmp_path:
     more = ImageFolderRecord(tree, is_valid_file=is_text)
     assert more.records_path != ours.records_path
     assert_same(ImageFolder(tree, is_valid_file=is_text), more)
+
+
+def test_a_selection_is_refreshed_on_its_own_unless_only_what_changed_is(tree: Path, tmp_path: Path) -> None:
+    whole = ImageFolderRecord(tree).records_path
+    assert ImageFolderRecord(tree, is_valid_file=is_jpg, refresh="if-changed").records_path == whole
+    own = ImageFolderRecord(tree, is_valid_file=is_jpg, refresh=True)
+    assert own.records_path.name.startswith("photos-")
+    given: dict[str, Any] = {"is_valid_file": is_jpg, "records_dir": tmp_path / "given", "refresh": "if-changed"}
+    for dataset in (own, ImageFolderRecord(tree, **given), ImageFolderRecord(tree, **given)):
+        assert_same(ImageFolder(tree, is_valid_file=is_jpg), dataset)
 
 
 def test_a_selection_from_records_alone(gone: Path) -> None:
@@ -598,44 +607,3 @@ def test_lost_or_forged_tree_file(tree: Path, content: bytes | None) -> None:
     if content is not None:
         path.write_bytes(content)
     assert len(ImageFolderRecord(tree)) == 13
-
-
-# The record set that serves a tree ----------------------------------------------------------------------------------
-
-WHOLE, SELECTED, GIVEN = Path("photos.records"), Path("photos-12345678.records"), Path("given.records")
-
-
-def opened(path: Path) -> Candidate:
-    return Candidate(path, prepare=False, whole=True)
-
-
-def made(path: Path, *, whole: bool = True) -> Candidate:
-    return Candidate(path, prepare=True, whole=whole)
-
-
-# Any: arguments of `candidates`.
-@pytest.mark.parametrize(
-    ("asked", "there", "expected"),
-    [
-        # All images.
-        ({}, [], [made(WHOLE)]),
-        ({}, [WHOLE], [opened(WHOLE)]),
-        ({"has_tree": False}, [WHOLE], [opened(WHOLE)]),
-        ({"refresh": True}, [WHOLE], [made(WHOLE)]),
-        ({"refresh": "if-changed"}, [WHOLE], [made(WHOLE)]),
-        ({"refresh": "if-changed", "has_tree": False}, [WHOLE], [opened(WHOLE)]),
-        ({"refresh": "if-changed"}, [], [made(WHOLE)]),
-        ({"explicit": GIVEN}, [WHOLE], [made(GIVEN)]),
-        ({"explicit": GIVEN}, [GIVEN], [opened(GIVEN)]),
-        # Selected images: the whole tree's records if they hold them, or records of their own.
-        ({"selected": SELECTED}, [], [made(SELECTED, whole=False)]),
-        ({"selected": SELECTED}, [WHOLE], [opened(WHOLE), made(SELECTED, whole=False)]),
-        ({"selected": SELECTED, "refresh": True}, [WHOLE], [made(SELECTED, whole=False)]),
-        ({"selected": SELECTED, "refresh": "if-changed"}, [WHOLE], [made(WHOLE), made(SELECTED, whole=False)]),
-        ({"selected": SELECTED, "explicit": GIVEN}, [WHOLE], [made(GIVEN, whole=False)]),
-        ({"selected": SELECTED, "explicit": GIVEN}, [GIVEN], [opened(GIVEN)]),
-        ({"selected": SELECTED, "explicit": GIVEN, "refresh": "if-changed"}, [GIVEN], [made(GIVEN, whole=False)]),
-    ],
-)
-def test_candidates(asked: dict[str, Any], there: list[Path], expected: list[Candidate]) -> None:
-    assert candidates(there.__contains__, WHOLE, **asked) == expected

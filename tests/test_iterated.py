@@ -319,10 +319,15 @@ def test_a_shallow_copy_leaves_the_loader_where_it_is(options: dict[str, Any]) -
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"samples": -5}, "state: samples=-5 must be 0 or more"),
-        ({"epoch": -1}, "state: epoch=-1 must be 0 or more"),
-        ({"epoch": "two"}, "state: epoch='two' must be a whole number"),
+        *(
+            ({name: value}, f"state: {name}={value!r} must be")
+            for name in ("epoch", "samples", "rank")
+            for value in (None, "1", 0.5, -1)
+        ),
+        ({"num_replicas": 0}, "rank=0 is not one of 0 to num_replicas - 1"),
+        ({"drawn": "yes"}, "state: drawn='yes' must be True or False"),
         ({"seed": None}, "state: seed=None must be a whole number"),
+        ({"seed": float("nan")}, "state: seed=nan must be a whole number"),
         ({"num_replicas": 1.5}, "state: num_replicas=1.5 must be a whole number"),
         ({"generator": 5}, "state: generator=5 is not the state of a torch.Generator"),
         ({"generator": ""}, "state: generator='' is not the state of a torch.Generator"),

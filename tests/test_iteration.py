@@ -158,30 +158,37 @@ def test_epochs_are_in_the_order_in_which_they_begin() -> None:
 # How it is left
 
 
-def test_at_its_end() -> None:
-    iterator = iter(RecordLoader(Numbers(), 8, num_workers=3))
-    assert len(list(iterator)) == 13
-    assert threads() == []
+def take_all(iterator: Any) -> None:
+    assert len(list(iterator)) == 12
+
+
+def close(iterator: Any) -> None:
+    iterator.close()
     assert list(iterator) == []
+    iterator.close()
 
 
-def test_by_break() -> None:
+def forget_in_a_cycle(iterator: Any) -> None:
+    cycle: list[Any] = [iterator]
+    cycle.append(cycle)
+
+
+@pytest.mark.parametrize("leave", [take_all, close, forget_in_a_cycle, lambda iterator: None])
+def test_an_epoch_that_is_left(leave: Callable[[Any], None]) -> None:
+    """At its end, by `close`, forgotten in a cycle, by `break`: the threads end, and another epoch can begin."""
     loader = RecordLoader(Numbers(), 8, num_workers=3)
-    for _ in range(3):
-        for _ in loader:
-            break
+    for _ in range(2):
+        iterator = iter(loader)
+        next(iterator)
+        assert len(threads()) == 3
+        leave(iterator)
+        if leave in (take_all, close):
+            assert threads() == []
+            assert list(iterator) == []
+        del iterator
+        gc.collect()
         wait_for(lambda: not threads(), "the end of the threads")
     assert len(list(loader)) == 13
-
-
-def test_forgotten_in_a_cycle() -> None:
-    cycle: list[Any] = [iter(RecordLoader(Numbers(), 8, num_workers=3))]
-    next(cycle[0])
-    cycle.append(cycle)
-    assert len(threads()) == 3
-    del cycle
-    gc.collect()
-    wait_for(lambda: not threads(), "the end of the threads")
 
 
 def test_what_was_not_begun_is_not_made_for_nobody() -> None:
@@ -200,30 +207,6 @@ def test_what_was_not_begun_is_not_made_for_nobody() -> None:
     go_on.set()
     wait_for(lambda: not threads(), "the end of the threads")
     assert begun == [0, 1]
-
-
-def test_closed() -> None:
-    iterator: Any = iter(RecordLoader(Numbers(), 8, num_workers=3))
-    next(iterator)
-    iterator.close()
-    assert threads() == []
-    assert list(iterator) == []
-    iterator.close()
-
-
-def test_by_an_error_of_the_dataset() -> None:
-    def fail(index: int) -> None:
-        if index == 20:
-            raise LookupError(index)
-
-    loader = RecordLoader(Numbers(100, fail), 8, num_workers=3)
-    for _ in range(2):
-        iterator = iter(loader)
-        assert [len(next(iterator)), len(next(iterator))] == [8, 8]
-        with pytest.raises(LookupError, match="20"):
-            next(iterator)
-        assert len(list(iterator)) == 10
-        assert threads() == []
 
 
 def test_two_at_once() -> None:

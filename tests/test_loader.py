@@ -224,22 +224,6 @@ def test_arguments_and_states_of_other_types_are_converted(kind: Any) -> None:
         assert len(list(again)) == len(found) - 3
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        *((name, value, f"state: {name}=") for name in ("epoch", "samples", "rank") for value in (None, "1", 0.5, -1)),
-        ("seed", float("nan"), "state: seed=nan"),
-        ("num_replicas", 0, "rank=0 is not one of 0 to num_replicas - 1"),
-        ("drawn", "yes", "state: drawn='yes' must be True or False"),
-    ],
-)
-def test_states_of_a_samplers_loader_with_wrong_numbers_are_refused(name: str, value: Any, message: str) -> None:
-    loader = RecordLoader(range(41), 4, sampler=range(41), num_workers=1)
-    next(iter(loader))
-    with pytest.raises(ArgumentError, match=message):
-        loader.load_state_dict({**loader.state_dict(), name: value})
-
-
 @pytest.mark.parametrize("device", ["gpu", 1.5, "cuda:x"])
 def test_a_device_that_torch_does_not_know(device: Any) -> None:
     with pytest.raises(ArgumentError, match=f"device={device!r} is not a torch device"):
@@ -680,16 +664,6 @@ def test_a_sampler_that_raises(dataset: ImageFolderRecord, target: int) -> None:
     assert len(list(islice(iterator, target))) == target
     with pytest.raises(LookupError, match="no more"):
         next(iterator)
-
-
-def test_a_collate_function_that_raises(dataset: ImageFolderRecord) -> None:
-    def fail(samples: list[Any]) -> Any:
-        raise LookupError("cannot")
-
-    loader = RecordLoader(dataset, 4, collate_fn=fail)
-    for _ in range(2):
-        with pytest.raises(LookupError, match="cannot"):
-            next(iter(loader))
 
 
 # What has a length in other ways

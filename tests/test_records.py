@@ -1,6 +1,7 @@
 import json
 import pickle
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,13 @@ import numpy as np
 import pytest
 
 from recordzoo.base import files as system_files
-from recordzoo.errors import CorruptRecordError, FormatVersionError, ManifestError, PrepareError, RecordError
+from recordzoo.errors import CorruptRecordError, FormatVersionError, ManifestError, PrepareError
 from recordzoo.records import files, shard
 from recordzoo.records import shard as layout
 from recordzoo.records import shard as shards
 from recordzoo.records.arrays import Names, pack_names
 from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec, SetKind
-from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, ArraySpec, BlobSpec, Manifest, parse_manifest
+from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, BlobSpec, parse_manifest
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.records.verify import verify
@@ -228,28 +229,6 @@ def test_pickle_is_small_and_opens_the_same_set(tmp_path: Path) -> None:
     assert pickle.loads(data).read("image", 7) == records.read("image", 7)
 
 
-def test_a_pickle_of_a_set_that_was_replaced_says_so(tmp_path: Path) -> None:
-    records = RecordReader(write_records(tmp_path / "x.records", some_values(5)))
-    values = [records.read("image", i) for i in range(5)]
-    data = pickle.dumps(records)
-    (tmp_path / "x.records").rename(tmp_path / "old.records")
-    write_records(tmp_path / "x.records", some_values(5, seed=1))
-    with pytest.raises(RecordError, match="replaced"):
-        pickle.loads(data)
-    assert [records.read("image", i) for i in range(5)] == values
-
-
-def test_an_open_reader_stays_with_its_generation(tmp_path: Path) -> None:
-    values = some_values(20)
-    records = RecordReader(write_records(tmp_path / "x.records", values, per_shard=5))
-    assert records.read("image", 0) == values[0]
-    write_records(tmp_path / "new.records", some_values(20, seed=1), per_shard=5)
-    (tmp_path / "x.records").rename(tmp_path / "old.records")
-    (tmp_path / "new.records").rename(tmp_path / "x.records")
-    assert [records.read("image", i) for i in range(20)] == values
-    assert records.array("target").tolist() == list(range(20))
-
-
 @pytest.mark.parametrize("switch", ["pread", "fadvise", "dir_fd"])
 def test_what_only_some_systems_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, switch: str) -> None:
     if switch == "pread":
@@ -261,7 +240,8 @@ def test_what_only_some_systems_have(tmp_path: Path, monkeypatch: pytest.MonkeyP
     values = some_values(30)
     records = RecordReader(write_records(tmp_path / "x.records", values, per_shard=7))
     records.hint("image", range(30))
-    assert [records.read("image", i) for i in range(30)] == values
+    with ThreadPoolExecutor(4) as pool:  # one position in the file for all threads
+        assert list(pool.map(lambda i: records.read("image", i), range(30))) == values
     assert verify(records.path, full=True).ok
     (records.path / "shard-00002.lmdb").unlink()
     (records.path / "shard-00002.lmdb").symlink_to("shard-00001.lmdb")
@@ -278,13 +258,6 @@ def test_a_short_read_is_continued(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         assert files.pread(file.fileno(), 50, 10) == bytes(range(10, 60))
         assert files.pread(file.fileno(), 50, 90) == bytes(range(90, 100))
         assert files.pread(file.fileno(), 50, 100) == b""
-
-
-def test_one_descriptor_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    values = some_values(40)
-    records = RecordReader(write_records(tmp_path / "x.records", values, per_shard=4))
-    monkeypatch.setattr(files.shard_files, "limit", 0)
-    assert [records.read("image", i) for i in range(40)] == values
 
 
 def test_descriptors_are_closed_with_their_reader(tmp_path: Path) -> None:
@@ -573,26 +546,6 @@ class TestManifest:
         folder = write_records(tmp_path / "x.records", some_values(3))
         edit_manifest(folder, lambda document: document.update(comment="hello"))
         assert len(RecordReader(folder)) == 3
-
-    def test_blobs_with_a_shape(self) -> None:
-        spec = ArraySpec("", (0,), 128, 0, f"sha256:{0:064}")
-        names = ArraySpec("|u1", (0,), 128, 0, f"sha256:{0:064}")
-        offsets = ArraySpec("<u8", (1,), 136, 0, f"sha256:{0:064}")
-        arrays = {"image.index": spec, "names": names, "names_offsets": offsets}
-        fields = {"image": FieldSpec(FieldKind.IMAGE)}
-        manifest = Manifest(
-            SetKind.ZOO,
-            "cifar10",
-            "",
-            "original",
-            0,
-            {"image": BlobSpec("raw", (32, 32, 3), "|u1")},
-            arrays,
-            {},
-            (),
-            fields,
-        )
-        assert parse_manifest(manifest.to_bytes(), "here").blobs["image"].shape == (32, 32, 3)
 
 
 def test_errors_in_a_set_are_pickled_whole(tmp_path: Path) -> None:

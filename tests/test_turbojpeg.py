@@ -9,15 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 from recordzoo.images import turbojpeg
 from recordzoo.images.decode import decode_rgb
 from recordzoo.images.turbojpeg import Decompressor, Header, UnusualImage, library
-from tests.fakes.jpegs import encode, with_factors, with_size
-from tests.fakes.pictures import encoded, jpeg, picture
+from tests.fakes.jpegs import encode, with_factors
+from tests.fakes.pictures import encoded, picture
 
 if library() is None:
     pytest.skip("needs turbojpeg", allow_module_level=True)
@@ -32,21 +30,6 @@ FILES = {
     "other factors": with_factors(encode(PIXELS, "gray"), 0x22),
 }
 WHOLE = {name: np.asarray(decode_rgb(data)) for name, data in FILES.items()}
-
-
-@given(st.lists(st.tuples(st.sampled_from(sorted(FILES)), st.data(), st.booleans()), min_size=1, max_size=6))
-def test_regions_of_images_in_any_order(wanted: list[tuple[str, st.DataObject, bool]]) -> None:
-    decompressor = Decompressor()
-    headers = {name: decompressor.header(data) for name, data in FILES.items()}
-    for name, data, is_halved in wanted:
-        height, width = WHOLE[name].shape[:2]
-        left, top = data.draw(st.integers(0, width - 1)), data.draw(st.integers(0, height - 1))
-        right, bottom = data.draw(st.integers(left + 1, width)), data.draw(st.integers(top + 1, height))
-        box = (left, top, right - left, bottom - top)
-        if is_halved:
-            decompressor.region(FILES[name], headers[name], box, 2)
-        found = decompressor.region(FILES[name], headers[name], box)
-        assert np.array_equal(found, WHOLE[name][top:bottom, left:right])
 
 
 @pytest.mark.parametrize("denominator", [1, 2, 4, 8])
@@ -88,31 +71,6 @@ def test_a_box_outside_is_refused(box: tuple[int, int, int, int]) -> None:
     assert decompressor.header(data).width == 133
     with pytest.raises(UnusualImage):
         decompressor.region(data, header, box)
-
-
-PHOTO = picture(RNG, 40, 30)
-UNUSUAL = {
-    "nothing": b"",
-    "a PNG": encoded(PHOTO, "PNG"),
-    "progressive": encoded(PHOTO, "JPEG", progressive=True),
-    "CMYK": encoded(PHOTO.convert("CMYK"), "JPEG"),
-    "YCCK": encode(np.dstack([PIXELS, PIXELS[..., :1]]), "4:4:4", colorspace="YCCK"),
-    "RGB": encoded(PHOTO, "JPEG", keep_rgb=True),
-    "arithmetic": encode(PIXELS, arithmetic=1),
-    "lossless": encode(PIXELS, "4:4:4", lossless=1),
-    "4:1:1": encode(PIXELS, "4:1:1"),
-    "4:4:1": encode(PIXELS, "4:4:1"),
-    "of no size": with_size(jpeg(PHOTO), 0, 30),
-}
-
-
-@pytest.mark.parametrize("name", UNUSUAL)
-def test_what_is_unusual_is_left_to_others(name: str) -> None:
-    decompressor = Decompressor()
-    with pytest.raises(UnusualImage):
-        decompressor.header(UNUSUAL[name])
-    header = decompressor.header(FILES["4:2:0 l"])  # and it goes on working
-    assert np.array_equal(decompressor.region(FILES["4:2:0 l"], header), WHOLE["4:2:0 l"])
 
 
 # The library

@@ -23,10 +23,8 @@ from torchvision.datasets import ImageFolder
 from torchvision.transforms.functional import pil_to_tensor
 
 from recordzoo import ImageFolderRecord
-from recordzoo.base import files as system_files
 from recordzoo.errors import CorruptRecordError, RecordError
 from recordzoo.records import arrays, files
-from recordzoo.records import shard as shards
 from recordzoo.records.reader import RecordReader
 from tests.fakes.pictures import jpeg, picture
 from tests.fakes.records import some_values, write_records
@@ -169,19 +167,6 @@ def test_forked_workers_with_few_descriptors(
     assert data[3] == hash_of(many_values[3])
     loader = forked(data, batch_size=32, collate_fn=list)
     assert [value for batch in loader for value in batch] == [hash_of(value) for value in many_values]
-
-
-@needs_fork
-def test_what_linux_alone_has_is_not_needed(
-    many_shards: Path, many_values: list[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "_read_at", system_files.seek_and_read)
-    monkeypatch.setattr(system_files, "_HAS_DIRECTORIES", False)
-    monkeypatch.setattr(shards, "advise", None)
-    loader = forked(Values(many_shards), batch_size=32, collate_fn=list)
-    assert [value for batch in loader for value in batch] == [hash_of(value) for value in many_values]
-    with ThreadPoolExecutor(4) as pool:  # one position in the file for all threads
-        assert list(pool.map(Values(many_shards).__getitem__, range(400))) == [hash_of(value) for value in many_values]
 
 
 FEW_DESCRIPTORS = """
