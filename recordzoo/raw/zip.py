@@ -293,7 +293,7 @@ def _warn_of_guesses(path: Path, archive: zipfile.ZipFile) -> None:
     ]
     if guessed:
         logger.warning(
-            "%s: %s of DOS or Windows without a mark for UTF-8: read as UTF-8 if they are valid, else as code page 850; "
+            "%s: %s of DOS or Windows without a mark for UTF-8: read as UTF-8 if valid, else as code page 850; "
             "the first is %r",
             path,
             counted(len(guessed), "name"),
