@@ -64,6 +64,11 @@ def _uneven(text: str, item: str, *plans: "FieldPlan", **parts: Parts) -> Uneven
     return UnevenError(text, field=item, plans=plans, worthless=True, **parts)
 
 
+# Any, here and below: values are whatever a dataset gives.
+def _holds(name: str, value: Any, expected: str) -> str:
+    return f"{name!r} holds a {describe(value)}, not {expected}"
+
+
 def _json_instead(text: str, item: str) -> UnevenError:
     return _uneven(text, item, FieldPlan(item, "json"), parts={None: item})
 
@@ -92,14 +97,14 @@ class FieldPlan:
             return None
         return BlobField(_ENCODINGS.get(self.kind, "json"), None, "|u1" if self.kind == "pixels" else self.dtype)
 
-    # Any, here and below: values are whatever a dataset gives.
+    # Any: of any dtype.
     def has_look_of(self, array: NDArray[Any] | None) -> bool:
         """Whether an array has the dtype and the number of dimensions of the field's arrays."""
         return array is not None and (array.dtype.str, array.ndim) == (self.dtype, len(self.shape))
 
     def wrong(self, value: Any, expected: str) -> SampleError:
         """Return the error for a value of another type."""
-        return SampleError(f"{self.name!r} holds a {describe(value)}, not {expected}")
+        return SampleError(_holds(self.name, value, expected))
 
 
 @dataclass
@@ -165,7 +170,7 @@ def _row_of(plan: FieldPlan, value: Any, item: str) -> NDArray[Any]:
     array = as_array(value)
     if array is not None and plan.has_look_of(array) and array.shape == plan.shape:
         return array.copy()  # the caller may reuse the array for the next sample
-    text = f"{item!r} holds a {describe(value)}, not {np.dtype(plan.dtype)} {list(plan.shape) or ''}".rstrip()
+    text = _holds(item, value, f"{np.dtype(plan.dtype)} {list(plan.shape) or ''}".rstrip())
     is_alike = value is None or plan.has_look_of(array)
     if is_alike and (plan.shape or plan.is_tensor or np.dtype(plan.dtype).kind == "f"):
         raise _uneven(text, item, FieldPlan(plan.name, "raw", plan.dtype, (0,) * len(plan.shape), plan.is_tensor))
@@ -387,9 +392,10 @@ class Fields:
         encoded = Encoded()
         for item, value in self.items(sample):
             parts = self.parts[item]
-            self._check(item, parts, value)
+            if value is None or None not in parts:
+                self._check(item, parts, value)
             for key, name in parts.items():
-                plan, part = self.fields[name], _part_of(value, key)
+                plan, part = self.fields[name], value if key is None else _part_of(value, key)
                 if plan.kind == "none" and part is not None:
                     raise self._first_value(item, key, plan, part)
                 encoded.add(plan, part, item)
@@ -404,24 +410,22 @@ class Fields:
         return _uneven(text, item, *plans, parts=parts)
 
     def _check(self, item: str, parts: Parts, value: Any) -> None:
-        """Raise unless a value has these parts; all tuples can become JSON, and dicts may have more keys."""
-        text = f"{item!r} holds a {describe(value)}, not "
+        """Raise unless None or a value of several parts fits; all tuples can become JSON, and dicts have more keys."""
         if None in parts:
-            must_be = item == "image" and not self.has_gaps and self.fields[item].kind not in ("none", "json", "array")
-            if value is None and must_be:
-                raise SampleError(f"{text}an image")
+            if item == "image" and not self.has_gaps and self.fields[item].kind not in ("none", "json", "array"):
+                raise SampleError(_holds(item, value, "an image"))
         elif value is None:
             return
         elif 0 in parts:
             if isinstance(value, tuple) and len(value) == len(parts):
                 return
             inner = [as_array(each) for each in (value if isinstance(value, tuple | list) else (value,))]
-            text += f"a tuple of {len(parts)}"
+            text = _holds(item, value, f"a tuple of {len(parts)}")
             if not is_json(value) or any(each is not None and each.ndim for each in inner):
                 raise SampleError(text)
             raise _json_instead(text, item)
         elif not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-            raise SampleError(f"{text}a dict of {', '.join(parts)}")
+            raise SampleError(_holds(item, value, f"a dict of {', '.join(parts)}"))
         elif more := [key for key in value if key not in parts]:
             found = _name_parts(item, more, self.fields.keys())
             plans = [_choose(name, {-2: None, -1: value[key]}, in_dict=True) for key, name in found.items()]
