@@ -436,9 +436,9 @@ class IteratedOrders:
 
 
 def _is_own(sampler: Any) -> bool:
-    """Whether a sampler runs code of the user's: it is none of torch's, and no list or array."""
+    """Whether a sampler runs code of the user's: it is none of torch's or ours, and no list or array."""
     package = type(sampler).__module__.partition(".")[0]
-    return isinstance(sampler, GeneratorType) or package not in ("torch", "numpy", "builtins")
+    return isinstance(sampler, GeneratorType) or package not in ("torch", "recordzoo", "numpy", "builtins")
 
 
 def _known(place: _SamplerPlace, rank: int) -> int:
