@@ -10,7 +10,7 @@ from torchvision.datasets import ImageFolder
 
 import recordzoo
 from recordzoo import ImageFolderRecord
-from recordzoo.errors import SourceError
+from recordzoo.errors import FolderError, SourceError
 from recordzoo.records.reader import RecordReader
 from tests.preparing import prepared
 
@@ -122,3 +122,27 @@ def test_what_looks_annotated_is_refused(
         assert RecordReader(made).manifest.classes == tuple(theirs.classes)
         if "train/img_dir/0.jpg" not in files:
             assert prepared(data, allow_empty=True) == made  # once it is there
+
+
+def test_splits_whose_class_numbers_differ(tmp_path: Path) -> None:
+    """ImageFolder over each split gives c another number; a zip of the tree has one numbering."""
+    root = tmp_path / "ours"
+    write(root, images("train/a", "train/b", "train/c", "val/a", "val/c"))
+    assert [ImageFolder(root / split).class_to_idx["c"] for split in ("train", "val")] == [2, 1]
+    with pytest.raises(FolderError, match=r"the class c would be 2 in train and 1 in val, because one of them lacks b"):
+        recordzoo.prepare(root, workers=1)
+    data = Path(shutil.make_archive(str(tmp_path / "packed"), "zip", root))
+    reader = RecordReader(prepared(data, workers=1))
+    assert (reader.manifest.classes, set(reader.manifest.splits)) == (("a", "b", "c"), {"train", "val"})
+    alone = recordzoo.open(prepared(root / "val", workers=1))
+    assert alone.class_to_idx == ImageFolder(root / "val").class_to_idx
+    prepared(root, split="train", workers=1)
+    assert len(recordzoo.prepare(root, workers=1)) == 2  # both are there
+
+
+def test_splits_that_lack_the_last_classes(tmp_path: Path) -> None:
+    write(tmp_path / "ours", images("train/a", "train/b", "val/a", "test"))
+    with pytest.raises(FolderError, match="test"):
+        recordzoo.prepare(tmp_path / "ours", workers=1)
+    shutil.rmtree(tmp_path / "ours/test")
+    assert len(recordzoo.prepare(tmp_path / "ours", workers=1)) == 2

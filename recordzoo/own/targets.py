@@ -3,7 +3,9 @@
 The command line imports this module for every command: what imports NumPy is imported by the functions that need it.
 """
 
+import contextlib
 import difflib
+import itertools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +18,7 @@ from recordzoo.base import settings as roots
 from recordzoo.base.settings import command
 from recordzoo.base.text import did_you_mean, name_first, no_split, shown
 from recordzoo.catalogue import Entry
-from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
+from recordzoo.errors import ArgumentError, FolderError, NotPreparedError, SourceError
 from recordzoo.net.url import Url, is_url
 from recordzoo.own.columns import LIST_ENDINGS, PARQUET, USUAL, Columns
 
@@ -310,6 +312,8 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
         places = [path / f"{name}{_ENDING}" for name in folders] or [place if output is None else Path(output)]
         if path.exists() and not all(map(_is_set, places)):  # otherwise the user has insisted before
             refuse_annotated(path, text)
+    if len(folders) > 1 and split is None and not all(_is_set(path / f"{name}{_ENDING}") for name in folders):
+        _refuse_other_numbers(path, text, folders)
     if split is not None:
         if not folders:
             raise ArgumentError(
@@ -333,6 +337,27 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
             Target(os.path.join(text, name), path / name, kind, split_of=text, settings=settings) for name in folders
         ]
     return [Target(text, path, kind, settings=settings)]
+
+
+def _refuse_other_numbers(path: Path, text: str, folders: Sequence[str]) -> None:
+    """Refuse splits in which a class would have two numbers: each split numbers the class folders that it has."""
+    from recordzoo.recipes.folders import class_names
+
+    classes: dict[str, list[str]] = {}
+    for name in folders:
+        with contextlib.suppress(FolderError):  # a split without classes
+            classes[name] = class_names(path / name)
+    for one, other in itertools.combinations(classes, 2):
+        for name in sorted({*classes[one]} & {*classes[other]}):
+            numbers = classes[one].index(name), classes[other].index(name)
+            if numbers[0] != numbers[1]:
+                alone = sorted({*classes[one]} ^ {*classes[other]})
+                raise FolderError(
+                    f"{text}: the class {name} would be {numbers[0]} in {one} and {numbers[1]} in {other}, because one "
+                    f"of them lacks {name_first(alone, _NUM_NAMED)}. Prepare a zip of {text}, which has one numbering; "
+                    f"or each split alone, as ImageFolder numbers it: {command('prepare', path / one)}",
+                    path=os.fspath(path),
+                )
 
 
 def _refuse_raw_file(path: Path, text: str) -> None:
