@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from PIL import Image
+from pycocotools import mask as coco_mask
 from pycocotools.coco import COCO
 from torchvision.datasets import VOCDetection
 
@@ -21,7 +22,16 @@ from recordzoo.errors import NotPreparedError, OtherSourceError, PrepareError, S
 from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
-from tests.fakes.annotated import YAML, coco_document, write_coco, write_images, write_json, write_masks, write_yolo
+from tests.fakes.annotated import (
+    YAML,
+    coco_document,
+    noise,
+    write_coco,
+    write_images,
+    write_json,
+    write_masks,
+    write_yolo,
+)
 from tests.preparing import prepared
 from tests.running import run
 
@@ -90,7 +100,7 @@ class TestCoco:
     def test_an_annotation_is_stored_as_its_text_is(self, tmp_path: Path) -> None:
         document = coco_document(1, 2)
         write_json(tmp_path / "ours/a.json", document, indent=2)
-        write_images(tmp_path / "ours", ["000000000001.jpg", "000000000002.jpg"])
+        write_images(tmp_path / "ours", ["000000000001.jpg", "000000000002.jpg"], (80, 60))
         reader = read(tmp_path / "ours")
         assert reader.manifest.splits == {}
         assert b'"area": 207.' in reader.read("annotations", 0)
@@ -115,7 +125,9 @@ class TestCoco:
             document = coco_document(10 * number + 1, 4, folder=prefix)
             write_json(root / name, document)
             folder = images.format(word)
-            write_images(root, [folder + each["file_name"].removeprefix(prefix) for each in document["images"]])
+            write_images(
+                root, [folder + each["file_name"].removeprefix(prefix) for each in document["images"]], (80, 60)
+            )
         reader = read(root)
         assert list(reader.manifest.splits) == (["train2014", "train2017"] if splits is None else sorted(splits))
         assert reader.names[3] == f"{images.format((splits or ['train2014'])[0])}000000000004.jpg"
@@ -134,7 +146,7 @@ class TestCoco:
         "change",
         [
             lambda d: {"version": "1.0", **d},
-            lambda d: json.loads(json.dumps(d), parse_int=lambda number: float(number)),
+            lambda d: json.loads(re.sub(r'("(image_|category_)?id": \d+)', r"\1.0", json.dumps(d))),
             lambda d: json.loads(re.sub(r'("(image_|category_)?id": )(\d+)', r'\1"a\3"', json.dumps(d))),
             lambda d: {key: value for key, value in d.items() if key != "annotations"},
             lambda d: {**d, "images": [{**each, "file_name": f"x\\{each['file_name']}"} for each in d["images"]]},
@@ -146,7 +158,7 @@ class TestCoco:
         root, document = tmp_path / "ours", change(coco_document(1, 4))
         write_json(root / file, document)
         names = [folder + each["file_name"].replace("\\", "/") for each in document["images"]]
-        write_images(root, names)
+        write_images(root, names, (80, 60))
         reader = read(root)
         theirs = COCO()
         theirs.dataset = {"annotations": [], **document}
@@ -158,6 +170,32 @@ class TestCoco:
             if "image_id" in reader.manifest.fields:
                 assert reader.value("image_id", position) == number
         assert reader.manifest.metadata["category_ids"] == sorted(theirs.cats)
+
+    @pytest.mark.parametrize(
+        "shape",
+        [
+            None,
+            [],
+            [[]],
+            [[5, 5, 25, 15]],
+            [[5, 5]],
+            [[5, 5, 25, 15], [1, 1, 9, 1, 9, 9]],
+            {"counts": [4800], "size": [60, 80]},
+        ],
+    )
+    @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools
+    def test_outlines_that_draw_little(self, shape: Any, tmp_path: Path) -> None:
+        """Fewer than three corners draw nothing; pycocotools takes four numbers for a box, or raises."""
+        document = coco_document(1, 2)
+        document["annotations"][0]["segmentation"] = shape
+        write_json(tmp_path / "ours/a.json", document)
+        for each in document["images"]:
+            noise(each["id"], 60, 80, 3).save(tmp_path / "ours" / each["file_name"])
+        dataset = recordzoo.open(read(tmp_path / "ours").path, transforms=lambda *x: x, target_type=["masks"])
+        number = document["annotations"][0]["image_id"] - 1
+        drawn = {mask.sum().item() for mask in dataset[number][1]["masks"]}
+        theirs = coco_mask.decode(coco_mask.merge(coco_mask.frPyObjects([[1, 1, 9, 1, 9, 9]], 60, 80))).sum()
+        assert (theirs if isinstance(shape, list) and len(shape) == 2 else 0) in drawn
 
     def test_an_image_in_several_folders(self, tmp_path: Path) -> None:
         write_json(tmp_path / "ours/a.json", document := coco_document(1, 2))
@@ -190,6 +228,19 @@ class TestCoco:
             (lambda d: d["annotations"][0].update(bbox=[1, 2, 3]), r"bbox is \[1, 2, 3\], not four numbers"),
             (lambda d: d["annotations"][0].update(bbox=[1, 2, 3, 1e300]), "not four numbers"),
             (lambda d: d["annotations"][0].pop("bbox"), "bbox is None, not four numbers"),
+            (
+                lambda d: d["annotations"][0].update(segmentation=[1, 2, 3, 4, 5, 6]),
+                "segmentation has 1, which is no pol",
+            ),
+            (
+                lambda d: d["annotations"][0].update(segmentation=[[1, 2, 3]]),
+                r"segmentation has \[1, 2, 3\], which is no",
+            ),
+            (lambda d: d["annotations"][0].update(segmentation=[[1, 2, 3, "4"]]), "which is no polygon"),
+            (lambda d: d["annotations"][0].update(segmentation=[[[1, 2], [3, 4]]]), "which is no polygon"),
+            (lambda d: d["annotations"][0].update(segmentation="x"), "segmentation has x, which is no polygon"),
+            (lambda d: d["annotations"][0].update(segmentation={"counts": [5]}), "its run lengths have no size"),
+            (lambda d: d["annotations"][0].update(segmentation={"counts": [5], "size": [2, 3]}), "of that size"),
             (lambda d: d["annotations"][0].update(area=float("nan")), 'NaN is not a number of JSON: {"id"'),
             (lambda d: d["annotations"][0].update(bbox=[float("inf")] * 4), "Infinity is not a number of JSON"),
             (lambda d: d["categories"].append({"id": 3, "name": "bus"}), "two categories have the id 3"),
@@ -543,6 +594,96 @@ class TestMasks:
         shutil.copy(root / "masks/train/0.png", root / "masks/train/0.bmp")
         with pytest.raises(SourceError, match=r"masks/train/0\.bmp and masks/train/0\.png have one stem"):
             read(root)
+
+
+class TestHeaders:
+    """Sizes and modes that would give other pixels, or the pixels of another place, without a word."""
+
+    @staticmethod
+    def photo(path: Path, size: tuple[int, int] = (80, 60), mode: str = "RGB", orientation: int = 1) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        Image.new(mode, size).save(path, exif=exif)
+
+    @pytest.mark.parametrize(
+        ("size", "orientation", "problem"),
+        [
+            ((81, 60), 1, "1.jpg is 81x60, and its annotations are of 80x60"),
+            (
+                (60, 80),
+                6,
+                "1.jpg is 60x80, and turned by its EXIF orientation (save it turned), and its annotations are",
+            ),
+            ((80, 60), 3, ""),
+        ],
+    )
+    @pytest.mark.parametrize("form", ["coco", "voc"])
+    def test_stated_sizes(
+        self, form: str, size: tuple[int, int], orientation: int, problem: str, tmp_path: Path
+    ) -> None:
+        root = tmp_path / "ours"
+        self.photo(root / "1.jpg", size, orientation=orientation)
+        if form == "voc":
+            text(root / "1.xml", TestVoc.XML.replace("<width>8", "<width>80").replace("<height>6", "<height>60"))
+        else:
+            write_json(
+                root / "a.json",
+                coco_document(1, 1) | {"images": [{"id": 1, "file_name": "1.jpg", "width": 80.0, "height": 60}]},
+            )
+        if not problem:
+            assert len(read(root)) == 1
+            assert "1 images have an EXIF orientation" in run("prepare", "ours", "--refresh", cwd=tmp_path).stderr
+            return
+        with pytest.raises(SourceError, match=re.escape(problem)):
+            read(root)
+
+    def test_sizes_that_tools_do_not_know(self, tmp_path: Path) -> None:
+        self.photo(tmp_path / "ours/1.jpg")
+        text(tmp_path / "ours/1.xml", TestVoc.XML.replace("<width>8", "<width>0").replace("<height>6", "<height>0"))
+        assert len(read(tmp_path / "ours")) == 1
+
+    def test_twenty_problems_are_named(self, tmp_path: Path) -> None:
+        write_masks(tmp_path / "ours", 30)
+        for path in (tmp_path / "ours/masks/train").iterdir():
+            Image.new("L", (7, 7)).save(path)
+        with pytest.raises(SourceError, match="and 10 more"):
+            read(tmp_path / "ours")
+
+    @pytest.mark.parametrize(
+        ("mask", "size", "mode", "said", "is_error"),
+        [
+            ("1.png", (80, 60), "RGB", "masks/1.png is of mode RGB; a mask has one channel or a palette", True),
+            ("1.png", (80, 60), "RGBA", "masks/1.png is of mode RGBA", True),
+            ("1.png", (80, 60), "LA", "masks/1.png is of mode LA", True),
+            ("1.png", (60, 80), "L", "images/1.jpg is 80x60, and its mask masks/1.png is 60x80", True),
+            ("1.png", (81, 60), "P", "its mask masks/1.png is 81x60", True),
+            ("1.png", (40, 30), "L", "1 masks are of another size than their images, and of the same shape", False),
+            ("1.jpg", (80, 60), "L", "1 masks are JPEGs, whose values are not exactly those that were drawn", False),
+            ("1.png", (80, 60), "1", "", False),
+            ("1.png", (80, 60), "I;16", "", False),
+        ],
+    )
+    def test_masks(
+        self, mask: str, size: tuple[int, int], mode: str, said: str, is_error: bool, tmp_path: Path
+    ) -> None:
+        root = tmp_path / "ours"
+        self.photo(root / "images/1.jpg")
+        self.photo(root / "masks" / mask, size, mode)
+        done = run("prepare", "ours", cwd=tmp_path)
+        assert done.returncode == (1 if is_error else 0)
+        assert said in done.stderr
+        assert is_error or "warning" in done.stderr or not said
+        if not is_error:
+            _, found = recordzoo.open(f"{root}.records", transforms=lambda *pair: pair)[0]
+            assert found.shape == size[::-1]
+
+    def test_a_broken_mask_is_called_so(self, tmp_path: Path) -> None:
+        write_masks(tmp_path / "ours")
+        text(tmp_path / "ours/masks/train/2.png", "broken")
+        done = run("prepare", "ours", cwd=tmp_path)
+        assert "masks/train/2.png" in done.stderr + done.stdout
+        assert "images/train/2.jpg" not in done.stderr + done.stdout
 
 
 class TestRecognition:

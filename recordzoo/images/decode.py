@@ -261,7 +261,10 @@ class Objects:
             return np.zeros((0, height, width), np.uint8) if not np.size(masks) else np.array(masks, np.uint8)
         need("pycocotools", "Polygons become masks")
         shapes = [each.get("segmentation", []) for each in self.outlines_of(position, size)]
-        masks = [_rasterized(shape, height, width) for shape in shapes]
+        try:
+            masks = [_rasterized(shape, height, width) for shape in shapes]
+        except (TypeError, ValueError, KeyError, IndexError) as err:
+            raise self._wrong(self.annotations, position) from err
         return np.stack(masks) if masks else np.zeros((0, height, width), np.uint8)
 
     def outlines_of(self, position: int, size: tuple[int, int]) -> list[Any]:
@@ -325,9 +328,14 @@ def find_objects(reader: RecordReader) -> Objects:
     )
 
 
+_NUM_OF_TRIANGLE = 6
+
+
 def _rasterized(shape: Any, height: int, width: int) -> NDArray[np.uint8]:
     from pycocotools import mask
 
+    if isinstance(shape, list):  # pycocotools takes four numbers for a box
+        shape = [polygon for polygon in shape if np.size(polygon) >= _NUM_OF_TRIANGLE]
     if not shape:
         return np.zeros((height, width), np.uint8)
     if isinstance(shape, list):

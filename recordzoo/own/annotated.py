@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
@@ -34,6 +34,7 @@ from recordzoo.own.annotations import (
     slug,
     split_name,
 )
+from recordzoo.own.headers import check_headers
 from recordzoo.own.listing import Listing, ListingRecipe, ListSource
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
@@ -461,8 +462,9 @@ def read_voc(root: Path) -> Listing:
     problems, pairs = Problems(root), Pairs(root, VOC)
     pairs.check(problems, is_optional=True)
     files = [pairs.of(name) for name in pairs.images]
-    objects = [[] if file is None else _voc_objects(root, file, problems) for file in files]
+    read = [_Voc([], None) if file is None else _read_xml(root, file, problems) for file in files]
     problems.raise_if_any()
+    objects = [each.objects for each in read]
     classes = sorted({name for found in objects for name, _, _ in found})
     label_of = {name: label for label, name in enumerate(classes)}
     columns = box_columns(
@@ -486,11 +488,18 @@ def read_voc(root: Path) -> Listing:
         columns,
         files=list(filter(None, files)),
         remarks=[f"{without:,} images have no XML file: no objects"] if without else [],
+        stated={name: each.size for name, each in zip(pairs.images, read, strict=True) if each.size is not None},
     )
 
 
-def _voc_objects(root: Path, name: str, problems: Problems) -> list[tuple[str, list[float], dict[str, JSON]]]:
-    """Read class, box and other facts of the objects of a file."""
+class _Voc(NamedTuple):
+    """What a file says: class, box and other facts of each object, and the image's size, if it states one."""
+
+    objects: list[tuple[str, list[float], dict[str, JSON]]]
+    size: tuple[int, int] | None
+
+
+def _read_xml(root: Path, name: str, problems: Problems) -> _Voc:
     try:
         data = (root / name).read_bytes()
         if b"<!DOCTYPE" in data:
@@ -498,10 +507,12 @@ def _voc_objects(root: Path, name: str, problems: Problems) -> list[tuple[str, l
         found = ElementTree.fromstring(data)
         if found.tag != "annotation":
             raise ValueError(f"it begins with <{found.tag}>, not with <annotation>")
-        return [_voc_object(each) for each in found.findall("object")]
-    except (OSError, ValueError, LookupError, ElementTree.ParseError) as err:
+        width, height = (int(float(found.findtext(f"size/{key}") or 0)) for key in ("width", "height"))
+        size = (width, height) if width > 0 and height > 0 else None  # labelImg writes 0 for an unknown one
+        return _Voc([_voc_object(each) for each in found.findall("object")], size)
+    except (OSError, ValueError, OverflowError, LookupError, ElementTree.ParseError) as err:
         problems.add(f"{name} cannot be read ({err})")
-        return []
+        return _Voc([], None)
 
 
 def _voc_object(found: ElementTree.Element) -> tuple[str, list[float], dict[str, JSON]]:
@@ -594,6 +605,10 @@ class AnnotatedFolder(ListingRecipe):
         images, masks = ({name.rpartition("/")[0] for name in files.get(key, ())} for key in ("image", "mask"))
         self._of_masks = frozenset(masks - images)
         return source
+
+    def check(self) -> list[str]:
+        """Compare the images with masks and stated sizes, after `find`; raises and returns as `check_headers`."""
+        return [] if self._listing is None else check_headers(self._listing)
 
     @override
     def source(self, listing: Listing) -> Source:

@@ -52,6 +52,7 @@ def annotated(
     masks: Sequence[str] = (),
     metadata: Mapping[str, JSON] | None = None,
     remarks: Sequence[str] = (),
+    stated: Mapping[str, tuple[int, int]] | None = None,
 ) -> Listing:
     """Return the images of a directory with their annotations.
 
@@ -65,6 +66,7 @@ def annotated(
         masks: Mask file of each image.
         metadata: Further values for the manifest.
         remarks: Remarks for the user.
+        stated: Width and height of images, where the files state them.
     """
     what = [f"{format} annotations", f"{len(images):,} images"]
     if boxes := columns.get("boxes"):
@@ -86,6 +88,7 @@ def annotated(
         specs={"mask": FieldSpec(FieldKind.MASKS)} if masks else {},
         metadata={"annotations": format, **(metadata or {})},
         beside=files,
+        stated=stated or {},
         choice="; ".join([f"{', '.join(what)}; {f'splits: {said}' if said else 'no splits'}", *remarks]),
     )
 
@@ -279,11 +282,14 @@ def read_coco(root: Path) -> Listing:
     images: list[str] = []
     boxes, labels, texts, ids = [], [], [], []
     positions: dict[str, list[int]] = {}
+    stated: dict[str, tuple[int, int]] = {}
     for file, split in zip(files, _splits(names), strict=True):
         paths = file.paths()
         for number in sorted(file.images, key=_order):
             positions.setdefault(split, []).append(len(images))
             images.append(paths[number])
+            if number in file.sizes:
+                stated[paths[number]] = file.sizes[number]
             objects = file.objects.pop(number, None) or _Objects()
             boxes.append(np.array(objects.boxes, np.float32).reshape(-1, 4))
             labels.append(np.array([label_of[each] for each in objects.categories], np.int64))
@@ -303,6 +309,7 @@ def read_coco(root: Path) -> Listing:
         files=names,
         metadata={"category_ids": list(categories)},
         remarks=[f"read {name_first(names, _IDS_TRIED)}"],
+        stated=stated,
     )
 
 
@@ -329,6 +336,7 @@ class _CocoFile:
 
     Attributes:
         images: File names by the images' ids.
+        sizes: Width and height by the images' ids, where they are stated.
         categories: Names by the categories' ids.
         objects: The objects by the images' ids.
     """
@@ -336,6 +344,7 @@ class _CocoFile:
     def __init__(self, root: Path, name: str, problems: Problems) -> None:
         self.name = name
         self.images: dict[_Id, str] = {}
+        self.sizes: dict[_Id, tuple[int, int]] = {}
         self.categories: dict[_Id, str] = {}
         self.objects: dict[_Id, _Objects] = {}
         self._root, self._problems = root, problems
@@ -414,6 +423,8 @@ class _CocoFile:
         name = os.path.normpath(name.replace("\\", "/")).replace(os.sep, "/")  # written on Windows
         if not is_file_name(name):
             self._note(f"the file_name {name!r} is no path in the directory")
+        if all(map(_is_size, (width := image.get("width"), height := image.get("height")))):
+            self.sizes[number] = int(width), int(height)
         if self.images.setdefault(number, name) != name:
             self._note(f"two images have the id {number}: {self.images[number]} and {name}")
 
@@ -430,6 +441,8 @@ class _CocoFile:
             self._note(f"an annotation without whole numbers or texts as image_id and category_id: {text[:80]}")
         elif not isinstance(box, list) or len(box) != 4 or not all(map(_is_finite, box)):
             self._note(f"annotation {found.get('id')} of image {image}: bbox is {str(box)[:80]}, not four numbers")
+        elif problem := _outline_problem(found.get("segmentation")):
+            self._note(f"annotation {found.get('id')} of image {image}: {problem}")
         else:
             objects = self.objects.setdefault(image, _Objects())
             objects.boxes.append(box)
@@ -455,6 +468,31 @@ def _order(number: _Id) -> tuple[int, str]:
 
 def _is_finite(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) <= _MAX_FLOAT32  # false for NaN
+
+
+def _is_size(value: Any) -> bool:
+    return _is_finite(value) and value >= 1 and value == int(value)  # tools write 0 for an unknown one
+
+
+def _outline_problem(shape: Any) -> str:
+    """Say why no mask can be drawn of polygons or run lengths; "" if one can. Fewer than three corners draw nothing."""
+    if isinstance(shape, dict):
+        size, counts = shape.get("size"), shape.get("counts")
+        is_size = isinstance(size, list) and len(size) == 2 and all(type(each) is int and each > 0 for each in size)
+        if is_size and (isinstance(counts, str) or _are_run_lengths(counts, size)):
+            return ""
+        return "its run lengths have no size and counts of that size"
+    if not shape:
+        return ""
+    for polygon in shape if isinstance(shape, list) else [shape]:
+        if not isinstance(polygon, list) or len(polygon) % 2 or not all(map(_is_finite, polygon)):
+            return f"segmentation has {str(polygon)[:80]}, which is no polygon [x, y, x, y, ...]"
+    return ""
+
+
+def _are_run_lengths(counts: Any, size: Any) -> bool:
+    are_counts = isinstance(counts, list) and all(type(each) is int and each >= 0 for each in counts)
+    return are_counts and sum(counts) == size[0] * size[1]
 
 
 def _shown(numbers: Sequence[_Id]) -> str:

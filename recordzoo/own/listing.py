@@ -81,6 +81,7 @@ class Listing:
         lines: Where the list names each image, for messages.
         choice: How the data was read, for the user to check.
         digest: Changes with the list.
+        stated: Width and height of images, as the data states them.
     """
 
     path: Path
@@ -96,6 +97,7 @@ class Listing:
     lines: Sequence[int] = ()
     choice: str = ""
     digest: str = ""
+    stated: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def kept(self, keep: NDArray[np.bool_]) -> "Listing":
         """Return some of the samples."""

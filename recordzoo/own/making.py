@@ -98,6 +98,8 @@ def make(target: Target, options: Options, *, download: bool = True, full: bool 
         if (source := preparation.source()) is not None:
             source.files()  # missing raw data is reported first
         preparation.progress.note(f"{target.label}: {recipe.choice()}")
+        for warning in recipe.check() if isinstance(recipe, AnnotatedFolder) else ():
+            preparation.progress.note(f"{target.label}: warning: {warning}")
     before = generation(preparation.target)
     with _naming_others(target.root) if target.kind == "tree" else contextlib.nullcontext():
         path = preparation.run(download=download)

@@ -9,7 +9,6 @@ import numpy as np
 from PIL import Image
 
 from tests.fakes.folder import write_tree
-from tests.fakes.samples import jpeg
 
 CATEGORIES = ((1, "person"), (3, "car"), (18, "dog"))
 
@@ -69,12 +68,15 @@ def write_coco(root: Path) -> dict[str, dict[str, Any]]:
         documents[part] = coco_document(100 * number + 1, 9 - 4 * number)
         write_json(root / f"annotations/instances_{part}.json", documents[part], ensure_ascii=number == 0)
         write_json(root / f"annotations/captions_{part}.json", {"images": [], "annotations": [{"image_id": 1}]})
-        write_images(root, [f"{part}/{image['file_name']}" for image in documents[part]["images"]])
+        write_images(root, [f"{part}/{image['file_name']}" for image in documents[part]["images"]], (80, 60))
     return documents
 
 
-def write_images(root: Path, names: Sequence[str]) -> None:
-    write_tree(root, {name: jpeg(number) for number, name in enumerate(names)})
+def write_images(root: Path, names: Sequence[str], size: tuple[int, int] = (5, 6)) -> None:
+    """Write JPEGs of a width and a height."""
+    for number, name in enumerate(names):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        noise(number, size[1], size[0], 3).save(root / name, "jpeg")
 
 
 def write_yolo(root: Path, pattern: str = "{kind}/{split}", yaml: str | None = YAML) -> None:
