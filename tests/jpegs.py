@@ -1,18 +1,13 @@
 """Compare `RecordLoader` with Pillow on damaged JPEGs: the same are refused, and any part has the same pixels.
 
-    python -m tests.jpegs 200000 --seed 1 --photos ~/photos
-
 Each file goes the whole way: into a tree, a record set, batches, whose threads use their decompressors again for one
 file after another. Half of the sets have no marks, as those of earlier versions.
 """
 
-import argparse
 import contextlib
 import io
 import itertools
-import logging
 import tempfile
-import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -21,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch.utils.data import Subset
@@ -170,20 +164,18 @@ def _check_parts(data: bytes, right: NDArray[np.uint8], seed: int) -> bool:
     return True
 
 
-def run(count: int, seed: int, photos: list[bytes], *, says: bool = False) -> Counter[str]:
+def run(count: int, seed: int) -> Counter[str]:
     """Compare so many files with Pillow, and count what they were.
 
     Raises:
         Disagreement: One of them comes out otherwise.
     """
     counts: Counter[str] = Counter()
-    mutants = iter(Mutants(seed, photos))
+    mutants = iter(Mutants(seed))
     for number, done in enumerate(range(0, count, _SET_SIZE)):
         files = list(itertools.islice(mutants, min(_SET_SIZE, count - done)))
         with tempfile.TemporaryDirectory() as work:
             counts += check(files, Path(work), seed + number, with_marks=number % 2 == 0)
-        if says:
-            print(f"{done + len(files):,}", dict(counts), flush=True)
     return counts
 
 
@@ -196,21 +188,3 @@ def _undisturbed() -> Iterator[None]:
             yield
     finally:
         Image.MAX_IMAGE_PIXELS = limit
-
-
-def main() -> None:
-    """Run as a command."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("count", type=int)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--photos", type=Path, help="a folder of JPEGs to damage too")
-    given = parser.parse_args()
-    photos = [path.read_bytes() for path in sorted(given.photos.glob("*.[jJ][pP]*"))] if given.photos else []
-    torch.set_num_threads(1)
-    logging.disable(logging.WARNING)  # each set names its broken images
-    start = time.monotonic()
-    print(dict(run(given.count, given.seed, photos, says=True)), f"{time.monotonic() - start:.0f} s")
-
-
-if __name__ == "__main__":
-    main()

@@ -181,26 +181,31 @@ def test_costs_are_those_of_a_dry_run(tmp_path):
         assert entry.costs.convert_seconds == pytest.approx(seconds, abs=0.05)
 
 
-def test_info_says_what_it_costs():
-    birds = parse("birds", GOOD.replace("size_bytes = 10", "about_bytes = 9_000_000_000"))
-    told = cli_info.describe(birds)
-    assert "disk:      about 18 GB for the record sets; 27 GB while preparing, with the raw files\n" in told
-    assert "time:      about 1 min 09 s to convert on one core: an estimate, at 130 MB/s of raw data\n" in told
+NO_LICENSE = ('"CC0"', '"Not stated by its authors."\nlicense_source = "None was found."')
+MEANING = "The recipe has read only generated files; the layout of the real ones is from sources."
 
 
-def test_info_says_where_the_license_was_read():
-    assert "license:   CC0\n" in cli_info.describe(parse("birds", GOOD))
-    read = parse("birds", GOOD.replace('"CC0"', '"Not stated by its authors."\nlicense_source = "None was found."'))
-    assert "license:   Not stated by its authors. Source: None was found.\n" in cli_info.describe(read)
-    assert cli_info.entry_document(read)["license_source"] == "None was found."
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("", ""), "license:   CC0\n"),
+        (NO_LICENSE, "license:   Not stated by its authors. Source: None was found.\n"),
+        (("", ""), f"checked:   layout (2026-11-24). {MEANING} Source: The README."),
+        (
+            ("size_bytes = 10", "about_bytes = 9_000_000_000"),
+            "disk:      about 18 GB for the record sets; 27 GB while preparing, with the raw files\n"
+            "time:      about 1 min 09 s to convert on one core: an estimate, at 130 MB/s of raw data\n",
+        ),
+    ],
+)
+def test_info_says(change, told):
+    assert told in cli_info.describe(parse("birds", GOOD.replace(*change, 1)))
 
 
-def test_info_says_how_the_recipe_was_checked():
-    birds = parse("birds", GOOD)
-    meaning = "The recipe has read only generated files; the layout of the real ones is from sources."
-    assert f"checked:   layout (2026-11-24). {meaning} Source: The README." in cli_info.describe(birds)
-    said = {"by": "layout", "date": "2026-11-24", "source": "The README."}
-    assert cli_info.entry_document(birds)["checked"] == said
+def test_the_document_says_it_too():
+    said = cli_info.entry_document(parse("birds", GOOD.replace(*NO_LICENSE)))
+    assert said["license_source"] == "None was found."
+    assert said["checked"] == {"by": "layout", "date": "2026-11-24", "source": "The README."}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from recordzoo import ImageFolderRecord, RecordLoader
-from recordzoo.base import settings
 from recordzoo.errors import ArgumentError
 from recordzoo.loader import compiled as compiling
 from recordzoo.loader import samples as rows
@@ -192,12 +191,6 @@ def test_worker_processes_start_none(tree: Path, tmp_path: Path) -> None:
 
 
 # In this process
-
-
-@pytest.mark.parametrize("mode", ["background", "wait", "off"])
-def test_modes(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECORDZOO_COMPILE", mode)
-    assert settings.compile_mode() == mode
 
 
 def test_a_mode_that_is_none(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,8 @@ def flat(batches: Any) -> list[int]:
 
 
 def make(kind: str, dataset: Any = range(40), **options: Any) -> RecordLoader:
-    return RecordLoader(dataset, **{"batch_size": 4, "num_workers": 1, **KINDS[kind](dataset), **options})
+    given = {"batch_size": 4, "num_workers": 1, "workers": "threads", **KINDS[kind](dataset), **options}
+    return RecordLoader(dataset, **given)
 
 
 # The seed
@@ -251,7 +252,7 @@ def wrapped(kind: str, growing: Growing) -> Any:
     return mix([growing, range(100, 108)], weights=[1, 1]) if kind == "mix" else growing
 
 
-@pytest.mark.parametrize("num_workers", [1, 2])
+@pytest.mark.parametrize(("workers", "num_workers"), [("threads", 2), ("processes", 1)])
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
@@ -263,14 +264,16 @@ def wrapped(kind: str, growing: Growing) -> Any:
         ("mix", {}),
     ],
 )
-def test_samples_that_come_and_go_between_epochs(kind: str, options: dict[str, Any], num_workers: int) -> None:
+def test_samples_that_come_and_go_between_epochs(
+    kind: str, options: dict[str, Any], workers: str, num_workers: int
+) -> None:
     growing = Growing(10)
     dataset = wrapped(kind, growing)
-    given: dict[str, Any] = {**options, "num_workers": num_workers}
+    given: dict[str, Any] = dict(options)
     weights = [1.0] * 10
     if "weights" in options:
-        given = {"sampler": RecordSampler(dataset, weights=weights, replacement=False), "num_workers": num_workers}
-    loader = RecordLoader(dataset, 4, seed=1, **given)
+        given = {"sampler": RecordSampler(dataset, weights=weights, replacement=False)}
+    loader = RecordLoader(dataset, 4, seed=1, workers=workers, num_workers=num_workers, **given)
     for length in (10, 14, 14, 6, 9):
         del growing.samples[length:], weights[length:]
         growing.samples.extend(range(len(growing), length))

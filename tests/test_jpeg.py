@@ -213,7 +213,7 @@ def test_the_loader_says_what_pillow_says(tmp_path: Path, with_marks: bool) -> N
 
 @pytest.mark.slow
 def test_mutants() -> None:
-    counts = jpegs.run(4000, 2, [])
+    counts = jpegs.run(4000, 2)
     assert counts["refused"] + counts["images"] == 4000
     assert min(counts["refused"], counts["plain"]) > 1000
 

@@ -295,7 +295,9 @@ def test_an_error_of_a_collate_function_is_that_of_one_batch(tmp_path: Path, loa
     assert found == [[0, 1], [2, 3], "LookupError", [6, 7], [8]]
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize(
+    "method", ["fork", *(pytest.param(each, marks=pytest.mark.slow) for each in ("forkserver", "spawn"))]
+)
 def test_transforms_with_a_hook_that_only_this_process_has(tmp_path: Path, method: str) -> None:
     dataset = nine_images(tmp_path)
     dataset.transform = T.Compose([T.RandomResizedCrop(8), T.ToTensor()])

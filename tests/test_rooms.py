@@ -15,6 +15,9 @@ from recordzoo import catalogue
 from tests.fakes.pictures import encoded
 from tests.fakes.records import write_records
 
+# One worker parses the modules, for all tests.
+pytestmark = pytest.mark.xdist_group("rooms")
+
 PACKAGE = Path(__file__).parent.parent / "recordzoo"
 PAGE = PACKAGE.parent / "docs" / "architecture.md"
 MODULES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))

@@ -207,12 +207,11 @@ class Mutants:
 
     Args:
         seed: The same files for the same seed.
-        photos: Whole files to begin with, besides generated ones.
     """
 
-    def __init__(self, seed: int, photos: list[bytes] = []) -> None:  # noqa: B006  # it is read only
+    def __init__(self, seed: int) -> None:
         self._rng = random.Random(seed)
-        self._files, self._photos = list(whole_jpegs().values()), photos
+        self._files = list(whole_jpegs().values())
         self._mutations: list[Mutation] = [
             partial(_flip, most=3, where="header"),
             partial(_flip, most=50, where="scan"),
@@ -232,8 +231,7 @@ class Mutants:
 
     def __iter__(self) -> Iterator[bytes]:
         while True:
-            is_photo = self._photos and self._rng.random() < 0.1
-            data = self._rng.choice(self._photos if is_photo else self._files)
+            data = self._rng.choice(self._files)
             for _ in range(self._rng.choices([0, 1, 2, 3], [1, 13, 4, 2])[0]):
                 data = self._rng.choice(self._mutations)(data, self._rng)
             yield data
