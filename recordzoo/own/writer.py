@@ -22,7 +22,7 @@ from recordzoo.base.progress import default_progress
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
 from recordzoo.formats.base import Piece, PieceMember, Pieces, Sample
-from recordzoo.own.fields import Encoded, Fields, Kind, UnevenError, infer
+from recordzoo.own.fields import Encoded, FieldPlan, Fields, Kind, UnevenError, infer
 from recordzoo.own.sample import BLOCK, Row, Rows, SampleRecipe, check_classes, label_problem, packed, store, unpacked
 from recordzoo.own.values import at_position, describe, update
 from recordzoo.preparing.assemble import Stream
@@ -363,12 +363,7 @@ class RecordWriter:
 
     A record is a dict: the name of each field and its value, and, if they are wanted, "name" (the record's, else its
     number) and "split" (which it belongs to; or a list of several). All records have the same fields, of the kinds
-    that the first values show; None is no value:
-
-    * ``bytes`` are stored untouched, PIL images and uint8 pixels as PNG or raw, whichever is smaller.
-    * Numbers, and arrays of one shape of up to 1 KiB, become rows of an array; other arrays are stored raw, each with
-      its shape. All arrays of a field have one dtype and one number of dimensions.
-    * A dict with arrays becomes a field for each key. Anything else is stored as JSON.
+    that the first values show. Values are stored as `convert` says; None is no value.
 
     Args:
         path: The record set's directory: ``my.records``.
@@ -469,9 +464,9 @@ class RecordWriter:
         with at_position(position):
             recipe, encoded = self._encode(block, sample.values)
             blobs = list(recipe.blobs(Row(key), encoded))
-            if too_large := [blob for blob in blobs if len(blob.data) > MAX_VALUE_BYTES]:
-                size = len(too_large[0].data)
-                raise SampleError(f"{too_large[0].field!r} has {size:,} bytes, more than a shard takes")
+            for blob in blobs:
+                if len(blob.data) > MAX_VALUE_BYTES:
+                    raise SampleError(f"{blob.field!r} has {len(blob.data):,} bytes, more than a shard takes")
         if problem := label_problem(sample.values.get("target"), None if self._classes is None else len(self._classes)):
             raise ArgumentError(f"record {position}: {problem}.")
         splits = _splits(position, sample.splits)
@@ -576,15 +571,14 @@ def _splits(position: int, given: Any) -> list[str]:
 # Any: values of all kinds.
 def _can_store_again(before: Fields, after: Fields, values: Mapping[str, Any]) -> bool:
     """Whether the records written so far fit another schema: they have no value, or rows of arrays."""
-    if any(plan.kind != "none" and name not in after.fields for name, plan in before.fields.items()):
-        return False
-    for name, plan in after.fields.items():
-        old = before.fields.get(name)
-        if old is None or old == plan or old.kind == "none":
-            continue
-        if old.kind != "array" or (plan.kind != "raw" and values.get(name, 0) is not None):
-            return False
-    return True
+
+    def is_kept(plan: FieldPlan) -> bool:
+        now = after.fields.get(plan.name)
+        if plan.kind == "none" or now == plan:
+            return True
+        return plan.kind == "array" and now is not None and (now.kind == "raw" or values.get(plan.name, 0) is None)
+
+    return all(map(is_kept, before.fields.values()))
 
 
 def _is_storable(name: str) -> bool:
