@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import pytest
 
 from recordzoo import CIFAR10Record, CUB200Record, ImageFolderRecord, ImageNetRecord, VOCDetectionRecord
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.preparing import changes
 from recordzoo.preparing.changes import MadeFrom, find_changes, recorded_changes
 from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.folders import folder_recipe
@@ -24,13 +23,6 @@ from tests.preparing import prepared
 from tests.running import run
 
 MOST_COMPARED = 16 * 16  # files that a quick comparison looks at, at most
-
-
-@pytest.fixture(autouse=True)
-def _forget_warnings() -> Iterator[None]:
-    changes._warned.clear()
-    yield
-    changes._warned.clear()
 
 
 def overwrite(path: Path, *, longer: bool = True) -> None:
@@ -45,8 +37,7 @@ def overwrite(path: Path, *, longer: bool = True) -> None:
 
 
 def said(make: Callable[[], object]) -> list[str]:
-    """The warnings of a constructor."""
-    changes._warned.clear()
+    """The warnings of a constructor: of each directory and record set the first."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         make()

@@ -73,7 +73,7 @@ def test_a_batch_of_ones_own_is_taken_without_its_hash(tmp_path: Path) -> None:
         CIFAR10Record(tmp_path)
     ours = CIFAR10Record(tmp_path, check_hash=False)
     assert ours.targets[14:21] == [0] * 7
-    assert ours._selection.reader.manifest.raw_files == ()  # nothing that was compared
+    assert RecordReader(ours.records_path).manifest.raw_files == ()  # nothing that was compared
 
 
 def test_an_archive_of_ones_own_is_taken_without_its_hashes(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_an_archive_of_ones_own_is_taken_without_its_hashes(tmp_path: Path) -> N
     kind = type("Repacked", (CIFAR10Record,), wrong)
     with pytest.raises(SourceError, match="data_batch_1 is damaged"):
         kind(tmp_path)
-    (file,) = kind(tmp_path, check_hash=False)._selection.reader.manifest.raw_files
+    (file,) = RecordReader(kind(tmp_path, check_hash=False).records_path).manifest.raw_files
     assert file.hash is None
 
 

@@ -169,7 +169,9 @@ def test_a_quota(call: str, when: str, whole: dict[str, str], tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("error", "kind"), [("EDQUOT", "DiskSpaceError"), ("EIO", "PrepareError")])
+@pytest.mark.parametrize(
+    ("error", "kind"), [("ENOSPC", "DiskSpaceError"), ("EDQUOT", "DiskSpaceError"), ("EIO", "PrepareError")]
+)
 def test_a_download_that_cannot_be_put_on_the_disk(
     error: str, kind: str, downloaded: dict[str, str], tmp_path: Path
 ) -> None:

@@ -1,6 +1,4 @@
-import errno
 import hashlib
-import os
 import re
 import signal
 import subprocess
@@ -10,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from recordzoo.errors import ArgumentError, DiskSpaceError, DownloadError, HashMismatchError, PrepareError
+from recordzoo.errors import ArgumentError, DownloadError, HashMismatchError, PrepareError
 from recordzoo.net import http as retry
 from recordzoo.net.url import RemoteFile
 from tests.downloading import (
@@ -433,20 +431,3 @@ def test_a_full_disk_says_what_is_missing_and_keeps_what_is_there(tmp_path: Path
         get(remote(server), tmp_path)
     assert server.log[1].range == "bytes=300000-"
     assert (tmp_path / NAME).read_bytes() == DATA
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"), [("ENOSPC", DiskSpaceError), ("EDQUOT", DiskSpaceError), ("EIO", PrepareError)]
-)
-def test_errors_of_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: type[Exception]) -> None:
-    def refuse(fd: int) -> None:
-        raise OSError(getattr(errno, name), "refused")
-
-    monkeypatch.setattr(os, "fsync", refuse)  # no file system at hand fails in its fsync when asked to
-    with serve() as server, pytest.raises(kind) as error:
-        get(remote(server), tmp_path)
-    assert type(error.value) is kind
-    assert files(tmp_path) == set()  # after a failed fsync no byte can be trusted
-
-
-# The fake itself

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from recordzoo.base import settings as packages
-from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError, RecordZooError, RemoteError, SourceError
+from recordzoo.errors import ArgumentError, RecordZooError, RemoteError, SourceError
 from recordzoo.formats import arrow
 from recordzoo.formats.huggingface import Hub, table_files
 from recordzoo.records.kinds import FieldKind, FieldSpec
@@ -369,20 +368,6 @@ def test_splits_from_names() -> None:
     assert split_of("birds.parquet") == [""]
     with pytest.raises(ArgumentError, match=r"x has several datasets, in the folders a, b\. Name one: x/b"):
         split_of("a/train-00000-of-00001.parquet", "b/train-00000-of-00001.parquet")
-
-
-def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parquet.write_table(pa.table({"image": [b""]}), tmp_path / "birds.parquet")
-    monkeypatch.setattr(packages, "is_installed", lambda package: False)
-    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[formats\]'"):
-        prepared(tmp_path / "birds.parquet", tmp_path / "one.records")
-    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[hf\]'"):
-        prepared("hf://datasets/user/birds", tmp_path / "one.records")
-
-
-def test_nothing_of_this_format(tmp_path: Path) -> None:
-    with pytest.raises(NotPreparedError, match=r"nothing of format huggingface at .* \(looked for files \*\.parquet"):
-        prepared(tmp_path, tmp_path / "one.records", from_="huggingface")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """SQLite databases, written by the standard library, become record sets."""
 
-import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recordzoo.errors import ArgumentError, NotPreparedError
+from recordzoo.errors import ArgumentError
 from recordzoo.formats import find_foreign, sqlite
 from recordzoo.own.sample import default_place
 from recordzoo.records.reader import RecordReader
@@ -190,8 +189,3 @@ def test_a_change_is_another_database(path: Path, tmp_path: Path) -> None:
         database.execute("UPDATE images SET img_label = img_label + 1")
     with pytest.raises(Exception, match="holds other records than"):
         prepared(path, tmp_path / "one.records", workers=1)
-
-
-def test_nothing_of_this_format(tmp_path: Path) -> None:
-    with pytest.raises(NotPreparedError, match=re.escape("(looked for a database of SQLite 3")):
-        prepared(tmp_path, tmp_path / "one.records", from_="sqlite")

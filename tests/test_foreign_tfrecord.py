@@ -9,8 +9,7 @@ import google_crc32c
 import numpy as np
 import pytest
 
-from recordzoo.base import settings as packages
-from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError
+from recordzoo.errors import ArgumentError
 from recordzoo.records.reader import RecordReader
 from tests.fakes.legacy import chunk
 from tests.foreign import check, check_refused, check_resumed, written
@@ -129,14 +128,3 @@ def test_plain_numbers_are_no_splits(tmp_path: Path) -> None:
 def test_an_unknown_key(files: Path, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"has no 'image/clas', .* Did you mean"):
         prepared(files, tmp_path / "one.records", fields={"image/clas": "target"})
-
-
-def test_without_the_package(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "is_installed", lambda package: False)
-    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[formats\]'"):
-        prepared(files / "train-00000-of-00002", tmp_path / "one.records", from_="tfrecord")
-
-
-def test_nothing_of_this_format(tmp_path: Path) -> None:
-    with pytest.raises(NotPreparedError, match=r"There is nothing of format tfrecord at .* \(looked for files"):
-        prepared(tmp_path, tmp_path / "one.records", from_="tfrecord")

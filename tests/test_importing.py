@@ -15,10 +15,12 @@ from typing import Any
 
 import lmdb
 import numpy as np
+import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from pyarrow import parquet
 
 from recordzoo.base import settings as packages
 from recordzoo.errors import (
@@ -38,6 +40,7 @@ from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import lmdb_options
 from tests.fakes import legacy
 from tests.fakes.progress import Publishes
+from tests.foreign import written
 from tests.preparing import contents, prepared
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -386,6 +389,38 @@ def test_the_layout_may_be_told(tmp_path: Path) -> None:
     assert len(imported(path, from_="caffe")) == 1
 
 
+@pytest.mark.parametrize(
+    ("format", "looked_for"),
+    [
+        ("tfrecord", "files"),
+        ("huggingface", r"files \*\.parquet"),
+        ("sqlite", r"a database of SQLite 3"),
+        ("caffe", r"data\.mdb"),
+    ],
+)
+def test_nothing_of_a_format(format: str, looked_for: str, tmp_path: Path) -> None:
+    with pytest.raises(NotPreparedError, match=rf"nothing of format {format} at .* \(looked for {looked_for}"):
+        prepared(tmp_path, tmp_path / "my.records", from_=format)
+
+
+@pytest.mark.parametrize(
+    ("path", "format", "extra"),
+    [
+        (written("tfrecord")[0] / "train-00000-of-00002", "tfrecord", "formats"),
+        ("mongodb://host/db/photos", None, "formats"),
+        ("{folder}/birds.parquet", None, "formats"),
+        ("hf://datasets/user/birds", None, "hf"),
+    ],
+)
+def test_a_format_without_its_package(
+    path: Path | str, format: str | None, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parquet.write_table(pyarrow.table({"image": [b""]}), tmp_path / "birds.parquet")
+    monkeypatch.setattr(packages, "is_installed", lambda package: False)
+    with pytest.raises(PrepareError, match=rf"pip install 'recordzoo\[{extra}\]'"):
+        prepared(str(path).format(folder=tmp_path), tmp_path / "my.records", from_=format)
+
+
 def test_where_there_is_no_database(tmp_path: Path) -> None:
     with pytest.raises(NotPreparedError, match="none does not exist"):
         imported(tmp_path / "none")
@@ -394,8 +429,6 @@ def test_where_there_is_no_database(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(FolderError, match="empty has no class folders, no images"):
         imported(tmp_path / "empty")
-    with pytest.raises(NotPreparedError, match=r"looked for data\.mdb"):
-        imported(tmp_path / "empty", from_="caffe")
     for name in ("train.lmdb", "val.lmdb"):
         legacy.folder2lmdb(tmp_path / "several" / name, legacy.files(1))
     with pytest.raises(ArgumentError, match=r"several databases \(train.lmdb, val.lmdb\)\. Pass the path of one"):

@@ -585,14 +585,6 @@ class TestRawData:
             prepare(root, "stream", raw_files=raw_files, discard_raw=True)
         assert os.listdir(root) == ["simple.records"]
 
-    def test_a_download_that_does_not_fit_is_not_begun(self, tmp_path: Path) -> None:
-        archive = simple.write(tmp_path / "server", "stream")
-        with FileServer(tmp_path / "server") as server:
-            raw_files = (simple.remote(archive, server.url, size_bytes=1 << 60),)
-            with pytest.raises(DiskSpaceError, match="more"):
-                prepare(tmp_path / "root", "stream", raw_files=raw_files, download=True)
-        assert server.log == []
-
     @pytest.mark.slow
     @pytest.mark.parametrize("size_bytes", [300, 1_400, 2_100, 110_000])
     def test_what_is_needed_is_about_what_it_takes(

@@ -117,7 +117,7 @@ def test_with_a_smaller_cache_each_value_is_fetched_once_an_epoch(folder, images
     with FileServer(folder) as server:
         dataset = recordzoo.open(address(server), transform=tensors, cache_bytes=cache_of(folder, SHARDS - 1))
         assert seen(loader_of(kind, dataset, shuffle)) == images
-        lengths = dataset._selection.reader.array("image.index")["length"]
+        lengths = RecordReader(folder / "fake.records").array("image.index")["length"]
         requests = sum(len(server.requests(f"fake.records/shard-{number:05d}.lmdb")) for number in range(SHARDS))
         assert requests == COUNT if kind == "processes" else COUNT <= requests <= 1.1 * COUNT
         assert lengths.sum() <= sum(sent(server)) <= 1.1 * lengths.sum()

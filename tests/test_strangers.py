@@ -18,6 +18,7 @@ from recordzoo.datasets import ImageFolderRecord
 from recordzoo.errors import CorruptRecordError, ImageError, ManifestError, PrepareError
 from recordzoo.preparing.preparation import ensure
 from recordzoo.records.kinds import SetKind
+from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from tests.fakes import simple, strangers
 from tests.fakes.pictures import encoded, picture
@@ -91,7 +92,7 @@ def test_a_name_that_leads_out_never_becomes_a_path(tmp_path: Path, name: str) -
         return Path(path).read_bytes()
 
     dataset = ImageFolderRecord(folder, loader=loader)
-    good, bad = (dataset._selection.reader.names[:].index(each) for each in ("a/..hidden..jpg", name))
+    good, bad = (RecordReader(folder).names[:].index(each) for each in ("a/..hidden..jpg", name))
     assert dataset[good][0] == b"harmless"
     for use in (lambda: dataset[bad], lambda: dataset.samples[bad], lambda: list(dataset.imgs)):
         with pytest.raises(CorruptRecordError, match="leads out of"):
