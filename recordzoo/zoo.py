@@ -97,6 +97,9 @@ def prepare(
     targets: Mapping[str, str | None] | None = None,
     split_column: str | None = None,
     name_column: str | None = None,
+    image_dir: str | os.PathLike[str] | None = None,
+    image_suffix: str | None = None,
+    separator: str | None = None,
     shuffle_seed: int | None = None,
     download: bool = True,
     **options: Unpack[PrepareOptions],
@@ -134,12 +137,15 @@ def prepare(
         fields: Other tools' data: the field that each key becomes: ``{"jpeg": "image", "class_id": "target"}``.
         kinds: Other tools' data: how fields are stored, as `convert` has it.
         allow_paths: Lists and other tools' data: read the files at their paths also outside of the data's folder.
-        image: Lists: the column of paths. Default: "path", "image", "file", "filename" or "filepath".
+        image: Lists: the column of paths. Default: "path", "image", "file", "filename", "image_id", ...
         targets: Lists: the columns that are targets, with their kinds: "class", "int", "float", "multilabel" ("a,b"),
             "text", or None (class, or float if all values are numbers and some have a fraction). The first is what
             `open` gives by default; ``target_type=`` chooses others. Default: the column "label", or the only one.
         split_column: Lists: the column of splits. Default: "split".
         name_column: Lists: the column of the records' names. Default: the paths.
+        image_dir: Lists: the directory that paths are relative to. Default: the list's.
+        image_suffix: Lists: what paths lack at their end: ".png" for a column of ids.
+        separator: Lists: what stands between several labels. Default: ",".
         shuffle_seed: Lists: write the records in a random order that follows from this number, so that shards read
             front to back give a mixture. ``dataset[i]`` stays line i of the list.
         download: Download raw data that is not there.
@@ -171,7 +177,9 @@ def prepare(
         raise TypeError("prepare() got an unexpected keyword argument 'records_dir'; it is called output")
     place = None if output is None else Path(output).expanduser().absolute()
     wanted = Options.of({**options, "records_dir": place}, "prepare()")
-    columns = Columns.of(image, targets, split_column, name_column)
+    folder = None if image_dir is None else os.path.abspath(os.path.expanduser(image_dir))
+    others = {"folder": folder, "suffix": image_suffix, "separator": separator}
+    columns = Columns.of(image, targets, split_column, name_column, **others)
     reading = Reading(from_, allow_empty, fields or {}, kinds or {}, columns, allow_paths)
     if not isinstance(data, str | os.PathLike):
         check_table(data)

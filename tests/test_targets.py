@@ -10,6 +10,7 @@ import pandas
 import pyarrow
 import pytest
 import torch
+from PIL import Image
 from pyarrow import parquet
 from torch.utils.data import default_collate
 from torchvision.transforms import v2
@@ -389,3 +390,55 @@ def test_a_set_without_a_target(columns: Mapping[str, str], tmp_path: Path) -> N
     assert (len(dataset), dataset[0][1], dataset.classes, set(dataset.targets)) == (len(NAMES), -1, [], {-1})
     ((_, targets),) = RecordLoader(dataset, len(NAMES))
     assert targets.tolist() == [-1] * len(NAMES)
+
+
+class TestKaggle:
+    """Tables as competitions have them: ids, images in another folder, labels with a bar, pandas's index."""
+
+    def test_ids_of_images_in_another_folder(self, tmp_path: Path) -> None:
+        (tmp_path / "train").mkdir()
+        write_images(tmp_path / "train")
+        for number, name in enumerate(NAMES):
+            Image.open(tmp_path / "train" / name).save(tmp_path / "train" / f"id{number}.png")
+        frame = pandas.DataFrame({"image_id": [f"id{number}" for number in range(len(NAMES))], "labels": range(9)})
+        frame.to_csv(tmp_path / "train.csv", index=False)
+        with pytest.raises(NotPreparedError, match=r"id0 \(line 2: No such file"):
+            prepared(tmp_path / "train.csv", workers=1)
+        python = prepared(
+            tmp_path / "train.csv", tmp_path / "a.records", image_dir=tmp_path / "train", image_suffix=".png", workers=1
+        )
+        options = ("--image-dir", "train", "--image-suffix", ".png")
+        assert run("prepare", "train.csv", *options, cwd=tmp_path).returncode == 0
+        for made in (python, tmp_path / "train.records"):
+            dataset = recordzoo.open(made)
+            assert [label for _, label in dataset.samples] == list(range(9))
+            assert list(RecordReader(made).names) == [f"id{number}.png" for number in range(9)]
+        again = run("prepare", "train.csv", *options, cwd=tmp_path)
+        assert (again.returncode, "made in" in again.stderr) == (0, False)
+
+    def test_paths_that_leave_the_folder_of_images(self, tmp_path: Path) -> None:
+        (tmp_path / "train").mkdir()
+        write_images(tmp_path)
+        (tmp_path / "train.csv").write_text(f"id,label\n../{NAMES[0]},1\n")
+        with pytest.raises(NotPreparedError, match="--allow-paths"):
+            prepared(tmp_path / "train.csv", image_dir=tmp_path / "train", workers=1)
+
+    def test_labels_with_a_bar(self, tmp_path: Path) -> None:
+        write_images(tmp_path)
+        frame = pandas.DataFrame({"path": NAMES, "label": ["b|a", "a", "c", "", "b", "a|c|b", "c", "a", "b"]})
+        frame.to_csv(tmp_path / "list.csv", index=False)
+        options = ("prepare", "list.csv", "--target", "label:multilabel")
+        assert "label has 'a|c|b': if these are several labels, pass --separator" in run(*options, cwd=tmp_path).stderr
+        assert run(*options, "--separator", "|", "--refresh", cwd=tmp_path).returncode == 0
+        reader = RecordReader(tmp_path / "list.records")
+        assert reader.manifest.fields["label"].names == ("a", "b", "c")
+        assert reader.array("label")[5].tolist() == [1, 1, 1]
+        with pytest.raises(ArgumentError, match="separator is ' '"):
+            prepared(tmp_path / "list.csv", separator=" ")
+
+    def test_the_index_of_pandas(self, tmp_path: Path) -> None:
+        write_images(tmp_path)
+        pandas.DataFrame({"path": NAMES, "label": range(9)}).to_csv(tmp_path / "list.csv")
+        done = run("prepare", "list.csv", cwd=tmp_path)
+        assert "the column without a name, of row numbers, is left out" in done.stderr
+        assert [label for _, label in recordzoo.open(tmp_path / "list.records").samples] == list(range(9))

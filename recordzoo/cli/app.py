@@ -162,16 +162,11 @@ SECTIONS: Mapping[str, Mapping[str, _Command | _Group]] = {
             "recordzoo prepare train.lmdb --output data/train.records",
             sections={
                 "Datasets by name": (
-                    "root",
-                    "split",
-                    "mirror",
-                    "accept_terms",
-                    "check_hash",
-                    "incomplete",
-                    "discard_raw",
+                    *("root", "split", "mirror", "accept_terms", "check_hash", "incomplete", "discard_raw"),
                 ),
                 "Own data": (
-                    *("from_", "target", "image", "split_column", "name_column", "shuffle"),
+                    *("from_", "target", "image", "image_dir", "image_suffix", "separator", "split_column"),
+                    *("name_column", "shuffle"),
                     *("field", "allow_paths", "allow_empty"),
                 ),
                 "Smaller images": ("short_side", "max_side", "format", "quality"),

@@ -292,6 +292,15 @@ def prepare(
     name_column: Annotated[
         str | None, option("COLUMN", "Of lists: the column of record names; default: the paths.")
     ] = None,
+    image_dir: Annotated[
+        Path | None, directory_option("Of lists: the directory of the images; default: the list's.")
+    ] = None,
+    image_suffix: Annotated[
+        str | None, option("SUFFIX", "Of lists: what paths lack at their end: .png for ids.")
+    ] = None,
+    separator: Annotated[
+        str | None, option("TEXT", "Of lists: what stands between several labels; default: a comma.")
+    ] = None,
     allow_empty: Annotated[bool, flag("--allow-empty", "Of directories: a class may be without images.")] = False,
     refresh: Refresh = False,
     refresh_if_changed: Annotated[
@@ -325,7 +334,9 @@ def prepare(
         refresh=refresh or ("if-changed" if refresh_if_changed else False),
         variant=_variant_name(short_side, max_side, format, quality),
     )
-    columns = Columns.of(image, read_targets(target or []), split_column, name_column)
+    folder = None if image_dir is None else str(image_dir.absolute())
+    others = {"folder": folder, "suffix": image_suffix, "separator": separator}
+    columns = Columns.of(image, read_targets(target or []), split_column, name_column, **others)
     reading = Reading(from_, allow_empty, _read_fields(field or []), columns=columns, allow_paths=allow_paths)
     refuse_urls("--root", root)
     refuse_urls("--output", output)

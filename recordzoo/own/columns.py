@@ -17,10 +17,13 @@ PARQUET = ".parquet"
 LIST_ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", PARQUET)
 """Extensions of list files."""
 
-PATH_COLUMNS = ("path", "image", "file", "filename", "filepath")
+PATH_COLUMNS = (
+    *("path", "image", "file", "filename", "filepath"),
+    *("file_name", "file_path", "image_path", "img_path", "image_file", "image_name", "image_id", "img", "id"),
+)
 """Usual names of the column of paths."""
 
-LABEL_COLUMNS = ("label", "class", "target", "category")
+LABEL_COLUMNS = ("label", "class", "target", "category", "labels", "class_id", "label_id", "category_id")
 """Usual names of the column of labels."""
 
 TARGET_KINDS = ("class", "int", "float", "multilabel", "text")
@@ -194,19 +197,25 @@ def _cells(data: bytes, separator: str, faults: Faults) -> Iterator[tuple[int, l
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns that the user named. Other columns are found by their usual names.
+    """What the user said of a list's columns. Other columns are found by their usual names.
 
     Attributes:
         image: The column of paths.
         targets: Columns with their kinds; None: class or float, by the values. The first is the default target.
         split: The column of splits.
         name: The column of the records' names. Default: the paths.
+        folder: The directory that paths are relative to. Default: the list's.
+        suffix: What paths lack at their end, such as ".png".
+        separator: What stands between several labels in a cell.
     """
 
     image: str | None = None
     targets: tuple[tuple[str, str | None], ...] = ()
     split: str | None = None
     name: str | None = None
+    folder: str | None = None
+    suffix: str | None = None
+    separator: str = ","
 
     def __post_init__(self) -> None:
         """Check kinds and columns.
@@ -224,13 +233,15 @@ class Columns:
                     f"{', '.join(TARGET_KINDS)}.{did_you_mean(str(kind), TARGET_KINDS)}"
                 )
         named = [each for each in (self.image, *dict(self.targets), self.split, self.name) if each is not None]
+        if not self.separator.strip():
+            raise ArgumentError(f"Argument separator is {self.separator!r}; it must be a text between two labels.")
         twice = next((each for each in named if named.count(each) > 1), None)
         if twice is not None:
             raise ArgumentError(f"Column {twice!r} is named twice: as image, target, split or name.")
 
     # Any: checked here.
     @classmethod
-    def of(cls, image: str | None, targets: Any, split: str | None, name: str | None) -> "Columns":
+    def of(cls, image: str | None, targets: Any, split: str | None, name: str | None, **others: Any) -> "Columns":
         """Return the columns in the arguments of `prepare`.
 
         Raises:
@@ -241,7 +252,8 @@ class Columns:
                 f"Argument targets is {targets!r}; it must be a dict of columns and kinds, such as "
                 "{'breed': 'class', 'age': 'float'}."
             )
-        return cls(image, tuple((targets or {}).items()), split, name)
+        given = {key: value for key, value in others.items() if value is not None}
+        return cls(image, tuple((targets or {}).items()), split, name, **given)
 
     # Any: JSON, maybe from an untrusted source.
     @classmethod
@@ -258,11 +270,15 @@ class Columns:
         if self == USUAL:
             return None
         targets: list[JSON] = [[name, kind] for name, kind in self.targets]
-        return {"image": self.image, "targets": targets, "split": self.split, "name": self.name}
+        found: dict[str, JSON] = {"image": self.image, "targets": targets, "split": self.split, "name": self.name}
+        others = {"folder": self.folder, "suffix": self.suffix, "separator": self.separator}
+        return found | {key: value for key, value in others.items() if value not in (None, ",")}
 
     def words(self) -> list[str]:
         """Return the command line's options that name these columns."""
         named = [("--image", self.image), ("--split-column", self.split), ("--name-column", self.name)]
+        named += [("--image-dir", self.folder), ("--image-suffix", self.suffix)]
+        named += [("--separator", self.separator)] if self.separator != USUAL.separator else []
         named += [("--target", name if kind is None else f"{name}:{kind}") for name, kind in self.targets]
         return [word for option, value in named if value is not None for word in (option, value)]
 

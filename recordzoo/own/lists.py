@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.base.settings import command, is_installed, need
-from recordzoo.base.text import JSON, is_device
+from recordzoo.base.text import JSON, is_device, quote
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.own.columns import (
     LABEL_COLUMNS,
@@ -214,6 +214,7 @@ class Cells:
         cells: N texts.
         lines: The line of each text.
         is_text: Whether the table's types say that they are not numbers.
+        separator: What stands between several labels.
     """
 
     column: str
@@ -221,6 +222,7 @@ class Cells:
     cells: Sequence[str]
     lines: Sequence[int]
     is_text: bool
+    separator: str = ","
 
     def numbers(self) -> NDArray[Any] | None:  # Any: of either dtype
         """Return the numbers, NaN for empty cells; None if a cell is not a number, or would lose digits.
@@ -329,7 +331,7 @@ class Cells:
 
     def _labels(self, faults: Faults) -> Column:
         """Return uint8 [N, C] of 0 and 1."""
-        labels_of = {cell: {label.strip() for label in cell.split(",")} - {""} for cell in set(self.cells)}
+        labels_of = {cell: {label.strip() for label in cell.split(self.separator)} - {""} for cell in set(self.cells)}
         names = self._names((label for labels in labels_of.values() for label in labels), faults)
         if not names or len(names) * len(self.cells) > _MAX_LABELS_BYTES:
             few_or_many = f"{len(names):,} different labels, too many" if names else "no labels"
@@ -377,6 +379,8 @@ def interpret(path: Path, table: ListTable, faults: Faults, asked: Columns) -> L
     """
     places = Places.find(path, table, asked)
     files: Sequence[str] = table.columns[places.image]
+    if (suffix := asked.suffix) is not None:
+        files = [cell if cell.endswith(suffix) or not cell else f"{cell}{suffix}" for cell in files]
     if os.sep != "/":
         files = [cell.replace(os.sep, "/") for cell in files]
     names = files if places.name is None else table.columns[places.name]
@@ -393,7 +397,12 @@ def interpret(path: Path, table: ListTable, faults: Faults, asked: Columns) -> L
     for name, index in named.items():
         header = table.header[index]
         column = Cells(
-            header, header if places.is_named else "label", table.columns[index], table.lines, header in table.texts
+            header,
+            header if places.is_named else "label",
+            table.columns[index],
+            table.lines,
+            header in table.texts,
+            asked.separator,
         )
         is_target = index in places.targets
         fields[name] = column.target(places.targets[index], faults) if is_target else column.field()
@@ -401,14 +410,16 @@ def interpret(path: Path, table: ListTable, faults: Faults, asked: Columns) -> L
     faults.raise_if_any()
     return Listing(
         path=path,
-        base=path.parent,
+        base=path.parent if asked.folder is None else Path(os.path.abspath(path.parent / asked.folder)),
         files={"image": files},
         names=names,
         columns=fields,
         splits=splits,
         default_target=next(iter(fields)),
         lines=table.lines,
-        choice=_choice(fields, len(places.targets), table.header[places.image], splits),
+        choice="; ".join(
+            [_choice(fields, len(places.targets), table.header[places.image], splits), *_remarks(table, fields)]
+        ),
         digest=digest_of(table),
     )
 
@@ -423,6 +434,23 @@ def _choice(fields: Mapping[str, Column], num_targets: int, image: str, splits: 
     targets, others = ", ".join(read[:num_targets]), ", ".join(read[num_targets:])
     said = f"; splits: {', '.join(splits)}" if splits else ""
     return f"images from {image!r}; targets: {targets}{f'; further fields: {others}' if others else ''}{said}"
+
+
+def _remarks(table: ListTable, fields: Mapping[str, Column]) -> Iterator[str]:
+    """Say what else the user should know of how the list was read."""
+    if any(_is_row_numbers(table, index) for index in range(len(table.header))):
+        yield "the column without a name, of row numbers, is left out"
+    for name, field in fields.items():
+        joined = next((each for each in field.spec.names or () if "|" in each or ";" in each), None)
+        if joined is not None:
+            mark = "|" if "|" in joined else ";"
+            yield f"{name} has {joined[:80]!r}: if these are several labels, pass --separator {quote(mark)}"
+
+
+def _is_row_numbers(table: ListTable, index: int) -> bool:
+    """Whether a column is the index that pandas writes: without a name, 0 to n - 1."""
+    cells = table.columns[index]
+    return not table.header[index] and all(cell == str(row) for row, cell in enumerate(cells))
 
 
 def digest_of(table: ListTable) -> str:
@@ -447,7 +475,7 @@ def _fields(table: ListTable, places: Places, faults: Faults) -> dict[str, int]:
     for index in [*places.targets, *(each for each in range(len(table.header)) if each not in places.targets)]:
         name = table.header[index]
         field = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
-        if index in used:
+        if index in used or _is_row_numbers(table, index):
             continue
         if not name:
             what = f"column {index + 1} has no name (pandas writes such a one unless told index=False)"
