@@ -372,6 +372,8 @@ class TestCommands:
         (plan,) = json.loads(run("prepare", "--dry-run", tree, "--json", cwd=tmp_path).stdout)["plans"]
         assert (plan["state"], plan["num_changes"]) == ("ready", 4)
         assert "dog/a.jpeg has another size" in plan["changes"]
+        (made,) = json.loads(run("prepare", tree, "--json", cwd=tmp_path).stdout)["record_sets"]
+        assert "dog/a.jpg is new" in made["warning"]
         result = run("prepare", "--dry-run", "--refresh-if-changed", tree, cwd=tmp_path)
         assert f"converts {tree}" in result.stdout
 

@@ -330,22 +330,6 @@ class TestPrepare:
         assert len(RecordReader(tmp_path / "elsewhere.records")) == 3
         assert recordzoo("prepare", photos, "--split", "train").returncode == 2
 
-    def test_a_tree_that_has_changed_since_is_said(self, photos):
-        assert recordzoo("prepare", photos).returncode == 0
-        again = recordzoo("prepare", photos)
-        assert again.stderr == f"{photos}: ready, 3 records of 2 classes (cat, dog) in {photos}.records\n"
-        shutil.copy(photos / "cat" / "1.png", photos / "cat" / "3.png")
-        result = recordzoo("prepare", photos)
-        assert result.returncode == 0
-        warning, ready = result.stderr.splitlines()
-        assert warning.startswith(f"warning: {photos}.records is out of date: in {photos}, ")
-        assert "cat/3.png is new" in warning
-        assert f"recordzoo prepare {photos} --refresh" in warning
-        assert ready == f"{photos}: ready, 3 records of 2 classes (cat, dog) in {photos}.records"
-        (made,) = json.loads(recordzoo("prepare", photos, "--json").stdout)["record_sets"]
-        assert "cat/3.png is new" in made["warning"]
-        assert "ready, 4 records" in recordzoo("prepare", photos, "--refresh").stderr
-
     def test_an_exotic_name_cannot_act_on_a_terminal(self, photos):
         hostile = photos / "bad\x1b]0;owned\x07\nclass"
         hostile.mkdir()

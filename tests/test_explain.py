@@ -162,15 +162,6 @@ def test_anybodys_dataset() -> None:
     assert len(said) == 2
 
 
-@pytest.mark.parametrize("has_simplejpeg", [True, False])
-def test_decoders(tree: Path, has_simplejpeg: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "library", lambda: None)
-    monkeypatch.setattr(explain, "library", lambda: object())
-    monkeypatch.setattr(frames, "simplejpeg", object() if has_simplejpeg else None)
-    said = lines(ImageFolderRecord(tree, transform=FIXED))
-    assert said[0] == ("decoded by simplejpeg, then Pillow" if has_simplejpeg else "decoded by Pillow")
-
-
 def test_printing_is_explaining(tree: Path) -> None:
     loader = RecordLoader(ImageFolderRecord(tree, transform=FIXED), 8)
     assert str(loader) == loader.explain()
