@@ -5,8 +5,8 @@ import itertools
 import json
 import os
 import random
-import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from recordzoo.net import http as retry
 from recordzoo.net.download import fetch
 from recordzoo.net.url import RemoteFile
 from tests.fakes.server import Fault, FileServer
+from tests.forking import Forked, Started, can_fork, start
+from tests.forking import serve as serve_forks
 
 NAME = "birds.tgz"
 DATA = b"\x1f\x8b\x08\0" + random.Random(7).randbytes(1_000_000)
@@ -103,30 +105,25 @@ def leave_part(folder: Path, data: bytes) -> Path:
     return path
 
 
-CHILD = """
-import json, sys
-from pathlib import Path
-from recordzoo.net import http
-from recordzoo.net.url import RemoteFile
-from recordzoo.net.download import fetch
-http.BACKOFF_S = 0.001
-urls, size_bytes, sha256, folder = json.loads(sys.argv[1])
-fetch(RemoteFile("birds.tgz", tuple(urls), size_bytes, sha256=sha256), Path(folder), dataset="birds")
-"""
+def start_child(file: RemoteFile, folder: Path, prelude: str = "", **env: str) -> Forked | Started:
+    """Download in a process of its own, which first runs some code."""
+    spec = json.dumps([file.urls, file.size_bytes, file.sha256, str(folder), prelude])
+    variables = {**os.environ, **env}
+    if can_fork():
+        return Forked(("tests.downloading",), [spec], variables)
+    return start([sys.executable, "-m", "tests.downloading", spec], variables)
 
 
-def start_child(file: RemoteFile, folder: Path, prelude: str = "", **env: str) -> subprocess.Popen[str]:
-    spec = json.dumps([file.urls, file.size_bytes, file.sha256, str(folder)])
-    return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", prelude + CHILD, spec],
-        env={**os.environ, **env},
-        cwd=Path(__file__).parents[1],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def run_child(file: RemoteFile, folder: Path, prelude: str = "", **env: str) -> tuple[int, str]:
+def run_child(file: RemoteFile, folder: Path, prelude: str = "", **env: str) -> tuple[int | None, str]:
     with start_child(file, folder, prelude, **env) as child:
         _, stderr = child.communicate(timeout=60)
     return child.returncode, stderr
+
+
+if __name__ == "__main__":
+    (given,) = serve_forks() if sys.argv[1:] == ["--serve"] else sys.argv[1:]
+    urls, size_bytes, sha256, folder, prelude = json.loads(given)
+    warnings.simplefilter("error")
+    exec(prelude, {})
+    retry.BACKOFF_S = 0.001
+    fetch(RemoteFile(NAME, tuple(urls), size_bytes, sha256=sha256), Path(folder), dataset="birds")

@@ -362,7 +362,7 @@ def test_another_process_is_waited_for(tmp_path: Path) -> None:
         said = Recorder()
         assert get(file, tmp_path, progress=said).read_bytes() == DATA
         with first:
-            assert first.communicate(timeout=60) == (None, "")
+            assert first.communicate(timeout=60) == ("", "")
     assert said.notes[0].startswith(f"Waiting for process {first.pid} on ")
     assert len([request for request in server.log if request.range is None]) == 1
     assert files(tmp_path) == {NAME}
@@ -396,7 +396,7 @@ def test_four_processes_at_once_all_end_fine(tmp_path: Path) -> None:
         children = [start_child(remote(server), tmp_path, no_locks) for _ in range(4)]
         for child in children:
             with child:
-                assert child.communicate(timeout=60) == (None, "")
+                assert child.communicate(timeout=60) == ("", "")
                 assert child.returncode == 0
     assert (tmp_path / NAME).read_bytes() == DATA
     assert files(tmp_path) == {NAME}
