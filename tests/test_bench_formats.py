@@ -1,4 +1,4 @@
-"""`benchmarks.formats`: every format gives the same images, and what the tables say. No time is tested."""
+"""`benchmarks.formats`: every format gives the same images. No time is tested."""
 
 import gc
 import zlib

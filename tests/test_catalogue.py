@@ -107,22 +107,34 @@ def test_parses_all_facts():
     assert (entry.splits, entry.expansion) == ((catalogue.Split("train", 1, "train"),), 2)
 
 
-def test_an_md5_that_is_not_confirmed():
-    entry = parse("birds", GOOD.replace(f'md5 = "{"0" * 32}"', f'md5 = "{"0" * 32}"\nunconfirmed = true'))
-    remote = entry.raw_files("train")[0]
-    assert (remote.hash, remote.likely_md5) == (None, "0" * 32)
-    assert remote.facts == f"10 B, probably md5 {'0' * 32}"
-    assert f"birds.tgz, 10 bytes, md5:{'0' * 32}, the hash is not confirmed" in cli_info.describe(entry)
-    stronger = dataclasses.replace(remote, sha256="1" * 64)
-    assert (stronger.hash, stronger.likely_md5, stronger.second_md5) == (("sha256", "1" * 64), None, None)
+ZEROS, ONES = "0" * 32, "1" * 64
 
 
-def test_a_file_with_two_hashes():
-    entry = parse("birds", GOOD.replace(f'md5 = "{"0" * 32}"', f'md5 = "{"0" * 32}"\nsha256 = "{"1" * 64}"'))
+@pytest.mark.parametrize(
+    ("more", "hashes", "facts", "described"),
+    [
+        (
+            "unconfirmed = true",
+            (None, ZEROS, None),
+            f"10 B, probably md5 {ZEROS}",
+            f"10 bytes, md5:{ZEROS}, the hash is not confirmed",
+        ),
+        (
+            f'sha256 = "{ONES}"',
+            (("sha256", ONES), None, ZEROS),
+            f"10 B, sha256 {ONES} or md5 {ZEROS}",
+            f"10 bytes, sha256:{ONES} or md5:{ZEROS}",
+        ),
+        (f'unconfirmed = true\nsha256 = "{ONES}"', (("sha256", ONES), None, None), f"sha256 {ONES}", f"sha256:{ONES}"),
+    ],
+)
+def test_hashes_of_a_file(more, hashes, facts, described):
+    entry = parse("birds", GOOD.replace(f'md5 = "{ZEROS}"', f'md5 = "{ZEROS}"\n{more}'))
     remote = entry.raw_files("train")[0]
-    assert (remote.hash, remote.second_md5) == (("sha256", "1" * 64), "0" * 32)
-    assert remote.facts == f"10 B, sha256 {'1' * 64} or md5 {'0' * 32}"
-    assert f"birds.tgz, 10 bytes, sha256:{'1' * 64} or md5:{'0' * 32}" in cli_info.describe(entry)
+    assert (remote.hash, remote.likely_md5, remote.second_md5) == hashes
+    assert facts in remote.facts
+    (line,) = [line for line in cli_info.describe(entry).splitlines() if "birds.tgz, " in line]
+    assert described in line
 
 
 def test_which_md5s_are_not_confirmed():

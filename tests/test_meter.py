@@ -11,7 +11,7 @@ from PIL import Image
 from recordzoo import RecordReader, convert
 from recordzoo.preparing.convert import ShardFacts
 from recordzoo.preparing.preparation import ensure
-from recordzoo.preparing.workers import PoolProgress, UnitProgress
+from recordzoo.preparing.workers import PoolProgress
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.folders import folder_recipe
 from tests.fakes import cub200, folder
@@ -69,18 +69,6 @@ def test_an_archive_ends_at_its_total(tmp_path):
     ensure(dataset_recipe("cub200", ""), tmp_path, prepare=True, check_hash=False, progress=heard)
     total, done = heard.stages[-1][1:]
     assert done == total > 0
-
-
-def test_a_unit_counts_for_its_size():
-    heard = Heard()
-    heard.begin("", 10)
-    unit = UnitProgress(10, heard)
-    unit.advance(7, 1)
-    unit.advance(7, 1)
-    assert heard.stages[-1][2] == 10
-    heard.begin("", 10)
-    UnitProgress(10, heard).finish()
-    assert heard.stages[-1][2] == 10
 
 
 def test_what_is_written_is_an_estimate_within_the_unit(tmp_path):
