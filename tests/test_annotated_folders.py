@@ -496,6 +496,8 @@ class TestVoc:
             ("JPEGImages/1.jpg", "Annotations/1.xml", {"train": 1}),  # VOC, CVAT
             ("train/1.jpg", "train/1.xml", {"train": 1}),  # Roboflow
             ("images/1.jpg", "annotations/1.xml", {}),
+            ("data/1.jpg", "labels/1.xml", {}),  # fiftyone
+            ("images/1.jpg", "labels_my-project_2024-01-01/1.xml", {}),  # makesense
             ("images/train/1.jpg", "xmls/train/1.xml", {"train": 1}),
         ],
     )
@@ -566,7 +568,8 @@ class TestMasks:
             ("img_dir/train/1.jpg", "ann_dir/train/1.png|L"),
             ("images/train/1.jpg", "annotations/train/1.png|L"),
             ("train/1.jpg", "train/1_mask.png|L"),
-            ("1.png", "1_L.png|L"),
+            ("1.png", "1_gt.png|L"),
+            ("train/1.jpg", "train_masks/1_mask.gif|L"),  # Carvana
         ],
     )
     def test_layouts(self, image: str, mask: str, tmp_path: Path) -> None:
@@ -697,6 +700,8 @@ class TestRecognition:
         write_masks(tmp_path / "ours")
         text(tmp_path / "ours/labels/train/1.txt", "0 .5 .5 .1 .1")
         assert read(tmp_path / "ours").manifest.metadata["annotations"] == "yolo"
+        done = run("prepare", "ours", "--refresh", cwd=tmp_path)
+        assert "it may also be read as masks: --from masks" in done.stderr
         with pytest.raises(OtherSourceError, match="--refresh"):
             read(tmp_path / "ours", from_="masks")
         assert read(tmp_path / "ours", from_="masks", refresh=True).manifest.default_target == "mask"

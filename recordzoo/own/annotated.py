@@ -8,9 +8,9 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
-from xml.etree import ElementTree
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +25,20 @@ from recordzoo.own.annotations import (
     VOC,
     YOLO,
     Problems,
+    Voc,
     annotated,
     box_columns,
     coco_files,
     is_file_name,
     is_split,
     read_coco,
+    read_xml,
     slug,
     split_name,
 )
 from recordzoo.own.headers import check_headers
 from recordzoo.own.listing import Listing, ListingRecipe, ListSource
+from recordzoo.own.looks import why_folder
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.declared import IMAGE_ENDINGS, class_folder_order, files_under
@@ -67,7 +70,7 @@ _OTHERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 """Names of the folders that tools write, in lower case: of images; by format, of other files, with their endings."""
 
-_NO_LABELS = re.compile(r"classes|labels|notes|train|val|valid|test|readme.*", re.IGNORECASE)
+_NO_LABELS = re.compile(r"classes|labels|images|notes|train|val|valid|test|readme.*", re.IGNORECASE)
 """Stems of texts that are no label files, if there is no image of that name."""
 
 
@@ -106,13 +109,18 @@ class Pairs:
         tops = ["", *(f"{name}/" for name in _folders(root) if is_split(name))]
         for top in tops:
             inside = [name for name in _folders(root / top) if not is_record_set(root / top / name)]
-            images = [name for name in inside if name.lower() in _IMAGES]
-            others = [name for name in inside if name.lower() in self._folders]
-            files = [name for name in others if images and files_under(root, f"{top}{name}", endings)]
+            usual = [name for name in inside if name.lower() in _IMAGES] or [name for name in inside if name == "data"]
+            images = dict.fromkeys(usual, "")
+            others = {name: "" for name in inside if _OF_MAKESENSE.sub("", name.lower()) in self._folders}
+            if self._format == MASKS:  # train/ and train_masks/
+                pairs = [name for name in inside if f"{name}_masks" in inside]
+                images |= {name: f"{name}/" for name in pairs}
+                others |= {f"{name}_masks": f"{name}/" for name in pairs}
+            files = {name: part for name, part in others.items() if images and files_under(root, top + name, endings)}
             for kind, folders, wanted in ((0, images, IMAGE_ENDINGS), (1, files, endings)):
-                for folder in folders if files else ():
-                    for name in files_under(root, f"{top}{folder}", wanted):
-                        found[kind][name] = top + _stem(name[len(f"{top}{folder}/") :])
+                for folder, part in folders.items() if files else ():
+                    for name in files_under(root, top + folder, wanted):
+                        found[kind][name] = top + part + _stem(name[len(f"{top}{folder}/") :])
         return found
 
     def _side_by_side(self, root: Path, endings: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
@@ -168,6 +176,7 @@ class Pairs:
         return {split_name(folder): np.array(positions, np.int64) for folder, positions in found.items()}
 
 
+_OF_MAKESENSE = re.compile("_my-project.*")
 _OF_CVAT = re.compile(r"^obj_(\w+)_data$")
 
 
@@ -462,7 +471,7 @@ def read_voc(root: Path) -> Listing:
     problems, pairs = Problems(root), Pairs(root, VOC)
     pairs.check(problems, is_optional=True)
     files = [pairs.of(name) for name in pairs.images]
-    read = [_Voc([], None) if file is None else _read_xml(root, file, problems) for file in files]
+    read = [Voc([], None) if file is None else read_xml(root, file, problems) for file in files]
     problems.raise_if_any()
     objects = [each.objects for each in read]
     classes = sorted({name for found in objects for name, _, _ in found})
@@ -492,39 +501,6 @@ def read_voc(root: Path) -> Listing:
     )
 
 
-class _Voc(NamedTuple):
-    """What a file says: class, box and other facts of each object, and the image's size, if it states one."""
-
-    objects: list[tuple[str, list[float], dict[str, JSON]]]
-    size: tuple[int, int] | None
-
-
-def _read_xml(root: Path, name: str, problems: Problems) -> _Voc:
-    try:
-        data = (root / name).read_bytes()
-        if b"<!DOCTYPE" in data:
-            raise ValueError("it has a DOCTYPE, which may hold anything")
-        found = ElementTree.fromstring(data)
-        if found.tag != "annotation":
-            raise ValueError(f"it begins with <{found.tag}>, not with <annotation>")
-        width, height = (int(float(found.findtext(f"size/{key}") or 0)) for key in ("width", "height"))
-        size = (width, height) if width > 0 and height > 0 else None  # labelImg writes 0 for an unknown one
-        return _Voc([_voc_object(each) for each in found.findall("object")], size)
-    except (OSError, ValueError, OverflowError, LookupError, ElementTree.ParseError) as err:
-        problems.add(f"{name} cannot be read ({err})")
-        return _Voc([], None)
-
-
-def _voc_object(found: ElementTree.Element) -> tuple[str, list[float], dict[str, JSON]]:
-    name = (found.findtext("name") or "").strip()
-    if not name:
-        raise ValueError("an object has no name")
-    box = [float(found.findtext(f"bndbox/{key}", "nan")) for key in ("xmin", "ymin", "xmax", "ymax")]
-    if not all(map(math.isfinite, box)) or box[0] > box[2] or box[1] > box[3]:
-        raise ValueError(f"the box of an object {name!r} is {box}, not xmin, ymin, xmax and ymax")
-    return name, box, {each.tag: each.text for each in found if not len(each)}
-
-
 FORMATS: dict[str, tuple[Callable[[Path], object], Callable[[Path], Listing]]] = {
     COCO: (coco_files, read_coco),
     YOLO: (has_labels, read_yolo),
@@ -536,7 +512,14 @@ FORMATS: dict[str, tuple[Callable[[Path], object], Callable[[Path], Listing]]] =
 
 def format_of(root: Path) -> str | None:
     """Return the format of a directory's annotations; None if no known format fits."""
-    return next((name for name, (is_there, _) in FORMATS.items() if is_there(root)), None)
+    return next(_formats_of(root), None)
+
+
+def _formats_of(root: Path) -> Iterator[str]:
+    if coco_files(root):
+        yield COCO
+    if why_folder(root):  # looks at some files, where the others list all
+        yield from (name for name, (is_there, _) in FORMATS.items() if name != COCO and is_there(root))
 
 
 class AnnotatedFolder(ListingRecipe):
@@ -595,7 +578,11 @@ class AnnotatedFolder(ListingRecipe):
         stamp = TreeSource(place, coco_files(place)).fingerprint() if self.format == COCO else ""
         if self._all is None or not stamp or stamp != self._stamp:
             self._all = None  # frees memory before the next read
-            self._all, self._stamp = FORMATS[self.format][1](place), stamp
+            found = FORMATS[self.format][1](place)
+            others = [
+                f"it may also be read as {name}: --from {name}" for name in _formats_of(place) if name != self.format
+            ]
+            self._all, self._stamp = replace(found, choice="; ".join([found.choice, *others])), stamp
         return self._all
 
     @override

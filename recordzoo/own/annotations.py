@@ -1,4 +1,4 @@
-"""What annotation files say of images; COCO's instance files, read without keeping their objects in memory.
+"""What annotation files say of images: COCO's instance files, without keeping their objects in memory, and VOC's XML.
 
 The format: https://cocodataset.org/#format-data. An object's JSON text is kept unchanged, so that polygons, run
 lengths, areas and further keys are not lost. Memory: twice the file's size.
@@ -6,12 +6,14 @@ lengths, areas and further keys are not lost. Memory: twice the file's size.
 
 import codecs
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
+from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
@@ -525,3 +527,37 @@ def _refuse_repeated(images: Sequence[str], problems: Problems) -> None:
         if name in seen:
             problems.add(f"{name} is listed twice; an image has one record")
         seen.add(name)
+
+
+class Voc(NamedTuple):
+    """What Pascal VOC's XML says: class, box and other facts of each object, and the image's size, if it states one."""
+
+    objects: list[tuple[str, list[float], dict[str, JSON]]]
+    size: tuple[int, int] | None
+
+
+def read_xml(root: Path, name: str, problems: Problems) -> Voc:
+    """Read a file of Pascal VOC; a damaged one is a problem."""
+    try:
+        data = (root / name).read_bytes()
+        if b"<!DOCTYPE" in data:
+            raise ValueError("it has a DOCTYPE, which may hold anything")
+        found = ElementTree.fromstring(data)
+        if found.tag != "annotation":
+            raise ValueError(f"it begins with <{found.tag}>, not with <annotation>")
+        width, height = (int(float(found.findtext(f"size/{key}") or 0)) for key in ("width", "height"))
+        size = (width, height) if width > 0 and height > 0 else None  # labelImg writes 0 for an unknown one
+        return Voc([_voc_object(each) for each in found.findall("object")], size)
+    except (OSError, ValueError, OverflowError, LookupError, ElementTree.ParseError) as err:
+        problems.add(f"{name} cannot be read ({err})")
+        return Voc([], None)
+
+
+def _voc_object(found: ElementTree.Element) -> tuple[str, list[float], dict[str, JSON]]:
+    name = (found.findtext("name") or "").strip()
+    if not name:
+        raise ValueError("an object has no name")
+    box = [float(found.findtext(f"bndbox/{key}", "nan")) for key in ("xmin", "ymin", "xmax", "ymax")]
+    if not all(map(math.isfinite, box)) or box[0] > box[2] or box[1] > box[3]:
+        raise ValueError(f"the box of an object {name!r} is {box}, not xmin, ymin, xmax and ymax")
+    return name, box, {each.tag: each.text for each in found if not len(each)}

@@ -31,7 +31,8 @@ _OF_MASK = re.compile(r"[_.-](mask|masks|seg|label|labels|gt)$", re.IGNORECASE)
 """What the stem of a mask may have behind that of its image."""
 
 _OF_TOOLS = {
-    "VIA": rb'"(shape_attributes|_via_\w+)"\s*:',
+    "VIA": rb'"(shape_attributes|_via_\w+)"\s*:|region_shape_attributes',
+    "a table of boxes": rb"(?i)^[^\n<]*\bx_?min\b[^\n<]*\by_?max\b",
     "Label Studio": rb'"(from_name|rectanglelabels|polygonlabels|brushlabels)"\s*:',
     "labelme": rb'"shapes"\s*:\s*\[',
     "CVAT": rb"<annotations>\s*<version>",
@@ -59,9 +60,12 @@ def why_annotated(names: Sequence[str], head: Head) -> str:
     plain = next((name for name in names if name.rpartition("/")[2].lower() in _NAMES), None)
     if plain is not None:
         return f"there is {plain}"
-    for name in [name for name in names if name.lower().endswith((".json", ".xml"))][:_NUM_LOOKED]:
+    for name in [name for name in names if name.lower().endswith((".json", ".xml", ".csv"))][:_NUM_LOOKED]:
         if tool := _tool_of(head(name)):
             return f"{name} has the keys of {tool}"
+    tops = {name.partition("/")[0] for name in names if "/" in name}
+    if masks := sorted(top for top in tops if top.endswith("_masks") and top.removesuffix("_masks") in tops):
+        return f"{masks[0]} has the name of a folder with masks"
     folders = _by_folder(names)
     with_images = [folder for folder, files in folders.items() if folder and any(map(is_image, files))]
     if with_images and all(map(_USUAL.fullmatch, with_images)):
@@ -89,10 +93,10 @@ def refuse_annotated(path: Path, text: str) -> None:
     why = why_folder(path) if path.is_dir() else _why_zip(path)
     insisting = "classes" if path.is_dir() else "zip"
     if why:
+        which = "It is in none of the layouts that are read:" if path.is_dir() else "Unpack it: in a directory are read"
         raise SourceError(
-            f"{text} looks annotated: {why}. It is in none of the layouts that are read: COCO's JSON, YOLO's texts, "
-            "Pascal VOC's XML, images/ and masks/. If its folders are classes, run: "
-            f"{command('prepare', text, '--from', insisting)}",
+            f"{text} looks annotated: {why}. {which} COCO's JSON, YOLO's texts, Pascal VOC's XML, images/ and masks/. "
+            f"If its folders are classes, run: {command('prepare', text, '--from', insisting)}",
             path=os.fspath(path),
         )
 
