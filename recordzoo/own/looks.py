@@ -107,7 +107,11 @@ def why_folder(root: Path) -> str:
 
 
 def _why_zip(path: Path) -> str:
-    with zipfile.ZipFile(path) as archive:
+    try:
+        opened = zipfile.ZipFile(path)
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
+        return ""  # reading it all says what is wrong
+    with opened as archive:
         infos = {unzipped_name(info): info for info in archive.infolist()}
         names = [name for name in infos if is_shown(name) and not name.endswith("/")]
         tops = {name.partition("/")[0] for name in names}
