@@ -1,4 +1,5 @@
 import contextlib
+import functools
 import io
 import logging
 import os
@@ -175,8 +176,14 @@ def test_names_stay_with_the_record_set(archives: Path, tmp_path: Path, extracte
     assert kind(tmp_path).classes == expected == ImageNet(extracted, "train").classes
 
 
+@functools.cache
+def thousand() -> imagenet.FakeImageNet:
+    """All classes, with a small picture each."""
+    return imagenet.build(1000, 1, size=(8, 8))
+
+
 def test_a_thousand_classes_have_torchvisions_names(tmp_path: Path) -> None:
-    fake = imagenet.build(1000, 1, size=(8, 8))
+    fake = thousand()
     fake.write_train_archive(tmp_path)
     fake.write_val_archive(tmp_path)
     fake.write_devkit(tmp_path)
@@ -190,7 +197,7 @@ def test_a_thousand_classes_have_torchvisions_names(tmp_path: Path) -> None:
 
 
 def test_a_thousand_classes_without_devkit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    fake = imagenet.build(1000, 1, size=(8, 8))
+    fake = thousand()
     fake.write_tree(tmp_path, "train")
     datasets = [ImageNetRecord(tmp_path), ImageNetRecord(tmp_path)]
     said = [record.levelname for record in caplog.records if "one name" in record.getMessage()]
