@@ -74,7 +74,14 @@ def test_a_page_without_fakes_has_all_that_is_declared(monkeypatch: pytest.Monke
         assert "\n## Samples\n" not in page
         assert "<svg" not in page
         assert all(f"| `{split.name}` | {split.count:,} |" in page for split in entry.splits)
-        assert all(f"`{file.name}`" in page and (file.hashes or "none known") in page for file in entry.files)
+        for file in entry.files:
+            assert f"`{file.name}`" in page
+            assert (file.hashes or "none known") in page
+            for fact in (file.name, file.hashes, file.size_bytes and f"{file.size_bytes:,}", *file.urls[:1]):
+                assert fact is None or (fact in page and fact in info.describe(entry)), "the command says the same"
+        assert entry.license in page
+        assert "".join(entry.citation.split()) in "".join(page.split())
+        assert all(f"`{name}`" in page for name in entry.class_names)
         assert all(difference in page for difference in entry.differences)
         assert ("## How to get the files" in page) == (entry.obtained != "download" or bool(entry.instructions))
         assert code.prepare(entry) in page
