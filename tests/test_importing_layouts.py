@@ -110,32 +110,20 @@ def test_the_length_as_digits(tmp_path: Path) -> None:
 ARRAY = np.zeros((4, 4, 3), np.uint8)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (b"x", "it is a bytes, not a numpy.ndarray"),
-        ((ARRAY, 1), "it is a tuple, not a numpy.ndarray"),
-        (np.zeros(5), r"shape \[5\], which is none of an image"),
-        (np.zeros((1, 1, 1, 1, 1)), r"shape \[1, 1, 1, 1, 1\]"),
-        (np.zeros((0, 3), np.uint8), r"shape \[0, 3\]"),
-        (np.zeros((0, 3, 4, 4), np.float32), r"shape \[0, 3, 4, 4\]"),
-        (
-            np.zeros((3, 4, 4), np.float32),
-            "holds <f4 numbers of 3 dimensions without a label, and the first record pix",
-        ),
-        (np.array([None]), "numpy.dtype of 'O8'"),
-        (Reduced(os.system, "touch harmed"), r"asks for (posix|nt)\.system"),
-    ],
-)
-def test_an_array_of_something_else_is_named(
-    value: Any, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "empty").mkdir()
-    monkeypatch.chdir(tmp_path / "empty")
-    path = write_values(tmp_path / "x.lmdb", [ARRAY, value])
-    with pytest.raises(SourceError, match=rf"x\.lmdb/data\.mdb, key b'1': .*{text}"):
-        imported(path)
-    assert list((tmp_path / "empty").iterdir()) == []
+NO_ARRAYS: list[tuple[Any, str]] = [
+    (b"x", "it is a bytes, not a numpy.ndarray"),
+    ((ARRAY, 1), "it is a tuple, not a numpy.ndarray"),
+    (np.zeros(5), r"shape \[5\], which is none of an image"),
+    (np.zeros((1, 1, 1, 1, 1)), r"shape \[1, 1, 1, 1, 1\]"),
+    (np.zeros((0, 3), np.uint8), r"shape \[0, 3\]"),
+    (np.zeros((0, 3, 4, 4), np.float32), r"shape \[0, 3, 4, 4\]"),
+    (
+        np.zeros((3, 4, 4), np.float32),
+        "holds <f4 numbers of 3 dimensions without a label, and the first record pix",
+    ),
+    (np.array([None]), "numpy.dtype of 'O8'"),
+    (Reduced(os.system, "touch harmed"), r"asks for (posix|nt)\.system"),
+]
 
 
 def test_arrays_by_pyarrow(tmp_path: Path) -> None:
@@ -194,34 +182,40 @@ def changed(**attributes: Any) -> legacy.LmdbImage:
     return made
 
 
+NO_OBJECTS: list[tuple[Any, str]] = [
+    (
+        changed(image=bytes(5)),
+        r"the image of its tests\.\S*LmdbImage is 5 bytes, not the pixels of size \[4, 4, 3\]",
+    ),
+    (changed(image=ARRAY), r"is numpy\.ndarray, not the pixels"),
+    (changed(image=bytes(48 * 4)), "is 192 bytes, not the pixels"),
+    (changed(size=(4,)), "it has no size and channels, but the attributes channels, size, image, label"),
+    (changed(size=(1 << 62, 1 << 62)), "is 48 bytes, not the pixels of size"),
+    (changed(size=(-4, -4)), "no size and channels"),
+    (changed(size="44"), "no size and channels"),
+    (changed(label="cat"), "its label is a str, not a whole number"),
+    (changed(label=np.zeros(80)), "its label is a numpy.ndarray"),
+    (changed(label=None), "holds pixels without a label, and the first record pixels"),
+    (changed(label=changed()), "its label is a PickledObject"),
+    (changed(label=Reduced(os.system, "touch harmed")), r"calls (posix|nt)\.system"),
+    (Reduced(eval, "open('harmed', 'w')"), "calls .*eval"),
+    ((ARRAY, 1), "it is a tuple, not an object"),
+]
+
+
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("first", "value", "text"),
     [
-        (
-            changed(image=bytes(5)),
-            r"the image of its tests\.\S*LmdbImage is 5 bytes, not the pixels of size \[4, 4, 3\]",
-        ),
-        (changed(image=ARRAY), r"is numpy\.ndarray, not the pixels"),
-        (changed(image=bytes(48 * 4)), "is 192 bytes, not the pixels"),
-        (changed(size=(4,)), "it has no size and channels, but the attributes channels, size, image, label"),
-        (changed(size=(1 << 62, 1 << 62)), "is 48 bytes, not the pixels of size"),
-        (changed(size=(-4, -4)), "no size and channels"),
-        (changed(size="44"), "no size and channels"),
-        (changed(label="cat"), "its label is a str, not a whole number"),
-        (changed(label=np.zeros(80)), "its label is a numpy.ndarray"),
-        (changed(label=None), "holds pixels without a label, and the first record pixels"),
-        (changed(label=changed()), "its label is a PickledObject"),
-        (changed(label=Reduced(os.system, "touch harmed")), r"calls (posix|nt)\.system"),
-        (Reduced(eval, "open('harmed', 'w')"), "calls .*eval"),
-        ((ARRAY, 1), "it is a tuple, not an object"),
+        *((ARRAY, *row) for row in NO_ARRAYS),
+        *((legacy.LmdbImage(ARRAY, 1), *row) for row in NO_OBJECTS),
     ],
 )
-def test_an_object_of_something_else_is_named(
-    value: Any, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_value_of_something_else_is_named(
+    first: Any, value: Any, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
-    path = write_values(tmp_path / "x.lmdb", [legacy.LmdbImage(ARRAY, 1), value])
+    path = write_values(tmp_path / "x.lmdb", [first, value])
     with pytest.raises(SourceError, match=rf"x\.lmdb/data\.mdb, key b'1': .*{text}"):
         imported(path)
     assert list((tmp_path / "empty").iterdir()) == []

@@ -148,13 +148,12 @@ def test_killed_after_a_download_that_is_to_be_discarded(step: str, mine: bool, 
     root = wanted.raw("stream", tmp_path / "root") if mine else tmp_path / "root"
     archive = server / simple.FORMS["stream"]
     with FileServer(server) as served:
-        remote = simple.remote(archive, served.url)
-        facts = {"name": remote.name, "urls": remote.urls, "size_bytes": remote.size_bytes, "md5": remote.md5}
-        options = {"download": True, "discard_raw": True, "workers": 1}
-        ended = preparing.run(root, "stream", env={"RECORDZOO_KILL_AT": step}, raw_files=[facts], **options)
+        options = {"discard_raw": True, **preparing.served(archive, served.url)}
+        ended = preparing.run(root, "stream", env={"RECORDZOO_KILL_AT": step}, **options)
         assert ended.code == -signal.SIGKILL, ended
         assert (root / archive.name).exists()
-        ensure(SimpleRecipe("stream", (remote,)), root, shard_bytes=SHARD_BYTES, **options)
+        recipe = SimpleRecipe("stream", preparing.remote_files(options.pop("raw_files")))
+        ensure(recipe, root, shard_bytes=SHARD_BYTES, **options)
         assert len(served.log) == (not mine)
     shards = {name: digest for name, digest in wanted.files["stream"].items() if name.endswith(".lmdb")}
     assert shards.items() <= contents(root / "simple.records").items()
