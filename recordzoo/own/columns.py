@@ -3,6 +3,7 @@
 import codecs
 import csv
 import io
+import json
 import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -193,6 +194,22 @@ def _cells(data: bytes, separator: str, faults: Faults) -> Iterator[tuple[int, l
     except csv.Error as err:
         hint = " (a quotation mark that is not closed?)" if b'"' in data else ""
         faults.add(line, f"{err}{hint}")
+
+
+def json_rows(data: bytes, faults: Faults) -> Iterator[tuple[int, Mapping[Any, Any]]]:
+    """Yield the objects of JSON lines."""
+    for line, each in enumerate(text_of(data, None), 1):
+        if not each.strip():
+            continue
+        try:
+            row = json.loads(each)
+        except (ValueError, RecursionError) as err:
+            faults.add(line, f"no JSON ({err})")
+            continue
+        if isinstance(row, dict):
+            yield line, row
+        else:
+            faults.add(line, f"a JSON {type(row).__name__}, not an object")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ from recordzoo.own.columns import (
     Places,
     Texts,
     check_encoding,
+    json_rows,
     read_table,
-    text_of,
 )
 from recordzoo.own.listing import Column, Listing, ListingRecipe, ListSource
 from recordzoo.raw.member import Member, Source
@@ -112,22 +112,6 @@ def _cell(value: Any) -> str:
     if "\0" in text:
         raise ValueError("a NUL character")
     return text.encode(errors="replace").decode()
-
-
-def json_rows(data: bytes, faults: Faults) -> Iterator[tuple[int, Mapping[Any, Any]]]:
-    """Yield the objects of JSON lines."""
-    for line, each in enumerate(text_of(data, None), 1):
-        if not each.strip():
-            continue
-        try:
-            row = json.loads(each)
-        except (ValueError, RecursionError) as err:
-            faults.add(line, f"no JSON ({err})")
-            continue
-        if isinstance(row, dict):
-            yield line, row
-        else:
-            faults.add(line, f"a JSON {type(row).__name__}, not an object")
 
 
 def has_paths(path: Path) -> bool:
