@@ -90,7 +90,8 @@ def written(arguments: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in texts.items()).replace("'", '"')
 
 
-_OPTIONS: PrepareOptions = {"prepare": True, "check_hash": False, "workers": 1, "progress": LogProgress()}
+_OPTIONS: PrepareOptions = {"prepare": True, "check_hash": False, "incomplete": True, "workers": 1}
+_OPTIONS |= {"progress": LogProgress()}
 
 
 def _record_sets(root: Path) -> list[Path]:
