@@ -1,5 +1,6 @@
 """Transforms of an image with its boxes and masks: the samples of torchvision's class in torchvision's loader."""
 
+import inspect
 import pickle
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ import pytest
 import torch
 from PIL import Image
 from torch.utils.data import DataLoader
+from torchvision import transforms as v1
 from torchvision import tv_tensors
 from torchvision.datasets import VOCDetection, VOCSegmentation, wrap_dataset_for_transforms_v2
 from torchvision.transforms import v2
 
+import recordzoo
 from recordzoo import (
     RecordLoader,
     VOCDetectionRecord,
@@ -24,6 +27,7 @@ from recordzoo.images.decode import ArrayFrame, Deferred, deferring
 from recordzoo.loader.plan import Crop
 from recordzoo.loader.source import Source, read_joint
 from tests.batching import assert_same
+from tests.contract import DECLARED, ROWS
 from tests.fakes import voc
 from tests.fakes.pictures import jpeg, picture
 
@@ -193,3 +197,55 @@ def test_a_deferred_image_is_an_image() -> None:
     assert image.resize((5, 6)).tobytes() == right.resize((5, 6)).tobytes()
     assert isinstance(decode.decode_rgb(data), Image.Image)
     assert type(decode.decode_rgb(data)) is not Deferred
+
+
+WITH_PIXELS = {
+    row.name.split()[0]: row
+    for row in (*ROWS, *DECLARED)
+    if {"bbox", "boxes", "parts", "segmentation"} & set(row.arguments.get("target_type", ()))
+    and "transforms" in inspect.signature(getattr(recordzoo, f"{row.name.split()[0]}Record")).parameters
+}
+MOVED = {"bbox": tv_tensors.BoundingBoxes, "boxes": tv_tensors.BoundingBoxes, "segmentation": tv_tensors.Mask}
+
+
+@pytest.mark.parametrize("name", WITH_PIXELS)
+def test_target_types_in_pixels_move_with_the_image(name: str, tmp_path: Path) -> None:
+    row = WITH_PIXELS[name]
+    pair = row.build(tmp_path, row.sources[0])
+    types = ["category", *(kind for kind in pair.ours._TARGET_TYPES if kind in (*MOVED, "parts"))]
+
+    def opened(**options: Any) -> Any:
+        return pair.ours(pair.our_root, **{**row.arguments, "target_type": types}, **options)
+
+    plain = opened()
+    flipped = opened(transforms=v2.Compose([v2.RandomHorizontalFlip(1), v2.ToImage(), TO_FLOAT]))
+    image, target = plain[0]
+    for kind, before, after in zip(types[1:], target[1:], flipped[0][1][1:], strict=True):
+        if kind == "parts":
+            (points, visible), right = after, image.width - before[:, 0]
+            assert isinstance(points, tv_tensors.KeyPoints)
+            assert torch.equal(visible, before[:, 2])
+            assert (points[:, 0] - right).abs().max() <= 1
+            continue
+        assert isinstance(after, MOVED[kind])
+        if kind == "segmentation":
+            assert np.array_equal(after.numpy(), np.asarray(before)[:, ::-1])
+            continue
+        x, y = before.reshape(-1, 4)[:, :2].T
+        width = before.reshape(-1, 4)[:, 2] - (x if after.format.value == "XYXY" else 0)
+        assert torch.equal(after[:, 0], image.width - x - width)
+        assert torch.equal(after[:, 1], y)
+    for dataset in (flipped, opened(transform=v2.Compose([v2.ToImage(), TO_FLOAT]))):
+        assert_same(*batches(dataset))
+    with pytest.warns(UserWarning, match=r"RandomHorizontalFlip in transform= moves .* pass transforms="):
+        opened(transform=v2.Compose([v2.RandomHorizontalFlip(), v2.ToImage()]))
+
+
+def test_a_transform_that_leaves_boxes_behind_is_told_of(tmp_path: Path) -> None:
+    row = next(row for row in DECLARED if row.name.split()[0] == "WIDERFace" and row.arguments.get("split") == "val")
+    pair = row.build(tmp_path, row.sources[0])
+    flips = v1.Compose([v1.RandomHorizontalFlip(), v1.ToTensor()])
+    with pytest.warns(UserWarning, match=r"RandomHorizontalFlip in transform= moves .* the target.* use torchvision"):
+        pair.ours(pair.our_root, **row.arguments, transform=flips)
+    pair.ours(pair.our_root, **row.arguments, transform=flips, target_transform=len)  # it may move them, too
+    pair.ours(pair.our_root, **row.arguments, transform=v1.ColorJitter(0.1))

@@ -300,9 +300,6 @@ def test_cub200(tmp_path: Path) -> None:
         dataset = CUB200Record(tmp_path, split=split, transform=FIXED)
         assert Source(dataset).leaves
         compare(dataset, batch_size=4, num_workers=2)
-    both = CUB200Record(tmp_path, transform=FIXED, target_type=["category", "bbox"])
-    assert "other targets" in Source(both).problem
-    compare(both, batch_size=4, num_workers=2)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
 
     entry = "cub200"
     _TARGET_TYPES = ("category", "bbox", "parts", "attributes", "segmentation")
-    _IN_PIXELS = frozenset(("bbox", "parts", "segmentation"))
+    _IN_PIXELS = {"bbox": "XYWH", "parts": "points", "segmentation": "mask"}
 
     def __init__(
         self,
@@ -71,11 +71,13 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
         split: CUB200Split = "train",
         target_type: CUB200Target | Sequence[CUB200Target] = "category",
         download: bool = False,
+        transforms: Transform = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
         self.split = check_choice(split, "split", SPLITS)
         self._choose_targets(target_type)
-        self._start(root, transform=transform, target_transform=target_transform)
+        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
+        self._transforms_pairs = transforms is not None
         reader = self._open_part(download=download, options=options)
         self._refuse_absent(reader)
         selection = Selection(reader, "" if split == "all" else split)
@@ -205,7 +207,7 @@ class CUB200_2010Record(TargetTypesDataset[TrainTest, CUB200_2010Target], ImageF
 
     entry = "cub200_2010"
     _TARGET_TYPES = ("category", "bbox", "segmentation")
-    _IN_PIXELS = frozenset(("bbox", "segmentation"))
+    _IN_PIXELS = {"bbox": "XYXY", "segmentation": "mask"}
     _FIELDS = {"bbox": "annotation", "segmentation": "annotation"}
 
     # Any: a tensor or an image.

@@ -33,7 +33,7 @@ class NABirdsRecord(TargetTypesDataset[TrainTest, NABirdsTarget], ImageFolder): 
 
     entry = "nabirds"
     _TARGET_TYPES = ("category", "bbox", "parts")
-    _IN_PIXELS = frozenset(("bbox", "parts"))
+    _IN_PIXELS = {"bbox": "XYWH", "parts": "points"}
 
     @derived
     def class_names(self) -> list[str]:

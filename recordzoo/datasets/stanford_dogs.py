@@ -33,7 +33,7 @@ class StanfordDogsRecord(TargetTypesDataset[TrainTest, DogTarget], ImageFolder):
 
     entry = "stanford_dogs"
     _TARGET_TYPES = ("category", "boxes")
-    _IN_PIXELS = frozenset(("boxes",))
+    _IN_PIXELS = {"boxes": "XYXY"}
     _FIELDS = {"boxes": "annotation"}
 
     def _target(self, kind: str, position: int) -> torch.Tensor:

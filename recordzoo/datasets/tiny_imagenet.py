@@ -38,7 +38,7 @@ class TinyImageNetRecord(TargetTypesDataset[TrainValTest, TinyTarget], ImageFold
     entry = "tiny_imagenet"
     _SPLITS = ("train", "val", "test")
     _TARGET_TYPES = ("category", "bbox")
-    _IN_PIXELS = frozenset(("bbox",))
+    _IN_PIXELS = {"bbox": "XYXY"}
 
     @override
     def _choose_targets(self, target_type: str | Sequence[str]) -> None:

@@ -39,6 +39,7 @@ from torchvision.datasets.vision import VisionDataset
 
 from recordzoo.base.settings import command
 from recordzoo.errors import ArgumentError, FolderError, ManifestError, NotPreparedError, OtherSourceError
+from recordzoo.families.moves import warn_if_left_behind
 from recordzoo.families.selection import Selection, list_index
 from recordzoo.images.decode import RecordName, image_problem
 from recordzoo.net.failures import NOT_FOUND
@@ -297,12 +298,14 @@ class BatchSource:
         problem: Why the loader has to take samples from the dataset; "" if it decodes and transforms images itself.
         is_of_pairs: Whether the dataset makes an image and a target, and then asks `transforms` for both.
         is_gray: Whether images are stored pixels of one channel, and stay so.
+        is_apart: Whether it makes an image and a target, and then asks `transform` and `target_transform` for each.
     """
 
     selection: Selection | None
     problem: str
     is_of_pairs: bool
     is_gray: bool = False
+    is_apart: bool = False
 
 
 class ZooDataset(HasDerived, Dataset[Pair]):
@@ -358,7 +361,7 @@ class ZooDataset(HasDerived, Dataset[Pair]):
             train: The training samples; otherwise the test samples.
             transform: Applied to the image.
             target_transform: Applied to the target.
-            transforms: Applied to both, instead of the other two.
+            transforms: Applied to both, instead of the other two. With `target_type`, boxes are `BoundingBoxes` then.
             download: Download raw files that are not there.
             loader: Makes an image of a path. torchvision's own decodes the stored bytes.
             **options: See `PrepareOptions`.
@@ -409,6 +412,7 @@ class ZooDataset(HasDerived, Dataset[Pair]):
             raw_root: Where the recipe finds raw data. Default: the root.
         """
         self._refuse_in_pixels(options.variant)
+        warn_if_left_behind(self, self._in_pixels())
         if is_url(self.root):
             url = Url.parse(self.root)
             is_above = raw_root is not None and raw_root.name != url.name

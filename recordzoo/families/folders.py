@@ -8,24 +8,25 @@ import functools
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar, Unpack
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torchvision import get_image_backend
+from torchvision import get_image_backend, tv_tensors
 from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader, pil_loader
+from torchvision.transforms.v2 import functional
 from typing_extensions import override
 
 from recordzoo import catalogue
 from recordzoo.base.files import held_in_memory
 from recordzoo.base.text import WINDOWS, as_file_name
 from recordzoo.errors import ArgumentError, RecordError
-from recordzoo.families.base import Pair, Root, Transform, ZooDataset, check_choice, derived
+from recordzoo.families.base import BatchSource, Pair, Root, Transform, ZooDataset, check_choice, derived
 from recordzoo.families.selection import Selection, join_name, list_samples, list_targets, raw_file, raw_image
 from recordzoo.images.decode import RecordName, decode_rgb, naming, open_picture
 from recordzoo.preparing.changes import MadeFrom
@@ -458,9 +459,11 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
 
     Attributes:
         split: As given.
-        target_type: As given; a list if several were given.
+        target_type: As given; a list if several were given. With `transforms`, boxes are `BoundingBoxes` [n, 4], masks
+            are `Mask` [H, W], and parts are two tensors: `KeyPoints` [n, 2], and whether each is visible, [n].
         _TARGET_TYPES: All target types. The first is the label.
-        _IN_PIXELS: Those in pixels of the original images, which do not fit a smaller variant.
+        _IN_PIXELS: Those in pixels of the original images, with their form: that of boxes as `BoundingBoxes` calls it,
+            "points" or "mask". They do not fit a smaller variant.
         _FIELDS: For each target type that is made of a blob field, that field.
     """
 
@@ -468,7 +471,7 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
     _PATH = str
     _ALLOWS_EMPTY = True
     _TARGET_TYPES: ClassVar[Sequence[str]]
-    _IN_PIXELS: ClassVar[Set[str]] = frozenset()
+    _IN_PIXELS: ClassVar[Mapping[str, str]] = {}
     _FIELDS: ClassVar[dict[str, str]] = {}
 
     split: str
@@ -484,9 +487,12 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
         download: bool = False,
         loader: Loader = default_loader,
         target_type: TargetType | Sequence[TargetType] = "category",  # type: ignore[assignment]  # as above
+        *,
+        transforms: Transform = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
+        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
+        self._transforms_pairs = transforms is not None
         self._choose_split(split)
         self._choose_targets(target_type)
         self._show_split(split, download=download, options=options, loader=loader)
@@ -500,33 +506,39 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
         return [f"target_type {kind!r}" for kind in self._target_types if kind in self._IN_PIXELS]
 
     @override
+    def batch_source(self) -> BatchSource:
+        has_others = self.target_type != self._TARGET_TYPES[0]
+        return replace(super().batch_source(), is_apart=has_others and not self._transforms_pairs)
+
+    @override
     def _batch_problem(self) -> str:
         if self.target_type != self._TARGET_TYPES[0]:
             return f"{type(self).__name__} has other targets than labels"
-        return self._label_problem(TargetTypesDataset, "samples") or self._loader.problem
+        return super()._batch_problem()
 
-    def __getitem__(self, index: int) -> Pair:
-        """Return (image, target); the target is a tuple if `target_type` is a list.
+    @override
+    def _load(self, index: int) -> Pair:
+        """Return a sample before the transforms; the target is a tuple if `target_type` is a list.
 
         Raises:
             LookupError: The sample was assigned and is not in the record set; nothing but its label is known.
         """
+        image, label = super()._load(index)
         label_type = self._TARGET_TYPES[0]
-        if self.target_type == label_type:
-            return super().__getitem__(index)
-        sample, label = self._load(index)
-        targets = tuple(label if kind == label_type else self._target_at(kind, index) for kind in self._target_types)
-        target = targets[0] if isinstance(self.target_type, str) else targets
-        return self._transformed(sample, target)
+        kinds = self._target_types
+        targets = tuple(label if kind == label_type else self._target_at(kind, index, image) for kind in kinds)
+        return image, targets[0] if isinstance(self.target_type, str) else targets
 
-    def _target_at(self, kind: str, index: int) -> Any:
+    def _target_at(self, kind: str, index: int, image: Any) -> Any:
         position = self._position(index)
         if position is None:
             label_type = self._TARGET_TYPES[0]
             raise LookupError(
                 f"sample {index} was assigned, and is not in {self.records_path}: only its {label_type} is known."
             )
-        return self._target(kind, position)
+        target = self._target(kind, position)
+        form = self._IN_PIXELS.get(kind) if self._transforms_pairs else None
+        return target if form is None else _with_form(form, target, image)
 
     def _target(self, kind: str, position: int) -> Any:
         """Return a target other than the label; here a tensor of the array field of that name."""
@@ -536,3 +548,19 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
     @override
     def _read_fields(self) -> Sequence[str]:
         return ["image", *{self._FIELDS[kind]: None for kind in self._target_types if kind in self._FIELDS}]
+
+
+def as_mask(mask: Any) -> tv_tensors.Mask:
+    """Make a mask [H, W] of an image or array with one channel."""
+    found = tv_tensors.Mask(mask if isinstance(mask, Image.Image) else torch.tensor(mask))
+    return tv_tensors.Mask(found[0]) if found.ndim == 3 and found.shape[0] == 1 else found
+
+
+def _with_form(form: str, target: Any, image: Any) -> Any:
+    """Return a target in pixels of its image as transforms of v2 know it; see `TargetTypesDataset._IN_PIXELS`."""
+    if form == "mask":
+        return as_mask(target)
+    height, width = functional.get_size(image)
+    if form == "points":
+        return tv_tensors.KeyPoints(target[:, :2], canvas_size=(height, width)), target[:, 2]
+    return tv_tensors.BoundingBoxes(target, format=form, canvas_size=(height, width))

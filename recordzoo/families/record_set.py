@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import torch
-from PIL import Image
 from torchvision import tv_tensors
 from torchvision.datasets.folder import IMG_EXTENSIONS, ImageFolder, default_loader
 from torchvision.transforms.v2 import functional
@@ -16,7 +15,7 @@ from typing_extensions import override
 from recordzoo.base.text import did_you_mean, no_split
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.families.base import Pair, Root, Transform, open_given
-from recordzoo.families.folders import ClassFolderDataset, Loader, files_folder
+from recordzoo.families.folders import ClassFolderDataset, Loader, as_mask, files_folder
 from recordzoo.families.selection import Selection, stored_selection
 from recordzoo.images.decode import Objects, find_objects
 from recordzoo.net.url import Url, is_url
@@ -52,7 +51,7 @@ class JointTargets:
             image: Its image, whose size is the canvas of the boxes.
         """
         if not self.keys:
-            return _mask(self.objects.mask_of(position))
+            return as_mask(self.objects.mask_of(position))
         height, width = functional.get_size(image)
         return {key: self._value(key, position, (width, height)) for key in self.keys}
 
@@ -67,7 +66,7 @@ class JointTargets:
             return torch.from_numpy(found.labels_of(position))
         if key == "masks":
             return tv_tensors.Mask(torch.from_numpy(found.masks_of(position, size)))
-        return _mask(found.mask_of(position)) if key == found.mask else reader.value(key, position)
+        return as_mask(found.mask_of(position)) if key == found.mask else reader.value(key, position)
 
 
 def joint_targets(reader: RecordReader, target_type: str | Sequence[str] | None) -> JointTargets | None:
@@ -102,12 +101,6 @@ def joint_targets(reader: RecordReader, target_type: str | Sequence[str] | None)
                 f"{', '.join(valid)}.{did_you_mean(str(key), valid)}"
             )
     return JointTargets(found, keys or default)
-
-
-def _mask(mask: Any) -> tv_tensors.Mask:
-    """Make a mask [H, W] of an image or array with one channel."""
-    found = tv_tensors.Mask(mask if isinstance(mask, Image.Image) else torch.tensor(mask))
-    return tv_tensors.Mask(found[0]) if found.ndim == 3 and found.shape[0] == 1 else found
 
 
 # Any, in all of this module: images and targets are of all kinds.

@@ -449,14 +449,20 @@ def image_leaf(dataset: Any, store: SampleStore) -> ImageLeaf | str:
 
 
 def joint_leaf(dataset: Any, inner: ZooDataset, found: BatchSource) -> JointLeaf | None:
-    """Return a leaf for a dataset of this package whose transforms act on image and target; None for any other."""
-    if found.selection is None or not found.is_of_pairs:
+    """Return a leaf for a dataset of this package whose target is more than a label; None for any other."""
+    if found.selection is None or not (found.is_of_pairs or found.is_apart):
         return None
     # A user's own __getitem__ may do something after the transforms.
     owner = next(kind for kind in type(inner).__mro__ if "__getitem__" in vars(kind))
     if owner.__module__.partition(".")[0] not in ("recordzoo", "torchvision") or items_of(type(inner)).replaced():
         return None
-    plan = None if dataset.transforms is None else read_joint(dataset.transforms)
+    transforms = dataset.transforms
+    if found.is_apart and dataset is inner:  # `transform` may have been assigned since the dataset was opened
+        apart = dataset.transform, dataset.target_transform
+        if apart != tuple(map(vars(dataset).get, ("transform", "target_transform"))):
+            return None  # its class computes them
+        transforms = StandardTransform(*apart)
+    plan = None if transforms is None else read_joint(transforms)
     return None if plan is None else JointLeaf(dataset, found.selection, plan)
 
 
