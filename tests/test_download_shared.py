@@ -34,7 +34,7 @@ from tests.preparing import Process, served
 
 ME, COLLEAGUE = 4002, 4001
 BECOME_ME = f"""
-import recordzoo.net.download  # another user may not read this Python
+import filelock, recordzoo.net.download  # another user may not read this Python
 from tests.users import become
 become({ME}, {ME})
 """
