@@ -115,7 +115,7 @@ def test_the_table_has_the_values_that_are_sorted_and_filtered_by() -> None:
     (row,) = [line for line in overview.page_table().splitlines() if 'href="cub200/"' in line]
     assert '<td data-label="Images" data-value="11788" data-number>11,788</td>' in row
     assert '<td data-label="Classes" data-value="200" data-number>200</td>' in row
-    assert 'data-size="10 GB|100 GB" ' in row
+    assert 'data-size="5 GB|10 GB|100 GB" ' in row
     assert f'data-checked="{catalogue.entry("cub200").checked.by}" ' in row
     assert row.endswith(f'<td data-label="Checked">{catalogue.entry("cub200").checked.by}</td></tr>')
     (row,) = [line for line in overview.page_table().splitlines() if 'href="nabirds/"' in line]

@@ -76,6 +76,8 @@ def test_a_reader_is_a_sequence_of_records(tmp_path: Path) -> None:
     for position in (7, -8):
         with pytest.raises(IndexError, match=r"out of range: .* has 7 records"):
             reader[position]
+    with pytest.raises(IndexError, match=r" has 1 record\."):
+        write(tmp_path / "one.records", some(1))[1]
     with pytest.raises(TypeError):
         reader["image"]  # type: ignore[index]
     assert [record["target"] for record in reader] == [0, 1, 0, 1, 0, 1, 0]

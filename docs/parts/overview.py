@@ -15,7 +15,7 @@ OBTAINED = {
 }
 """How raw files are had, in a word or three."""
 
-_LIMITS = {"0.1 GB": 1e8, "1 GB": 1e9, "10 GB": 1e10, "100 GB": 1e11}
+_LIMITS = {"0.1 GB": 1e8, "1 GB": 1e9, "5 GB": 5e9, "10 GB": 1e10, "100 GB": 1e11}
 """Sizes of downloads that the table is filtered by."""
 
 _COLUMNS = ("Dataset", "Task", "Images", "Classes", "Download", "License", "Obtained", "Checked")

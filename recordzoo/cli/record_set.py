@@ -428,7 +428,7 @@ def _origin_lines(document: Mapping[str, JSON], width: int) -> list[str]:
     if document["variants"]:
         lines += ["", "other variants beside it:"]
     for each in document["variants"]:
-        lines.append(f"  {clean(each['path'])} ({clean(each['variant'])}), {each['records']:,} records")
+        lines.append(f"  {clean(each['path'])} ({clean(each['variant'])}), {counted(each['records'], 'record')}")
     return lines
 
 

@@ -147,7 +147,7 @@ def _make(make: Callable[..., Path], place: Path, title: str, *, as_json: bool) 
     elapsed_s = time.monotonic() - began
     reader = RecordReader(made)
     how = "unchanged" if was_ready else f"made in {format_seconds(max(1, elapsed_s))}"
-    say(f"{clean(title)}: ready, {len(reader):,} records in {clean(str(made))}, {how}")
+    say(f"{clean(title)}: ready, {counted(len(reader), 'record')} in {clean(str(made))}, {how}")
     if as_json:
         put_json(
             {

@@ -282,6 +282,9 @@ class ImageFolderRecord(TreeDataset, RecordDataset):
 
     Args:
         root: The tree, one folder for each class; or a record set.
+        transform: Applied to the image.
+        target_transform: Applied to the target.
+        loader: Makes an image of a path. torchvision's own decodes the stored bytes.
         is_valid_file: Which files are samples, by path; by default those that end as images do.
         allow_empty: Whether a class may be without samples.
         split: Only a split of the record set that `root` is, if it has any.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base.settings import command
-from recordzoo.base.text import clean, did_you_mean
+from recordzoo.base.text import clean, counted, did_you_mean
 from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError
 from recordzoo.net.url import Url, is_url
 from recordzoo.records.arrays import AnyArray, Names, decode_value, file_name, map_array, read_marks
@@ -167,7 +167,7 @@ class RecordReader:
         """
         number = operator.index(position)
         if not -len(self) <= number < len(self):
-            raise IndexError(f"position {number} is out of range: {self.path} has {len(self):,} records.")
+            raise IndexError(f"position {number} is out of range: {self.path} has {counted(len(self), 'record')}.")
         number %= len(self)
         fields = (*self.manifest.blobs, *self.columns)
         return {"name": self.names[number], **{field: self.value(field, number) for field in fields}}
@@ -227,7 +227,7 @@ class RecordReader:
         if rows is None:
             rows = self._rows[field] = self._index(field).data
         if not 0 <= position < len(rows):
-            raise IndexError(f"position {position} is out of range: {self.path} has {len(rows):,} records.")
+            raise IndexError(f"position {position} is out of range: {self.path} has {counted(len(rows), 'record')}.")
         # index(): 24 * np.uint8(200) would overflow.
         row: tuple[int, int, int, int, int] = _ROW.unpack_from(rows, _ROW.size * operator.index(position))
         return row

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, name_first, no_split
+from recordzoo.base.text import JSON, counted, name_first, no_split
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing.options import NewOptions, Options
 from recordzoo.preparing.preparation import ensure
@@ -169,7 +169,7 @@ class SubsetRecipe(SetRecipe):
         said: dict[str, JSON] = {} if split is None else {"split": split}
         if indices is not None:
             where = f"split {split!r} of {reader.path}" if split else str(reader.path)
-            positions = _taken(positions, indices, f"{where} has {len(positions):,} records")
+            positions = _taken(positions, indices, f"{where} has {counted(len(positions), 'record')}")
             _refuse_repeated("index", indices)
             digest = hashlib.sha256(indices.astype("<i8").tobytes()).hexdigest()
             said["indices"] = {"count": len(indices), "digest": digest}
