@@ -91,12 +91,11 @@ def refuse_annotated(path: Path, text: str) -> None:
         SourceError: It looks annotated.
     """
     why = why_folder(path) if path.is_dir() else _why_zip(path)
-    insisting = "classes" if path.is_dir() else "zip"
     if why:
         which = "It is in none of the layouts that are read:" if path.is_dir() else "Unpack it: in a directory are read"
         raise SourceError(
             f"{text} looks annotated: {why}. {which} COCO's JSON, YOLO's texts, Pascal VOC's XML, images/ and masks/. "
-            f"If its folders are classes, run: {command('prepare', text, '--from', insisting)}",
+            f"If its folders are classes, run: {command('prepare', text, '--from', 'classes')}",
             path=os.fspath(path),
         )
 

@@ -384,6 +384,8 @@ def _kind(path: Path, text: str, reading: Reading) -> Kind:
         return "set"
     if reading.from_ is not None:
         kind = "annotated" if reading.from_ in FORMATS else _READINGS.get(reading.from_, "foreign")
+        if kind == "tree" and path.suffix.lower() == ".zip" and path.is_file():
+            return "foreign"
         if kind != "foreign":
             _check_there(path, text, is_list=kind == "list")
         return kind
@@ -439,7 +441,7 @@ def _foreign(text: str, reading: Reading, output: str | os.PathLike[str] | None)
     settings = {
         "location": location,
         "output": default_place(location) if output is None else Path(output).expanduser().absolute(),
-        "format": reading.from_,
+        "format": "zip" if reading.from_ == "classes" else reading.from_,
         "fields": reading.fields,
         "kinds": reading.kinds,
         "allow_paths": reading.allow_paths,
