@@ -93,6 +93,7 @@ def prepare(
     fields: Mapping[str, str] | None = None,
     kinds: Mapping[str, "Kind"] | None = None,
     allow_paths: bool = False,
+    annotations: str | os.PathLike[str] | None = None,
     image: str | None = None,
     targets: Mapping[str, str | None] | None = None,
     split_column: str | None = None,
@@ -137,6 +138,7 @@ def prepare(
         fields: Other tools' data: the field that each key becomes: ``{"jpeg": "image", "class_id": "target"}``.
         kinds: Other tools' data: how fields are stored, as `convert` has it.
         allow_paths: Lists and other tools' data: read the files at their paths also outside of the data's folder.
+        annotations: Images with COCO JSON: the one file to read, relative to the directory. Default: all of instances.
         image: Lists: the column of paths. Default: "path", "image", "file", "filename", "image_id", ...
         targets: Lists: the columns that are targets, with their kinds: "class", "int", "float", "multilabel" ("a,b"),
             "text", or None (class, or float if all values are numbers and some have a fraction). The first is what
@@ -180,7 +182,8 @@ def prepare(
     folder = None if image_dir is None else os.path.abspath(os.path.expanduser(image_dir))
     others = {"folder": folder, "suffix": image_suffix, "separator": separator}
     columns = Columns.of(image, targets, split_column, name_column, **others)
-    reading = Reading(from_, allow_empty, fields or {}, kinds or {}, columns, allow_paths)
+    chosen = None if annotations is None else os.fspath(annotations)
+    reading = Reading(from_, allow_empty, fields or {}, kinds or {}, columns, allow_paths, chosen)
     if not isinstance(data, str | os.PathLike):
         check_table(data)
         if root is None or place is None:
@@ -329,7 +332,8 @@ def _words(reader: RecordReader, root: str) -> list[str]:
         case SetKind.FLAT:
             return [root, "--from", "flat"]
         case SetKind.ANNOTATED:
-            return [root, "--from", str(manifest.metadata.get("annotations"))]
+            chosen, form = (manifest.metadata.get(key) for key in ("annotation_file", "annotations"))
+            return [root, *(("--annotations", str(chosen)) if chosen else ("--from", str(form)))]
         case SetKind.LIST:
             written = manifest.metadata.get("written")
             layout = written if isinstance(written, dict) else {}

@@ -18,7 +18,7 @@ from pycocotools.coco import COCO
 from torchvision.datasets import VOCDetection
 
 import recordzoo
-from recordzoo.errors import NotPreparedError, OtherSourceError, PrepareError, SourceError
+from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
 from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
@@ -687,6 +687,36 @@ class TestHeaders:
         done = run("prepare", "ours", cwd=tmp_path)
         assert "masks/train/2.png" in done.stderr + done.stdout
         assert "images/train/2.jpg" not in done.stderr + done.stdout
+
+
+class TestChosen:
+    """One of several label files."""
+
+    def test_one_file_of_several(self, tmp_path: Path) -> None:
+        root = tmp_path / "ours"
+        write_coco(root)
+        name = "annotations/instances_val2017.json"
+        with contextlib.redirect_stdout(io.StringIO()):
+            coco = COCO(root / name)
+        reader = read(root, annotations=name)
+        assert reader.array("image_id").tolist() == sorted(coco.imgs)
+        assert reader.manifest.splits == {"val": len(coco.imgs)}
+        assert read(root, annotations=root / name).digest == reader.digest
+        with pytest.raises(OtherSourceError, match="--refresh"):
+            read(root)
+        done = run("prepare", "ours", "--annotations", f"ours/{name}", cwd=tmp_path)
+        assert (done.returncode, "made in" in done.stderr) == (0, False)
+        (root / name).write_text("{}")
+        assert f"--annotations {name}" in run("prepare", "ours", "--annotations", name, cwd=tmp_path).stderr
+
+    def test_what_it_is_not_for(self, tmp_path: Path) -> None:
+        root = tmp_path / "ours"
+        write_coco(root)
+        with pytest.raises(NotPreparedError, match=r"There is no file x\.json in .*ours \(--annotations"):
+            read(root, annotations="x.json")
+        text(tmp_path / "list.csv", "path,label")
+        with pytest.raises(ArgumentError, match=r"annotations \(--annotations\) is for images with COCO JSON"):
+            prepared(tmp_path / "list.csv", annotations="x.json")
 
 
 class TestRecognition:

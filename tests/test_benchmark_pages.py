@@ -4,7 +4,7 @@ import json
 import re
 
 from benchmarks import __main__ as lines
-from benchmarks import cluster, files_or_records, pages, recipes_page, scaling, zoo
+from benchmarks import cluster, files_or_records, pages, recipes_page, scaling, small_images, zoo
 from benchmarks.formats import page as formats
 from benchmarks.object_storage import page as object_storage
 from benchmarks.peers import page
@@ -15,7 +15,11 @@ def rendered() -> dict[str, str]:
     """All sections of which numbers are stored, and the chart, by their names."""
     made = page.render() | object_storage.render() | recipes_page.render()
     made |= {scale.SECTION: scale.render(), zoo.SECTION: zoo.render(), lines.SECTION: lines.render()}
-    for script in (files_or_records, scaling):  # numbers of a script that was not run yet are of no machine
+    for script in (
+        files_or_records,
+        scaling,
+        small_images,
+    ):  # numbers of a script that was not run yet are of no machine
         if script.NUMBERS.exists():
             stored = json.loads(script.NUMBERS.read_text(encoding="utf-8"))
             made[script.SECTION] = script.section(stored)

@@ -24,6 +24,7 @@ from recordzoo.cli.options import (
     flag,
     option,
     parse_bytes,
+    path_option,
     refuse_urls,
 )
 from recordzoo.errors import ArgumentError, FolderError, RecordZooError, TermsError
@@ -277,6 +278,9 @@ def prepare(
     allow_paths: Annotated[
         bool, flag("--allow-paths", "Lists, other tools' data: read files to which paths in it lead, also elsewhere.")
     ] = False,
+    annotations: Annotated[
+        str | None, path_option("FILE", "Of images with COCO JSON: the one file to read; default: all of instances.")
+    ] = None,
     image: Annotated[
         str | None, option("COLUMN", "Of lists: the column of paths; default: path, image, file, ...")
     ] = None,
@@ -337,7 +341,14 @@ def prepare(
     folder = None if image_dir is None else str(image_dir.absolute())
     others = {"folder": folder, "suffix": image_suffix, "separator": separator}
     columns = Columns.of(image, read_targets(target or []), split_column, name_column, **others)
-    reading = Reading(from_, allow_empty, _read_fields(field or []), columns=columns, allow_paths=allow_paths)
+    reading = Reading(
+        from_,
+        allow_empty,
+        _read_fields(field or []),
+        columns=columns,
+        allow_paths=allow_paths,
+        annotations=annotations,
+    )
     refuse_urls("--root", root)
     refuse_urls("--output", output)
     wanted = [

@@ -528,14 +528,15 @@ class AnnotatedFolder(ListingRecipe):
     Args:
         format: One of `FORMATS`.
         skips_missing: Skip missing images.
+        chosen: The one COCO JSON to read, relative to the directory. Default: all that `coco_files` finds.
     """
 
     kind = dataset = SetKind.ANNOTATED
     origin = "tree"
 
-    def __init__(self, format: str, skips_missing: bool = False) -> None:
+    def __init__(self, format: str, skips_missing: bool = False, *, chosen: str = "") -> None:
         super().__init__(skips_missing=skips_missing)
-        self.format = format
+        self.format, self._chosen = format, chosen
         others = ("mask",) if format == MASKS else ("boxes", "labels")  # until the annotations are read
         self.fields = {**self.fields, **{name: BlobField("image" if name == "mask" else "raw") for name in others}}
         self._all: Listing | None = None  # with missing images
@@ -549,11 +550,13 @@ class AnnotatedFolder(ListingRecipe):
     @property
     @override
     def options(self) -> Mapping[str, JSON]:
-        return {"annotations": self.format}
+        return {"annotations": self.format, **({"annotation_file": self._chosen} if self._chosen else {})}
 
     @override
     def is_of(self, manifest: Manifest, root: Path) -> bool:
-        return super().is_of(manifest, root) and manifest.metadata.get("annotations") == self.format
+        held = manifest.metadata
+        is_mine = super().is_of(manifest, root) and held.get("annotations") == self.format
+        return is_mine and held.get("annotation_file", "") == self._chosen
 
     def target(self, root: Path) -> Path:
         """See `Recipe`: beside the directory."""
@@ -565,7 +568,7 @@ class AnnotatedFolder(ListingRecipe):
 
     @override
     def command(self, root: Path) -> str:
-        return command("prepare", root, "--from", self.format)
+        return command("prepare", root, *(("--annotations", self._chosen) if self._chosen else ("--from", self.format)))
 
     @override
     def looked_for(self, root: Path) -> list[str]:
@@ -575,10 +578,15 @@ class AnnotatedFolder(ListingRecipe):
     def read(self, root: Path) -> Listing:
         """Read the annotations; COCO's large files only if they were changed."""
         place = root.resolve()
-        stamp = TreeSource(place, coco_files(place)).fingerprint() if self.format == COCO else ""
+        files = [self._chosen] if self._chosen else coco_files(place) if self.format == COCO else []
+        stamp = TreeSource(place, files).fingerprint() if files else ""
         if self._all is None or not stamp or stamp != self._stamp:
             self._all = None  # frees memory before the next read
-            found = FORMATS[self.format][1](place)
+            if self._chosen:
+                found = read_coco(place, self._chosen)
+                found = replace(found, metadata={**found.metadata, "annotation_file": self._chosen})
+            else:
+                found = FORMATS[self.format][1](place)
             others = [
                 f"it may also be read as {name}: --from {name}" for name in _formats_of(place) if name != self.format
             ]

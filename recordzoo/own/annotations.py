@@ -262,8 +262,8 @@ def has_coco_keys(data: bytes) -> bool:
     return is_object and _LISTS.search(data) is not None and any(key in data for key in _KEYS)
 
 
-def read_coco(root: Path) -> Listing:
-    """Read the instance files of a directory.
+def read_coco(root: Path, chosen: str = "") -> Listing:
+    """Read the instance files of a directory, or one that the user chose.
 
     Records are in the order of the files and, within a file, of the images' ids, as in torchvision's `CocoDetection`.
     Classes are numbered from 0 in the order of the categories' ids; the metadata keeps the ids.
@@ -272,7 +272,7 @@ def read_coco(root: Path) -> Listing:
         SourceError: The files contradict themselves, or one is damaged; the message names up to 20 problems.
     """
     problems = Problems(root)
-    names = coco_files(root)
+    names = [chosen] if chosen else coco_files(root)
     if not names:
         problems.add("it has no COCO JSON of instances, neither in it nor in annotations/")
     files = [_CocoFile(root, name, problems) for name in names]

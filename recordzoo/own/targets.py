@@ -58,6 +58,7 @@ class Reading:
         fields: For other tools' files: what keys are called as fields.
         kinds: For other tools' files: how fields are stored.
         allow_paths: For lists and other tools' files: paths in them may lead out of their folder.
+        annotations: For images with COCO JSON: the one file to read, relative to the directory.
         columns: For lists: which columns are what.
     """
 
@@ -67,6 +68,7 @@ class Reading:
     kinds: Mapping[str, Any] = field(default_factory=dict)  # Any: `Kind` of the schema, which imports NumPy
     columns: Columns = USUAL
     allow_paths: bool = False
+    annotations: str | None = None
 
     def __post_init__(self) -> None:
         """Check the name of the format.
@@ -232,6 +234,7 @@ def check_reading(targets: Sequence[Target], reading: Reading) -> None:
         "fields (--field)": (bool(reading.fields), "other tools' files", foreign),
         "kinds": (bool(reading.kinds), "other tools' files", foreign),
         "allow_paths (--allow-paths)": (reading.allow_paths, "lists and other tools' files", {"list", "foreign"}),
+        "annotations (--annotations)": (reading.annotations is not None, "images with COCO JSON", {"annotated"}),
         "allow_empty (--allow-empty)": (reading.allow_empty, "class folders", trees),
     }
     for name, (is_given, takers, kinds) in given.items():
@@ -330,6 +333,8 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
         settings = {"columns": reading.columns, "allow_paths": reading.allow_paths}
     if kind == "annotated":
         settings = {"format": reading.from_ or format_of(path)}
+        if reading.annotations is not None:
+            settings = {"format": "coco", "chosen": _file_in(path, reading.annotations)}
     if kind == "tree":
         settings = {"allow_empty": reading.allow_empty, "allow_none": False}
     if folders:
@@ -337,6 +342,15 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
             Target(os.path.join(text, name), path / name, kind, split_of=text, settings=settings) for name in folders
         ]
     return [Target(text, path, kind, settings=settings)]
+
+
+def _file_in(path: Path, name: str) -> str:
+    """Return a file's path relative to a directory; the user gave it so, or relative to the current directory."""
+    for base in (path, Path()):
+        place = os.path.relpath(base / Path(name).expanduser(), path)
+        if (path / place).is_file() and not place.startswith(os.pardir):
+            return place.replace(os.sep, "/")
+    raise NotPreparedError(f"There is no file {name} in {path} (--annotations, annotations=).", path=str(path))
 
 
 def _refuse_other_numbers(path: Path, text: str, folders: Sequence[str]) -> None:
@@ -397,7 +411,7 @@ def _kind(path: Path, text: str, reading: Reading) -> Kind:
     _check_there(path, text, is_list=is_list)
     if is_list:
         return "list"
-    if path.is_dir() and format_of(path) is not None:
+    if path.is_dir() and (reading.annotations is not None or format_of(path) is not None):
         return "annotated"
     return "foreign" if path.is_dir() and not _is_tree(path) and _is_foreign(path, reading.fields) else "tree"
 
