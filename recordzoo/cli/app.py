@@ -165,16 +165,8 @@ SECTIONS: Mapping[str, Mapping[str, _Command | _Group]] = {
                     *("root", "split", "mirror", "accept_terms", "check_hash", "incomplete", "discard_raw"),
                 ),
                 "Own data": (
-                    *(
-                        "from_",
-                        "annotations",
-                        "target",
-                        "image",
-                        "image_dir",
-                        "image_suffix",
-                        "separator",
-                        "split_column",
-                    ),
+                    *("from_", "annotations", "target", "image", "image_dir", "image_suffix", "separator"),
+                    "split_column",
                     *("name_column", "shuffle"),
                     *("field", "allow_paths", "allow_empty"),
                 ),
