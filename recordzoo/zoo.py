@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from recordzoo import catalogue
 from recordzoo.base.settings import command
@@ -94,6 +94,7 @@ def prepare(
     kinds: Mapping[str, "Kind"] | None = None,
     allow_paths: bool = False,
     annotations: str | os.PathLike[str] | None = None,
+    exif: Literal["turn", "keep"] = "turn",
     image: str | None = None,
     targets: Mapping[str, str | None] | None = None,
     split_column: str | None = None,
@@ -139,6 +140,8 @@ def prepare(
         kinds: Other tools' data: how fields are stored, as `convert` has it.
         allow_paths: Lists and other tools' data: read the files at their paths also outside of the data's folder.
         annotations: Images with COCO JSON: the one file to read, relative to the directory. Default: all of instances.
+        exif: Images with annotations: "turn" those with an EXIF orientation when they are read (people annotate what
+            they see), or "keep" them as the file has them. The bytes stay.
         image: Lists: the column of paths. Default: "path", "image", "file", "filename", "image_id", ...
         targets: Lists: the columns that are targets, with their kinds: "class", "int", "float", "multilabel" ("a,b"),
             "text", or None (class, or float if all values are numbers and some have a fraction). The first is what
@@ -183,7 +186,7 @@ def prepare(
     others = {"folder": folder, "suffix": image_suffix, "separator": separator}
     columns = Columns.of(image, targets, split_column, name_column, **others)
     chosen = None if annotations is None else os.fspath(annotations)
-    reading = Reading(from_, allow_empty, fields or {}, kinds or {}, columns, allow_paths, chosen)
+    reading = Reading(from_, allow_empty, fields or {}, kinds or {}, columns, allow_paths, chosen, exif)
     if not isinstance(data, str | os.PathLike):
         check_table(data)
         if root is None or place is None:
@@ -333,7 +336,8 @@ def _words(reader: RecordReader, root: str) -> list[str]:
             return [root, "--from", "flat"]
         case SetKind.ANNOTATED:
             chosen, form = (manifest.metadata.get(key) for key in ("annotation_file", "annotations"))
-            return [root, *(("--annotations", str(chosen)) if chosen else ("--from", str(form)))]
+            turns = ("--exif", "keep") if manifest.metadata.get("exif") == "keep" else ()
+            return [root, *(("--annotations", str(chosen)) if chosen else ("--from", str(form))), *turns]
         case SetKind.LIST:
             written = manifest.metadata.get("written")
             layout = written if isinstance(written, dict) else {}

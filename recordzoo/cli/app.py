@@ -166,8 +166,7 @@ SECTIONS: Mapping[str, Mapping[str, _Command | _Group]] = {
                 ),
                 "Own data": (
                     *("from_", "annotations", "target", "image", "image_dir", "image_suffix", "separator"),
-                    "split_column",
-                    *("name_column", "shuffle"),
+                    *("exif", "split_column", "name_column", "shuffle"),
                     *("field", "allow_paths", "allow_empty"),
                 ),
                 "Smaller images": ("short_side", "max_side", "format", "quality"),

@@ -281,6 +281,10 @@ def prepare(
     annotations: Annotated[
         str | None, path_option("FILE", "Of images with COCO JSON: the one file to read; default: all of instances.")
     ] = None,
+    exif: Annotated[
+        str,
+        option("HOW", "Of images with annotations: turn them by their EXIF orientation when they are read, or keep."),
+    ] = "turn",
     image: Annotated[
         str | None, option("COLUMN", "Of lists: the column of paths; default: path, image, file, ...")
     ] = None,
@@ -348,6 +352,7 @@ def prepare(
         columns=columns,
         allow_paths=allow_paths,
         annotations=annotations,
+        exif=cast(Any, exif),  # Any: checked by `Reading`
     )
     refuse_urls("--root", root)
     refuse_urls("--output", output)

@@ -28,7 +28,15 @@ from recordzoo.base.text import WINDOWS, as_file_name
 from recordzoo.errors import ArgumentError, RecordError
 from recordzoo.families.base import BatchSource, Pair, Root, Transform, ZooDataset, check_choice, derived
 from recordzoo.families.selection import Selection, join_name, list_samples, list_targets, raw_file, raw_image
-from recordzoo.images.decode import RecordName, decode_rgb, naming, open_picture
+from recordzoo.images.decode import (
+    RecordName,
+    decode_rgb,
+    decoded_rgb,
+    naming,
+    open_picture,
+    orientation_of,
+    turned,
+)
 from recordzoo.preparing.changes import MadeFrom
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import dataset_recipe, find_name, raise_if_empty
@@ -102,7 +110,10 @@ class PathLoader:
         is_raw = self.reader.manifest.blobs["image"].encoding == "raw"
         if self.is_stock:
             with naming(self.reader.path, RecordName(self.reader, position)):
-                return raw_image(self.reader, position) if is_raw else decode_rgb(self.reader.read("image", position))
+                if is_raw:
+                    return raw_image(self.reader, position)
+                data, orientation = self.reader.read("image", position), orientation_of(self.reader, position)
+                return decode_rgb(data) if orientation == 1 else turned(decoded_rgb(data), orientation)
         if isinstance(self.loader, PillowLoader):
             with naming(self.reader.path, RecordName(self.reader, position)):
                 return self.loader.finish(open_picture(self.reader, position))

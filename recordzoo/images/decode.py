@@ -119,7 +119,32 @@ def open_picture(reader: RecordReader, position: int, field: str = "image") -> I
     with naming(reader.path, RecordName(reader, position)):
         if reader.manifest.blobs[field].encoding == "raw":
             return from_pixels(reader.decoded(field, position))
-        return open_image(reader.read(field, position))
+        image = open_image(reader.read(field, position))
+        return turned(image, orientation_of(reader, position)) if field == "image" else image
+
+
+ORIENTATION = "exif_orientation"
+"""The array of a set whose images are turned when they are read: EXIF's number for each, 1 for as it is stored."""
+
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+def orientation_of(reader: RecordReader, position: int) -> int:
+    """Return the EXIF orientation by which the image at a position is turned when it is read; 1: not at all."""
+    return int(reader.array(ORIENTATION)[position]) if ORIENTATION in reader.manifest.arrays else 1
+
+
+def turned(image: Image.Image, orientation: int) -> Image.Image:
+    """Turn an image upright, as ``PIL.ImageOps.exif_transpose`` does; the same object if it is."""
+    return image if orientation not in _TURNS else image.transpose(_TURNS[orientation])
 
 
 def is_pixels(dtype: str, shape: tuple[int, ...] | None) -> bool:

@@ -21,7 +21,16 @@ from typing_extensions import override
 
 from recordzoo.errors import RecordError
 from recordzoo.families.selection import Selection
-from recordzoo.images.decode import ArrayFrame, Frame, RecordName, name_in, open_encoded, open_raw
+from recordzoo.images.decode import (
+    ArrayFrame,
+    Frame,
+    RecordName,
+    name_in,
+    open_encoded,
+    open_raw,
+    orientation_of,
+    turned,
+)
 from recordzoo.loader.epochs import Indices
 from recordzoo.loader.plan import items_of
 from recordzoo.loader.render import Pixels, StoredShape
@@ -146,7 +155,10 @@ class Records(SampleStore):
         data = self.reader.read("image", position)
         if self._marks[position] == UNKNOWN:  # record sets of earlier versions
             self._marks[position] = mark_of(data)
-        return open_encoded(data, is_plain=self._marks[position] == PLAIN)
+        frame = open_encoded(data, is_plain=self._marks[position] == PLAIN)
+        if (orientation := orientation_of(self.reader, position)) == 1:
+            return frame
+        return ArrayFrame(np.asarray(turned(Image.fromarray(frame.pixels()), orientation)))
 
     @override
     def target(self, index: int) -> Any:

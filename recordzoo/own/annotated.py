@@ -18,6 +18,7 @@ from typing_extensions import override
 
 from recordzoo.base.settings import command, need
 from recordzoo.base.text import JSON, name_first
+from recordzoo.images.decode import ORIENTATION
 from recordzoo.own.annotations import (
     COCO,
     MASKS,
@@ -43,8 +44,8 @@ from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.declared import IMAGE_ENDINGS, class_folder_order, files_under
 from recordzoo.recipes.folders import records_beside
-from recordzoo.recipes.recipe import Blob, BlobField
-from recordzoo.records.kinds import BoxFormat, SetKind
+from recordzoo.recipes.recipe import Blob, BlobField, Stored, Table
+from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import is_record_set
 from recordzoo.records.writer import TREE_FILE
@@ -528,15 +529,17 @@ class AnnotatedFolder(ListingRecipe):
     Args:
         format: One of `FORMATS`.
         skips_missing: Skip missing images.
+        exif: "turn": images are turned by their EXIF orientation when they are read; "keep": they are not.
         chosen: The one COCO JSON to read, relative to the directory. Default: all that `coco_files` finds.
     """
 
     kind = dataset = SetKind.ANNOTATED
     origin = "tree"
 
-    def __init__(self, format: str, skips_missing: bool = False, *, chosen: str = "") -> None:
+    def __init__(self, format: str, skips_missing: bool = False, *, exif: str = "turn", chosen: str = "") -> None:
         super().__init__(skips_missing=skips_missing)
-        self.format, self._chosen = format, chosen
+        self.format, self._chosen, self._exif = format, chosen, exif
+        self._turns: dict[str, int] = {}  # the EXIF orientation of images to turn
         others = ("mask",) if format == MASKS else ("boxes", "labels")  # until the annotations are read
         self.fields = {**self.fields, **{name: BlobField("image" if name == "mask" else "raw") for name in others}}
         self._all: Listing | None = None  # with missing images
@@ -550,13 +553,19 @@ class AnnotatedFolder(ListingRecipe):
     @property
     @override
     def options(self) -> Mapping[str, JSON]:
-        return {"annotations": self.format, **({"annotation_file": self._chosen} if self._chosen else {})}
+        return {"annotations": self.format, **self._asked}
 
     @override
     def is_of(self, manifest: Manifest, root: Path) -> bool:
         held = manifest.metadata
         is_mine = super().is_of(manifest, root) and held.get("annotations") == self.format
-        return is_mine and held.get("annotation_file", "") == self._chosen
+        return is_mine and {key: held[key] for key in ("annotation_file", "exif") if key in held} == self._asked
+
+    @property
+    def _asked(self) -> dict[str, JSON]:
+        """What the user asked for."""
+        chosen: dict[str, JSON] = {"annotation_file": self._chosen} if self._chosen else {}
+        return {**chosen, **({"exif": self._exif} if self._exif != "turn" else {})}
 
     def target(self, root: Path) -> Path:
         """See `Recipe`: beside the directory."""
@@ -568,7 +577,8 @@ class AnnotatedFolder(ListingRecipe):
 
     @override
     def command(self, root: Path) -> str:
-        return command("prepare", root, *(("--annotations", self._chosen) if self._chosen else ("--from", self.format)))
+        how = ("--annotations", self._chosen) if self._chosen else ("--from", self.format)
+        return command("prepare", root, *how, *(("--exif", self._exif) if self._exif != "turn" else ()))
 
     @override
     def looked_for(self, root: Path) -> list[str]:
@@ -582,11 +592,8 @@ class AnnotatedFolder(ListingRecipe):
         stamp = TreeSource(place, files).fingerprint() if files else ""
         if self._all is None or not stamp or stamp != self._stamp:
             self._all = None  # frees memory before the next read
-            if self._chosen:
-                found = read_coco(place, self._chosen)
-                found = replace(found, metadata={**found.metadata, "annotation_file": self._chosen})
-            else:
-                found = FORMATS[self.format][1](place)
+            found = read_coco(place, self._chosen) if self._chosen else FORMATS[self.format][1](place)
+            found = replace(found, metadata={**found.metadata, **self._asked})
             others = [
                 f"it may also be read as {name}: --from {name}" for name in _formats_of(place) if name != self.format
             ]
@@ -603,7 +610,19 @@ class AnnotatedFolder(ListingRecipe):
 
     def check(self) -> list[str]:
         """Compare the images with masks and stated sizes, after `find`; raises and returns as `check_headers`."""
-        return [] if self._listing is None else check_headers(self._listing)
+        if self._listing is None:
+            return []
+        said, self._turns = check_headers(self._listing, turns=self._exif == "turn")
+        return said
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        table = super().build_table(stored, sidecars)
+        if not self._turns:
+            return table
+        numbers = np.array([self._turns.get(name, 1) for name in table.names], np.uint8)
+        spec = FieldSpec(FieldKind.INT)
+        return replace(table, arrays={**table.arrays, ORIENTATION: numbers}, fields={**table.fields, ORIENTATION: spec})
 
     @override
     def source(self, listing: Listing) -> Source:

@@ -16,6 +16,7 @@ from recordzoo.own.listing import Listing
 
 _ONE_CHANNEL = ("1", "L", "P", "I", "I;16", "I;16B", "I;16L")
 _ORIENTATION = 0x0112  # a tag of EXIF
+_TURNED = range(2, 9)
 _TRANSPOSED = range(5, 9)  # its values that change width and height
 _NUM_SHOWN = 5
 _THREADS = 16
@@ -36,12 +37,23 @@ class Header(NamedTuple):
     is_jpeg: bool
     orientation: int
 
+    @property
+    def upright(self) -> "Header":
+        """The header of the turned image."""
+        size = self.size[::-1] if self.orientation in _TRANSPOSED else self.size
+        return self._replace(size=(size[0], size[1]), orientation=1)
 
-def check_headers(listing: Listing) -> list[str]:
+
+def check_headers(listing: Listing, *, turns: bool) -> tuple[list[str], dict[str, int]]:
     """Compare all images with their masks, and with the sizes that annotations state.
 
+    Args:
+        listing: The images with their annotations.
+        turns: Whether images are turned by their EXIF orientation: people annotate upright pictures.
+
     Returns:
-        Warnings.
+        Warnings; and the orientation of each image to turn. Where width and height change and the annotations are of
+        the stored size, an image is not turned.
 
     Raises:
         SourceError: Sizes differ, or a mask has several channels; the message names up to 20.
@@ -51,9 +63,19 @@ def check_headers(listing: Listing) -> list[str]:
     with ThreadPoolExecutor(_THREADS) as threads:
         headers = list(threads.map(lambda name: read_header(listing.base / name), images))
         of_masks = list(threads.map(lambda name: read_header(listing.base / name), masks))
-    for name, header in zip(images, headers, strict=True):
+    of_mask = dict(zip(images, of_masks, strict=False))
+    found: dict[str, int] = {}
+    for number, (name, header) in enumerate(zip(images, headers, strict=True)):
+        if header is None:
+            continue  # broken, which is said when they are stored
+        mask = of_mask.get(name)
         stated = listing.stated.get(name)
-        if header is not None and stated not in (None, header.size):
+        drawn_on = stated or (mask and mask.size)
+        is_lying = header.orientation in _TRANSPOSED and drawn_on == header.size != header.size[::-1]
+        if turns and header.orientation in _TURNED and not is_lying:
+            found[name] = header.orientation
+            headers[number] = header = header.upright
+        if stated not in (None, header.size):
             problems.add(f"{_shape(name, header)}, and its annotations are of {stated[0]}x{stated[1]}")
     scaled, lossy = [], []
     for image, header, name, mask in zip(images, headers, masks, of_masks, strict=False):
@@ -70,13 +92,14 @@ def check_headers(listing: Listing) -> list[str]:
             else:
                 problems.add(f"{_shape(image, header)}, and its mask {name} is {w}x{h}")
     problems.raise_if_any()
-    turned = [name for name, header in zip(images, headers, strict=True) if header and header.orientation != 1]
+    left = [name for name, header in zip(images, headers, strict=True) if header and header.orientation in _TURNED]
     said = {
         "masks are of another size than their images, and of the same shape": scaled,
         "masks are JPEGs, whose values are not exactly those that were drawn": lossy,
-        "images have an EXIF orientation, and are stored and read as the file has them, not turned": turned,
+        "images have an EXIF orientation, and are read as the file has them, not turned": left,
+        "images are turned by their EXIF orientation when they are read (--exif keep leaves them)": list(found),
     }
-    return [f"{len(names):,} {what}: {name_first(names, _NUM_SHOWN)}" for what, names in said.items() if names]
+    return [f"{len(names):,} {what}: {name_first(names, _NUM_SHOWN)}" for what, names in said.items() if names], found
 
 
 def _shape(name: str, header: Header) -> str:

@@ -59,6 +59,7 @@ class Reading:
         kinds: For other tools' files: how fields are stored.
         allow_paths: For lists and other tools' files: paths in them may lead out of their folder.
         annotations: For images with COCO JSON: the one file to read, relative to the directory.
+        exif: For images with annotations: "turn" images by their EXIF orientation when they are read, or "keep".
         columns: For lists: which columns are what.
     """
 
@@ -69,6 +70,7 @@ class Reading:
     columns: Columns = USUAL
     allow_paths: bool = False
     annotations: str | None = None
+    exif: Literal["turn", "keep"] = "turn"
 
     def __post_init__(self) -> None:
         """Check the name of the format.
@@ -81,6 +83,8 @@ class Reading:
                 f"Unknown value {self.from_!r} for argument from_ (--from). Valid values are {', '.join(known)}."
                 f"{did_you_mean(str(self.from_), known)}"
             )
+        if self.exif not in ("turn", "keep"):
+            raise ArgumentError(f"Unknown value {self.exif!r} for argument exif (--exif). Valid values are turn, keep.")
         if self.from_ == "flat" and self.allow_empty:
             raise ArgumentError("from_='flat' (--from flat) stores no classes; leave out allow_empty (--allow-empty).")
 
@@ -234,6 +238,7 @@ def check_reading(targets: Sequence[Target], reading: Reading) -> None:
         "fields (--field)": (bool(reading.fields), "other tools' files", foreign),
         "kinds": (bool(reading.kinds), "other tools' files", foreign),
         "allow_paths (--allow-paths)": (reading.allow_paths, "lists and other tools' files", {"list", "foreign"}),
+        "exif (--exif)": (reading.exif != "turn", "images with annotations", {"annotated"}),
         "annotations (--annotations)": (reading.annotations is not None, "images with COCO JSON", {"annotated"}),
         "allow_empty (--allow-empty)": (reading.allow_empty, "class folders", trees),
     }
@@ -335,6 +340,7 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
         settings = {"format": reading.from_ or format_of(path)}
         if reading.annotations is not None:
             settings = {"format": "coco", "chosen": _file_in(path, reading.annotations)}
+        settings["exif"] = reading.exif
     if kind == "tree":
         settings = {"allow_empty": reading.allow_empty, "allow_none": False}
     if folders:
