@@ -755,8 +755,10 @@ class TestOrientation:
         for number in range(1, 9):
             (tmp_path / "ours/masks").mkdir(exist_ok=True)
             Image.new("L", (64, 48) if number < 5 else (48, 64)).save(tmp_path / f"ours/masks/{number}.png")
-        dataset = recordzoo.open(read(tmp_path / "ours").path)
-        assert all(image.size == mask.size for image, mask in (dataset[number] for number in range(8)))
+        dataset = recordzoo.open(read(tmp_path / "ours").path, transforms=v2.Compose([v2.ToImage()]))
+        for number in range(8):
+            image, mask = dataset[number]
+            assert image.shape[1:] == mask.shape == ((48, 64) if number < 4 else (64, 48))
 
     def test_a_mistake(self, tmp_path: Path) -> None:
         self.write(tmp_path / "ours")

@@ -305,6 +305,7 @@ def _is_set(path: Path) -> bool:
 def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLike[str] | None) -> list[Target]:
     """Turn a path into record sets: several if it is a tree whose only folders are splits."""
     from recordzoo.own.annotated import format_of
+    from recordzoo.own.annotations import COCO
     from recordzoo.own.looks import refuse_annotated
     from recordzoo.recipes import folders as trees
 
@@ -339,7 +340,7 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
     if kind == "annotated":
         settings = {"format": reading.from_ or format_of(path)}
         if reading.annotations is not None:
-            settings = {"format": "coco", "chosen": _file_in(path, reading.annotations)}
+            settings = {"format": COCO, "chosen": _file_in(path, reading.annotations)}
         settings["exif"] = reading.exif
     if kind == "tree":
         settings = {"allow_empty": reading.allow_empty, "allow_none": False}
