@@ -166,6 +166,16 @@ class TestAllAtOnce:
             assert_made(tmp_path, "stream", whole["stream"], ended)
 
 
+def open_files(pid: int) -> list[str]:
+    """List the names of the files that a process has open; none if it has ended."""
+    names: list[str] = []
+    with contextlib.suppress(OSError):
+        for each in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                names.append(each.readlink().name)
+    return names
+
+
 class TestTakingOver:
     def test_the_waiting_say_for_whom_and_go_on_with_it(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
@@ -209,6 +219,7 @@ class TestTakingOver:
         with Process(tmp_path, "tree", workers=2) as process:
             wait_for(lambda: len(group_members(process.pid)) > 2, "workers")
             workers = [pid for pid in group_members(process.pid) if pid != process.pid]
+            wait_for(lambda: not any("lock" in name for pid in workers for name in open_files(pid)), "that forks end")
             for pid in workers:
                 os.kill(pid, signal.SIGSTOP)
             process.signal(signal.SIGKILL)

@@ -16,7 +16,6 @@ from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError
 from recordzoo.records.verify import verify
 from tests.combining import assert_holds, every, write_set
 from tests.disks import mounted
-from tests.fakes.folder import bad_image
 from tests.fakes.records import edit_manifest, flip_byte, place_of
 from tests.fakes.server import FileServer
 from tests.preparing import prepared
@@ -24,6 +23,9 @@ from tests.running import run
 from tests.urls import with_own_cache
 
 pytestmark = pytest.mark.slow
+
+BROKEN = b"\xff\xd8\xff"
+"""A JPEG that ends in its header."""
 
 
 @pytest.fixture(scope="module")
@@ -90,12 +92,12 @@ class TestWhatIsMade:
         assert merged(paths, tmp_path / "c.records").digest == merged(paths, tmp_path / "d.records").digest
 
     def test_a_file_that_several_records_share_is_stored_once(self, tmp_path):
-        (tmp_path / "0.jpg").write_bytes(bad_image())
+        (tmp_path / "0.jpg").write_bytes(BROKEN)
         (tmp_path / "list.txt").write_text("0.jpg 1\n0.jpg 2\n")
         one = RecordReader(prepared(tmp_path / "list.txt"))
         new = merged([one.path], tmp_path / "c.records")
         assert sum(shard.num_values for shard in new.manifest.shards) == 1
-        assert [new.read("image", position) for position in range(2)] == [bad_image()] * 2
+        assert [new.read("image", position) for position in range(2)] == [BROKEN] * 2
         assert new.manifest.bad == one.manifest.bad != {}
 
     def test_again_nothing_is_done_and_other_sets_are_refused(self, sets, tmp_path):
@@ -255,7 +257,7 @@ class TestLinks:
         assert is_whole(new)
 
     def test_broken_images_keep_their_reasons_under_their_new_names(self, tmp_path):
-        (tmp_path / "0.jpg").write_bytes(bad_image())
+        (tmp_path / "0.jpg").write_bytes(BROKEN)
         (tmp_path / "list.txt").write_text("0.jpg 1\n")
         one = RecordReader(prepared(tmp_path / "list.txt"))
         copy = shutil.copytree(one.path, tmp_path / "other.records")

@@ -40,7 +40,7 @@ _OF_TOOLS = {
 """What the first bytes of files of tools have that are not read."""
 
 _NUM_FOLDERS, _NUM_FILES, _NUM_LOOKED, _NUM_SHOWN = 20, 2000, 5, 3
-_NEARLY = 0.8
+_NEARLY, _LEAST_MASKS = 0.8, 3
 _HEAD_BYTES = 1 << 16
 
 Head = Callable[[str], bytes]
@@ -212,7 +212,7 @@ def _why_pairs(folders: Folders, head: Head) -> str:
         ):
             return f"{why} and other endings"
         are_masks = [_are_masks(folders[folder].values(), head) for folder in (one, other)]
-        if are_masks[0] != are_masks[1]:
+        if common >= _LEAST_MASKS and are_masks[0] != are_masks[1]:
             return f"{why}, and those of one have one channel or a palette, as masks have"
     return ""
 
