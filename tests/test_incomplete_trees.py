@@ -12,6 +12,7 @@ from PIL import Image
 from scipy.io import loadmat, savemat
 
 import recordzoo
+from recordzoo import catalogue
 from tests.fakes.catalogued import catalogued
 from tests.running import run
 
@@ -238,3 +239,36 @@ def test_more_classes_than_there_are(tmp_path: Path) -> None:
         recordzoo.errors.PrepareError, match=r"11 class folders, and the dataset has 10 classes.*Thumbs"
     ):
         recordzoo.EuroSATRecord(tmp_path)
+
+
+CLASS_FOLDERS = [
+    (name, entry.parts[0].name)
+    for name in catalogue.names()
+    if (entry := catalogue.entry(name)).part(entry.parts[0].name).layout.kind == "class_folders"
+]
+
+
+@pytest.mark.parametrize(("name", "part"), CLASS_FOLDERS, ids=[name for name, _ in CLASS_FOLDERS])
+def test_all_entries_of_class_folders_know_their_number_of_classes(name: str, part: str, tmp_path: Path) -> None:
+    entry, layout = catalogue.entry(name), catalogue.entry(name).part(part).layout
+    image = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(image, "png")
+    ending = (layout.endings or (".png",))[0]
+
+    def write(count: int) -> None:
+        for label in range(count):
+            for split in layout.folders.values() if layout.folders else [""]:
+                folder = tmp_path / entry.folder / layout.top / split / f"class{label:04d}"
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / f"1{ending}").write_bytes(image.getvalue())
+
+    assert entry.num_classes is not None
+    write(entry.num_classes - 1)
+    told = rf"has {entry.num_classes - 1:,} class folders?, and the dataset has {entry.num_classes} classes"
+    with pytest.raises(recordzoo.errors.PrepareError, match=told):
+        recordzoo.prepare(entry.label(part), tmp_path, download=False, workers=1)
+    write(entry.num_classes)
+    (made,) = recordzoo.prepare(entry.label(part), tmp_path, download=False, workers=1)
+    reader = recordzoo.RecordReader(made)
+    assert len(reader.manifest.classes or ()) == entry.num_classes
+    assert "images, not" in str(reader.manifest.metadata["incomplete"])
