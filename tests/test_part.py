@@ -1,15 +1,18 @@
 """One contract for the parts of downloads and of the shard cache: resumed, checked, never mixed."""
 
+import contextlib
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from recordzoo.base.progress import SilentProgress
 from recordzoo.errors import HashMismatchError
 from recordzoo.net.cache import Cache, WrongBytesError
-from recordzoo.net.part import HashedFile, Part
+from recordzoo.net.part import HashedFile, Part, partial_file
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url
 from tests.downloading import (
@@ -114,3 +117,15 @@ def test_a_part_that_another_process_wrote_to_is_not_the_file(tmp_path: Path) ->
             assert part.complete(Supply(rivals), FILE, part.write) == bool(expected)
         assert (tmp_path / "part").read_bytes() == expected
         (tmp_path / "part").unlink()
+
+
+def test_bytes_that_were_written_and_not_counted_are_kept(tmp_path: Path) -> None:
+    """Ctrl-C may come between the two."""
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        partial_file(tmp_path / NAME, None, SilentProgress(), time.sleep) as part,
+    ):
+        assert part is not None
+        part.path.write_bytes(DATA[:1000])
+        raise KeyboardInterrupt
+    assert (tmp_path / f"{NAME}.part").read_bytes() == DATA[:1000]

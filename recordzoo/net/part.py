@@ -535,7 +535,7 @@ def partial_file(
         finally:
             with contextlib.suppress(OSError):  # the block's own error matters more
                 part.close()
-                if part.path == own or not part.size_bytes:
+                if part.path == own or not part.path.stat().st_size:  # Ctrl-C may come before it is counted
                     durable.remove(part.path)
                     durable.remove(_side(part.path))
     finally:
