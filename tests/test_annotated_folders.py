@@ -646,6 +646,19 @@ class TestHeaders:
         with pytest.raises(SourceError, match=re.escape(problem)):
             read(root)
 
+    def test_a_subset_and_a_merged_set_are_turned_as_well(self, tmp_path: Path) -> None:
+        for name in ("one", "two"):
+            self.photo(tmp_path / name / "1.jpg", orientation=6)
+            (tmp_path / name / "1.txt").write_text("0 0.5 0.5 0.1 0.1\n")
+            (tmp_path / name / "data.yaml").write_text("names: [cat]\n")
+        sets = [prepared(tmp_path / name) for name in ("one", "two")]
+        made = [
+            recordzoo.subset(sets[0], output=tmp_path / "part.records", indices=[0]),
+            recordzoo.merge(sets, tmp_path / "both.records"),
+        ]
+        for path in (*sets, *made):
+            assert {image.size for image, _ in recordzoo.open(path)} == {(60, 80)}
+
     def test_sizes_that_tools_do_not_know(self, tmp_path: Path) -> None:
         self.photo(tmp_path / "ours/1.jpg")
         text(tmp_path / "ours/1.xml", TestVoc.XML.replace("<width>8", "<width>0").replace("<height>6", "<height>0"))

@@ -401,6 +401,16 @@ def test_fields_may_be_called_as_arguments_of_numpy_are(name: str, tmp_path: Pat
     assert [record[name] for record in reader] == [0, 1, 2]
 
 
+def test_a_field_of_orientations_turns_nothing(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    buffer = io.BytesIO()
+    Image.new("RGB", (80, 60)).save(buffer, "JPEG", exif=exif)
+    made = convert(Listed([{"image": buffer.getvalue(), "exif_orientation": 6}]), tmp_path / "x.records")
+    ((image, orientation),) = recordzoo.open(made, target_type="exif_orientation")
+    assert (image.size, int(orientation)) == ((80, 60), 6)
+
+
 def test_what_another_program_published_meanwhile_is_not_taken_for_ours(tmp_path: Path) -> None:
     with pytest.raises(OtherSourceError, match="holds other records than this Samples"):
         convert(Samples("bytes"), tmp_path / "x.records", workers=1, progress=Publishes(tmp_path / "x.records"))

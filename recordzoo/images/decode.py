@@ -19,7 +19,7 @@ from recordzoo.base.settings import need
 from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError, RecordError
 from recordzoo.images.turbojpeg import Box, Decompressor, UnusualImage, library
 from recordzoo.recipes.recipe import is_plain_jpeg, open_image
-from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
+from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import NO_SHARD, OBJECT_LABELS
 from recordzoo.records.reader import RecordReader
 
@@ -125,6 +125,7 @@ def open_picture(reader: RecordReader, position: int, field: str = "image") -> I
 
 ORIENTATION = "exif_orientation"
 """The array of a set whose images are turned when they are read: EXIF's number for each, 1 for as it is stored."""
+_TURNED = (SetKind.ANNOTATED, SetKind.COMBINED)
 
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -138,8 +139,13 @@ _TURNS = {
 
 
 def orientation_of(reader: RecordReader, position: int) -> int:
-    """Return the EXIF orientation by which the image at a position is turned when it is read; 1: not at all."""
-    return int(reader.array(ORIENTATION)[position]) if ORIENTATION in reader.manifest.arrays else 1
+    """Return the EXIF orientation by which the image at a position is turned when it is read; 1: not at all.
+
+    Only images with annotations are turned: a field of this name in other record sets is the user's.
+    """
+    manifest = reader.manifest
+    is_turned = manifest.kind in _TURNED and ORIENTATION in manifest.arrays
+    return int(reader.array(ORIENTATION)[position]) if is_turned else 1
 
 
 def turned(image: Image.Image, orientation: int) -> Image.Image:
