@@ -228,6 +228,7 @@ def test_images_that_are_missing(tmp_path: Path, caplog: pytest.LogCaptureFixtur
 
 def test_a_tree_one_folder_too_deep(tmp_path: Path) -> None:
     write_eurosat(tmp_path / "eurosat/2750/2750", EUROSAT)
+    (tmp_path / "eurosat/2750/.DS_Store").touch()
     ours = recordzoo.EuroSATRecord(tmp_path)
     assert ours.classes == EUROSAT
     assert recordzoo.RecordReader(ours.records_path).names[3] == "Highway/Highway_1.jpg"

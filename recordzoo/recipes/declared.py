@@ -272,7 +272,7 @@ class ClassFolderRecipe(DeclaredRecipe):
 
     def __init__(self, dataset: str, part: str = "", raw_files: tuple[RemoteFile, ...] | None = None) -> None:
         super().__init__(dataset, part, raw_files)
-        self._is_known = raw_files is None and type(self) is ClassFolderRecipe
+        self._is_known = raw_files is None and bool(self.layout.kind)
 
     @override
     def find(self, root: Path) -> Source | None:
@@ -288,7 +288,11 @@ class ClassFolderRecipe(DeclaredRecipe):
         base = super().tree_base(root)
         first = self.top.partition("/")[0]
         doubled = base / first / first
-        if first and doubled.is_dir() and os.listdir(base / first) == [first]:
+        if (
+            first
+            and doubled.is_dir()
+            and [name for name in os.listdir(base / first) if not name.startswith(".")] == [first]
+        ):
             return base / first
         return base
 
