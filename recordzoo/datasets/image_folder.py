@@ -357,7 +357,8 @@ def _say_if_annotated(tree: Path) -> None:
     from recordzoo.own.looks import why_folder
 
     if tree.is_dir() and (why := why_folder(tree)):
-        logger.warning("%s: its folders are classes here. It looks annotated: %s; prepare reads it so.", tree, why)
+        said = "%s: its folders are classes here. It looks annotated: %s; prepare would not take them for classes."
+        logger.warning(said, tree, why)
 
 
 class DatasetFolderRecord(TreeDataset):

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from recordzoo.base.files import open_at_once
 from recordzoo.base.settings import command
 from recordzoo.base.text import name_first
 from recordzoo.errors import SourceError
@@ -28,7 +29,7 @@ _USUAL = re.compile(
 _TEXTS = (".txt", ".xml", ".json")
 _NAMES = ("data.yaml", "data.yml", "obj.names")
 _OF_MASK = re.compile(r"[_.-](mask|masks|seg|label|labels|gt)$", re.IGNORECASE)
-"""What the stem of a mask may have behind that of its image."""
+"""Fewer endings than those of `OF_MASK`: among classes, ``a_l.jpg`` may be the large one of ``a.jpg``."""
 
 _OF_TOOLS = {
     "VIA": rb'"(shape_attributes|_via_\w+)"\s*:|region_shape_attributes',
@@ -156,7 +157,7 @@ def head_of(root: Path) -> Head:
 
     def head(name: str) -> bytes:
         try:
-            with open(root / name, "rb") as file:
+            with open(root / name, "rb", opener=open_at_once) as file:
                 return file.read(_HEAD_BYTES)
         except OSError:
             return b""
