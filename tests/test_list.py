@@ -25,6 +25,7 @@ def names(*options: str) -> list[str]:
     ("options", "has", "lacks"),
     [
         (["--task", "Detection"], "voc", "mnist"),
+        (["--task", "fine-grained"], "cub200", "cifar10"),
         (["--license", "cc by-sa"], "kmnist", "eurosat"),
         (["--license", "CC BY-SA 4.0"], "kmnist", "mnist"),
         (["--license", "open license"], "kmnist", "imagenet"),
