@@ -97,7 +97,7 @@ def others(data, tmp_path):
 
 def listed(*places, cwd):
     """The items that `cache ls` lists in these roots."""
-    result = run("cache", "ls", *(word for place in places for word in ("--root", place)), "--json", cwd=cwd)
+    result = run("cache", "ls", *places, "--json", cwd=cwd)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)["items"]
 
@@ -163,7 +163,7 @@ class TestList:
 
     def test_nothing_is_said_to_be_nothing(self, tmp_path):
         (tmp_path / "empty").mkdir()
-        result = run("cache", "ls", "--root", "empty", cwd=tmp_path)
+        result = run("cache", "ls", "empty", cwd=tmp_path)
         assert result.stderr == f"Nothing that recordzoo wrote was found in {tmp_path}/empty.\n"
 
     def test_without_a_home_directory_there_is_no_cache(self, data, monkeypatch):

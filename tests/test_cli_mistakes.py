@@ -46,7 +46,6 @@ MISTAKES = [
     ("prepar mnist", 2, "No such command 'prepar'. Did you mean prepare? See: "),
     ("cache lss", 2, "No such command 'lss'. Did you mean ls? See: "),
     ("prepare mnist --jsn", 2, "No such option: --jsn. Did you mean --json? See: "),
-    ("cache ls --rot x", 2, "No such option: --rot. Did you mean --root? See: "),
     ("info --qqq mnist", 2, "No such option: --qqq. See: "),
     ("info mnsit", 2, "Did you mean mnist? "),
     ("info imagenet.vall", 2, "it has imagenet.train, imagenet.val. Did you mean imagenet.val?"),
@@ -70,7 +69,7 @@ MISTAKES = [
     ("verify none.records", 3, "There is no record set at none.records: it does not exist."),
     ("show empty", 3, "Run: recordzoo prepare empty"),
     ("bench odd.records", 5, "odd.records"),
-    ("cache ls --root nowhere", 3, "--root nowhere is not there."),
+    ("cache ls . nowhere", 3, "nowhere is no directory."),
     ("doctor --root nowhere", 3, "--root nowhere is not there."),
     # options that would be ignored
     ("prepare raw --root elsewhere", 2, "--root elsewhere is for datasets, and raw is a directory of images"),

@@ -74,7 +74,7 @@ CASES = {
     "subset": ("subset photos --indices 0,2 --output some.records", 0),
     "push": ("push photos memory://here", 0),
     "pull": ("pull memory://there pulled", 0),
-    "cache-ls": ("cache ls --root .", 0),
+    "cache-ls": ("cache ls .", 0),
     "doctor": ("doctor", 0),
     "error": ("info mnsit", 2),
 }
@@ -113,7 +113,7 @@ def test_other_forms_of_a_document(words, here):
 
 
 @pytest.mark.parametrize(
-    "words", ["prepare photos --from flat --allow-empty", "verify ./nowhere", "cache ls --root nowhere", "prepar"]
+    "words", ["prepare photos --from flat --allow-empty", "verify ./nowhere", "cache ls nowhere", "prepar"]
 )
 def test_every_error_is_one_document(words, here):
     result = run(*words.split(), "--json", cwd=here)

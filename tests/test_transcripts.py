@@ -30,7 +30,7 @@ def normalised(text, root):
 
 def test_a_set_is_listed_and_deleted_after_a_question(root):
     both = ("stdout", "stderr")
-    shown = run_on_terminal("cache", "ls", "--root", root, streams=both, NO_COLOR="1")
+    shown = run_on_terminal("cache", "ls", root, streams=both, NO_COLOR="1")
     listed = "NAME WHAT SIZE USED ABOUT PATH\nphotos record set SIZE DATE ROOT/photos.records\n"
     assert normalised(shown, root) == f"{listed}1 record set, SIZE\n"
     assert "\x1b" not in shown

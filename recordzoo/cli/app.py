@@ -247,7 +247,7 @@ SECTIONS: Mapping[str, Mapping[str, _Command | _Group]] = {
                 "cache:ls",
                 "List what recordzoo wrote, with sizes and last use.",
                 "recordzoo cache ls",
-                "recordzoo cache ls --root data --json",
+                "recordzoo cache ls data --json",
             ),
             rm=_Command(
                 "cache:rm",

@@ -17,7 +17,7 @@ from recordzoo.base.progress import format_bytes
 from recordzoo.base.text import clean, counted, name_first
 from recordzoo.cli import options
 from recordzoo.cli.app import Exit
-from recordzoo.cli.options import DryRun, Json, data_argument, directory_option, flag, table, wrapping_width
+from recordzoo.cli.options import DryRun, Json, data_argument, flag, path_argument, table, wrapping_width
 from recordzoo.errors import ArgumentError, NotPreparedError, RecordError, RecordZooError
 from recordzoo.net.cache import Cache
 from recordzoo.net.url import Url, is_url
@@ -55,12 +55,12 @@ class Item:
 
 
 def ls(
-    root: Annotated[
+    folders: Annotated[
         list[Path] | None,
-        directory_option(
-            "Look in this directory and two levels below it; may be repeated. Default: where sets were prepared, and "
-            "the cache of sets at URLs.",
-            "--root",
+        path_argument(
+            "DIR...",
+            "Look in these directories and two levels below them. Default: where sets were prepared, and the cache of "
+            "sets at URLs.",
         ),
     ] = None,
     as_json: Json = False,
@@ -70,9 +70,9 @@ def ls(
     "USED ABOUT" is the later of the times of the last reading and writing. Many systems note reading once a day, or
     not at all.
     """
-    if missing := [folder for folder in root or () if not folder.is_dir()]:
-        raise NotPreparedError(f"--root {missing[0]} is not there.", path=str(missing[0]))
-    places = [place.absolute() for place in root or [*(settings.known() or [Path()]), *_cache_folder()]]
+    if missing := [folder for folder in folders or () if not folder.is_dir()]:
+        raise NotPreparedError(f"{missing[0]} is no directory.", path=str(missing[0]))
+    places = [place.absolute() for place in folders or [*(settings.known() or [Path()]), *_cache_folder()]]
     items = _find_items(places)
     if as_json:
         options.put_json({"items": [asdict(item) for item in items]})
