@@ -105,7 +105,7 @@ def check_pages(path: Path) -> None:
     """Values inside the file, as many as its head says, or a `CorruptRecordError`."""
     data = path.read_bytes()
     try:
-        meta, values = layout.walk(data, "here")
+        meta, values = layout.walk(lambda begin, end: data[begin:end], len(data), "here")
     except CorruptRecordError as err:
         look_at(err, "here")
         return
@@ -114,7 +114,7 @@ def check_pages(path: Path) -> None:
 
 
 def check_shards(path: Path) -> None:
-    """`verify` asks LMDB in its child process and lives; what is read of such a set is right, or an error.
+    """`verify` walks LMDB's tree and lives; what is read of such a set is right, or an error.
 
     The manifest is made to tell the sizes and hashes of the mutated shards.
     """

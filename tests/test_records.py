@@ -592,7 +592,6 @@ class TestVerify:
         assert verify(folder, full=True).problems == [
             f"{path.name}: its hash is not the one in the manifest; it was damaged.",
             f"{path.name}: image 12 (class 0/0012.jpg) is damaged: its bytes have another CRC-32.",
-            f"{path.name}: LMDB finds another image in slot {row['slot']} than the index says.",
         ]
 
     def test_many_damaged_records_are_counted(self, tmp_path: Path) -> None:
@@ -654,7 +653,7 @@ def test_shards_of_another_lmdb_are_refused(tmp_path: Path, change: str) -> None
     (folder / "shard-00000.lmdb").write_bytes(data)
     assert any("is not an LMDB 0.9 file" in problem for problem in verify(folder).problems)
     with pytest.raises(CorruptRecordError, match=r"is not an LMDB 0\.9 file"):
-        layout.walk(bytes(data), "here")
+        layout.walk(lambda begin, end: bytes(data[begin:end]), len(data), "here")
 
 
 def test_class_names_have_a_limit_and_many_are_read(tmp_path: Path) -> None:

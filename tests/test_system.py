@@ -254,16 +254,6 @@ class TestNames:
 
 
 class TestProcesses:
-    @pytest.mark.parametrize(
-        ("exit_code", "said"),
-        [(0, ""), (1, ""), (-9, "SIGKILL"), (-200, "signal 200"), (0xC000_0005, "access violation")],
-    )
-    def test_what_killed_one(self, exit_code: int, said: str) -> None:
-        assert processes.death_of(exit_code) == said
-
-    def test_a_status_of_windows_that_is_not_listed(self) -> None:
-        assert processes.death_of(0xC000_00FD) == "status 0xc00000fd"
-
     def test_dying(self) -> None:
         code = "from recordzoo.base.process import die\ntry: die()\nfinally: print('not reached')"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)

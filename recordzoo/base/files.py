@@ -454,14 +454,6 @@ def reopen_at(positions: dict[int, int]) -> None:
                 os.close(fresh)
 
 
-def path_of_open(fd: int, path: Path) -> bytes:
-    """Return a path of an open file that stays valid if the file is renamed; `path` where the system has none."""
-    for folder in ("/proc/self/fd", "/dev/fd"):
-        if not WINDOWS and os.path.exists(f"{folder}/{fd}"):
-            return os.fsencode(f"{folder}/{fd}")
-    return os.fsencode(path)
-
-
 @contextlib.contextmanager
 def held_in_memory(data: bytes, path: str) -> Iterator[None]:
     """Give bytes a path for the duration of a block: in memory on Linux, a temporary file elsewhere."""

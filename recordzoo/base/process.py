@@ -29,9 +29,6 @@ T = TypeVar("T")
 
 _KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)  # on Windows both end the process at once
 
-_FATAL_STATUS = 0xC000_0000  # exit codes of Windows from here on tell what killed a process
-_STATUSES = {0xC000_0005: "access violation", 0xC000_0006: "error while a mapped page was read"}
-
 if sys.platform == "win32":
     import ctypes
     from ctypes import wintypes
@@ -116,17 +113,6 @@ def die() -> None:
     os.kill(os.getpid(), _KILL)
 
 
-def death_of(exit_code: int) -> str:
-    """Tell from an exit code of `subprocess` what killed a process; "" if nothing did."""
-    if exit_code >= _FATAL_STATUS:
-        return _STATUSES.get(exit_code, f"status {exit_code:#x}")
-    if exit_code >= 0:
-        return ""
-    with contextlib.suppress(ValueError):
-        return signal.Signals(-exit_code).name
-    return f"signal {-exit_code}"
-
-
 def cores() -> int:
     """Return how many cores this process may use; all of the machine if there is no affinity mask."""
     if hasattr(os, "sched_getaffinity"):
@@ -171,21 +157,6 @@ def max_open_files() -> int | None:
 
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return None if soft == resource.RLIM_INFINITY else soft
-
-
-def limit(**wanted: int) -> None:
-    """Lower limits of this process, given by their names in `resource`. Limits that the system lacks are skipped."""
-    if WINDOWS or sys.platform == "win32":
-        return
-    import resource
-
-    for name, value in wanted.items():
-        if hasattr(resource, name):
-            kind = getattr(resource, name)
-            hard = resource.getrlimit(kind)[1]
-            soft = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            with contextlib.suppress(OSError, ValueError):
-                resource.setrlimit(kind, (soft, hard))
 
 
 CRASH_POINTS = (

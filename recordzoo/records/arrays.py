@@ -15,7 +15,7 @@ import os
 import threading
 import tokenize
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, overload
 
@@ -168,9 +168,7 @@ def map_array(directory: AnyDirectory, name: str, spec: ArraySpec) -> AnyArray:
                 f"{where} is damaged: its CRC-32 is not the one in the manifest. Prepare the dataset again.",
                 path=str(where),
             )
-        if 0 in spec.shape:
-            return np.zeros(spec.shape, array_dtype(spec.dtype))
-        held = data if small else mmap.mmap(fd, spec.size_bytes, access=mmap.ACCESS_READ)
+        return _view(data if small else mmap.mmap(fd, spec.size_bytes, access=mmap.ACCESS_READ), start, spec)
     except (OSError, ValueError) as err:  # an I/O error, or the file just became shorter
         if isinstance(err, RecordError):
             raise
@@ -183,24 +181,23 @@ def map_array(directory: AnyDirectory, name: str, spec: ArraySpec) -> AnyArray:
         raise CorruptRecordError(f"{where} cannot be read: {err}.", path=str(where)) from err
     finally:
         os.close(fd)
-    return np.frombuffer(held, array_dtype(spec.dtype), math.prod(spec.shape), start).reshape(spec.shape)
 
 
-def load_array(directory: AnyDirectory, name: str, spec: ArraySpec) -> AnyArray:
+def load_array(fd: int, name: str, spec: ArraySpec, where: Path | Url) -> AnyArray:
     """Read an array into memory, unchecked. Unlike a mapped file, a file that is cut later cannot kill the process.
 
     Raises:
-        CorruptRecordError, ManifestError: It is missing, or not the array in the manifest.
+        CorruptRecordError: It became shorter.
+        ManifestError: It is not the array in the manifest.
     """
-    where = directory.path / file_name(name)
-    fd = directory.open(file_name(name), spec.size_bytes)
-    try:
-        start = data_start(fd, name, spec, where)
-        data = pread(fd, spec.size_bytes, 0)
-    finally:
-        os.close(fd)
+    start, data = data_start(fd, name, spec, where), pread(fd, spec.size_bytes, 0)
     if len(data) != spec.size_bytes:
         raise CorruptRecordError(f"{where} became shorter while it was read.", path=str(where))
+    return _view(data, start, spec)
+
+
+def _view(data: bytes | mmap.mmap, start: int, spec: ArraySpec) -> AnyArray:
+    """Return the array whose numbers begin at `start` of its file."""
     if 0 in spec.shape:
         return np.zeros(spec.shape, array_dtype(spec.dtype))
     return np.frombuffer(data, array_dtype(spec.dtype), math.prod(spec.shape), start).reshape(spec.shape)
@@ -327,11 +324,17 @@ def pack_marks(marks: NDArray[np.uint8], index: ArraySpec) -> bytes:
     return data + crc32(data, index.crc32).to_bytes(MARKS_EXTRA_BYTES, "little")
 
 
-def read_marks(directory: AnyDirectory, field: str, index: ArraySpec) -> bytearray | None:
-    """Return a field's marks; None if the file is missing, damaged or of another index."""
+def read_marks(opener: Callable[[str, int], int], field: str, index: ArraySpec) -> bytearray | None:
+    """Return a field's marks; None if the file is missing, damaged or of another index.
+
+    Args:
+        opener: Opens a file of the record set by its name and size.
+        field: The field.
+        index: The entry of its index in the manifest.
+    """
     size = index.shape[0] + MARKS_EXTRA_BYTES
     try:
-        fd = directory.open(marks_name(field), size)
+        fd = opener(marks_name(field), size)
         try:
             data = pread(fd, size, 0)
         finally:

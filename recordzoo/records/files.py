@@ -91,6 +91,22 @@ class Directory:
             raise CorruptRecordError(f"{where} {problem}. Prepare the dataset again.", path=str(where))
         return fd
 
+    def head(self, name: str, num_bytes: int, size_bytes: int) -> bytes:
+        """Return the first bytes of a file of `size_bytes`.
+
+        Raises:
+            OSError: As `open`, or it cannot be read.
+        """
+        fd = self.open(name, size_bytes)
+        try:
+            return pread(fd, num_bytes, 0)
+        finally:
+            os.close(fd)
+
+    def listed(self) -> set[str]:
+        """Return the names of the existing files."""
+        return set(os.listdir(self.path))
+
     @property
     def is_replaced(self) -> bool:
         """Whether another directory is at the path by now; False where a directory cannot be held open."""

@@ -297,7 +297,7 @@ class RecordReader:
         found = self._marks.get(field)
         if found is None:
             num_values = len(self._index(field))
-            stored = read_marks(self._directory, field, self.manifest.arrays[f"{field}.index"])
+            stored = read_marks(self._directory.open, field, self.manifest.arrays[f"{field}.index"])
             found = self._marks.setdefault(field, stored or bytearray(num_values))
         return found
 

@@ -12,9 +12,9 @@ import tempfile
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ from typing_extensions import override
 from recordzoo.base import settings
 from recordzoo.base.files import hash_text
 from recordzoo.base.process import Background
-from recordzoo.base.progress import Progress
 from recordzoo.base.settings import command
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError, RemoteError
 from recordzoo.net.cache import Cache, InTheWayError, NotCachedError, WrongBytesError
@@ -32,7 +31,6 @@ from recordzoo.net.part import HashedFile
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url
 from recordzoo.records.arrays import AnyArray, file_name
-from recordzoo.records.checking import Check, Report
 from recordzoo.records.files import close_evicted, evictable, shard_files
 from recordzoo.records.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ShardSpec, manifest_digest
 from recordzoo.records.shard import Shards
@@ -112,12 +110,12 @@ class RemoteDirectory:
         if name in self._shards:
             return self._fetch(self._shards[name], is_bounded=True)
         if name not in self._arrays:
-            return _in_memory(self._extra(name))
+            return _unnamed([self._extra(name)])
         try:
             return self._fetch(self._arrays[name], is_bounded=False)
         except NotCachedError as err:
             logger.warning("%s is kept in memory: %s", self.path / name, err)
-            return _in_memory(self._array(self._arrays[name]))
+            return _unnamed([self._array(self._arrays[name])])
 
     def is_here(self, name: str) -> bool:
         """Whether a shard can be read from the cache; records its use."""
@@ -249,10 +247,11 @@ def _read_opened(data: bytes) -> tuple[str, str]:
     return (address, digest) if _DIGEST.fullmatch(digest) else ("", "")
 
 
-def _in_memory(data: bytes) -> int:
+def _unnamed(pieces: Iterable[bytes]) -> int:
     """Return the descriptor of an unnamed file with these bytes."""
     with tempfile.TemporaryFile() as file:
-        file.write(data)
+        for piece in pieces:
+            file.write(piece)
         file.flush()
         return os.dup(file.fileno())
 
@@ -468,117 +467,45 @@ class _Ahead:
             return None
 
 
-_DAMAGE = (NOT_FOUND, RANGE_NOT_SATISFIABLE)
-"""Statuses for a missing or too short file; all others say nothing about the record set."""
-
-
-def verify_at_url(url: Url, full: bool, progress: Progress, max_problems: int | None) -> Report:
-    """Implement `recordzoo.verify` for a URL.
+class Streamed:
+    """The files at a URL for `verify`, which does not use the cache: each `open` fetches a file.
 
     Raises:
         ManifestError: There is no manifest: it is not a record set.
-        FormatVersionError: It has a later format.
         RemoteError: The server cannot be reached, or refuses access.
     """
-    directory = _Streamed(url)
-    try:
-        os.close(directory.open(MANIFEST_NAME))
-    except RemoteError as err:
-        if err.status != NOT_FOUND:
-            raise
-        text = f"{url} is not a record set: it has no {MANIFEST_NAME}."
-        raise ManifestError(text, path=str(url), status=NOT_FOUND) from None
-    check = _RemoteCheck(directory, progress, max_problems)
-    check.run(full)
-    return check.report
-
-
-class _Streamed:
-    """The files at a URL for `Check`: each is fetched once, into an unnamed temporary file."""
 
     def __init__(self, url: Url) -> None:
         self.path, self.store = url, Store(url)
-        self._sizes: dict[str, int] | None = None
-        self._fetched: dict[str, IO[bytes]] = {}
+        try:
+            self._manifest = self.store.read(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
+        except RemoteError as err:
+            if err.status != NOT_FOUND:
+                raise
+            text = f"{url} is not a record set: it has no {MANIFEST_NAME}."
+            raise ManifestError(text, path=str(url), status=NOT_FOUND) from None
+        self._sizes: dict[str, int] = {}  # stays empty if the server cannot list
+        with contextlib.suppress(RemoteError):
+            self._sizes = self.store.list()
 
-    def listed(self) -> dict[str, int]:
-        """Return the sizes of the files at the URL; empty if the server cannot list them."""
-        if self._sizes is None:
-            try:
-                self._sizes = self.store.list()
-            except RemoteError:
-                self._sizes = {}
-        return self._sizes
-
-    def size(self, name: str) -> int | None:
-        """Return the size of a file; None if it is missing, or the server does not say."""
-        return self.listed().get(name) or self.store.size(name)
+    def listed(self) -> set[str]:
+        """Return the names of the existing files, as far as they can be listed."""
+        return set(self._sizes)
 
     def open(self, name: str, size_bytes: int | None = None) -> int:
-        """Fetch a file and return its descriptor."""
-        if name not in self._fetched:
-            file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object
-            weakref.finalize(self, file.close)
-            if size_bytes is None:
-                file.write(self.store.read(name, MAX_MANIFEST_BYTES + 1))
-            else:
-                self.check_size(name, size_bytes)
-                for piece in self.store.pieces(name, size_bytes):
-                    file.write(piece)
-            file.flush()
-            self._fetched[name] = file
-        return os.dup(self._fetched[name].fileno())
+        """Fetch a file of `size_bytes`, or the manifest, and return its descriptor."""
+        if size_bytes is None:
+            return _unnamed([self._manifest])
+        self._check_size(name, size_bytes)
+        return _unnamed(self.store.pieces(name, size_bytes))
 
-    def check_size(self, name: str, size_bytes: int) -> None:
-        """Refuse a file of another size."""
-        found = self.size(name)
+    def head(self, name: str, num_bytes: int, size_bytes: int) -> bytes:
+        """Return the first bytes of a file of `size_bytes`."""
+        self._check_size(name, size_bytes)
+        return self.store.read_range(name, 0, num_bytes, size_bytes)
+
+    def _check_size(self, name: str, size_bytes: int) -> None:
+        found = self._sizes.get(name) or self.store.size(name)
         if found != size_bytes:
             what = "is missing" if found is None else f"has {found:,} bytes instead of {size_bytes:,}"
             raise CorruptRecordError(f"{self.path / name} {what}.", path=str(self.path / name))
-
-    def drop(self, name: str) -> bool:
-        """Return False: there are no cached copies."""
-        return False
-
-
-class _RemoteCheck(Check):
-    """One run of `verify` over a URL."""
-
-    def __init__(self, directory: _Streamed, progress: Progress, max_problems: int | None) -> None:
-        super().__init__(directory, progress, max_problems)
-        self.there = directory
-
-    @override
-    def error(self, where: str, err: OSError | MemoryError) -> None:
-        """Report a file that is missing or cut; raise other errors of the server."""
-        if isinstance(err, RemoteError) and err.status not in _DAMAGE:
-            raise err
-        super().error(where, err)
-
-    @override
-    def listed(self) -> set[str]:
-        return set(self.there.listed())
-
-    @override
-    def read_head(self, spec: ShardSpec) -> bytes:
-        self.there.check_size(spec.name, spec.size_bytes)
-        return self.there.store.read_range(spec.name, 0, min(2 * spec.page_size, spec.size_bytes), spec.size_bytes)
-
-    @override
-    def check_shards(self, numbers: Sequence[int], manifest: bytes) -> None:
-        for number in numbers:
-            spec = self.manifest.shards[number]
-            state = hashlib.sha256()
-            try:
-                for data in self.there.store.pieces(spec.name, spec.size_bytes):
-                    state.update(data)
-                    self.progress.advance(len(data))
-            except RecordError as err:
-                self.error(spec.name, err)
-                continue
-            self.count(0, spec.size_bytes)
-            if hash_text(state) != spec.hash:
-                self.problem(spec.name, "its hash is not the one in the manifest; it was damaged or replaced")
-                continue
-            values = sum(int(np.count_nonzero(index["shard"] == number)) for index in self.indices.values())
-            self.count(0, 0, values)  # the shard's hash proves their bytes

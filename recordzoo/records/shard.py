@@ -125,7 +125,8 @@ DB = struct.Struct("<IHHQQQQQ")  # pad or page size, flags, depth, branch, leaf,
 NODE = struct.Struct("<HHHH")  # low and high half of the size, or of the child's page; flags; key's length
 _PAGE_HEAD = struct.Struct("<QHHHH")  # number, unused, flags, offset of the free room and of the first node
 _TAIL = struct.Struct("<QQ")  # last page, transaction
-_BRANCH, _LEAF = 0x01, 0x02
+_FLAGS = 5  # where a page has its flags, in units of 2 bytes
+_BRANCH, _LEAF, _LEAF2 = 0x01, 0x02, 0x20
 BIG = 0x01
 _KEY_BYTES, _NODE_BYTES = 4, 20
 _NO_ROOT = (1 << 64) - 1
@@ -141,6 +142,7 @@ class Meta:
     entries: int
     root: int
     depth: int
+    flags: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ class Values:
     lengths: NDArray[np.uint32]
 
 
-def read_meta(head: bytes | mmap.mmap, where: str) -> Meta:
+def read_meta(head: bytes, where: str) -> Meta:
     """Read the newer meta page from the first two pages of a file.
 
     Raises:
@@ -171,7 +173,7 @@ def read_meta(head: bytes | mmap.mmap, where: str) -> Meta:
         main = DB.unpack_from(head, start + _META.size + DB.size)
         last_page, txn = _TAIL.unpack_from(head, start + _META.size + 2 * DB.size)
         page_size = page_size or free[0]
-        meta = Meta(page_size, last_page, main[6], main[7], main[2])
+        meta = Meta(page_size, last_page, main[6], main[7], main[2], main[1])
         if best is None or txn > best[0]:
             best = (txn, meta)
     if best is None or page_size not in (1 << shift for shift in range(8, 17)):
@@ -179,35 +181,38 @@ def read_meta(head: bytes | mmap.mmap, where: str) -> Meta:
     return best[1]
 
 
-def walk(data: bytes | mmap.mmap, where: str) -> tuple[Meta, Values]:
-    """Find every value of the file's main database.
+def walk(read: Callable[[int, int], bytes], size_bytes: int, where: str) -> tuple[Meta, Values]:
+    """Find every value of a file's main database.
+
+    A tree that LMDB could die of, or read otherwise, is refused.
 
     Args:
-        data: The whole file.
+        read: Returns the file's bytes from an offset to another one.
+        size_bytes: The file's size.
         where: Its path, for messages.
 
     Raises:
         CorruptRecordError: A page is of the wrong kind, or leads outside the file.
     """
-    meta = read_meta(data, where)
+    meta = read_meta(read(0, min(_HEAD_BYTES, size_bytes)), where)
     size = meta.page_size
 
     def damaged(problem: str) -> CorruptRecordError:
         return CorruptRecordError(f"{where}: {problem}.", path=where)
 
-    def read(number: int) -> bytes:
-        return data[number * size : (number + 1) * size]
-
+    if meta.flags:
+        raise damaged("its database has flags that recordzoo does not set")
     pages = [
-        _leaf(number, page, np.array(nodes), meta, damaged)
-        for number, page, nodes in leaves(read, meta.root, len(data) // size, damaged)
-        if nodes
+        _leaf(number, page, np.array(nodes, np.int64), meta, damaged)
+        for number, page, nodes in leaves(
+            lambda number: read(number * size, (number + 1) * size), meta.root, size_bytes // size, damaged
+        )
     ]
     columns = [np.concatenate(column) for column in zip(*pages, strict=True)] or [np.zeros(0, np.uint64)] * 3
     slots, offsets, lengths = columns
     if len(slots) != meta.entries:
         raise damaged(f"the tree has {len(slots)} values, its head says {meta.entries}")
-    if len(slots) and int((offsets + lengths).max()) > len(data):
+    if len(slots) and int((offsets + lengths).max()) > size_bytes:
         raise damaged("a value lies outside the file")
     return meta, Values(slots.astype(np.uint32), offsets, lengths.astype(np.uint32))
 
@@ -241,10 +246,12 @@ def leaves(
         nodes = struct.unpack_from(f"<{(lower - PAGE_HEADER) // 2}H", page, PAGE_HEADER)
         if any(node < lower or node + NODE.size > len(page) for node in nodes):
             raise damaged(f"page {number} has a node outside itself")
-        if flags & _BRANCH:
+        if flags == _BRANCH:
+            if len(nodes) < 2:  # LMDB would end the process
+                raise damaged(f"page {number} is a branch that does not divide")
             for low, high, top, _ in (NODE.unpack_from(page, node) for node in reversed(nodes)):
                 stack.append((low | high << 16 | top << 32, depth + 1))
-        elif flags & _LEAF:
+        elif flags & ~_LEAF2 == _LEAF:
             yield number, page, nodes
         else:
             raise damaged(f"page {number} is neither branch nor leaf")
@@ -256,8 +263,10 @@ def _leaf(
     """Return the slots, offsets and lengths of a leaf's values."""
     # In units of 2 bytes. Of each node 20 bytes are read (header, key, page of a big value); the last may be shorter.
     page, nodes = np.frombuffer(data + bytes(_NODE_BYTES), "<u2"), offsets >> 1
-    if (page[nodes + 3] != _KEY_BYTES).any():
-        raise damaged(f"page {number} has a key that is not 4 bytes long")
+    if not len(nodes) or (page[nodes + 3] != _KEY_BYTES).any():
+        raise damaged(f"page {number} has a key that is not 4 bytes long, or no key")
+    if page[_FLAGS] != _LEAF or (page[nodes + 2] & ~np.uint16(BIG)).any():
+        raise damaged(f"page {number} has flags that recordzoo does not set")
     lengths = page[nodes].astype(np.uint64) | page[nodes + 1].astype(np.uint64) << np.uint64(16)
     big = (page[nodes + 2] & BIG).astype(bool)
     key = np.stack([page[nodes + 4], page[nodes + 5]], axis=1).astype("<u2").view(">u4")[:, 0].astype(np.uint32)
@@ -481,7 +490,7 @@ def _mapped(path: Path) -> Iterator[mmap.mmap]:
 
 def _sealed(path: Path, data: mmap.mmap, view: memoryview, lengths: Sequence[int], crcs: Sequence[int]) -> Sealed:
     where = os.fspath(path)
-    meta, values = walk(data, where)
+    meta, values = walk(lambda begin, end: data[begin:end], len(data), where)
     if not np.array_equal(values.slots, np.arange(len(lengths), dtype=np.uint32)):
         raise CorruptRecordError(f"{where}: it holds {len(values.slots)} values, {len(lengths)} were put.", path=where)
     if not np.array_equal(values.lengths, np.asarray(lengths, np.uint32)):
