@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -545,6 +546,71 @@ class TestVoc:
         tree(tmp_path / "ours", (f"3.xml={self.XML}",))
         with pytest.raises(SourceError, match=r"1 files have no image: 3\.xml"):
             read(tmp_path / "ours", refresh=True)
+
+
+class TestTexts:
+    """Small text files as editors write them, and files that are none: one reader for all."""
+
+    FILES: Mapping[str, tuple[str, str]] = {
+        "classes.txt": ("yolo", "cat\r\ndog\x85\u2028s\r\n\r\n"),  # str.splitlines cuts at both, editors do not
+        "labels/1.txt": ("yolo", "1 .5 .5 .1 .1\r"),
+        "data.yaml": ("yolo", "names: [cat, dog]\r\ntrain: images\r\n"),
+        "train.txt": ("yolo", "./images/1.jpg\r\n\r\n"),
+        "ImageSets/Main/train.txt": ("voc", "1 1\r\n"),
+        "a.json": (
+            "coco",
+            json.dumps({"images": [{"id": 1, "file_name": "1.jpg"}], "annotations": [], "categories": []}),
+        ),
+    }
+
+    @pytest.mark.parametrize("name", FILES)
+    @pytest.mark.parametrize(
+        ("change", "problem"),
+        [
+            (lambda text: text.encode("utf-8-sig"), ""),
+            (lambda text: text.encode("utf-16"), "{}, line 1: the file is UTF-16."),
+            (lambda text: text.encode("utf-32"), "{}, line 1: the file is UTF-32."),
+            (lambda text: text.encode() + b"\n\xe9\n", "byte 1 (0xe9) is not UTF-8."),
+            (None, "{} cannot be read (no regular file)"),
+        ],
+        ids=["BOM", "UTF-16", "UTF-32", "Latin-1", "FIFO"],
+    )
+    def test_encodings(self, change: Callable[[str], bytes] | None, problem: str, name: str, tmp_path: Path) -> None:
+        root, (form, data) = tmp_path / "ours", self.FILES[name]
+        label = f"annotations/1.xml={TestVoc.XML}" if form == "voc" else "labels/1.txt=1 .5 .5 .1 .1"
+        more = ("data.yaml=names: [cat, dog]\ntrain: train.txt",) if name == "train.txt" else ()
+        tree(root, ("images/1.jpg", label, *more))
+        text(root / name, "")
+        (root / name).unlink()
+        if change is not None:
+            (root / name).write_bytes(change(data))
+        elif name != "labels/1.txt":
+            return  # only regular files are looked for
+        else:
+            os.mkfifo(root / name)
+        if problem:
+            with pytest.raises(SourceError, match=re.escape(problem.format(name))):
+                read(root, from_=form)
+            return
+        reader = read(root, from_=form)
+        assert "train" not in f"{name}{data}" or reader.manifest.splits == {"train": 1}
+        assert name != "classes.txt" or reader.manifest.classes == ("cat", "dog\x85\u2028s")
+
+    @pytest.mark.parametrize(
+        ("name", "data", "problem"),
+        [
+            ("classes.txt", "cat\n\ndog\n", r"classes\.txt, line 2: it is empty, and names no class"),
+            ("labels/1.txt", f"0 .5 .5 .1 {'x' * 9999}", r"x{300}\.\.\.\. To read its folders"),
+            ("data.yaml", f"names: [{'x' * 9999}]\nnc: {'9' * 9999}", "nc is 999"),
+            ("data.yaml", f"names: [cat]\ntrain: {'x' * 9999}", "train is 'xxx"),
+            ("labels/1.txt", "0" * (1 + (64 << 20)), r"labels/1\.txt cannot be read \(more than 67,108,864 bytes\)"),
+        ],
+    )
+    def test_values_are_cut(self, name: str, data: str, problem: str, tmp_path: Path) -> None:
+        tree(tmp_path / "ours", ("images/1.jpg", "labels/1.txt=0 .5 .5 .1 .1", f"{name}={data}"))
+        with pytest.raises(SourceError, match=problem) as caught:
+            read(tmp_path / "ours")
+        assert len(str(caught.value)) < 1000
 
 
 class TestMasks:

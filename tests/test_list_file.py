@@ -127,7 +127,10 @@ class TestPlain:
 
     def test_what_is_not_utf_8(self, tmp_path: Path) -> None:
         message = refused(tmp_path, "list.txt", b"a.jpg 1\ncaf\xe9.jpg 2\nb.jpg 3\n\xff 1\n")
-        assert message == " cannot be used: line 2: byte 4 is not UTF-8 (0xe9); line 4: byte 1 is not UTF-8 (0xff)."
+        assert message == (
+            " cannot be used: line 2: byte 4 (0xe9) is not UTF-8; save it as UTF-8; "
+            "line 4: byte 1 (0xff) is not UTF-8; save it as UTF-8."
+        )
 
     @pytest.mark.parametrize("order", ["le", "be"])
     @pytest.mark.parametrize("bits", [16, 32])

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from recordzoo.base.text import WINDOWS
+from recordzoo.base.text import WINDOWS, text_of
 from recordzoo.errors import ArgumentError, SourceError
 
 _CHUNK_BYTES = 4 << 20
@@ -211,6 +211,44 @@ def open_through_links(path: str) -> int:
 def open_at_once(path: str, flags: int) -> int:
     """Open as `open` does, without waiting for the writer of a FIFO: an `opener`."""
     return os.open(path, flags | _OPEN_AT_ONCE)
+
+
+MAX_TEXT_BYTES = 64 << 20
+"""The most bytes of a text that is read whole: labels of an image, names of classes, an index, a list of images."""
+
+
+def read_small(path: Path, most: int = MAX_TEXT_BYTES) -> bytes:
+    """Read a regular file that should be small; a link is followed.
+
+    Raises:
+        OSError: It cannot be read, is no regular file, or has more than `most` bytes.
+    """
+    with open(path, "rb", opener=open_at_once) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "no regular file")
+        if status.st_size > most:
+            raise OSError(errno.EFBIG, f"more than {most:,} bytes")
+        return file.read()
+
+
+def read_text(path: Path, name: str = "", most: int = MAX_TEXT_BYTES) -> str:
+    """Read a small text file in UTF-8, with or without a byte order mark.
+
+    Args:
+        path: The file; a link is followed.
+        name: The file's name in messages. Default: the path.
+        most: The most bytes.
+
+    Raises:
+        SourceError: It cannot be read, is no regular file, too large, or not UTF-8: the message names the line.
+    """
+    name = name or os.fspath(path)
+    try:
+        data = read_small(path, most)
+    except OSError as err:
+        raise SourceError(f"{name} cannot be read ({err.strerror}).", path=os.fspath(path)) from err
+    return text_of(data, name)
 
 
 def is_link(path: Path) -> bool:

@@ -1,6 +1,9 @@
 """Texts that people read or write: names of files, similar words, addresses without their logins, widths."""
 
+import codecs
+import contextlib
 import difflib
+import io
 import os
 import re
 import shlex
@@ -199,8 +202,16 @@ TrainVal = Literal["train", "val"]
 TrainValTest = Literal["train", "val", "test"]
 
 
-def text_of(data: bytes, name: str) -> str:
-    """Decode a text file as UTF-8.
+_OTHER_MARKS = (  # UTF-32 comes first: one of its marks begins with one of UTF-16's
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+
+
+def text_of(data: bytes, name: str | os.PathLike[str]) -> str:
+    """Decode a text file as UTF-8, without the byte order mark of some editors.
 
     Args:
         data: The file's content.
@@ -210,20 +221,37 @@ def text_of(data: bytes, name: str) -> str:
         SourceError: It is not UTF-8; the message names the line.
     """
     try:
-        return data.decode()
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as err:
-        raise no_text(err, name) from err
+        line, problem = encoding_problems(data)[0]
+        raise SourceError(
+            f"{os.fspath(name)}, line {line}: {problem}. Get the file again, or save it as UTF-8.", lines=[line]
+        ) from err
 
 
-def no_text(err: UnicodeDecodeError, name: str) -> SourceError:
-    """Return the error for a file that cannot be decoded; it names the line and the byte."""
-    before = err.object[: err.start]
-    line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
-    return SourceError(
-        f"{name}, line {line}: byte {column} (0x{err.object[err.start]:02x}) is not {err.encoding.upper()}. Get the "
-        "file again, or save it in that encoding.",
-        lines=[line],
-    )
+def encoding_problems(data: bytes) -> list[tuple[int, str]]:
+    """Say on which lines bytes are not UTF-8; if the file has the mark of another encoding, name that."""
+    other = next((encoding for mark, encoding in _OTHER_MARKS if data.startswith(mark)), None)
+    if other is not None:
+        return [(1, f"the file is {other}")]
+    with contextlib.suppress(UnicodeDecodeError):
+        data.decode()
+        return []
+    found = []
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            line.decode()
+        except UnicodeDecodeError as err:
+            found.append((number, f"byte {err.start + 1} (0x{line[err.start]:02x}) is not UTF-8"))
+    return found
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text file as editors and Python's files count them.
+
+    `str.splitlines` would also break lines at form feeds and at separators such as U+2028, which names may have.
+    """
+    return [line.rstrip("\n") for line in io.StringIO(text, newline=None)]
 
 
 def clean(text: str) -> str:

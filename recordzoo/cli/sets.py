@@ -12,7 +12,7 @@ import typer
 from numpy.typing import NDArray
 
 import recordzoo
-from recordzoo.base.files import free_bytes
+from recordzoo.base.files import free_bytes, read_text
 from recordzoo.base.progress import format_bytes, format_seconds
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, clean, counted, shown
@@ -36,7 +36,7 @@ from recordzoo.cli.options import (
     refuse_urls,
     say,
 )
-from recordzoo.errors import ArgumentError
+from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.formats.export import WRITERS
 from recordzoo.formats.export import export as export_set
 from recordzoo.formats.samples import chosen_splits
@@ -171,9 +171,9 @@ def _read_indices(text: str) -> NDArray[np.int64]:
     if not path.is_file():
         raise ArgumentError(f"--indices {shown(text)}: it must be numbers, such as 0,5,10-19, or a file of numbers.")
     try:
-        found = map_file(path) if path.suffix == ".npy" else np.array(path.read_text().split(), int)
+        found = map_file(path) if path.suffix == ".npy" else np.array(read_text(path).split(), int)
         return np.asarray(found).astype(np.int64, casting="safe")
-    except (ValueError, TypeError, EOFError, UnicodeDecodeError) as err:
+    except (ValueError, TypeError, EOFError, SourceError) as err:
         raise ArgumentError(f"--indices {text}: the file holds something else than whole numbers: {err}") from err
 
 

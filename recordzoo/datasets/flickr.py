@@ -6,6 +6,7 @@ import os
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Unpack
 
 from torchvision.datasets import Flickr8k, Flickr30k
@@ -13,7 +14,7 @@ from torchvision.datasets.flickr import Flickr8kParser
 from torchvision.datasets.folder import default_loader
 from typing_extensions import override
 
-from recordzoo.base.text import no_text
+from recordzoo.base.text import text_of
 from recordzoo.errors import SourceError
 from recordzoo.families.annotated import AnnotatedDataset
 from recordzoo.families.base import Root, Transform
@@ -50,7 +51,8 @@ class _FlickrRecord(AnnotatedDataset, LoaderDataset):
             with open(path) as file:  # in the encoding of the system, as torchvision
                 text = file.read()
         except UnicodeDecodeError as err:
-            raise no_text(err, path) from err
+            text_of(Path(path).read_bytes(), path)  # names the line, if it is not UTF-8
+            raise SourceError(f"{path} cannot be read: {err}.", path=path) from err
         annotations = self._read_captions(path, text)
         return {"annotations": annotations, "ids": sorted(annotations)}
 

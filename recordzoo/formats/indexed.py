@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from recordzoo.base.files import read_text
+from recordzoo.base.text import lines_of
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample, fault, image_ending
 from recordzoo.raw.member import MAX_MEMBER_BYTES
@@ -32,6 +34,7 @@ _CONTENT = "data"  # the key of the images, unless a column has this name
 _PIECE_BYTES = 16 << 20
 _FEWEST_PIECES = 16
 _LOOKED_AT = 8
+_MAX_INDEX_BYTES = 4 << 30
 
 # Any: numbers or text.
 _Columns = dict[str, Any]  # a list or an array
@@ -126,7 +129,7 @@ def _read_index(path: Path) -> _Columns:
     try:
         if path.suffix.lower() == ".npy":
             return _read_array(path)
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_text(path, most=_MAX_INDEX_BYTES)
         return _read_json_lines(text) if path.suffix.lower() == ".jsonl" else _read_text(text)
     except (OSError, ValueError, RecursionError, csv.Error) as err:
         raise fault(path, f": this index cannot be read: {err}") from err
@@ -145,7 +148,7 @@ def _read_array(path: Path) -> _Columns:
 
 
 def _read_json_lines(text: str) -> _Columns:
-    rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+    rows = [json.loads(line) for line in lines_of(text) if line.strip()]
     if all(isinstance(row, list) for row in rows):
         return _transposed(rows, None)
     keys = list(rows[0]) if isinstance(rows[0], dict) else []

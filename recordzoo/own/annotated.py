@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from recordzoo.base.files import read_text
 from recordzoo.base.settings import command, need
-from recordzoo.base.text import JSON, name_first
+from recordzoo.base.text import JSON, lines_of, name_first
+from recordzoo.errors import SourceError
 from recordzoo.images.decode import ORIENTATION
 from recordzoo.own.annotations import (
     COCO,
@@ -230,9 +232,9 @@ def _is_label(root: Path, pairs: Pairs) -> bool:
     """Whether the first text beside its image has rows of numbers."""
     for name in filter(None, map(pairs.of, pairs.images)):
         try:
-            cells = (root / name).read_text("utf-8-sig").split("\n")[0].split()
+            cells = lines_of(read_text(root / name))[0].split()
             return len(list(map(float, cells))) > 4
-        except (OSError, ValueError):
+        except (SourceError, LookupError, ValueError):
             return False
     return False
 
@@ -312,8 +314,11 @@ class _Facts:
         found = [f"{folder}{name}" for folder in folders for name in _NAMES_FILES]
         self.files += (there := [name for name in found if (self._root / name).is_file()])
         for name in there:
-            lines = (self._root / name).read_text("utf-8-sig", "replace").splitlines()
-            names = tuple(line.strip() for line in lines if line.strip())
+            names = tuple(line.strip() for line in self._problems.lines(name))
+            while names and not names[-1]:
+                names = names[:-1]
+            if "" in names:  # LabelImg and darknet count that line as a class, other tools do not
+                self._problems.add(f"{name}, line {names.index('') + 1}: it is empty, and names no class")
             if self.names not in (None, names):
                 self._problems.add(f"{name} has other classes than {there[0]}")
             self.names = names
@@ -324,10 +329,12 @@ class _Facts:
 
         self.files.append(self._yaml)
         self.remarks.append(f"read {self._yaml}")
+        if (text := self._problems.text(self._yaml)) is None:
+            return {}
         try:
             # BaseLoader reads all scalars as texts: a class named "no" or "1" keeps its name.
-            said = yaml.load((self._root / self._yaml).read_text("utf-8-sig"), yaml.BaseLoader)
-        except (OSError, ValueError, RecursionError, yaml.YAMLError) as err:
+            said = yaml.load(text, yaml.BaseLoader)
+        except (ValueError, RecursionError, yaml.YAMLError) as err:
             self._note(f"it cannot be read as YAML ({err})")
             return {}
         if not isinstance(said, dict):
@@ -385,7 +392,7 @@ class _Facts:
         bases = [base, ""] if isinstance(base, str) else [""]
         for path in (os.path.join(base, place.removeprefix(top)) for base in bases for top in ("", "../")):
             name = os.path.relpath(os.path.join(self._root, path), self._root).replace(os.sep, "/")
-            if name == "." or (is_file_name(name) and (self._root / name).exists()):
+            if name == "." or (is_file_name(name) and os.path.exists(self._root / name)):
                 return name
         return None
 
@@ -394,8 +401,9 @@ class _Facts:
         if not (self._root / path).is_file():
             return [name for name in images if path == "." or name.startswith(f"{path}/")]
         self.files.append(path)
-        lines = (self._root / path).read_text("utf-8", "surrogateescape").split("\n")
-        listed = [os.path.normpath(line.strip()).replace(os.sep, "/") for line in lines if line.strip()]
+        listed = [
+            os.path.normpath(line.strip()).replace(os.sep, "/") for line in self._problems.lines(path) if line.strip()
+        ]
         there = set(images)
         listed = [next((each for each in _shortened(name) if each in there), name) for name in listed]
         missing = [name for name in listed if name not in there]
@@ -407,13 +415,8 @@ class _Facts:
 
     def rows(self, name: str) -> list[_Row]:
         """Read a label file."""
-        try:
-            lines = (self._root / name).read_text("utf-8-sig").splitlines()
-        except (OSError, ValueError) as err:
-            self._problems.add(f"{name} cannot be read ({err})")
-            return []
         found = []
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(self._problems.lines(name), 1):
             if not line.strip():
                 continue
             try:
@@ -473,6 +476,12 @@ def read_voc(root: Path) -> Listing:
     pairs.check(problems, is_optional=True)
     files = [pairs.of(name) for name in pairs.images]
     read = [Voc([], None) if file is None else read_xml(root, file, problems) for file in files]
+    lists, splits = sorted((root / "ImageSets" / "Main").glob("*.txt")), pairs.splits()
+    for path in filter(lambda each: is_split(each.stem), lists):
+        lines = problems.lines(path.relative_to(root).as_posix())
+        listed = {line.split()[0] for line in lines if line.strip()}
+        there = [number for number, name in enumerate(pairs.images) if PurePosixPath(name).stem in listed]
+        splits[slug(path.stem)] = np.array(there, np.int64)
     problems.raise_if_any()
     objects = [each.objects for each in read]
     classes = sorted({name for found in objects for name, _, _ in found})
@@ -484,11 +493,6 @@ def read_voc(root: Path) -> Listing:
         tuple(classes),
         BoxFormat.XYXY,
     )
-    lists, splits = sorted((root / "ImageSets" / "Main").glob("*.txt")), pairs.splits()
-    for path in filter(lambda each: is_split(each.stem), lists):
-        listed = {line.split()[0] for line in path.read_text("utf-8-sig").splitlines() if line.strip()}
-        there = [number for number, name in enumerate(pairs.images) if PurePosixPath(name).stem in listed]
-        splits[slug(path.stem)] = np.array(there, np.int64)
     without = files.count(None)
     return annotated(
         root,

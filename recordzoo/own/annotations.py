@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+import string
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +19,9 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.base.files import MAX_TEXT_BYTES, open_at_once, read_small, read_text
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, name_first
+from recordzoo.base.text import JSON, lines_of, name_first
 from recordzoo.errors import SourceError
 from recordzoo.own.listing import Column, Listing
 from recordzoo.recipes.declared import IMAGE_ENDINGS, SPLIT_NAMES, files_under
@@ -37,6 +39,8 @@ _NOT_INSTANCES = ("captions", "person_keypoints", "image_info", "panoptic", "stu
 _IDS_TRIED = 5
 _MAX_FLOAT32 = float(np.finfo(np.float32).max)
 _MOST_SHOWN = 20
+_MOST_CHARACTERS = 400
+_MOST_COCO_BYTES = 16 << 30
 OF_MASK = re.compile(r"[ _.-](masks?|seg|segmentation|labels?|gt|l)$", re.IGNORECASE)
 """What the stem of a mask may have behind that of its image."""
 _Id = int | str
@@ -131,8 +135,20 @@ class Problems:
         self._found: list[str] = []
 
     def add(self, text: str) -> None:
-        """Add a problem."""
-        self._found.append(text)
+        """Add a problem; a long one, such as a value of the file's, is cut."""
+        self._found.append(text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}...")
+
+    def text(self, name: str, most: int = MAX_TEXT_BYTES) -> str | None:
+        """Read a text file of the directory; None if it cannot be read, which is a problem."""
+        try:
+            return read_text(self._root / name, name, most)
+        except SourceError as err:
+            self.add(str(err).rstrip("."))
+            return None
+
+    def lines(self, name: str) -> list[str]:
+        """Read the lines of a text file of the directory, as `text`; none if it cannot be read."""
+        return lines_of(self.text(name) or "")
 
     def raise_if_any(self) -> None:
         """Raise an error with the first problems and the number of further ones.
@@ -248,7 +264,7 @@ def coco_files(root: Path) -> list[str]:
 
 def _looks_like_coco(path: Path) -> bool:
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=open_at_once) as file:
             head = file.read(_LOOKED_BYTES)
             file.seek(max(0, file.seek(0, os.SEEK_END) - _LOOKED_BYTES))
             return has_coco_keys(head + file.read())
@@ -258,7 +274,8 @@ def _looks_like_coco(path: Path) -> bool:
 
 def has_coco_keys(data: bytes) -> bool:
     """Whether the first bytes of a JSON file, maybe with the last ones, have lists and keys of COCO."""
-    is_object = data.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"{"
+    data = data.replace(b"\0", b"")  # UTF-16 is known so, and refused by its name when it is read
+    is_object = data.lstrip(codecs.BOM_UTF8 + codecs.BOM_UTF16 + string.whitespace.encode())[:1] == b"{"
     return is_object and _LISTS.search(data) is not None and any(key in data for key in _KEYS)
 
 
@@ -360,13 +377,14 @@ class _CocoFile:
             "categories": self._category,
             "annotations": self._object,
         }
+        if (text := self._problems.text(self.name, _MOST_COCO_BYTES)) is None:
+            return
         try:
-            text = (self._root / self.name).read_text("utf-8-sig")
             for key, value, its_text in objects_of(text, readers):
                 self._lists.add(key)
                 if value is not None:
                     readers[key](value, its_text)
-        except (OSError, ValueError, RecursionError) as err:
+        except (ValueError, RecursionError) as err:
             self._note(f"it cannot be read as JSON ({err})")
             return
         for key in ("images", *(["categories"] if self.objects else [])):
@@ -539,7 +557,7 @@ class Voc(NamedTuple):
 def read_xml(root: Path, name: str, problems: Problems) -> Voc:
     """Read a file of Pascal VOC; a damaged one is a problem."""
     try:
-        data = (root / name).read_bytes()
+        data = read_small(root / name)
         if b"<!DOCTYPE" in data:
             raise ValueError("it has a DOCTYPE, which may hold anything")
         found = ElementTree.fromstring(data)

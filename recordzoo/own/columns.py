@@ -1,6 +1,5 @@
 """Split the text of a list file into columns of cells; collect all faults."""
 
-import codecs
 import csv
 import io
 import json
@@ -34,13 +33,6 @@ NUM_SHOWN = 20
 """Number of faults that a message names."""
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
-# UTF-32 comes first: one of its marks begins with one of UTF-16's.
-_OTHER_MARKS = (
-    (codecs.BOM_UTF32_LE, "UTF-32"),
-    (codecs.BOM_UTF32_BE, "UTF-32"),
-    (codecs.BOM_UTF16_LE, "UTF-16"),
-    (codecs.BOM_UTF16_BE, "UTF-16"),
-)
 _MOST_SHARED = 1 << 16
 _LINE = re.compile(r"(?P<path>.*[^ ]) +(?P<label>[^ ]+)", re.DOTALL)
 
@@ -128,29 +120,7 @@ def read_table(path: Path, data: bytes, faults: Faults) -> ListTable:
     return _plain(data, faults) if separator is None else _with_header(data, separator, faults)
 
 
-def check_encoding(data: bytes, faults: Faults) -> None:
-    """Refuse a list that is not UTF-8.
-
-    Raises:
-        SourceError: It is not UTF-8; the message names the lines.
-    """
-    encoding = next((name for mark, name in _OTHER_MARKS if data.startswith(mark)), None)
-    if encoding is not None:
-        faults.add(1, f"the file is {encoding}; save it as UTF-8")
-        faults.raise_if_any()
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        for number, line in enumerate(data.splitlines(), 1):
-            try:
-                line.decode()
-            except UnicodeDecodeError as err:
-                faults.add(number, f"byte {err.start + 1} is not UTF-8 (0x{line[err.start]:02x})")
-        faults.raise_if_any()
-        raise AssertionError("a file that is not UTF-8 has a line that is not") from None
-
-
-def text_of(data: bytes, newline: str | None) -> io.TextIOWrapper:
+def _text_of(data: bytes, newline: str | None) -> io.TextIOWrapper:
     """Read a list's text in pieces, without the byte order mark of some editors."""
     return io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline=newline)
 
@@ -159,7 +129,7 @@ def _plain(data: bytes, faults: Faults) -> ListTable:
     """Read `path label` lines: the label follows the last spaces, or the tab if there is one."""
     table = ListTable()
     table.begin(["path", "label"])
-    for number, line in enumerate(text_of(data, None), 1):
+    for number, line in enumerate(_text_of(data, None), 1):
         if line.startswith("#") or not line.strip():
             continue
         if "\t" in line:
@@ -184,7 +154,7 @@ def _with_header(data: bytes, separator: str, faults: Faults) -> ListTable:
 
 
 def _cells(data: bytes, separator: str, faults: Faults) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(text_of(data, ""), delimiter=separator, skipinitialspace=True, strict=True)
+    reader = csv.reader(_text_of(data, ""), delimiter=separator, skipinitialspace=True, strict=True)
     line = 1
     try:
         for cells in reader:
@@ -198,7 +168,7 @@ def _cells(data: bytes, separator: str, faults: Faults) -> Iterator[tuple[int, l
 
 def json_rows(data: bytes, faults: Faults) -> Iterator[tuple[int, Mapping[Any, Any]]]:
     """Yield the objects of JSON lines."""
-    for line, each in enumerate(text_of(data, None), 1):
+    for line, each in enumerate(_text_of(data, None), 1):
         if not each.strip():
             continue
         try:

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from recordzoo.base.files import read_small
 from recordzoo.base.settings import command, is_installed, need
-from recordzoo.base.text import JSON, is_device, quote
+from recordzoo.base.text import JSON, encoding_problems, is_device, quote
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.own.columns import (
     LABEL_COLUMNS,
@@ -29,7 +30,6 @@ from recordzoo.own.columns import (
     ListTable,
     Places,
     Texts,
-    check_encoding,
     json_rows,
     read_table,
 )
@@ -60,6 +60,7 @@ _EXACT_FLOATS = range(-(1 << 53), (1 << 53) + 1)
 _MAX_FLOAT32 = float(np.finfo(np.float32).max)
 _MAX_NAME_CHARACTERS = 4096
 _MAX_LABELS_BYTES = 4 << 30
+_MAX_LIST_BYTES = 16 << 30
 
 # Any, here and below: values of all kinds.
 
@@ -342,12 +343,14 @@ def read_rows(path: Path) -> tuple[ListTable, Faults]:
         raise ArgumentError(f"{path} is no list: its name must end with {', '.join(LIST_ENDINGS)}.")
     faults = Faults(path, "row" if ending == PARQUET else "line")
     try:
-        data = b"" if ending == PARQUET and path.is_file() else path.read_bytes()
+        data = b"" if ending == PARQUET and path.is_file() else read_small(path, _MAX_LIST_BYTES)
     except OSError as err:
         raise NotPreparedError(f"{path}: the list cannot be read ({err.strerror}).", path=str(path)) from err
     if ending == PARQUET:
         return parquet_table(path, faults), faults
-    check_encoding(data, faults)
+    for line, problem in encoding_problems(data):
+        faults.add(line, f"{problem}; save it as UTF-8")
+    faults.raise_if_any()
     table = from_rows(json_rows(data, faults), faults) if ending == ".jsonl" else read_table(path, data, faults)
     return table, faults
 

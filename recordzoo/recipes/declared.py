@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from recordzoo import catalogue
 from recordzoo.base.settings import is_installed
-from recordzoo.base.text import JSON, counted, name_first, text_of
+from recordzoo.base.text import JSON, counted, lines_of, name_first, text_of
 from recordzoo.catalogue import Entry, Layout
 from recordzoo.errors import ArgumentError, FolderError, PrepareError, SourceError
 from recordzoo.net.url import RemoteFile
@@ -565,7 +565,7 @@ class Lists:
         return rows
 
     def _numbered(self, name: str) -> Iterator[tuple[int, str]]:
-        for number, line in enumerate(text_of(self[name], f"{self._dataset}: {name}").splitlines(), 1):
+        for number, line in enumerate(lines_of(text_of(self[name], f"{self._dataset}: {name}")), 1):
             if line := line.strip():
                 yield number, line
 
