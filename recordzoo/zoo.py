@@ -95,6 +95,7 @@ def prepare(
     allow_paths: bool = False,
     annotations: str | os.PathLike[str] | None = None,
     exif: Literal["turn", "keep"] = "turn",
+    list_: str | os.PathLike[str] | None = None,
     image: str | None = None,
     targets: Mapping[str, str | None] | None = None,
     split_column: str | None = None,
@@ -142,6 +143,8 @@ def prepare(
         annotations: Images with COCO JSON: the one file to read, relative to the directory. Default: all of instances.
         exif: Images with annotations: "turn" those with an EXIF orientation when they are read (people annotate what
             they see), or "keep" them as the file has them. The bytes stay.
+        list_: MongoDB: a JSON with "path_list" and "label_list" that says order and labels; documents are found by
+            their "img_name".
         image: Lists: the column of paths. Default: "path", "image", "file", "filename", "image_id", ...
         targets: Lists: the columns that are targets, with their kinds: "class", "int", "float", "multilabel" ("a,b"),
             "text", or None (class, or float if all values are numbers and some have a fraction). The first is what
@@ -186,7 +189,8 @@ def prepare(
     others = {"folder": folder, "suffix": image_suffix, "separator": separator}
     columns = Columns.of(image, targets, split_column, name_column, **others)
     chosen = None if annotations is None else os.fspath(annotations)
-    reading = Reading(from_, allow_empty, fields or {}, kinds or {}, columns, allow_paths, chosen, exif)
+    listed = None if list_ is None else os.fspath(list_)
+    reading = Reading(from_, allow_empty, fields or {}, kinds or {}, columns, allow_paths, chosen, exif, listed)
     if not isinstance(data, str | os.PathLike):
         check_table(data)
         if root is None or place is None:

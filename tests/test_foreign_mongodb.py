@@ -1,6 +1,7 @@
 """MongoDB collections and GridFS, written and read with pymongo over the wire protocol, become record sets."""
 
 import datetime
+import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from recordzoo.records.reader import RecordReader
 from tests.fakes.mongo import Mongo, serving
 from tests.foreign import UNIT_BYTES, check, check_refused, check_resumed, expected_of, pairs
 from tests.preparing import prepared
+from tests.running import run
 
 SAMPLES = pairs(20)
 LOGIN = ("ann", "s3cr3t")
@@ -89,6 +91,58 @@ def test_gridfs(server: Mongo, tmp_path: Path) -> None:
     check_refused(address, tmp_path / "damaged.records", f"{address}: CorruptGridFile")
     server.collections["db.photos.files"][0]["length"] = 1 << 40
     check_refused(address, tmp_path / "damaged.records", "_id 0: its length is 1099511627776")
+
+
+def listed(path: Path, names: Any, labels: Any) -> Path:
+    path.write_text(json.dumps({"path_list": names, "label_list": labels}))
+    return path
+
+
+def test_a_list_says_order_and_labels(server: Mongo, tmp_path: Path) -> None:
+    """As in the article: documents by `img_name`, labels of the list; a JPEG without its end marker is completed."""
+    address = write(server, img_name=[f"{number}.jpg" for number in range(20)])
+    first = server.collections["db.photos"][0]
+    cut = first["bson_img"] = first["bson_img"][:-2]
+    numbers = [*range(19, -1, -1), 5]
+    path = listed(tmp_path / "train.json", [f"train/{n}.jpg" if n % 2 else f"{n}.jpg" for n in numbers], numbers)
+    samples = [((cut + b"\xff\xd9") if n == 0 else SAMPLES[n][0], n) for n in numbers]
+    names = [f"{n}.jpg" for n in numbers]
+    reader = check(address, expected_of(samples, fields={"img_name": names}), tmp_path / "one.records", list_=path)
+    assert reader.manifest.metadata["remarks"] == {"a JPEG without its end marker got one": 1}
+    words = ("prepare", address, "--list", path, "--output", tmp_path / "cli.records")
+    assert "1 sample: a JPEG without its end marker got one" in run(*words, cwd=tmp_path).stderr
+    listed(path, ["3.jpg", "1.jpg", "2.jpg"], ["dog", "cat", "dog"])
+    assert "holds other records" in run(*words, cwd=tmp_path).stderr
+    reader = RecordReader(prepared(address, tmp_path / "two.records", list_=path, refresh=True))
+    assert (reader.array("target").tolist(), reader.manifest.classes) == ([1, 0, 1], ("cat", "dog"))
+
+
+@pytest.mark.parametrize(
+    ("names", "labels", "problem"),
+    [
+        (["1.jpg", "gone.jpg", "x/gone too.jpg"], [1, 2, 3], "lists 2 documents that are not there (img_name): 'gone."),
+        (["1.jpg", "same.jpg"], [1, 2], "lists 1 documents that are there twice (img_name): 'same.jpg'"),
+        (["1.jpg"], [1, 2], "must be lists of the same length"),
+        ([], [], "of one item or more"),
+        (["1.jpg"], [1.5], "whole numbers only, or texts only"),
+        (["1.jpg", "2.jpg"], [1, "2"], "whole numbers only, or texts only"),
+        ([1], [1], "path_list must hold texts"),
+        ("1.jpg", [1], "must be lists"),
+    ],
+)
+def test_lists_that_are_none(server: Mongo, names: Any, labels: Any, problem: str, tmp_path: Path) -> None:
+    address = write(server, img_name=[*(f"{number}.jpg" for number in range(18)), "same.jpg", "same.jpg"])
+    path = listed(tmp_path / "train.json", names, labels)
+    check_refused(address, tmp_path / "one.records", f"{path}", problem, list_=path)
+
+
+def test_lists_are_for_mongodb(server: Mongo, tmp_path: Path) -> None:
+    address, path = write(server), tmp_path / "train.json"
+    path.write_text('{"path_list": []}')
+    check_refused(address, tmp_path / "one.records", f"{path} is no JSON with path_list and label_list", list_=path)
+    check_refused(address, tmp_path / "one.records", "no document has a name", list_=listed(path, ["1"], [1]))
+    with pytest.raises(ArgumentError, match=r"list_ \(--list\) is for MongoDB, and .* is a list of files"):
+        prepared(listed(tmp_path / "a.csv", ["1"], [1]), tmp_path / "one.records", list_=path)
 
 
 @pytest.mark.slow

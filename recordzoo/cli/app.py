@@ -167,7 +167,7 @@ SECTIONS: Mapping[str, Mapping[str, _Command | _Group]] = {
                 "Own data": (
                     *("from_", "annotations", "target", "image", "image_dir", "image_suffix", "separator"),
                     *("exif", "split_column", "name_column", "shuffle"),
-                    *("field", "allow_paths", "allow_empty"),
+                    *("field", "list_", "allow_paths", "allow_empty"),
                 ),
                 "Smaller images": ("short_side", "max_side", "format", "quality"),
                 "The record set": (

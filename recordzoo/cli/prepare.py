@@ -285,6 +285,10 @@ def prepare(
         str,
         option("HOW", "Of images with annotations: turn them by their EXIF orientation when they are read, or keep."),
     ] = "turn",
+    list_: Annotated[
+        str | None,
+        path_option("FILE", "Of MongoDB: a JSON with path_list and label_list, which say order and labels.", "--list"),
+    ] = None,
     image: Annotated[
         str | None, option("COLUMN", "Of lists: the column of paths; default: path, image, file, ...")
     ] = None,
@@ -353,6 +357,7 @@ def prepare(
         allow_paths=allow_paths,
         annotations=annotations,
         exif=cast(Any, exif),  # Any: checked by `Reading`
+        list_=list_,
     )
     refuse_urls("--root", root)
     refuse_urls("--output", output)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from typing_extensions import override
 
+from recordzoo.base.files import read_text
 from recordzoo.base.text import did_you_mean
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.raw.member import FileTable, Member, SizedSource, Unit
@@ -83,12 +84,14 @@ class Sample(NamedTuple):
         name: Its name in the record set.
         values: Its fields, by name.
         splits: The splits that it belongs to: one, several, or None.
+        remark: What was done to it, to be counted: "2 samples: ...".
     """
 
     # Any: whatever the user gives; the recipe that stores samples checks names and splits.
     name: Any
     values: Mapping[str, Any]
     splits: Any = None
+    remark: str = ""
 
     @classmethod
     def of(cls, record: Mapping[str, Any], name: str = "") -> "Sample":
@@ -134,6 +137,14 @@ class Foreign(ABC):
         Raises:
             RemoteError, SourceError: The data cannot be downloaded, or is damaged.
         """
+
+    def order_by(self, path: Path) -> None:
+        """Take order and labels from a list of the user's.
+
+        Raises:
+            ArgumentError: This format has no such lists.
+        """
+        raise ArgumentError(f"list_ (--list) is for MongoDB; {self.location} is {self.format}.")
 
     @abstractmethod
     def read(self, piece: Piece) -> Iterator[Sample]:
@@ -250,10 +261,9 @@ def classes_beside(location: str) -> list[str] | None:
     path = Path(location) / CLASSES_NAME
     if not path.is_file():
         return None
-    with path.open("rb") as file:
-        data = file.read(_MAX_CLASSES_BYTES)
+    text = read_text(path, most=_MAX_CLASSES_BYTES)
     try:
-        found = json.loads(data)
+        found = json.loads(text)
     except (ValueError, RecursionError) as err:
         raise fault(path, f" is no JSON ({err}).") from err
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):

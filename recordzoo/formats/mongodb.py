@@ -1,7 +1,7 @@
 """MongoDB: the documents of a collection, or the files of GridFS, by `_id`.
 
 GridFS keeps a file as a document of `<bucket>.files` and pieces in `<bucket>.chunks` (the specification
-"gridfs-spec" of mongodb/specifications).
+"gridfs-spec" of mongodb/specifications). A list of names and labels may say another order.
 """
 
 import hashlib
@@ -11,14 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
+from recordzoo.base.files import read_text
 from recordzoo.base.settings import need
-from recordzoo.base.text import public_url, shown
+from recordzoo.base.text import name_first, public_url, shown
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample, image_ending
+from recordzoo.formats.base import Foreign, Piece, Sample, fault, image_ending
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 
 if TYPE_CHECKING:
@@ -36,6 +38,13 @@ _PIECE_BYTES = 16 << 20
 _FEWEST_PIECES = 16
 _FILES = ".files"  # the collection of GridFS with a document for each file
 _CONTENT = "content"  # the key of a GridFS file's bytes in a sample
+_NAMES = ("img_name", "filename", "file_name", "name", "path")
+"""Keys by which documents are found that a list names, the most usual first."""
+
+_NUM_NAMED = 5
+_MAX_LIST_BYTES = 4 << 30
+_END, _SCAN = b"\xff\xd9", b"\xff\xda"  # the markers of a JPEG: its end, and the beginning of its last pixels
+_COMPLETED = "a JPEG without its end marker got one"
 _OF_STORAGE = ("length", "chunkSize", "md5", "metadata")  # of a file's document; not read as values
 
 # Any, here and below: documents hold values of all kinds.
@@ -73,6 +82,7 @@ class MongoCollection(Foreign):
             keys = list(dict.fromkeys(key for sample in samples for key in sample))
             keys += [key for key in fields if key not in keys and self._is_anywhere(documents, key)]
         self._keys = self.name_columns({key: [sample.get(key) for sample in samples] for key in keys})
+        self._list: _List | None = None
         self.pieces = [
             Piece(f"{self._place.collection}-{number:06d}", size_bytes * count, (), number)
             for number, count in enumerate(self._counts)
@@ -83,13 +93,50 @@ class MongoCollection(Foreign):
         """Of the number of documents, the first `_id` of each piece, and the last `_id`."""
         place = self._place
         content = [place.database, place.collection, sum(self._counts), *map(repr, self._starts), repr(self._last)]
+        content += [] if self._list is None else [self._list.digest]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     @override
-    def read(self, piece: Piece) -> Iterator[Sample]:
-        number, count = piece.start, 0
+    def order_by(self, path: Path) -> None:
+        """See `Foreign`: a JSON with `path_list` and `label_list`; a document has the path, or its last part, as name.
+
+        Raises:
+            SourceError: The file is no such JSON, or names documents that are not there, or there twice.
+        """
+        found = self._list = _List.read(path)
+        key = next((key for key in _NAMES if key in self._keys), None)
+        if key is None:
+            raise ArgumentError(f"{self.location}: no document has a name: {' or '.join(_NAMES)} (--list, list_=).")
         with self._connected() as client:
-            for document in _range(self._documents(client), *self._starts[number : number + 2]):
+            id_of: dict[str, Any] = {}
+            twice: set[str] = set()
+            for document in self._documents(client).find({}, {"_id": 1, key: 1}):
+                if isinstance(name := document.get(key), str):
+                    twice |= {name} if name in id_of else set()
+                    id_of[name] = document["_id"]
+        names = [name if name in id_of else name.rpartition("/")[2] for name in found.names]
+        for what, wrong in (
+            ("that are not there", [name for name, each in zip(found.names, names, strict=True) if each not in id_of]),
+            ("that are there twice", list(twice.intersection(names))),
+        ):
+            if wrong:
+                shown_names = name_first([repr(name[:80]) for name in wrong], _NUM_NAMED)
+                raise fault(path, f" lists {len(wrong):,} documents {what} ({key}): {shown_names}.")
+        found.ids = [id_of[name] for name in names]
+        self.classes = found.classes
+        size_bytes = sum(piece.size_bytes for piece in self.pieces) // max(1, sum(self._counts))
+        per_piece = max(1, min(_PIECE_BYTES // max(1, size_bytes), len(found.ids) // _FEWEST_PIECES))
+        self.pieces = [
+            Piece(f"{self._place.collection}-{number:06d}", size_bytes * len(part), (), start, start + len(part))
+            for number, start in enumerate(range(0, len(found.ids), per_piece))
+            if (part := found.ids[start : start + per_piece])
+        ]
+
+    @override
+    def read(self, piece: Piece) -> Iterator[Sample]:
+        with self._connected() as client:
+            documents = self._in_order(client, piece) if self._list is None else self._listed(client, piece, self._list)
+            for count, (document, more) in enumerate(documents):
                 values = self._values(client, document)
                 if other := sorted(values.keys() - self._keys.keys()):
                     raise SourceError(
@@ -97,9 +144,29 @@ class MongoCollection(Foreign):
                         f"first documents have not. Say which field it becomes: --field {other[0]}=FIELD, or "
                         f"fields={{{other[0]!r}: ...}}."
                     )
-                sample = {field: values.get(key) for key, field in self._keys.items()}
-                yield Sample.of(sample, f"{piece.name}/{count:06d}{image_ending(sample)}")
-                count += 1
+                sample: dict[str, Any] = {**{field: values.get(key) for key, field in self._keys.items()}, **more}
+                if is_cut := _is_cut(sample.get("image")):
+                    sample["image"] += _END
+                found = Sample.of(sample, f"{piece.name}/{count:06d}{image_ending(sample)}")
+                yield found._replace(remark=_COMPLETED if is_cut else "")
+
+    def _listed(
+        self, client: "MongoClient[_Document]", piece: Piece, wanted: "_List"
+    ) -> Iterator[tuple[_Document, dict[str, int]]]:
+        """Yield the documents that a list names, with their labels."""
+        ids = wanted.ids[piece.start : piece.stop]
+        found = {repr(each["_id"]): each for each in self._documents(client).find({"_id": {"$in": ids}})}
+        for position, id in enumerate(ids, piece.start):
+            if repr(id) not in found:
+                raise SourceError(f"{self.location} changed while it was read: there is no _id {id!r}.")
+            yield found[repr(id)], {"target": wanted.labels[position]}
+
+    def _in_order(self, client: "MongoClient[_Document]", piece: Piece) -> Iterator[tuple[_Document, dict[str, int]]]:
+        """Yield the documents of a range of `_id`s."""
+        number, count = piece.start, 0
+        for document in _range(self._documents(client), *self._starts[number : number + 2]):
+            yield document, {}
+            count += 1
         if count != self._counts[number]:
             raise SourceError(
                 f"{self.location} changed while it was read: from _id {self._starts[number]!r} there are {count:,} "
@@ -157,6 +224,54 @@ class MongoCollection(Foreign):
         for key, value in metadata.items() if isinstance(metadata, Mapping) else ():
             values[f"metadata_{key}" if key in values else key] = _plain(value)
         return values
+
+
+@dataclass(slots=True)
+class _List:
+    """Names and labels in the order of the records.
+
+    Attributes:
+        names: As the list has them.
+        labels: From 0, or as the list has them.
+        classes: The labels' names, if the list has texts.
+        digest: Changes with the list.
+        ids: The documents' `_id`s, once they are found.
+    """
+
+    names: Sequence[str]
+    labels: Sequence[int]
+    classes: Sequence[str] | None
+    digest: str
+    ids: Sequence[Any] = ()
+
+    @classmethod
+    def read(cls, path: Path) -> "_List":
+        """Read a JSON with `path_list` and `label_list`.
+
+        Raises:
+            SourceError: It is none.
+        """
+        text = read_text(path, most=_MAX_LIST_BYTES)
+        try:
+            document = json.loads(text)
+            names, labels = document["path_list"], document["label_list"]
+        except (ValueError, LookupError, TypeError, RecursionError) as err:
+            raise fault(path, f" is no JSON with path_list and label_list ({type(err).__name__}: {err}).") from err
+        if not all(isinstance(each, list) for each in (names, labels)) or not 0 < len(names) == len(labels):
+            raise fault(path, ": path_list and label_list must be lists of the same length, of one item or more.")
+        kinds = {type(label) for label in labels}
+        if {type(name) for name in names} != {str} or kinds not in ({int}, {str}):
+            raise fault(path, ": path_list must hold texts, and label_list whole numbers only, or texts only.")
+        classes = sorted(set(labels)) if kinds == {str} else None
+        label_of = {name: label for label, name in enumerate(classes or ())}
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        return cls(names, [label_of[each] for each in labels] if classes else labels, classes, digest)
+
+
+def _is_cut(image: Any) -> bool:
+    """Whether an image is a JPEG whose end marker is missing: behind the beginning of its last scan there is none."""
+    is_jpeg = isinstance(image, bytes) and image.startswith(b"\xff\xd8") and _SCAN in image
+    return is_jpeg and image.rfind(_END) < image.rfind(_SCAN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from recordzoo.base.progress import default_progress
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, shown
+from recordzoo.base.text import JSON, counted, shown
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, SampleError, SourceError
 from recordzoo.formats import FORMATS, LAYOUTS, find_foreign
 from recordzoo.formats.base import Foreign, ForeignSource, PieceMember, classes_beside, without_braces
@@ -28,6 +28,7 @@ from recordzoo.own.fields import Encoded, Fields, Kind, UnevenError, infer
 from recordzoo.own.values import as_array, at_position, describe
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import ensure
+from recordzoo.preparing.publish import generation
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Sidecar, Stored, Table
 from recordzoo.records.arrays import arrays_of
@@ -50,12 +51,14 @@ class Row(NamedTuple):
         name: Its name.
         splits: The splits that it belongs to.
         piece: What its name is unique in, if that is not the record set.
+        remark: What was done to it.
     """
 
     key: str
     name: str = ""
     splits: Sequence[str] = ()
     piece: str = ""
+    remark: str = ""
 
 
 class Rows:
@@ -215,6 +218,7 @@ class SampleRecipe(Recipe):
         kept = [number for number, row in enumerate(found) if row.key not in skipped]
         rows, columns = [found[number] for number in kept], {name: each[kept] for name, each in columns.items()}
         is_unique = len({row.name for row in found}) == len(found)
+        remarks: dict[str, JSON] = dict(Counter(row.remark for row in rows if row.remark))
         blobs = {name: {_key_of(key): key for key in stored.keys.get(name, ())} for name in self.fields}
         splits: dict[str, list[int]] = {split: [] for row in found for split in row.splits}
         for position, row in enumerate(rows):
@@ -227,7 +231,7 @@ class SampleRecipe(Recipe):
             splits={split: np.array(positions, np.int64) for split, positions in splits.items()},
             classes=self.classes,
             fields={name: spec for name, spec in self.specs.items() if _fits(spec, columns.get(name))},
-            metadata={**self.metadata, "sample": self.schema.to_json()},
+            metadata={**self.metadata, "sample": self.schema.to_json(), **({"remarks": remarks} if remarks else {})},
             shapes={name.removesuffix(".shape"): c for name, c in columns.items() if name.endswith(".shape")},
         )
 
@@ -264,6 +268,7 @@ def store(recipe: SampleRecipe, options: Options) -> Path:
         RecordZooError: As `ensure`.
     """
     place, progress = recipe.output, options.progress or default_progress()
+    before = generation(place)
     if options.refresh == "if-changed":
         refresh = is_record_set(place) and recipe.difference(RecordReader(place).manifest) is not None
         options = dataclasses.replace(options, refresh=refresh)
@@ -277,11 +282,14 @@ def store(recipe: SampleRecipe, options: Options) -> Path:
             recipe.use(recipe.schema.widened(err))
             progress.note(f"{err} It is stored as {err.details['plans'][0].kind}; beginning again.")
     # Also if it was just made: another process may have published another set meanwhile.
-    if problem := recipe.difference(RecordReader(place).manifest):
+    manifest = RecordReader(place).manifest
+    if problem := recipe.difference(manifest):
         raise OtherSourceError(
             f"{place} is there and holds {problem}. Pass {recipe.replacing} to replace it, or another output.",
             path=str(place),
         )
+    for remark, count in manifest.metadata.get("remarks", {}).items() if generation(place) != before else ():
+        progress.note(f"{place.name}: {counted(count, 'sample')}: {remark}")
     return place
 
 
@@ -321,14 +329,17 @@ class ForeignRecipe(SampleRecipe):
         output: The record set's directory.
         format: The format that the user named.
         kinds: How fields are stored, for the fields that the user names.
+        list_: A list that says order and labels.
     """
 
     kind = SetKind.IMPORTED
     replacing = "refresh=True (--refresh)"
 
-    def __init__(self, foreign: Foreign, output: Path, format: str | None, kinds: Mapping[str, Kind]) -> None:
+    def __init__(
+        self, foreign: Foreign, output: Path, format: str | None, kinds: Mapping[str, Kind], list_: str | None = None
+    ) -> None:
         super().__init__(output, kinds, data=foreign)
-        self._format = format
+        self._format, self._list = format, list_
 
     @override
     def find(self, root: Path) -> Source | None:
@@ -371,7 +382,8 @@ class ForeignRecipe(SampleRecipe):
     def command(self, root: Path) -> str:
         named = [word for key, field in self.data.fields.items() for word in ("--field", f"{key}={field}")]
         allowed = ["--allow-paths"] if self.data.allows_paths else []
-        return command("prepare", self.data.location, *named, *allowed, "--output", self.output)
+        listed = ["--list", self._list] if self._list is not None else []
+        return command("prepare", self.data.location, *named, *allowed, *listed, "--output", self.output)
 
     @override
     def read(self, member: Member) -> Iterator[tuple[Row, Encoded]]:
@@ -389,7 +401,7 @@ class ForeignRecipe(SampleRecipe):
                 if not isinstance(sample.name, str) or not sample.name:
                     raise SampleError(f"its name is a {describe(sample.name)}, not a text")
                 encoded = self.schema.encode(sample.values)
-            yield Row(f"{member.name}-{number:09d}", sample.name, splits, piece.name), encoded
+            yield Row(f"{member.name}-{number:09d}", sample.name, splits, piece.name, sample.remark), encoded
 
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
@@ -478,6 +490,7 @@ def foreign_recipe(
     fields: Mapping[str, str],
     kinds: Mapping[str, Kind],
     allow_paths: bool,
+    list_: str | None = None,
 ) -> ForeignRecipe:
     """Return how another tool's data becomes records, in the same order.
 
@@ -490,6 +503,7 @@ def foreign_recipe(
         fields: What keys are called as fields.
         kinds: How fields are stored, as `convert` has it.
         allow_paths: Paths in the data may lead out of its folder.
+        list_: A list that says order and labels; see `Foreign.order_by`.
 
     Raises:
         NotPreparedError: There is nothing of a known format.
@@ -499,7 +513,9 @@ def foreign_recipe(
     foreign = find_foreign(location, format, fields)
     if foreign is not None:
         foreign.allows_paths = allow_paths
-        return ForeignRecipe(foreign, output, format, kinds)
+        if list_ is not None:
+            foreign.order_by(Path(list_).expanduser())
+        return ForeignRecipe(foreign, output, format, kinds, list_)
     if "://" not in location and not Path(location).exists():
         raise NotPreparedError(f"There is nothing at {location}.", path=location)
     raise NotPreparedError(

@@ -61,6 +61,7 @@ class Reading:
         annotations: For images with COCO JSON: the one file to read, relative to the directory.
         exif: For images with annotations: "turn" images by their EXIF orientation when they are read, or "keep".
         columns: For lists: which columns are what.
+        list_: For MongoDB: a JSON that says order and labels.
     """
 
     from_: str | None = None
@@ -71,6 +72,7 @@ class Reading:
     allow_paths: bool = False
     annotations: str | None = None
     exif: Literal["turn", "keep"] = "turn"
+    list_: str | None = None
 
     def __post_init__(self) -> None:
         """Check the name of the format.
@@ -238,6 +240,7 @@ def check_reading(targets: Sequence[Target], reading: Reading) -> None:
         "fields (--field)": (bool(reading.fields), "other tools' files", foreign),
         "kinds": (bool(reading.kinds), "other tools' files", foreign),
         "allow_paths (--allow-paths)": (reading.allow_paths, "lists and other tools' files", {"list", "foreign"}),
+        "list_ (--list)": (reading.list_ is not None, "MongoDB", foreign),
         "exif (--exif)": (reading.exif != "turn", "images with annotations", {"annotated"}),
         "annotations (--annotations)": (reading.annotations is not None, "images with COCO JSON", {"annotated"}),
         "allow_empty (--allow-empty)": (reading.allow_empty, "class folders", trees),
@@ -466,6 +469,7 @@ def _foreign(text: str, reading: Reading, output: str | os.PathLike[str] | None)
         "fields": reading.fields,
         "kinds": reading.kinds,
         "allow_paths": reading.allow_paths,
+        "list_": reading.list_,
     }
     return Target(label, Path() if "://" in text else Path(location), "foreign", settings=settings)
 

@@ -30,6 +30,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "$exists": lambda value, _: value is not None,
     "$eq": lambda value, bound: value == bound,
     "$gte": lambda value, bound: value >= bound,
+    "$in": lambda value, bound: value in bound,
 }
 _BATCH = 3
 """So few documents are sent at a time: a cursor then needs several answers."""
@@ -110,7 +111,7 @@ class Mongo:
         found = found[command.get("skip", 0) :]
         found = found[: command.get("limit") or None]
         if wanted := command.get("projection"):
-            found = [{key: each[key] for key in wanted} for each in found]
+            found = [{key: each[key] for key in wanted if key in each} for each in found]
         return self._batch(name, "firstBatch", found)
 
     def _getMore(self, command: dict[str, Any]) -> dict[str, Any]:
