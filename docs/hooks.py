@@ -27,8 +27,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+_GUIDES = ("Install", "Datasets", "Your data", "Train", "Store")
+"""Parts of the navigation whose pages the search shows first; pages of single datasets come next."""
+
+
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put the generated parts of a page in."""
+    """Put the generated parts of a page in, and say what it weighs in the search."""
+    part = page.ancestors[-1].title if page.ancestors else page.title
+    is_dataset = page.file.src_uri.startswith("datasets/")
+    page.meta["search"] = {"boost": 3 if part in _GUIDES else 1.5 if is_dataset else 1}
     try:
         return register.expanded(markdown)
     except KeyError as err:

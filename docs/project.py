@@ -5,13 +5,15 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+from recordzoo import __version__
 from recordzoo import errors as project
 
 ROOT = Path(__file__).parent.parent
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Set the addresses of the site and of its repository, as far as `[project.urls]` has them."""
+    """Set the version below each page, and the addresses of site and repository as far as `[project.urls]` has them."""
+    config.copyright = f"recordzoo {__version__}"
     config.site_url = project.url("Documentation")
     config.repo_url = project.url("Source")
     if config.repo_url is not None:

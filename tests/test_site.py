@@ -1,13 +1,15 @@
 """The built site in a browser: what a script, a colour, a phone or another machine would spoil."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
-from recordzoo import catalogue
+from recordzoo import __version__, catalogue
 from tests.browsing import DESKTOP, PHONE, pages_of, served, watched
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
@@ -79,12 +81,16 @@ BROKEN = r"""() => {
 }"""
 """Words in cells of tables that stand on two lines."""
 
+CUT = """() => [...document.querySelectorAll(".highlight:not(.language-text) pre > code")]
+  .filter((code) => code.scrollWidth > code.clientWidth).map((code) => code.innerText)"""
+"""Code that is wider than its box."""
+
 
 def test_every_page_works_on_a_phone_and_its_tables_break_no_word(chromium, site, url):
-    """No error, no failed request, none to another machine; no sideways scrolling; a text for each image."""
+    """No error, no failed request, none to another machine; nothing is cut; a text for each image; the version."""
     pages = pages_of(site)
     assert len(pages) > 20
-    wide, unnamed, broken = [], [], []
+    wide, unnamed, broken, cut = [], [], [], []
     with watched(chromium, width=PHONE) as it:
         without_search(it.page, site)
         widths = [PHONE, DESKTOP]
@@ -92,13 +98,32 @@ def test_every_page_works_on_a_phone_and_its_tables_break_no_word(chromium, site
             it.page.goto(url + path)
             found = it.page.evaluate("[...document.images].filter((image) => !image.alt).map((image) => image.src)")
             unnamed += [(path, image) for image in found]
+            assert f"recordzoo {__version__}" in it.page.locator(".md-copyright").inner_text()
             for width in widths:
                 it.page.set_viewport_size({"width": width, "height": 900})
-                if width == PHONE and it.sideways():
-                    wide.append((path, it.sideways()))
+                if width == PHONE:
+                    wide += [(path, it.sideways())] if it.sideways() else []
+                    cut += [(path, code) for code in it.page.evaluate(CUT)]
                 broken += [(path, width, word) for word in it.page.evaluate(BROKEN)]
             widths.reverse()  # the next page begins with the width that the window has
-    assert (wide, unnamed, broken, it.problems, it.strangers) == ([], [], [], [], [])
+    assert (wide, unnamed, broken, cut, it.problems, it.strangers) == ([], [], [], [], [], [])
+
+
+def test_the_search_shows_the_guide_first(visit):
+    it = visit("install/")
+    field, first = it.page.locator("input.md-search__input"), it.page.locator(".md-search-result__item a").first
+    for words, page in {
+        "class imbalance": "sampling/",
+        "multi GPU": "guides/many-ranks/",
+        "install": "install/",
+        "offline": "install/",
+        "macOS": "install/",
+        "streaming": "importing/",
+        "s3": "guides/object-storage/",
+        "memory": "guides/memory/",
+    }.items():
+        field.fill(words)
+        expect(first).to_have_attribute("href", re.compile(rf":\d+/{page}$"), timeout=30_000)
 
 
 class TestCatalogue:

@@ -20,7 +20,7 @@ def page(name: str) -> str:
     facts = entry(name)
     links = ["[All datasets](../datasets.md)", f"`{name}`", f"[Croissant]({name}.croissant.json)"]
     sections = [
-        "---\nhide: [navigation]\nsearch: {boost: 2}\n---",
+        "---\nhide: [navigation]\n---",
         f"# {facts.title}",
         " · ".join(filter(None, [*links, sources.badge(facts)])),
         f"{facts.summary} [Homepage]({facts.homepage}).",
@@ -138,7 +138,7 @@ def _stored(facts: Entry) -> list[str]:
     }
     rows = [(f"`{name}`", *_blob(spec)) for name, spec in manifest.blobs.items()]
     rows += [(f"`{name}`", _dtype(spec.dtype), _shape(spec.shape[1:])) for name, spec in arrays.items()]
-    text = "The fields of the record set, which [`RecordReader`](../api.md#recordzoo.RecordReader) reads."
+    text = "The fields of the record set, which [`RecordReader`](../api/own-data.md#recordzoo.RecordReader) reads."
     return ["## Fields", text, table(("field", "type", "shape"), rows)]
 
 

@@ -12,7 +12,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "datasets": overview.page_table,
     "environment": program.environment,
     "exit codes": program.exit_codes,
-    "most used": api.most_used,
     "own data": api.own,
     "sheets": home.pictures,
     "sources": sources.page,
