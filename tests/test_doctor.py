@@ -151,19 +151,19 @@ class TestPackages:
 
     def test_missing_ones_come_with_one_command(self, tmp_path, monkeypatch):
         monkeypatch.setattr(doctor, "_imported", lambda package: (None, ""))
-        monkeypatch.setattr(doctor, "_turbojpeg", lambda: Package("libjpeg-turbo", "", "speed"))
+        monkeypatch.setattr(doctor, "_turbojpeg", lambda: (Package("libjpeg-turbo", "", "speed"), "3.1.2"))
         monkeypatch.setattr(doctor, "how_to_install", lambda name: f"pip install --upgrade {name}")
         found = optional_packages(tmp_path)
         assert found.facts["numba"].startswith("missing: pip install --upgrade numba (RecordLoader: ")
         assert found.facts["pyarrow"].startswith("missing: pip install 'recordzoo[formats]' (")
-        assert (found.facts["libjpeg-turbo"], found.problems) == ("3 (speed)", [])
+        assert (found.facts["libjpeg-turbo"], found.problems) == ("3.1.2 (speed)", [])
         assert found.advice == ["For faster reading add numba, isal: pip install --upgrade numba isal"]
 
     def test_an_optional_one_that_is_broken(self, tmp_path, monkeypatch):
         (tmp_path / "broken_h5py.py").write_text("raise ImportError('x')")
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.setattr(doctor, "OPTIONAL", [Package("numpy", "broken_h5py", "HDF5 files", "pip install it")])
-        monkeypatch.setattr(doctor, "_turbojpeg", lambda: Package("libjpeg-turbo", "", "speed"))
+        monkeypatch.setattr(doctor, "_turbojpeg", lambda: (Package("libjpeg-turbo", "", "speed"), "3.1.2"))
         found = optional_packages(tmp_path)
         assert found.facts["numpy"] == "missing: pip install it (HDF5 files)"
         (line,) = found.advice

@@ -1,5 +1,6 @@
 """Frames: a part of an image is Pillow's part of the whole image, to the pixel, and what Pillow refuses is refused."""
 
+import re
 import sys
 import threading
 import warnings
@@ -237,8 +238,18 @@ def test_simplejpeg_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.needs("turbojpeg")
 def test_the_decoders_are_named() -> None:
     first, *others = decoders()
-    assert first.startswith("libjpeg-turbo 3 (")
-    assert others == ["Pillow"]
+    assert re.fullmatch(r"libjpeg-turbo \d+\.\d+\.\d+ of the (package turbojpeg|system)", first)
+    assert others == ["simplejpeg", "Pillow"]
+
+
+@pytest.mark.needs("simplejpeg", "turbojpeg")
+def test_a_whole_image_is_not_decoded_by_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its version may be years old; that of simplejpeg, and Pillow's, are new."""
+    right = np.asarray(decode_rgb(JPEG))
+    monkeypatch.setattr(frames.Decompressor, "region", lambda *_: pytest.fail("by the library"))
+    assert np.array_equal(open_encoded(JPEG).pixels(), right)
+    with pytest.raises(pytest.fail.Exception):
+        open_encoded(JPEG).pixels((0, 0, 20, 20))
 
 
 def test_threads_share_nothing() -> None:

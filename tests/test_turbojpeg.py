@@ -1,8 +1,9 @@
 """libjpeg-turbo through ctypes: regions are Pillow's pixels; of images in any order; nothing unusual is decoded."""
 
-import ctypes.util
 import importlib.util
 import io
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from recordzoo.images.decode import decode_rgb
 from recordzoo.images.turbojpeg import Decompressor, Header, UnusualImage, library
 from tests.fakes.jpegs import encode, with_factors
 from tests.fakes.pictures import encoded, picture
+from tests.preparing import REPOSITORY
 
 if library() is None:
     pytest.skip("needs turbojpeg", allow_module_level=True)
@@ -84,25 +86,62 @@ def searched() -> Iterator[None]:
 
 
 def test_no_library(searched: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(ctypes.util, "find_library", lambda name: None)
+    monkeypatch.setattr(turbojpeg, "candidates", lambda: iter(()))
     assert library() is None
     with pytest.raises(OSError, match="no libjpeg-turbo 3"):
         Decompressor()
 
 
-def test_a_library_that_lacks_the_functions_is_not_used(searched: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turbojpeg, "candidates", lambda: iter([str(sys.modules["_ctypes"].__file__), "/no/such"]))
-    assert library() is None
+WHEELS = "the package turbojpeg"
 
 
-def test_the_systems_library_is_tried_after_the_wheels(searched: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = library()
-    assert found is not None
-    library.cache_clear()
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(ctypes.util, "find_library", lambda name: found._name if name == "turbojpeg" else None)
-    assert library() is not None
+def copied(path: Path, version: str) -> str:
+    """Copy the library under another version, as long as its own."""
+    found = turbojpeg.Library(next(turbojpeg.candidates())[0], "")
+    old = "libjpeg-turbo version " + ".".join(map(str, found.version))
+    data, new = Path(found._name).read_bytes(), f"libjpeg-turbo version {version}"
+    assert (data.count(old.encode()), len(new)) == (1, len(old))
+    path.write_bytes(data.replace(old.encode(), new.encode()))
+    return str(path)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("turbojpeg") is None, reason="copies the library of the package")
+@pytest.mark.parametrize(
+    ("wheels", "systems", "found"),
+    [
+        ("2.1.92", "3.0.00", "libjpeg-turbo 3.0.0 of the system"),
+        ("2.1.92", "2.1.92", f"libjpeg-turbo 2.1.92 of {WHEELS}"),
+        ("3.1.92", "3.1.10", f"libjpeg-turbo 3.1.92 of {WHEELS}"),
+        ("2.1.92", "too old", f"libjpeg-turbo 2.1.92 of {WHEELS}"),
+        ("2.1.92", "silent", f"libjpeg-turbo 2.1.92 of {WHEELS}"),
+        ("silent", "missing", f"libjpeg-turbo 3 of {WHEELS}"),
+        ("missing", "3.1.10", "libjpeg-turbo 3.1.10 of the system"),
+    ],
+)
+def test_the_newest_library_is_used(
+    wheels: str, systems: str, found: str, searched: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each version is a copy of the real library; one that is too old has none of the functions."""
+
+    def made(name: str, version: str) -> str:
+        if version == "too old":
+            return str(sys.modules["_ctypes"].__file__)
+        return str(tmp_path / name) if version == "missing" else copied(tmp_path / name, f"{version:->6}")
+
+    there = [(made("a.so", wheels), WHEELS), (made("b.so", systems), "the system")]
+    monkeypatch.setattr(turbojpeg, "candidates", lambda: iter(there))
+    assert str(library()) == found
+    header = Decompressor().header(FILES["4:2:0 l"])
+    assert (header.width, header.height) == (133, 97)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere find_library returns a path")
+def test_the_systems_library_is_found_by_its_name(tmp_path: Path) -> None:
+    copied(tmp_path / "libturbojpeg.so.0", "9.1.92")
+    code = "from recordzoo.images.turbojpeg import library; print(library())"
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "LD_LIBRARY_PATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "libjpeg-turbo 9.1.92 of the system\n"
 
 
 @pytest.mark.parametrize(
@@ -114,4 +153,4 @@ def test_where_the_wheels_have_the_library(name: str, tmp_path: Path, monkeypatc
     (tmp_path / "turbojpeg.py").touch()
     spec = importlib.util.spec_from_file_location("turbojpeg", tmp_path / "turbojpeg.py")
     monkeypatch.setattr(turbojpeg.importlib.util, "find_spec", lambda _: spec)
-    assert next(turbojpeg.candidates()) == str(tmp_path / name)
+    assert next(turbojpeg.candidates()) == (str(tmp_path / name), WHEELS)

@@ -87,7 +87,7 @@ ESSENTIAL = (
 OPTIONAL = (
     Package("numba", "numba", "RecordLoader: decodes and resizes in compiled code"),
     Package("isal", "isal.isal_zlib", "checksums of values, 13 times as fast as zlib"),
-    Package("simplejpeg", "simplejpeg", "whole JPEGs, where there is no libjpeg-turbo 3"),
+    Package("simplejpeg", "simplejpeg", "whole JPEGs"),
     Package("pycocotools", "pycocotools.coco", "annotations of COCO", "pip install 'recordzoo[formats]'"),
     Package("distributed", "distributed", "conversion on a Dask cluster", "pip install 'recordzoo[dask]'"),
     Package("pyarrow", "pyarrow.parquet", "Hugging Face's datasets, Parquet", "pip install 'recordzoo[formats]'"),
@@ -113,10 +113,10 @@ def versions(_: Path) -> Found:
 
 def optional_packages(_: Path) -> Found:
     """Import the optional packages, and look for libjpeg-turbo."""
-    turbo, missing = _turbojpeg(), {}
-    found = Found()
+    turbo, there = _turbojpeg()
+    missing, found = {}, Found()
     for package in (turbo, *OPTIONAL):
-        version, problem = _imported(package) if package is not turbo else ("" if turbo.install else "3", "")
+        version, problem = _imported(package) if package is not turbo else (there, "")
         is_there = version and not problem
         install = "" if is_there else package.install or how_to_install(package.name)
         found.facts[package.name] = f"{version if is_there else f'missing: {install}'} ({package.purpose})"
@@ -142,15 +142,17 @@ def _imported(package: Package) -> tuple[str | None, str]:
     return version, ""
 
 
-def _turbojpeg() -> Package:
-    """Look for the library libjpeg-turbo 3; `install` is "" if it is there."""
+def _turbojpeg() -> tuple[Package, str]:
+    """Look for the library libjpeg-turbo 3; return its version and origin, too, "" if it is missing."""
+    version, install = "", ""
     try:
         from recordzoo.images.turbojpeg import how_to_install_library, library
 
-        install = "" if library() is not None else how_to_install_library()
+        version = str(library() or "").removeprefix("libjpeg-turbo ")
+        install = "" if version else how_to_install_library()
     except Exception as err:  # noqa: BLE001 - NumPy is missing or broken, which is said elsewhere
         install = f"not looked for: {err}"
-    return Package("libjpeg-turbo", "", "RecordLoader: decodes only the part of a JPEG that is used", install)
+    return Package("libjpeg-turbo", "", "RecordLoader: decodes only the part of a JPEG that is used", install), version
 
 
 _LOW_FREE = 5 << 30

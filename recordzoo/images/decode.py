@@ -431,6 +431,8 @@ class JpegFrame:
 
     def pixels(self, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
         """See `Frame`."""
+        if box is None and denominator == 1 and simplejpeg is not None:
+            return _decoded(self.data)
         try:
             ready = self.decompressor if self.decompressor.is_ready_for(self.data) else _decompressors.next()
             return ready.region(self.data, self.header, box, denominator)
@@ -476,11 +478,7 @@ def open_raw(pixels: NDArray[np.uint8]) -> Frame:
 def decoders() -> list[str]:
     """List the decoders of ordinary JPEGs, in the order of preference."""
     found = library()
-    return [
-        *([f"libjpeg-turbo 3 ({found._name})"] if found else []),
-        *(["simplejpeg"] if simplejpeg and not found else []),
-        "Pillow",
-    ]
+    return [*([str(found)] if found else []), *(["simplejpeg"] if simplejpeg else []), "Pillow"]
 
 
 OPENED_AT_ONCE = 16
@@ -507,7 +505,7 @@ _decompressors = _Decompressors()
 
 def _decoded(data: bytes) -> NDArray[np.uint8]:
     """Decode a plain JPEG as a whole."""
-    if simplejpeg is not None and library() is None and _is_usual(data):
+    if simplejpeg is not None and _is_usual(data):
         try:
             pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(data, "RGB", fastdct=False, fastupsample=False)
         except ValueError:  # an error or a warning; Pillow decides which

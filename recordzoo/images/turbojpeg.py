@@ -1,13 +1,17 @@
 """libjpeg-turbo 3 through ctypes: decode a region of a baseline JPEG without the GIL, also at reduced size.
 
-The functions: https://libjpeg-turbo.org/Documentation. Older libraries lack them and are not used.
+The functions: https://libjpeg-turbo.org/Documentation. Older libraries lack them and are not used. The wheel
+`turbojpeg` carries 2.1.92, the last version before 3.0; a newer library of the system goes first.
 """
 
+import contextlib
 import ctypes
 import ctypes.util
 import functools
 import importlib.util
 import os
+import re
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +32,11 @@ _MCU = {0: (8, 8), 1: (16, 8), 2: (16, 16), 3: (8, 8), 4: (8, 16)}
 
 _IN_WHEELS = ("turbojpeg.libs/*turbojpeg*", "turbojpeg.dylibs/*turbojpeg*", "turbojpeg-*.dll")
 """Paths of the library in the wheels of `turbojpeg`: Linux, macOS, Windows."""
+
+_SYSTEMS = "libturbojpeg.so.0"
+"""Linux' name of every version of the library. (`find_library` would start other programs, and takes up to 0.2 s.)"""
+
+_VERSION = re.compile(rb"libjpeg-turbo version (\d{1,4}(?:\.\d{1,4}){1,3})")
 
 _MARGIN = 4
 """Pixels decoded around a region: its edge needs neighbours for the interpolation of chroma.
@@ -64,6 +73,15 @@ class _Scale(ctypes.Structure):
 
 class _Region(ctypes.Structure):
     _fields_ = (("x", ctypes.c_int), ("y", ctypes.c_int), ("width", ctypes.c_int), ("height", ctypes.c_int))
+
+
+class _Place(ctypes.Structure):  # Dl_info of <dlfcn.h>
+    _fields_ = (
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("symbol", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
 
 
 _LONG = "tj3Decompress8"
@@ -209,17 +227,64 @@ def decompress_address() -> int:
     return ctypes.cast(getattr(found, _LONG), ctypes.c_void_p).value or 0 if found else 0
 
 
+class Library(ctypes.CDLL):
+    """libjpeg-turbo 3, loaded.
+
+    Args:
+        path: The file, or its name for the system's loader.
+        origin: Where it is from, for people.
+
+    Attributes:
+        version: (3, 1, 2); () if the file does not say.
+
+    Raises:
+        OSError: It is missing.
+        AttributeError: It is older than 3.
+    """
+
+    def __init__(self, path: str, origin: str) -> None:
+        super().__init__(path)
+        self.origin = origin
+        # Short calls keep the GIL: they are shorter than another thread's wake-up.
+        short = ctypes.PyDLL(path)
+        handle, number, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
+        for name, arguments in {
+            "tj3Init": (number,),
+            "tj3Destroy": (handle,),
+            "tj3Get": (handle, number),
+            "tj3Set": (handle, number, number),
+            "tj3DecompressHeader": (handle, ctypes.c_char_p, size),
+            "tj3SetScalingFactor": (handle, _Scale),
+            "tj3SetCroppingRegion": (handle, _Region),
+            _LONG: (handle, ctypes.c_char_p, size, handle, number, number),
+        }.items():
+            function = getattr(self if name == _LONG else short, name)
+            function.argtypes = arguments
+            setattr(self, name, function)
+        self.tj3Init.restype = handle
+        match = _VERSION.search(Path(self._file()).read_bytes())
+        self.version = tuple(map(int, match[1].split(b"."))) if match else ()
+
+    def __str__(self) -> str:
+        return f"libjpeg-turbo {'.'.join(map(str, self.version)) or '3'} of {self.origin}"
+
+    def _file(self) -> str:
+        """Return the path of the file, of which the system's loader may have got only a name."""
+        if os.path.isabs(self._name):
+            return self._name
+        place = _Place()
+        ctypes.CDLL(None).dladdr(self.tj3Init, ctypes.byref(place))
+        return os.fsdecode(place.file)
+
+
 @functools.cache
-def library() -> ctypes.CDLL | None:
-    """Load libjpeg-turbo 3 from the wheel `turbojpeg` or the system; None if it is missing."""
-    for path in candidates():
-        try:
-            found = ctypes.CDLL(path)
-            _declare(found)
-        except (OSError, AttributeError):  # missing, or older than 3
-            continue
-        return found
-    return None
+def library() -> Library | None:
+    """Load the newest libjpeg-turbo 3, of the wheel `turbojpeg` or the system; None if there is none."""
+    found: list[Library] = []
+    for path, origin in candidates():
+        with contextlib.suppress(OSError, AttributeError):  # missing, or older than 3
+            found.append(Library(path, origin))
+    return max(found, key=lambda each: each.version, default=None)
 
 
 def how_to_install_library() -> str:
@@ -229,32 +294,13 @@ def how_to_install_library() -> str:
     return "the system's package of libjpeg-turbo 3" if has_module else how_to_install("turbojpeg")
 
 
-def candidates() -> Iterator[str]:
-    """Yield the libraries to try: that of the package turbojpeg, then the system's."""
+def candidates() -> Iterator[tuple[str, str]]:
+    """Yield the libraries to try, each with its origin: that of the package turbojpeg, then the system's."""
     spec = importlib.util.find_spec("turbojpeg")
     if spec is not None and spec.origin:
         folder = Path(spec.origin).parent
         for pattern in _IN_WHEELS:
-            yield from map(os.fspath, sorted(folder.glob(pattern)))
-    if system := ctypes.util.find_library("turbojpeg"):
-        yield system
-
-
-def _declare(found: ctypes.CDLL) -> None:
-    # Short calls keep the GIL: they are shorter than another thread's wake-up.
-    short = ctypes.PyDLL(found._name)
-    handle, number, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
-    for name, arguments in {
-        "tj3Init": (number,),
-        "tj3Destroy": (handle,),
-        "tj3Get": (handle, number),
-        "tj3Set": (handle, number, number),
-        "tj3DecompressHeader": (handle, ctypes.c_char_p, size),
-        "tj3SetScalingFactor": (handle, _Scale),
-        "tj3SetCroppingRegion": (handle, _Region),
-        _LONG: (handle, ctypes.c_char_p, size, handle, number, number),
-    }.items():
-        function = getattr(found if name == _LONG else short, name)
-        function.argtypes = arguments
-        setattr(found, name, function)
-    found.tj3Init.restype = handle
+            for path in sorted(folder.glob(pattern)):
+                yield os.fspath(path), "the package turbojpeg"
+    if system := _SYSTEMS if sys.platform == "linux" else ctypes.util.find_library("turbojpeg"):
+        yield system, "the system"
