@@ -136,7 +136,7 @@ def place(request, tmp_path):
 def stored(place, name="a.records"):
     """The files of a set in any store, without the claim of a push that is under way."""
     there = store.Store(Url.parse(place) / name)
-    return {name: there.read(name, 1 << 30) for name in there.list() if name != CLAIM_NAME}
+    return {name: there.read(name, 1 << 30) for name in there.entries() if name != CLAIM_NAME}
 
 
 class TestAtTheSameTime:
@@ -153,7 +153,7 @@ class TestAtTheSameTime:
     def test_the_same_set_may_be_pushed_by_several(self, place, path):
         recordzoo.push(path, place, progress=Meanwhile(lambda: recordzoo.push(path, place)))
         assert stored(place) == copied_files(path)
-        assert CLAIM_NAME not in store.Store(Url.parse(place) / "a.records").list()
+        assert CLAIM_NAME not in store.Store(Url.parse(place) / "a.records").entries()
 
     def test_a_set_that_is_published_after_the_first_look_is_kept(self, place, path, tmp_path, monkeypatch):
         other, create, pushes = write_set(tmp_path / "other" / "a.records", seed=1), store.Store.create, []
@@ -167,7 +167,7 @@ class TestAtTheSameTime:
         monkeypatch.setattr(store.Store, "create", push_and_create)
         with pytest.raises(OtherSourceError, match="There is another record set"):
             recordzoo.push(path, place)
-        assert store.Store(Url.parse(place) / "a.records").list().keys() == copied_files(other).keys()
+        assert store.Store(Url.parse(place) / "a.records").entries().keys() == copied_files(other).keys()
         assert stored(place) == copied_files(other)
 
     def test_the_claim_is_taken_by_replace_and_the_first_publishes_nothing(self, place, path, tmp_path):

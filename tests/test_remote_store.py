@@ -175,10 +175,10 @@ def test_a_server_that_is_gone_and_a_scheme_that_is_unknown(monkeypatch):
 @pytest.mark.parametrize("kind", ["memory", "file"])
 def test_files_are_written_listed_and_removed(kind, tmp_path):
     store = Store(Url.parse(f"memory://{tmp_path.name}" if kind == "memory" else f"file://{tmp_path}/new"))
-    assert store.list() == {}
+    assert store.entries() == {}
     (tmp_path / "here").write_bytes(DATA)
     store.put(tmp_path / "here", "a.bin")
-    assert store.list() == {"a.bin": len(DATA)}
+    assert {name: entry.size_bytes for name, entry in store.entries().items()} == {"a.bin": len(DATA)}
     assert fetched(store) == DATA
     store.remove("a.bin")
     store.remove("a.bin")

@@ -25,13 +25,12 @@ from recordzoo.preparing.publish import LOCK, Build, Output, build_path, kept_fr
 from recordzoo.preparing.raw import is_marked, mark_path, remove_marked
 from recordzoo.records.manifest import ENDING, MANIFEST_NAME, manifest_digest
 from recordzoo.records.reader import RecordReader, is_record_set
-from recordzoo.records.remote import cached_addresses, remove_cached
 from recordzoo.records.writer import BESIDE, strangers
 
 _DEPTH = 2  # levels of directories below a root that are searched: torchvision keeps raw files in MNIST/raw
 SET, RAW, CACHED, BUILD = "record set", "raw file", "cached set", "interrupted build"
 
-_IN_CACHE = re.compile(r"shard-[0-9]{5,7}\.lmdb|[a-z0-9_.-]+\.npy|.+\.(marks|absent)|\..+\.(lock|part)")
+_IN_CACHE = re.compile(r"shard-[0-9]{5,7}\.lmdb|[a-z0-9_.-]+\.npy|.+\.(marks|address)|\..+\.(lock|part)")
 _BUILD = re.compile(r"(?P<set>.+)\.build(-[0-9a-f]{8})?")
 _IN_BUILD = re.compile(r"plan\.json|lock|set|old|replacing|u[0-9]{5,}.*|.*\.(tmp|new)")  # docs/decisions/preparing.md
 
@@ -118,7 +117,7 @@ def _find_item(name: str) -> Item:
     path = Path(name)
     if is_url(name):
         cache, address = Cache.default(), str(Url.parse(name))
-        known = cached_addresses(cache)
+        known = cache.addresses()
         if address not in known:
             raise NotPreparedError(f"{address} is not in the cache {cache.folder}. See: recordzoo cache ls")
         path = cache.folder / known[address]
@@ -143,7 +142,7 @@ def _remove(item: Item) -> str:
         return now.obstacle if now is not None and now.obstacle else "it is not what it was"
     try:
         if item.kind == CACHED:
-            return "" if remove_cached(Cache(path.parent), path.name) else "some of its files are in use"
+            return "" if Cache(path.parent).remove_set(path.name) else "some of its files are in use"
         if item.kind == RAW:
             remove_marked(path)
         elif item.kind == BUILD:
@@ -203,7 +202,7 @@ def _describe(path: Path) -> Item | None:
             if MANIFEST_NAME in names and manifest_digest((path / MANIFEST_NAME).read_bytes()) != path.name:
                 return None
             cache = Cache(path.parent)
-            address = min((url for url, digest in cached_addresses(cache).items() if digest == path.name), default="")
+            address = min((url for url, digest in cache.addresses().items() if digest == path.name), default="")
             foreign = [n for n in names if n not in (MANIFEST_NAME, *BESIDE) and not _IN_CACHE.fullmatch(n)]
             who = "another process" if cache.is_coming(path.name) else ""
             return _item(CACHED, path, address or path.name[:16], foreign, who)

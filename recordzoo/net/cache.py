@@ -3,12 +3,14 @@
     CACHE/<digest>/<file>                complete and verified
     CACHE/<digest>/.<file>.<size>.part   its first bytes, which the holder of the lock appends to
     CACHE/<digest>/.<file>.lock          held while the file is fetched; other processes wait
+    CACHE/<digest>/<hash>.address        a URL, without a login, at which the record set was
 
 The digest is that of the record set's manifest. A file's modification time is its last use. Any file may be deleted at
 any time: an open file stays readable.
 """
 
 import contextlib
+import hashlib
 import os
 import re
 import secrets
@@ -29,10 +31,15 @@ from recordzoo.net.store import Store
 PATIENCE_S = 600.0
 """How long a process waits for another one whose part does not grow: twice the longest pause between two attempts."""
 
-_SMALL = (".npy", ".json", ".marks", ".absent")
+_SMALL = (".npy", ".json", ".marks", ".address")
 _PART = re.compile(r"\.(?P<name>.+)\.(?P<size>[0-9]+)\.part")
 _POLL_S = (0.005, 0.1)
 _TRIES = 3
+
+
+def address_name(address: str) -> str:
+    """Return the name of the file that keeps an address of a record set."""
+    return f"{hashlib.sha256(address.encode()).hexdigest()}.address"
 
 
 class NotCachedError(Exception):
@@ -230,6 +237,14 @@ class Cache:
         if used > most_bytes:
             raise NotCachedError(f"{self.folder} is full, and what is in it is being written")
 
+    def addresses(self) -> dict[str, str]:
+        """Return address -> digest of the record set that was last found there, for the sets in the cache."""
+        found: list[tuple[float, str, str]] = []
+        for path in self.folder.glob("*/*.address"):
+            with contextlib.suppress(OSError, ValueError):  # removed to make room, or damaged
+                found.append((path.stat().st_mtime, path.read_text(encoding="utf-8"), path.parent.name))
+        return {address: digest for _, address, digest in sorted(found)}
+
     def is_coming(self, digest: str) -> bool:
         """Whether a process fetches a file of a record set."""
         return any(map(_is_written, _entries(self.folder / digest)))
@@ -237,16 +252,10 @@ class Cache:
     def remove_set(self, digest: str) -> bool:
         """Remove a record set's files, but for those that are being written; return whether all are gone."""
         folder = self.folder / digest
-        for path in sorted(_entries(folder), key=lambda path: path.name.endswith(_SMALL)):
-            if not path.name.endswith((".part", ".lock")):
+        keeps_address = self.is_coming(digest)
+        for path in sorted(_entries(folder), key=lambda path: path.name.endswith((*_SMALL, ".lock"))):
+            if not (_is_written(path) or (keeps_address and path.suffix == ".address")):
                 _remove(path)
-        for path in _entries(folder):
-            if match := _PART.fullmatch(path.name):
-                _remove_under(path.with_name(f".{match['name']}.lock"), path)
-            elif path.name.endswith(".lock"):
-                _remove_under(path)
-            else:
-                _remove(path)  # a part without a lock, of a small file
         with contextlib.suppress(OSError):
             folder.rmdir()
         return not folder.exists()
@@ -288,25 +297,16 @@ def _remove(path: Path) -> bool:
     return True
 
 
-def _remove_under(lock: Path, *paths: Path) -> None:
-    """Remove files and their lock file, unless a process holds it."""
-    held = Lock(lock)
-    with contextlib.suppress(OSError, NoLocksError):
-        if held.try_acquire():
-            for path in paths:
-                _remove(path)
-            held.delete()
-
-
 def _write(part: Part, piece: bytes) -> None:
     part.write(piece)
     crash_point("cache.received")
 
 
 def _is_written(path: Path) -> bool:
-    """Whether a file is a part whose lock is held."""
+    """Whether a file is a part whose lock is held, or this lock."""
     match = _PART.fullmatch(path.name)
-    return match is not None and bool(who_holds(path.with_name(f".{match['name']}.lock")))
+    lock = path if match is None else path.with_name(f".{match['name']}.lock")
+    return lock.name.endswith(".lock") and bool(who_holds(lock))
 
 
 @contextlib.contextmanager

@@ -196,14 +196,6 @@ class Store:
             raise
         return None if found.get("size") is None else int(found["size"])
 
-    def list(self) -> dict[str, int]:
-        """Return the size in bytes of each file in the folder, by name; empty if there is no such folder.
-
-        Raises:
-            RemoteError: The server cannot list files, or refuses to.
-        """
-        return {name: entry.size_bytes for name, entry in self.entries().items()}
-
     def entries(self) -> dict[str, StoredFile]:
         """Return the server's description of each file in the folder, by name; empty if there is no such folder.
 

@@ -4,15 +4,13 @@ import collections
 import contextlib
 import functools
 import hashlib
-import json
 import logging
 import os
-import re
 import tempfile
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -25,10 +23,10 @@ from recordzoo.base.files import hash_text
 from recordzoo.base.process import Background
 from recordzoo.base.settings import command
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError, RemoteError
-from recordzoo.net.cache import Cache, InTheWayError, NotCachedError, WrongBytesError
+from recordzoo.net.cache import Cache, InTheWayError, NotCachedError, WrongBytesError, address_name
 from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
 from recordzoo.net.part import HashedFile
-from recordzoo.net.store import Store
+from recordzoo.net.store import Store, StoredFile
 from recordzoo.net.url import Url
 from recordzoo.records.arrays import AnyArray, file_name
 from recordzoo.records.files import close_evicted, evictable, shard_files
@@ -36,9 +34,6 @@ from recordzoo.records.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, Manife
 from recordzoo.records.shard import Shards
 
 logger = logging.getLogger("recordzoo")
-
-_OPENED = "opened"  # in the cache: the last known record set of a URL, for offline machines and for `cache`
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class RemoteDirectory:
@@ -64,7 +59,7 @@ class RemoteDirectory:
         """
         known = digest
         if known is None and settings.offline():
-            known = _read_opened(self._cached(_OPENED, self._place) or b"")[1]
+            known = self.cache.addresses().get(str(self.path))
         if known and "/" not in known:
             data = self._cached(known, MANIFEST_NAME)
             if data is not None and manifest_digest(data) == known:
@@ -80,8 +75,7 @@ class RemoteDirectory:
                 ) from None
             raise
         self._keep(manifest_digest(data), MANIFEST_NAME, data)
-        opened = {"address": str(self.path), "digest": manifest_digest(data)}
-        self._keep(_OPENED, self._place, json.dumps(opened).encode())
+        self._keep(manifest_digest(data), address_name(str(self.path)), str(self.path).encode())
         return data
 
     def describe(self, digest: str, manifest: Manifest) -> None:
@@ -182,24 +176,11 @@ class RemoteDirectory:
 
     def _extra(self, name: str) -> bytes:
         """Return a file that the manifest does not name; it is untrusted, as on disk."""
-        absent = f"{name}.absent"
-        if (data := self._cached(self.digest, name)) is not None:
-            return data
-        if self._cached(self.digest, absent) is None:
-            try:
-                data = self.store.read(name, MAX_MANIFEST_BYTES + 1)
-            except RemoteError as err:
-                if err.status != NOT_FOUND:
-                    raise
-                self._keep(self.digest, absent, b"")
-            else:
-                self._keep(self.digest, name, data)
-                return data
-        raise ManifestError(f"{self.path / name} is missing.", path=str(self.path / name))
-
-    @property
-    def _place(self) -> str:
-        return hashlib.sha256(str(self.path).encode()).hexdigest() + ".json"
+        data = self._cached(self.digest, name)
+        if data is None:
+            data = self.store.read(name, MAX_MANIFEST_BYTES + 1)
+            self._keep(self.digest, name, data)
+        return data
 
     def _cached(self, digest: str, name: str) -> bytes | None:
         fd = self.cache.find(digest, name)
@@ -213,38 +194,6 @@ class RemoteDirectory:
             self.cache.write(digest, name, data)
         except NotCachedError as err:
             logger.debug("not cached: %s", err)
-
-
-def cached_addresses(cache: Cache) -> dict[str, str]:
-    """Return address, without login -> digest, for the record sets in a cache."""
-    found = {address: digest for _, address, digest in _all_opened(cache)}
-    return {address: digest for address, digest in found.items() if digest and (cache.folder / digest).is_dir()}
-
-
-def remove_cached(cache: Cache, digest: str) -> bool:
-    """Remove a record set from a cache; return whether all is gone: files that are being fetched stay."""
-    is_gone = cache.remove_set(digest)
-    for name, _, opened in _all_opened(cache):
-        if is_gone and opened == digest:
-            cache.drop(_OPENED, name)
-    return is_gone
-
-
-def _all_opened(cache: Cache) -> Iterator[tuple[str, str, str]]:
-    """Yield the name, address and digest of each record of an opened URL."""
-    for path in sorted((cache.folder / _OPENED).glob("*.json")):
-        with contextlib.suppress(OSError):  # removed to make room
-            yield (path.name, *_read_opened(path.read_bytes()))
-
-
-def _read_opened(data: bytes) -> tuple[str, str]:
-    """Return an address and the digest of its last known record set; "" if the file is damaged."""
-    try:
-        found = json.loads(data)
-        address, digest = str(found["address"]), str(found["digest"])
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return "", ""
-    return (address, digest) if _DIGEST.fullmatch(digest) else ("", "")
 
 
 def _unnamed(pieces: Iterable[bytes]) -> int:
@@ -290,9 +239,8 @@ class RemoteShards(Shards):
         self._directory: RemoteDirectory = directory
         evictable.add(self._token)
         weakref.finalize(self, evictable.discard, self._token)
-        self._hinted: set[int] = set()  # shards that this process reads whole
         self._refused: set[int] = set()  # shards that the cache did not take
-        self._singles = collections.Counter[int]()
+        self._singles = collections.Counter[int]()  # ranged reads of each shard
         self._ahead = _Ahead()
         self._fetchers = Background(_SHARDS_AT_ONCE, "recordzoo-shards")
         self._readers = Background(_VALUES_AT_ONCE, "recordzoo-values")
@@ -344,9 +292,9 @@ class RemoteShards(Shards):
     @override
     def hint(self, rows: AnyArray) -> None:
         """Fetch values or their shards in the background."""
-        if self.fits_cache:
-            self._hinted.update(np.unique(rows["shard"]).tolist())
         self.will_need(rows)
+        for number in np.unique(rows["shard"]).tolist():
+            self._singles[number] += SINGLE_VALUES  # read whole from now on, if the cache can hold all
         alone = [number for number in np.unique(rows["shard"]).tolist() if not self._is_whole(number)]
         for row in rows[np.isin(rows["shard"], alone)]:
             key = (int(row["shard"]), int(row["length"]), int(row["offset"]))
@@ -361,8 +309,7 @@ class RemoteShards(Shards):
         """
         found, first = np.unique(rows["shard"], return_index=True)
         numbers: list[int] = found[np.argsort(first)].tolist()
-        here = [number for number in numbers if self._is_here(number)]
-        self._advise_values(rows[np.isin(rows["shard"], here)])
+        self._advise_values(rows)
         if self.fits_cache and numbers:
             last = max(numbers)
             if last - min(numbers) <= 1:
@@ -372,15 +319,10 @@ class RemoteShards(Shards):
                     self._fetchers.submit(functools.partial(self._bring, number))
 
     @override
-    def forget(self, rows: AnyArray) -> None:
-        """Do as `Shards.forget`, for shards in the cache."""
-        here = [number for number in np.unique(rows["shard"]).tolist() if self._is_here(number)]
-        super().forget(rows[np.isin(rows["shard"], here)])
-
-    @override
     def _advise(self, number: int, begins: NDArray[np.uint64], ends: NDArray[np.uint64], advice: int) -> None:
-        with contextlib.suppress(NotCachedError):  # it was just evicted
-            super()._advise(number, begins, ends, advice)
+        if self._is_here(number):
+            with contextlib.suppress(NotCachedError):  # it was just evicted
+                super()._advise(number, begins, ends, advice)
 
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("A reader pickles, its shards do not.")
@@ -403,7 +345,7 @@ class RemoteShards(Shards):
         """Whether a shard is read whole through the cache."""
         if shard_files.has((self._token, number)):
             return True
-        is_wanted = number in self._hinted or self._singles[number] >= SINGLE_VALUES
+        is_wanted = self._singles[number] >= SINGLE_VALUES
         return (is_wanted and self.fits_cache and number not in self._refused) or self._is_here(number)
 
     def _fetch(self, number: int, length: int, offset: int) -> bytes:
@@ -484,13 +426,13 @@ class Streamed:
                 raise
             text = f"{url} is not a record set: it has no {MANIFEST_NAME}."
             raise ManifestError(text, path=str(url), status=NOT_FOUND) from None
-        self._sizes: dict[str, int] = {}  # stays empty if the server cannot list
+        self._there: dict[str, StoredFile] = {}  # stays empty if the server cannot list
         with contextlib.suppress(RemoteError):
-            self._sizes = self.store.list()
+            self._there = self.store.entries()
 
     def listed(self) -> set[str]:
         """Return the names of the existing files, as far as they can be listed."""
-        return set(self._sizes)
+        return set(self._there)
 
     def open(self, name: str, size_bytes: int | None = None) -> int:
         """Fetch a file of `size_bytes`, or the manifest, and return its descriptor."""
@@ -505,7 +447,7 @@ class Streamed:
         return self.store.read_range(name, 0, num_bytes, size_bytes)
 
     def _check_size(self, name: str, size_bytes: int) -> None:
-        found = self._sizes.get(name) or self.store.size(name)
+        found = self._there[name].size_bytes if name in self._there else self.store.size(name)
         if found != size_bytes:
             what = "is missing" if found is None else f"has {found:,} bytes instead of {size_bytes:,}"
             raise CorruptRecordError(f"{self.path / name} {what}.", path=str(self.path / name))
