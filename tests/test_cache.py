@@ -333,7 +333,7 @@ class TestCachedSets:
         def deleted_before_it_is_looked_at(self):
             if self == folder and not steps:  # in Path.mkdir, after "File exists"
                 steps.append("deleted")
-                assert Cache.default().remove_set(reader.digest)
+                assert Cache().remove_set(reader.digest)
             return is_dir(self)
 
         monkeypatch.setattr(Path, "is_dir", deleted_before_it_is_looked_at)
@@ -352,7 +352,7 @@ class TestCachedSets:
         for thread in threads:
             thread.start()
         while any(thread.is_alive() for thread in threads):
-            Cache.default().remove_set(digest)
+            Cache().remove_set(digest)
             rounds += 1
         assert (found, rounds > 10) == ([True] * 30, True)
 
@@ -363,7 +363,7 @@ class TestCachedSets:
         with filelock.FileLock(part.with_name(".shard-00001.lmdb.lock")):
             result = delete(reader.path, cwd=tmp_path)
             assert (result.returncode, "another process works on it" in result.stderr) == (1, True)
-            assert not Cache.default().remove_set(reader.digest)
+            assert not Cache().remove_set(reader.digest)
             assert part.read_bytes() == b"half"
             assert [item["name"] for item in listed(tmp_path / "cache", cwd=tmp_path)] == [str(reader.path)]
         assert delete(reader.path, cwd=tmp_path).returncode == 0

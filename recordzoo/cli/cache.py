@@ -116,7 +116,7 @@ def _find_item(name: str) -> Item:
     """Find the item at a path or a URL, or the record set that a tree or a dataset means."""
     path = Path(name)
     if is_url(name):
-        cache, address = Cache.default(), str(Url.parse(name))
+        cache, address = Cache(), str(Url.parse(name))
         known = cache.addresses()
         if address not in known:
             raise NotPreparedError(f"{address} is not in the cache {cache.folder}. See: recordzoo cache ls")

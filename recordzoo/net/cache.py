@@ -11,22 +11,24 @@ any time: an open file stays readable.
 
 import contextlib
 import hashlib
+import logging
 import os
 import re
 import secrets
-import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from recordzoo.base import settings
-from recordzoo.base.files import LOCKS_ARE_MANDATORY, open_file, replace
+from recordzoo.base.files import LOCKS_ARE_MANDATORY, free_bytes, open_file, replace
 from recordzoo.base.process import Lock, NoLocksError, crash_point, who_holds
 from recordzoo.errors import RecordError
 from recordzoo.net.part import NO_ROOM, HashedFile, Part
 from recordzoo.net.store import Store
+
+logger = logging.getLogger("recordzoo")
 
 PATIENCE_S = 600.0
 """How long a process waits for another one whose part does not grow: twice the longest pause between two attempts."""
@@ -59,38 +61,21 @@ class Cache:
     """A cache in a folder.
 
     Args:
-        folder: Need not exist.
+        folder: Need not exist. Default: as the settings say.
         limit_bytes: Maximum size; None for half of the space that the volume would have without it.
         evicted: Called after files were removed to make room: open ones still take space until they are closed.
     """
 
-    folder: Path
-    limit_bytes: int | None = None
+    folder: Path = field(default_factory=settings.cache_folder)
+    limit_bytes: int | None = field(default_factory=settings.cache_bytes)
     evicted: Callable[[], None] = lambda: None
-
-    @classmethod
-    def default(cls, limit_bytes: int | None = None, evicted: Callable[[], None] = lambda: None) -> "Cache":
-        """Return the cache that the settings name.
-
-        Args:
-            limit_bytes: Replaces the setting.
-            evicted: As above.
-
-        Raises:
-            ArgumentError: A setting is not valid.
-        """
-        limit = settings.cache_bytes() if limit_bytes is None else limit_bytes
-        return cls(settings.cache_folder(), limit, evicted)
 
     def limit(self) -> int:
         """Return the maximum size in bytes."""
         if self.limit_bytes is not None:
             return self.limit_bytes
-        place = self.folder
-        while not place.exists() and place != place.parent:
-            place = place.parent
         with contextlib.suppress(OSError):
-            return (shutil.disk_usage(place).free + self._used()) // 2
+            return (free_bytes(self.folder) + self._used()) // 2
         return 0
 
     def find(self, digest: str, name: str, size_bytes: int | None = None) -> int | None:
@@ -116,12 +101,16 @@ class Cache:
         """Remove a file if possible: Windows keeps open files."""
         _remove(self.folder / digest / name)
 
-    def write(self, digest: str, name: str, data: bytes) -> None:
-        """Write a small, verified file.
+    def read(self, digest: str, name: str, max_bytes: int) -> bytes | None:
+        """Return the first bytes of a file, as `find`."""
+        fd = self.find(digest, name)
+        if fd is None:
+            return None
+        with open(fd, "rb") as file:
+            return file.read(max_bytes)
 
-        Raises:
-            NotCachedError: It cannot be written.
-        """
+    def write(self, digest: str, name: str, data: bytes) -> None:
+        """Write a small, verified file if possible."""
         path = self.folder / digest / name
         part = path.with_name(f".{name}.{secrets.token_hex(4)}.part")
         try:
@@ -130,7 +119,7 @@ class Cache:
             replace(part, path)
         except OSError as err:
             _remove(part)
-            raise NotCachedError(f"{path} cannot be written: {err.strerror}") from err
+            logger.debug("%s cannot be written: %s", path, err.strerror)
 
     def fetch(self, store: Store, digest: str, file: HashedFile, *, is_bounded: bool = True) -> int:
         """Open a file in the cache; if it is missing, fetch it, once for all processes of this machine.

@@ -126,6 +126,15 @@ class Store:
         """
         return self._retried(name, "read", lambda: self._cat(name, 0, max_bytes))[:max_bytes]
 
+    def read_if_there(self, name: str, max_bytes: int, absent: Sequence[int] = (NOT_FOUND,)) -> bytes | None:
+        """Do as `read`; return None if the server answers with a status in `absent`."""
+        try:
+            return self.read(name, max_bytes)
+        except RemoteError as err:
+            if err.status in absent:
+                return None
+            raise
+
     def pieces(self, name: str, size_bytes: int, start: int = 0) -> Iterator[bytes]:
         """Yield a file's bytes in order, from `start` on, with several requests at once.
 
@@ -258,8 +267,7 @@ class Store:
                 put_in_bucket(fs, path, self.url / name)
                 tell(None, path.stat().st_size)
                 return
-            if self.url.scheme in _HERE:
-                fs.makedirs(target.rpartition("/")[0], exist_ok=True)
+            self._make_folder()
             options = {}
             if self.url.scheme in S3_SCHEMES:  # s3fs would keep ten parts of each file in memory
                 options = {"chunksize": part_bytes(path.stat().st_size), "max_concurrency": PARALLEL}
@@ -278,8 +286,7 @@ class Store:
 
         def send() -> None:
             fs, target = self.file_system(), self.path(name)
-            if self.url.scheme in _HERE:
-                fs.makedirs(target.rpartition("/")[0], exist_ok=True)
+            self._make_folder()
             try:
                 if self.url.scheme in ("file", "local"):
                     _create_here(Path(target), data)
@@ -294,6 +301,10 @@ class Store:
                     raise
 
         self._retried(name, "written", send)
+
+    def _make_folder(self) -> None:
+        if self.url.scheme in _HERE:  # others have no folders
+            self.file_system().makedirs(self.path(), exist_ok=True)
 
     def remove(self, name: str) -> None:
         """Remove a file if it exists.

@@ -45,7 +45,8 @@ class RemoteDirectory:
     """
 
     def __init__(self, url: Url, cache_bytes: int | None = None) -> None:
-        self.path, self.cache, self.store = url, Cache.default(cache_bytes, close_evicted), Store(url)
+        limit = settings.cache_bytes() if cache_bytes is None else cache_bytes
+        self.path, self.cache, self.store = url, Cache(limit_bytes=limit, evicted=close_evicted), Store(url)
         self.digest = ""
         self._arrays: dict[str, HashedFile] = {}
         self._shards: dict[str, HashedFile] = {}
@@ -61,21 +62,15 @@ class RemoteDirectory:
         if known is None and settings.offline():
             known = self.cache.addresses().get(str(self.path))
         if known and "/" not in known:
-            data = self._cached(known, MANIFEST_NAME)
+            data = self.cache.read(known, MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
             if data is not None and manifest_digest(data) == known:
                 return data
-        try:
-            data = self.store.read(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
-        except RemoteError as err:
-            if err.status == NOT_FOUND:
-                raise ManifestError(
-                    f"{self.path / MANIFEST_NAME} does not exist: there is no record set at this address.",
-                    path=str(self.path),
-                    status=NOT_FOUND,
-                ) from None
-            raise
-        self._keep(manifest_digest(data), MANIFEST_NAME, data)
-        self._keep(manifest_digest(data), address_name(str(self.path)), str(self.path).encode())
+        data = self.store.read_if_there(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
+        if data is None:
+            text = f"{self.path / MANIFEST_NAME} does not exist: there is no record set at this address."
+            raise ManifestError(text, path=str(self.path), status=NOT_FOUND)
+        self.cache.write(manifest_digest(data), MANIFEST_NAME, data)
+        self.cache.write(manifest_digest(data), address_name(str(self.path)), str(self.path).encode())
         return data
 
     def describe(self, digest: str, manifest: Manifest) -> None:
@@ -176,24 +171,11 @@ class RemoteDirectory:
 
     def _extra(self, name: str) -> bytes:
         """Return a file that the manifest does not name; it is untrusted, as on disk."""
-        data = self._cached(self.digest, name)
+        data = self.cache.read(self.digest, name, MAX_MANIFEST_BYTES + 1)
         if data is None:
             data = self.store.read(name, MAX_MANIFEST_BYTES + 1)
-            self._keep(self.digest, name, data)
+            self.cache.write(self.digest, name, data)
         return data
-
-    def _cached(self, digest: str, name: str) -> bytes | None:
-        fd = self.cache.find(digest, name)
-        if fd is None:
-            return None
-        with open(fd, "rb") as file:
-            return file.read(MAX_MANIFEST_BYTES + 1)
-
-    def _keep(self, digest: str, name: str, data: bytes) -> None:
-        try:
-            self.cache.write(digest, name, data)
-        except NotCachedError as err:
-            logger.debug("not cached: %s", err)
 
 
 def _unnamed(pieces: Iterable[bytes]) -> int:
@@ -419,13 +401,11 @@ class Streamed:
 
     def __init__(self, url: Url) -> None:
         self.path, self.store = url, Store(url)
-        try:
-            self._manifest = self.store.read(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
-        except RemoteError as err:
-            if err.status != NOT_FOUND:
-                raise
+        data = self.store.read_if_there(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
+        if data is None:
             text = f"{url} is not a record set: it has no {MANIFEST_NAME}."
-            raise ManifestError(text, path=str(url), status=NOT_FOUND) from None
+            raise ManifestError(text, path=str(url), status=NOT_FOUND)
+        self._manifest = data
         self._there: dict[str, StoredFile] = {}  # stays empty if the server cannot list
         with contextlib.suppress(RemoteError):
             self._there = self.store.entries()

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -106,7 +106,7 @@ class Source:
     def _optional(self, name: str, max_bytes: int) -> bytes | None:
         """Return a small file that the manifest does not name; None if there is none."""
         if isinstance(self.supply, Store):
-            return read_if_there(self.supply, name, max_bytes, _ABSENT)
+            return self.supply.read_if_there(name, max_bytes, _ABSENT)
         return self.supply.reader.extra(name, max_bytes)
 
     def damaged(self, name: str) -> CorruptRecordError:
@@ -130,7 +130,7 @@ def find_set(text: str) -> tuple[Url, bytes]:
         RemoteError: The server cannot be reached.
     """
     url, names = _address(text), list[str]()
-    data = read_if_there(Store(url))
+    data = _manifest_at(url)
     if data is None and not url.name.endswith(ENDING):
         with contextlib.suppress(RemoteError):  # the server cannot list
             names = sorted(name for name in Store(url).folders() if name.endswith(ENDING))
@@ -138,7 +138,7 @@ def find_set(text: str) -> tuple[Url, bytes]:
         shown = ", ".join(str(url / name) for name in names)
         raise ArgumentError(f"There are several record sets at {url}; name one: {shown}.")
     place = url / names[0] if names else url
-    data = read_if_there(Store(place)) if names else data
+    data = _manifest_at(place) if names else data
     if data is None:
         raise NotPreparedError(
             f"There is no record set at {url}: it has no {MANIFEST_NAME}. Check the address; if the set was being "
@@ -167,19 +167,8 @@ def named(place: _Place, name: str) -> _Place:
     return place if place.name.endswith(ENDING) else place / f"{name.removesuffix(ENDING)}{ENDING}"
 
 
-def read_if_there(
-    store: Store,
-    name: str = MANIFEST_NAME,
-    max_bytes: int = MAX_MANIFEST_BYTES + 1,
-    absent: Sequence[int] = (NOT_FOUND,),
-) -> bytes | None:
-    """Return the content of a small file at a URL; None if the server answers with a status in `absent`."""
-    try:
-        return store.read(name, max_bytes)
-    except RemoteError as err:
-        if err.status in absent:
-            return None
-        raise
+def _manifest_at(url: Url) -> bytes | None:
+    return Store(url).read_if_there(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
 
 
 def _address(text: str) -> Url:

@@ -25,9 +25,16 @@ from recordzoo.net.hub import HubDataset, api_of, asking, without_bars
 from recordzoo.net.part import WORKERS, Crew, HashedFile
 from recordzoo.net.store import Store, StoredFile, part_bytes
 from recordzoo.net.url import Url, is_url
-from recordzoo.records.manifest import ENDING, MANIFEST_NAME, Manifest, manifest_digest, parse_manifest
+from recordzoo.records.manifest import (
+    ENDING,
+    MANIFEST_NAME,
+    MAX_MANIFEST_BYTES,
+    Manifest,
+    manifest_digest,
+    parse_manifest,
+)
 from recordzoo.records.writer import own_files
-from recordzoo.sets.places import Source, destination, read_if_there
+from recordzoo.sets.places import Source, destination
 
 CARD = "README.md"
 MARK = (
@@ -160,7 +167,7 @@ class Push:
 
     def look(self) -> bool:
         """Read the manifest at the destination; return whether it is another record set's, which may be replaced."""
-        data = read_if_there(self.store)
+        data = self._manifest_there()
         self.is_published = data == self.source.data
         if data is None or self.is_published:
             return False
@@ -176,6 +183,9 @@ class Push:
                 url=str(self.url),
             )
         return True
+
+    def _manifest_there(self) -> bytes | None:
+        return self.store.read_if_there(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
 
     def begin(self) -> None:
         """Claim the address before the first change, and remove the manifest of a set that is replaced."""
@@ -200,12 +210,12 @@ class Push:
 
     def check(self) -> None:
         """Raise if the claim is no longer ours, unless another process has published this very set."""
-        if self._claim()[0] != self.source.digest and read_if_there(self.store) != self.source.data:
+        if self._claim()[0] != self.source.digest and self._manifest_there() != self.source.data:
             raise self._taken()
 
     def _claim(self) -> tuple[str, set[str]]:
         """Read the claim: the digest of the set that is pushed, and the names of files that recordzoo wrote there."""
-        data = read_if_there(self.store, CLAIM_NAME) or b""
+        data = self.store.read_if_there(CLAIM_NAME, MAX_MANIFEST_BYTES) or b""
         digest, *names = data.decode("utf-8", "replace").split("\n")
         return digest, set(filter(_OUR_NAME.fullmatch, names))
 
@@ -293,7 +303,7 @@ class Push:
         if not self.is_published:
             self.check()
             self.store.create(MANIFEST_NAME, self.source.data)
-            if read_if_there(self.store) != self.source.data:
+            if self._manifest_there() != self.source.data:
                 raise self._taken()
         digest, names = self._claim()
         if digest == self.source.digest:
@@ -415,7 +425,7 @@ class HubPush(Push):
     def _card(self) -> dict[str, bytes]:
         """Make the card; nothing if the one there is somebody's own, or no record set changes."""
         root = Store(self._root)
-        there = read_if_there(root, CARD, _MAX_CARD_BYTES)
+        there = root.read_if_there(CARD, _MAX_CARD_BYTES)
         if there is not None and (self.is_published or MARK.encode() not in there):
             return {}
         at = f"@{self._place.revision.replace('/', '%2F')}" if self._place.revision else ""
