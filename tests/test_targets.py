@@ -199,18 +199,43 @@ class TestColumns:
 
     def test_values_of_another_kind_are_named_with_their_lines(self, folder: Path) -> None:
         rows = [{"path": "a.jpg", "age": "1.5", "n": "3"}, {"path": "b.webp", "age": "old", "n": "2.5"}]
-        rows += [{"path": "a.jpg", "age": "1e39", "n": ""}]
+        rows += [{"path": "a.jpg", "age": "1e399", "n": ""}]
         path = write(folder, rows=rows)
         for targets, said in (
             (
                 {"age": "float"},
-                "line 3: the age 'old' is no float32 number; line 4: the age '1e39' is no float32 number",
+                r"line 3: the age 'old' is no number; line 4: the age 1e399 fits no type of numbers \(for texts, pass",
             ),
             ({"n": "int"}, "line 3: the n '2.5' is no whole number; line 4: no n"),
             ({"n": "class"}, "line 4: no n"),
         ):
             with pytest.raises(SourceError, match=said):
                 prepared(path, targets=targets)
+
+    @pytest.mark.parametrize(
+        ("cells", "dtype"),
+        [
+            (["8.44", "0.1", "", "1e38", "-inf", "16777216"], np.float32),
+            (["8.44", "16777217.5", ""], np.float64),
+            (["0.1", "1e39"], np.float64),
+            (["0.123456789"], np.float64),
+        ],
+    )
+    def test_floats_keep_their_digits(self, cells: list[str], dtype: type, folder: Path) -> None:
+        """As pandas reads them; float32, which models want, only if it has the same digits."""
+        rows = [{"path": NAMES[0], "age": cell, "weight": cell} for cell in cells]
+        path = write(folder, rows=rows)
+        table = pandas.read_csv(path)
+        for name in ("age", "weight"):
+            dataset = ImageFolderRecord(prepared(path, targets={"age": "float"}, workers=1), target_type=name)
+            found = [target for _, target in dataset]
+            assert {type(each) for each in found} == {dtype}
+            assert [float(str(each)) for each in found] == pytest.approx(
+                table[name].tolist(), rel=0, abs=0, nan_ok=True
+            )
+            dataset.transform = v2.Compose(TO_TENSOR)
+            (batch,) = RecordLoader(dataset, len(found), num_workers=0)
+            assert batch[1].dtype is default_collate(found).dtype
 
     def test_another_choice_of_columns_is_another_set(self, folder: Path) -> None:
         path = table_set(folder)

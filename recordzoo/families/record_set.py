@@ -118,7 +118,8 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
         allow_empty: Whether a class may be without samples.
         split: A split of the record set. Default: all images.
         target_type: The field that is the target, or a list of fields for a tuple of them. A class or whole number is
-            an int, a float numpy.float32, several labels float32 [C] of 0 and 1. Default: the set's own target.
+            an int, a float numpy.float32 (float64 if it would change), several labels float32 [C] of 0 and 1.
+            Default: the set's own target.
         transforms: Applied to image and target together, instead of the other two. For a set with boxes, the target is
             then a dict as `torchvision.datasets.wrap_dataset_for_transforms_v2` has it: ``boxes`` (BoundingBoxes XYXY,
             float32 [N, 4]), ``labels`` (int64 [N], numbers of `classes`), ``masks`` (Mask, uint8 [N, H, W]) if they are

@@ -17,7 +17,7 @@ from recordzoo.base.text import did_you_mean
 from recordzoo.errors import ArgumentError, CorruptRecordError, ManifestError, NotPreparedError, OtherSourceError
 from recordzoo.images.decode import RecordName, from_pixels, is_pixels, naming, open_picture
 from recordzoo.recipes.recipe import NO_TARGET
-from recordzoo.records.arrays import leads_out
+from recordzoo.records.arrays import as_floats, leads_out
 from recordzoo.records.kinds import FieldKind
 from recordzoo.records.manifest import is_label
 from recordzoo.records.reader import RecordReader
@@ -277,7 +277,8 @@ class ValueSelection(Selection):
 class FieldSelection(Selection):
     """A selection whose targets are one field, or a tuple of several, typed by the field's kind.
 
-    A class or whole number is an int, a float is numpy.float32, several labels are float32 [C] of 0 and 1.
+    A class or whole number is an int; a float is numpy.float32, or float64 if a number of the field needs it; several
+    labels are float32 [C] of 0 and 1.
 
     Args:
         column: The field; or the fields, as a tuple.
@@ -298,6 +299,16 @@ class FieldSelection(Selection):
     @functools.cached_property
     def _form(self) -> "SampleForm":
         return sample_form(self.reader)
+
+    @functools.cached_property
+    def _doubles(self) -> frozenset[str]:
+        """The fields with numbers that float32 would change."""
+        arrays = {name: self.reader.array(name) for name in self._fields if name in self.reader.columns}
+        return frozenset(
+            name
+            for name, array in arrays.items()
+            if self.reader.manifest.fields[name].kind is FieldKind.FLOAT and as_floats(array).dtype == np.float64
+        )
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -331,7 +342,7 @@ class FieldSelection(Selection):
             return _column(self.reader, self._form, name, positions)
         found = self.reader.array(name)[positions]
         if manifest.fields[name].kind in (FieldKind.FLOAT, FieldKind.MULTILABEL):
-            return found.astype(np.float32)
+            return found.astype(np.float64 if name in self._doubles else np.float32)
         return found.astype(np.int64) if is_label(found.dtype.str, found.shape) else found
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -172,7 +173,7 @@ def json_rows(data: bytes, faults: Faults) -> Iterator[tuple[int, Mapping[Any, A
         if not each.strip():
             continue
         try:
-            row = json.loads(each)
+            row = json.loads(each, parse_float=_finite)
         except (ValueError, RecursionError) as err:
             faults.add(line, f"no JSON ({err})")
             continue
@@ -180,6 +181,12 @@ def json_rows(data: bytes, faults: Faults) -> Iterator[tuple[int, Mapping[Any, A
             yield line, row
         else:
             faults.add(line, f"a JSON {type(row).__name__}, not an object")
+
+
+def _finite(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError(f"{text[:80]} fits no type of numbers")
+    return number
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from recordzoo.own.columns import (
 from recordzoo.own.listing import Column, Listing, ListingRecipe, ListSource
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.recipe import Blob, BlobField
+from recordzoo.records.arrays import as_floats
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import NAME_PATTERN, RESERVED_FIELDS, Manifest
 from recordzoo.records.reader import RecordReader
@@ -57,8 +58,8 @@ _PADDED = re.compile(r"[+-]?0[0-9]")
 _FRACTION = re.compile(r"[.e]", re.IGNORECASE)
 _INT64 = range(-(1 << 63), 1 << 63)
 _EXACT_FLOATS = range(-(1 << 53), (1 << 53) + 1)
-_MAX_FLOAT32 = float(np.finfo(np.float32).max)
 _MAX_NAME_CHARACTERS = 4096
+_MAX_DIGITS = 100
 _MAX_LABELS_BYTES = 4 << 30
 _MAX_LIST_BYTES = 16 << 30
 
@@ -185,8 +186,13 @@ def _batch_rows(batches: Iterable[Any]) -> Iterator[Mapping[Any, Any]]:
         yield from batch.to_pylist()
 
 
-def _is_float32(cell: str) -> bool:
-    return _NUMBER.fullmatch(cell) is not None and not _MAX_FLOAT32 < abs(float(cell)) < math.inf
+def _fits(cell: str, whole: range) -> bool:
+    """Whether a type has a number with all its digits, if it has these whole numbers; true for what is no number."""
+    if not _NUMBER.fullmatch(cell):
+        return True
+    if cell.lstrip("+-").isdecimal():
+        return len(cell) < _MAX_DIGITS and int(cell) in whole
+    return not math.isinf(float(cell)) or cell.lstrip("+-").lower() == "inf"
 
 
 @dataclass(frozen=True)
@@ -209,24 +215,39 @@ class Cells:
     is_text: bool
     separator: str = ","
 
-    def numbers(self) -> NDArray[Any] | None:  # Any: of either dtype
-        """Return the numbers, NaN for empty cells; None if a cell is not a number, or would lose digits.
+    def numbers(self, faults: Faults) -> NDArray[Any] | None:  # Any: of either dtype
+        """Return the numbers, NaN for empty cells; None if a cell is not a number.
 
         Numbers with leading zeros, such as postcodes, are names.
+
+        Raises:
+            SourceError: A number fits no type.
         """
         filled = [cell for cell in self.cells if cell]
         if self.is_text or not filled or not all(map(_NUMBER.fullmatch, filled)) or any(map(_PADDED.match, filled)):
             return None
-        whole = [int(cell) for cell in filled if _WHOLE.fullmatch(cell)]
-        if len(whole) == len(self.cells) and all(number in _INT64 for number in whole):
-            return np.array(whole, np.int64)
-        if not all(number in _EXACT_FLOATS for number in whole):
-            return None
+        if len(filled) == len(self.cells) and all(cell.lstrip("+-").isdecimal() for cell in filled):
+            self._refuse_misfits(_INT64, faults)
+            return np.array([int(cell) for cell in filled], np.int64)
+        return self._floats(faults)
+
+    def _floats(self, faults: Faults) -> NDArray[np.float64]:
+        self._refuse_misfits(_EXACT_FLOATS, faults)
         return np.array([float(cell or "nan") for cell in self.cells], np.float64)
 
-    def field(self) -> Column:
+    def _refuse_misfits(self, whole: range, faults: Faults) -> None:
+        """Raise, with the faults before, if a number fits no type that has these whole numbers."""
+        wrong = {cell for cell in set(self.cells) if not _fits(cell, whole)}
+        if wrong:
+            hint = f"for texts, pass --target {quote(f'{self.column}:text')}"
+            self._refuse(
+                wrong.__contains__, lambda cell: f"the {self.what} {cell[:80]} fits no type of numbers ({hint})", faults
+            )
+        faults.raise_if_any()
+
+    def field(self, faults: Faults) -> Column:
         """Return the field of a column that is not a target: numbers if all cells are numbers, else text."""
-        numbers = self.numbers()
+        numbers = self.numbers(faults)
         if numbers is None:
             return self._texts()
         return self._made(FieldKind.FLOAT if numbers.dtype.kind == "f" else FieldKind.INT, numbers)
@@ -243,15 +264,14 @@ class Cells:
         Raises:
             SourceError: A cell does not have that kind, or there were faults before.
         """
-        is_float = kind is None and any(map(_FRACTION.search, self.cells)) and self.numbers() is not None
+        is_float = kind is None and any(map(_FRACTION.search, self.cells)) and self.numbers(faults) is not None
         if is_float or kind in (None, "class", "int"):
             self._refuse(lambda cell: not cell, lambda _: f"no {self.what}", faults)
         if kind == "text":
             return self._texts()
         if is_float or kind == "float":
-            self._refuse(lambda cell: cell and not _is_float32(cell), self._is_no("float32 number"), faults)
-            faults.raise_if_any()
-            return self._made(FieldKind.FLOAT, np.array([float(c or "nan") for c in self.cells], np.float32))
+            self._refuse(lambda cell: cell and not _NUMBER.fullmatch(cell), self._is_no("number"), faults)
+            return self._made(FieldKind.FLOAT, as_floats(self._floats(faults)))
         if kind == "int":
             self._refuse(lambda cell: cell and not _WHOLE_FLOAT.fullmatch(cell), self._is_no("whole number"), faults)
             faults.raise_if_any()
@@ -281,12 +301,10 @@ class Cells:
         if not self.is_text and all(map(_WHOLE.fullmatch, self.cells)):
             self._check_spellings(faults)
             return self._made(FieldKind.CLASS, self._whole(faults))
-        numbers = self.numbers()  # as pandas writes them if one was missing: 0.0, 10.0
-        if (
-            numbers is not None
-            and (numbers == np.round(numbers)).all()
-            and (np.abs(numbers) < _EXACT_FLOATS.stop).all()
-        ):
+        numbers = self.numbers(faults)  # as pandas writes them if one was missing: 0.0, 10.0
+        if numbers is not None and (numbers == np.round(numbers)).all():
+            self._refuse(lambda cell: abs(float(cell)) >= _EXACT_FLOATS.stop, self._is_no("class's number"), faults)
+            faults.raise_if_any()
             return self._made(FieldKind.CLASS, numbers.astype(np.int64))
         names = self._names(self.cells, faults)
         label_of = {name: label for label, name in enumerate(names)}
@@ -382,17 +400,16 @@ def interpret(path: Path, table: ListTable, faults: Faults, asked: Columns) -> L
     splits = {} if places.split is None else _splits(table.lines, table.columns[places.split], faults)
     fields: dict[str, Column] = {}
     for name, index in named.items():
-        header = table.header[index]
+        header, is_target = table.header[index], index in places.targets
         column = Cells(
             header,
-            header if places.is_named else "label",
+            "label" if is_target and not places.is_named else header,
             table.columns[index],
             table.lines,
             header in table.texts,
             asked.separator,
         )
-        is_target = index in places.targets
-        fields[name] = column.target(places.targets[index], faults) if is_target else column.field()
+        fields[name] = column.target(places.targets[index], faults) if is_target else column.field(faults)
     _name_classes(fields, named, table, faults)
     faults.raise_if_any()
     return Listing(
