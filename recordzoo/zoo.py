@@ -178,7 +178,7 @@ def prepare(
         >>> recordzoo.prepare("photos/", variant="256")  # doctest: +SKIP
         [PosixPath('photos-256.records')]
     """
-    from recordzoo.own.lists import check_table
+    from recordzoo.own.columns import check_table
     from recordzoo.own.making import completed, make
 
     if "records_dir" in options:

@@ -23,8 +23,11 @@ from recordzoo.errors import SourceError
 from recordzoo.images.decode import ORIENTATION
 from recordzoo.own.annotations import (
     COCO,
+    IMAGE_FOLDERS,
     MASKS,
+    OF_CVAT,
     OF_MASK,
+    OTHER_FOLDERS,
     VOC,
     YOLO,
     Problems,
@@ -62,17 +65,6 @@ _Row = tuple[int, Sequence[float], Sequence[float]]
 """An object: its class, its box, and the corners of its polygon, if any."""
 
 
-_IMAGES = ("images", "imgs", "img", "image", "img_dir", "jpegimages")
-_OTHERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    YOLO: (("labels", "label"), (".txt",)),
-    VOC: (("annotations", "annotation", "labels", "xmls", "xml"), (".xml",)),
-    MASKS: (
-        ("masks", "mask", "ann_dir", "segmentationclass", "annotations", "labels", "label"),
-        (*IMAGE_ENDINGS, ".gif"),
-    ),
-}
-"""Names of the folders that tools write, in lower case: of images; by format, of other files, with their endings."""
-
 _NO_LABELS = re.compile(r"classes|labels|images|notes|train|val|valid|test|readme.*", re.IGNORECASE)
 """Stems of texts that are no label files, if there is no image of that name."""
 
@@ -93,11 +85,11 @@ class Pairs:
     """
 
     def __init__(self, root: Path, format: str) -> None:
-        self._format, self._folders = format, _OTHERS[format][0]
-        images, others = self._in_folders(root, _OTHERS[format][1])
+        self._format, self._folders = format, OTHER_FOLDERS[format][0]
+        images, others = self._in_folders(root, OTHER_FOLDERS[format][1])
         self.is_beside = not others and not images
         if self.is_beside:
-            images, others = self._side_by_side(root, _OTHERS[format][1])
+            images, others = self._side_by_side(root, OTHER_FOLDERS[format][1])
         names = list(images)
         self.images = [names[place] for place in class_folder_order(names).tolist()]
         self._stem_of, self._stems = images, _by_stem(images)
@@ -112,8 +104,8 @@ class Pairs:
         tops = ["", *(f"{name}/" for name in _folders(root) if is_split(name))]
         for top in tops:
             inside = [name for name in _folders(root / top) if not is_record_set(root / top / name)]
-            usual = [name for name in inside if name.lower() in _IMAGES] or [name for name in inside if name == "data"]
-            images = dict.fromkeys(usual, "")
+            usual = [name for name in inside if name.lower() in IMAGE_FOLDERS]
+            images = dict.fromkeys(usual or (["data"] if "data" in inside else []), "")
             others = {name: "" for name in inside if _OF_MAKESENSE.sub("", name.lower()) in self._folders}
             if self._format == MASKS:  # train/ and train_masks/
                 pairs = [name for name in inside if f"{name}_masks" in inside]
@@ -173,14 +165,13 @@ class Pairs:
         found: dict[str, list[int]] = {}
         for position, name in enumerate(self.images):
             folder = self._stem_of[name].rpartition("/")[0].partition("/")[0]
-            found.setdefault(_OF_CVAT.sub(r"\1", folder), []).append(position)
+            found.setdefault(OF_CVAT.sub(r"\1", folder), []).append(position)
         if not all(map(is_split, found)):
             return {}
         return {split_name(folder): np.array(positions, np.int64) for folder, positions in found.items()}
 
 
 _OF_MAKESENSE = re.compile("_my-project.*")
-_OF_CVAT = re.compile(r"^obj_(\w+)_data$")
 
 
 def _folders(root: Path) -> list[str]:
@@ -633,7 +624,7 @@ class AnnotatedFolder(ListingRecipe):
         names = [name for of_one in zip(*listing.files.values(), strict=True) for name in of_one]
         which = name_first(listing.beside, _NUM_SHOWN) if self.format == COCO else "The directory"
         where = f"{which} says so; images were looked for in every folder of {listing.base}."
-        return ListSource(listing.path, listing.base, [*names, *listing.beside], listing.notes(), where=where)
+        return ListSource(listing, [*names, *listing.beside], where=where)
 
     def extras(self) -> Mapping[str, bytes]:
         """Return `TREE_FILE`, except for COCO, which need not list all images of a folder."""

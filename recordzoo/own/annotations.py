@@ -32,6 +32,20 @@ from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
 COCO, YOLO, VOC, MASKS = "coco", "yolo", "voc", "masks"
 """The names of formats."""
 
+IMAGE_FOLDERS = ("images", "imgs", "img", "image", "img_dir", "jpegimages")
+OTHER_FOLDERS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    YOLO: (("labels", "label"), (".txt",)),
+    VOC: (("annotations", "annotation", "labels", "xmls", "xml"), (".xml",)),
+    MASKS: (
+        ("masks", "mask", "ann_dir", "segmentationclass", "annotations", "labels", "label"),
+        (*IMAGE_ENDINGS, ".gif"),
+    ),
+}
+"""Names of the folders that tools write, in lower case: of images; by format, of other files, with their endings."""
+
+OF_CVAT = re.compile(r"^obj_(\w+)_data$")
+_FOLDERS = {*IMAGE_FOLDERS, *(name for names, _ in OTHER_FOLDERS.values() for name in names), "segmentationobject"}
+
 _LISTS = re.compile(rb'"(images|annotations|categories)"\s*:\s*\[')
 _KEYS = (b'"bbox"', b'"category_id"', b'"image_id"', b'"file_name"', b'"supercategory"')
 _LOOKED_BYTES = 1 << 16
@@ -179,6 +193,11 @@ def is_file_name(name: str) -> bool:
 def is_split(folder: str) -> bool:
     """Whether a folder has the name of a split, maybe with a year: "train2017"."""
     return folder.lower().rstrip("0123456789") in SPLIT_NAMES
+
+
+def is_usual_folder(name: str) -> bool:
+    """Whether a folder is called as tools call those of annotated images, or of what is said of them."""
+    return name.lower() in _FOLDERS or OF_CVAT.match(name.lower()) is not None
 
 
 def slug(text: str) -> str:

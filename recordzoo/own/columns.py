@@ -1,18 +1,21 @@
-"""Split the text of a list file into columns of cells; collect all faults."""
+"""Read lists and tables into columns of cells, collecting all faults; find the columns that the user means."""
 
 import csv
 import io
+import itertools
 import json
 import math
 import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recordzoo.base.text import JSON, did_you_mean, shown
-from recordzoo.errors import ArgumentError, SourceError
+from recordzoo.base.files import read_small
+from recordzoo.base.settings import is_installed, need
+from recordzoo.base.text import JSON, did_you_mean, encoding_problems, shown
+from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 
 PARQUET = ".parquet"
 LIST_ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", PARQUET)
@@ -35,6 +38,8 @@ NUM_SHOWN = 20
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MOST_SHARED = 1 << 16
+_MAX_LIST_BYTES = 16 << 30
+_MISSING = ("NoneType", "NAType", "NaTType")  # None, and pandas's
 _LINE = re.compile(r"(?P<path>.*[^ ]) +(?P<label>[^ ]+)", re.DOTALL)
 
 
@@ -115,12 +120,6 @@ def _columns(count: int) -> str:
     return "1 column" if count == 1 else f"{count} columns"
 
 
-def read_table(path: Path, data: bytes, faults: Faults) -> ListTable:
-    """Read a list's rows; the columns of a plain one are "path" and "label"."""
-    separator = _SEPARATORS.get(path.suffix.lower())
-    return _plain(data, faults) if separator is None else _with_header(data, separator, faults)
-
-
 def _text_of(data: bytes, newline: str | None) -> io.TextIOWrapper:
     """Read a list's text in pieces, without the byte order mark of some editors."""
     return io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline=newline)
@@ -167,7 +166,7 @@ def _cells(data: bytes, separator: str, faults: Faults) -> Iterator[tuple[int, l
         faults.add(line, f"{err}{hint}")
 
 
-def json_rows(data: bytes, faults: Faults) -> Iterator[tuple[int, Mapping[Any, Any]]]:
+def _json_rows(data: bytes, faults: Faults) -> Iterator[tuple[int, Mapping[Any, Any]]]:
     """Yield the objects of JSON lines."""
     for line, each in enumerate(_text_of(data, None), 1):
         if not each.strip():
@@ -187,6 +186,157 @@ def _finite(text: str) -> float:
     if math.isinf(number := float(text)):
         raise ValueError(f"{text[:80]} fits no type of numbers")
     return number
+
+
+# Any, here and below: values of all kinds.
+
+
+def from_rows(rows: Iterable[tuple[int, Mapping[Any, Any]]], faults: Faults) -> ListTable:
+    """Build a table from rows with their lines; missing values are empty cells."""
+    table = ListTable()
+    columns: dict[str, Texts] = {}
+    for line, row in rows:
+        for key, value in row.items():
+            name = str(key)
+            column = columns.setdefault(name, Texts())
+            column.extend([""] * (len(table.lines) - len(column)))
+            try:
+                cell = _cell(value)
+            except ValueError as err:
+                faults.add(line, f"{name!r} holds {err}")
+                cell = ""
+            if isinstance(value, str):
+                table.texts.add(name)
+            column.add(cell.strip())
+        table.lines.append(line)
+    for column in columns.values():
+        column.extend([""] * (len(table.lines) - len(column)))
+    table.header, table.columns = list(columns), list(columns.values())
+    return table
+
+
+def _cell(value: Any) -> str:
+    """Format a value as a cell of a list file; a list as its items, separated by commas.
+
+    Raises:
+        ValueError: The value has no form as a cell.
+    """
+    value = value.tolist() if hasattr(value, "tolist") else value  # NumPy's
+    if type(value).__name__ in _MISSING or value != value:  # NaN
+        return ""
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, bytes | bytearray):
+        raise ValueError("bytes")
+    if isinstance(value, Mapping):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        items = [_cell(item) for item in value]
+        if any("," in item for item in items):
+            raise ValueError(f"a list with a comma in {next(item for item in items if ',' in item)!r}")
+        return ",".join(items)
+    text = str(value)
+    if "\0" in text:
+        raise ValueError("a NUL character")
+    return text.encode(errors="replace").decode()
+
+
+def has_paths(path: Path) -> bool:
+    """Whether a Parquet file is a table of paths: it has a text column with a usual name, and no bytes."""
+    if not path.is_file() or not is_installed("pyarrow"):
+        return False
+    import pyarrow
+    from pyarrow import parquet, types
+
+    try:
+        schema = parquet.read_schema(path)
+    except (pyarrow.ArrowException, OSError, ValueError):
+        return False
+    others = (types.is_struct, types.is_binary, types.is_large_binary)
+    if any(is_other(kind) for is_other in others for kind in schema.types):
+        return False
+    texts = [each.name.lower() for each in schema if types.is_string(each.type) or types.is_large_string(each.type)]
+    return any(name in texts for name in PATH_COLUMNS)
+
+
+def _parquet_rows(path: Path) -> Iterator[Mapping[Any, Any]]:
+    """Yield the rows of a Parquet file.
+
+    Raises:
+        PrepareError: pyarrow is not installed.
+        SourceError: The file is cut or damaged.
+    """
+    need("pyarrow", "A Parquet table is read")
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches():
+                yield from batch.to_pylist()
+    except (pyarrow.ArrowException, OSError, ValueError) as err:
+        text = " ".join(str(err).split())[:200]
+        raise SourceError(f"{path} is no table, or damaged ({type(err).__name__}: {text}).", path=str(path)) from err
+
+
+def check_table(data: Any) -> None:
+    """Refuse anything but a pandas or Arrow table or a list of dicts.
+
+    Raises:
+        ArgumentError: It is something else, or two columns have the same name.
+    """
+    if hasattr(data, "to_batches"):
+        names = list(data.schema.names)
+    elif hasattr(data, "to_dict") and hasattr(data, "columns"):
+        names = list(data.columns)
+    elif isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
+        return
+    else:
+        raise ArgumentError(
+            f"Argument data is of type {type(data).__name__}; it must be a name, a path, an address, a pandas or Arrow "
+            "table, or a list of dicts. Any dataset of Python's is stored by convert()."
+        )
+    if len(set(names)) < len(names):
+        raise ArgumentError(f"Argument data is a table with columns of equal names: {names}.")
+
+
+def _rows_of(data: Any) -> Iterable[Mapping[Any, Any]]:
+    """Return the rows of a table that passed `check_table`."""
+    if hasattr(data, "to_batches"):
+        return itertools.chain.from_iterable(batch.to_pylist() for batch in data.to_batches())
+    return data.to_dict("records") if hasattr(data, "to_dict") else data  # type: ignore[no-any-return]  # pandas
+
+
+def read_list(path: Path, data: Any = None) -> tuple[ListTable, Faults]:
+    """Read the cells of a list file, or of a table in memory, and its faults.
+
+    Raises:
+        ArgumentError: It is no list by its name.
+        NotPreparedError: It cannot be read.
+        PrepareError: pyarrow, which reads Parquet, is not installed.
+        SourceError: It is not UTF-8, or a damaged table.
+    """
+    ending = path.suffix.lower()
+    faults = Faults(path, "line" if data is None and ending != PARQUET else "row")
+    if data is not None:
+        return from_rows(enumerate(_rows_of(data)), faults), faults
+    if ending not in LIST_ENDINGS:
+        raise ArgumentError(f"{path} is no list: its name must end with {', '.join(LIST_ENDINGS)}.")
+    if ending == PARQUET and path.is_file():
+        return from_rows(enumerate(_parquet_rows(path)), faults), faults
+    try:
+        content = read_small(path, _MAX_LIST_BYTES)
+    except OSError as err:
+        raise NotPreparedError(f"{path}: the list cannot be read ({err.strerror}).", path=str(path)) from err
+    for line, problem in encoding_problems(content):
+        faults.add(line, f"{problem}; save it as UTF-8")
+    faults.raise_if_any()
+    if ending == ".jsonl":
+        table = from_rows(_json_rows(content, faults), faults)
+    else:
+        separator = _SEPARATORS.get(ending)
+        table = _plain(content, faults) if separator is None else _with_header(content, separator, faults)
+    return table, faults
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,7 @@ class Listing:
         metadata: Values for the manifest.
         beside: Further files that are read with the images.
         lines: Where the list names each image, for messages.
+        word: The word for these lines: "line" or "row".
         choice: How the data was read, for the user to check.
         digest: Changes with the list.
         stated: Width and height of images, as the data states them.
@@ -95,6 +96,7 @@ class Listing:
     metadata: Mapping[str, JSON] = field(default_factory=dict)
     beside: Sequence[str] = ()
     lines: Sequence[int] = ()
+    word: str = "line"
     choice: str = ""
     digest: str = ""
     stated: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -215,40 +217,30 @@ class ListSource(SizedSource):
     """The files of a listing. Their status is read once, so that all answers of one source agree.
 
     Attributes:
-        path: The list, or the directory.
-        base: The directory that relative paths are relative to.
-        names: The files in the order of reading, each once: absolute, or relative to `base`, with "/".
-        notes: Extra members that follow a file, by the file's name.
-        lines: The line of each file in the list, for messages.
-        digest: A digest of the list's content.
-        word: The word for its lines in messages: "line" or "row".
-        allow_paths: Files may lie outside of `base`.
+        listing: The samples.
+        names: The files in the order of reading, each once: absolute, or relative to the listing's base, with "/".
+        allow_paths: Files may lie outside of the listing's base.
         where: Where files were looked for, for messages. Default: relative paths are those of a list.
     """
 
-    path: Path
-    base: Path
+    listing: Listing
     names: Sequence[str]
-    notes: Mapping[str, Sequence[Note]] = field(default_factory=dict)
-    lines: Mapping[str, int] = field(default_factory=dict)
-    digest: str = ""
-    word: str = "line"
     allow_paths: bool = True
     where: str = ""
 
     @property
     @override
     def description(self) -> str:
-        return str(self.path)
+        return str(self.listing.path)
 
     @override
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
-        notes = sum(cost(len(data)) for notes in self.notes.values() for _, data in notes)
+        notes = sum(cost(len(data)) for notes in self._notes.values() for _, data in notes)
         return max(int(self.size_bytes * expansion), sum(map(cost, self.files().sizes)) + notes)
 
     def fingerprint(self) -> str:
         """Return a digest of the list and of all files' names, sizes and modification times."""
-        return self.files().fingerprint(self.digest.encode())
+        return self.files().fingerprint(self.listing.digest.encode())
 
     def files(self) -> FileTable:
         """See `Source`.
@@ -266,21 +258,26 @@ class ListSource(SizedSource):
     @override
     def unit(self, start: int, stop: int) -> Unit:
         names = tuple(self.names[start:stop])
-        files = tree_unit(self.base, self.files(), start, stop)
-        return ListUnit(files, tuple(tuple(self.notes.get(name, ())) for name in names))
+        files = tree_unit(self.listing.base, self.files(), start, stop)
+        return ListUnit(files, tuple(tuple(self._notes.get(name, ())) for name in names))
+
+    @functools.cached_property
+    def _notes(self) -> Mapping[str, Sequence[Note]]:
+        return self.listing.notes()
 
     @functools.cached_property
     def _sizes(self) -> list[int]:
         return [
-            size + sum(len(data) for _, data in self.notes.get(name, ()))
+            size + sum(len(data) for _, data in self._notes.get(name, ()))
             for name, size in zip(self.names, self.files().sizes, strict=True)
         ]
 
     @functools.cached_property
     def _files(self) -> FileTable:
         """Read the status of every file."""
-        table, problems = FileTable(str(self.base)), []
-        files = Files(self.base, allow_paths=self.allow_paths)
+        base = self.listing.base
+        table, problems = FileTable(str(base)), []
+        files = Files(base, allow_paths=self.allow_paths)
         for name in self.names:
             found = files.look(name)
             if isinstance(found, str):
@@ -292,20 +289,22 @@ class ListSource(SizedSource):
         return table
 
     def _refuse(self, problems: Sequence[tuple[str, str]]) -> None:
-        problems = sorted(problems, key=lambda problem: self.lines.get(problem[0], 0))
+        listing = self.listing
+        lines = dict(zip(reversed(listing.files["image"]), reversed(listing.lines), strict=False))
+        problems = sorted(problems, key=lambda problem: lines.get(problem[0], 0))
         shown = "; ".join(
-            f"{name} ({f'{self.word} {self.lines[name]}: ' if name in self.lines else ''}{why})"
+            f"{name} ({f'{listing.word} {lines[name]}: ' if name in lines else ''}{why})"
             for name, why in problems[:NUM_SHOWN]
         )
         more = f"; and {len(problems) - NUM_SHOWN} more" if len(problems) > NUM_SHOWN else ""
-        relative = f"Relative paths are relative to the list's directory, {self.base}."
+        relative = f"Relative paths are relative to the list's directory, {listing.base}."
         outside = " If you trust the list, pass --allow-paths (allow_paths=True)."
         raise NotPreparedError(
             f"{self.description}: {len(problems)} of the {len(self.names)} files that it names cannot be read: {shown}"
             f"{more}. {self.where or relative} "
             "on_error='skip' (--on-error skip) leaves them out."
             f"{outside if any(why == _OUTSIDE for _, why in problems) else ''}",
-            path=str(self.path),
+            path=self.description,
             num_missing=len(problems),
         )
 

@@ -1,4 +1,4 @@
-"""Read list files and tables whole, report all faults at once, and convert columns to fields."""
+"""Convert the columns of a list or a table to fields, and report all faults at once; the recipe of lists."""
 
 import hashlib
 import itertools
@@ -15,23 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.base.files import read_small
-from recordzoo.base.settings import command, is_installed, need
-from recordzoo.base.text import JSON, encoding_problems, is_device, quote
-from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
+from recordzoo.base.settings import command
+from recordzoo.base.text import JSON, is_device, quote
 from recordzoo.own.columns import (
     LABEL_COLUMNS,
-    LIST_ENDINGS,
-    PARQUET,
-    PATH_COLUMNS,
     USUAL,
     Columns,
     Faults,
     ListTable,
     Places,
-    Texts,
-    json_rows,
-    read_table,
+    read_list,
 )
 from recordzoo.own.listing import Column, Listing, ListingRecipe, ListSource
 from recordzoo.raw.member import Member, Source
@@ -41,8 +34,6 @@ from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import NAME_PATTERN, RESERVED_FIELDS, Manifest
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.writer import LIST_FILE
-
-_MISSING = ("NoneType", "NAType", "NaTType")  # None, and pandas's
 
 _CLASS_COLUMN = "class_name"
 _TAKEN = {"image", *RESERVED_FIELDS} - {"split"}  # a field, if another column says the splits
@@ -61,129 +52,8 @@ _EXACT_FLOATS = range(-(1 << 53), (1 << 53) + 1)
 _MAX_NAME_CHARACTERS = 4096
 _MAX_DIGITS = 100
 _MAX_LABELS_BYTES = 4 << 30
-_MAX_LIST_BYTES = 16 << 30
 
 # Any, here and below: values of all kinds.
-
-
-def from_rows(rows: Iterable[tuple[int, Mapping[Any, Any]]], faults: Faults) -> ListTable:
-    """Build a table from rows with their lines; missing values are empty cells."""
-    table = ListTable()
-    columns: dict[str, Texts] = {}
-    for line, row in rows:
-        for key, value in row.items():
-            name = str(key)
-            column = columns.setdefault(name, Texts())
-            column.extend([""] * (len(table.lines) - len(column)))
-            try:
-                cell = _cell(value)
-            except ValueError as err:
-                faults.add(line, f"{name!r} holds {err}")
-                cell = ""
-            if isinstance(value, str):
-                table.texts.add(name)
-            column.add(cell.strip())
-        table.lines.append(line)
-    for column in columns.values():
-        column.extend([""] * (len(table.lines) - len(column)))
-    table.header, table.columns = list(columns), list(columns.values())
-    return table
-
-
-def _cell(value: Any) -> str:
-    """Format a value as a cell of a list file; a list as its items, separated by commas.
-
-    Raises:
-        ValueError: The value has no form as a cell.
-    """
-    value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
-    if type(value).__name__ in _MISSING or value != value:  # NaN
-        return ""
-    if isinstance(value, bool):
-        return str(int(value))
-    if isinstance(value, bytes | bytearray):
-        raise ValueError("bytes")
-    if isinstance(value, Mapping):
-        return json.dumps(value, ensure_ascii=False, default=str)
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        items = [_cell(item) for item in value]
-        if any("," in item for item in items):
-            raise ValueError(f"a list with a comma in {next(item for item in items if ',' in item)!r}")
-        return ",".join(items)
-    text = str(value)
-    if "\0" in text:
-        raise ValueError("a NUL character")
-    return text.encode(errors="replace").decode()
-
-
-def has_paths(path: Path) -> bool:
-    """Whether a Parquet file is a table of paths: it has a text column with a usual name, and no bytes."""
-    if not path.is_file() or not is_installed("pyarrow"):
-        return False
-    import pyarrow
-    from pyarrow import parquet, types
-
-    try:
-        schema = parquet.read_schema(path)
-    except (pyarrow.ArrowException, OSError, ValueError):
-        return False
-    others = (types.is_struct, types.is_binary, types.is_large_binary)
-    if any(is_other(kind) for is_other in others for kind in schema.types):
-        return False
-    texts = [each.name.lower() for each in schema if types.is_string(each.type) or types.is_large_string(each.type)]
-    return any(name in texts for name in PATH_COLUMNS)
-
-
-def parquet_table(path: Path, faults: Faults) -> ListTable:
-    """Read a Parquet file.
-
-    Raises:
-        PrepareError: pyarrow is not installed.
-        SourceError: The file is cut or damaged.
-    """
-    need("pyarrow", "A Parquet table is read")
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        with parquet.ParquetFile(path) as file:
-            return from_rows(enumerate(_batch_rows(file.iter_batches())), faults)
-    except (pyarrow.ArrowException, OSError, ValueError) as err:
-        text = " ".join(str(err).split())[:200]
-        raise SourceError(f"{path} is no table, or damaged ({type(err).__name__}: {text}).", path=str(path)) from err
-
-
-def check_table(data: Any) -> None:
-    """Refuse anything but a pandas or Arrow table or a list of dicts.
-
-    Raises:
-        ArgumentError: It is something else, or two columns have the same name.
-    """
-    if hasattr(data, "to_batches"):
-        names = list(data.schema.names)
-    elif hasattr(data, "to_dict") and hasattr(data, "columns"):
-        names = list(data.columns)
-    elif isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
-        return
-    else:
-        raise ArgumentError(
-            f"Argument data is of type {type(data).__name__}; it must be a name, a path, an address, a pandas or Arrow "
-            "table, or a list of dicts. Any dataset of Python's is stored by convert()."
-        )
-    if len(set(names)) < len(names):
-        raise ArgumentError(f"Argument data is a table with columns of equal names: {names}.")
-
-
-def object_table(data: Any, faults: Faults) -> ListTable:
-    """Read a table that passed `check_table`."""
-    if hasattr(data, "to_batches"):
-        return from_rows(enumerate(_batch_rows(data.to_batches())), faults)
-    return from_rows(enumerate(data.to_dict("records") if hasattr(data, "to_dict") else data), faults)
-
-
-def _batch_rows(batches: Iterable[Any]) -> Iterator[Mapping[Any, Any]]:
-    for batch in batches:
-        yield from batch.to_pylist()
 
 
 def _fits(cell: str, whole: range) -> bool:
@@ -347,32 +217,6 @@ class Cells:
         return self._made(FieldKind.MULTILABEL, found, names)
 
 
-def read_rows(path: Path) -> tuple[ListTable, Faults]:
-    """Read the cells of a list file and its faults.
-
-    Raises:
-        ArgumentError: It is no list by its name.
-        NotPreparedError: It cannot be read.
-        PrepareError: pyarrow, which reads Parquet, is not installed.
-        SourceError: It is not UTF-8, or a damaged table.
-    """
-    ending = path.suffix.lower()
-    if ending not in LIST_ENDINGS:
-        raise ArgumentError(f"{path} is no list: its name must end with {', '.join(LIST_ENDINGS)}.")
-    faults = Faults(path, "row" if ending == PARQUET else "line")
-    try:
-        data = b"" if ending == PARQUET and path.is_file() else read_small(path, _MAX_LIST_BYTES)
-    except OSError as err:
-        raise NotPreparedError(f"{path}: the list cannot be read ({err.strerror}).", path=str(path)) from err
-    if ending == PARQUET:
-        return parquet_table(path, faults), faults
-    for line, problem in encoding_problems(data):
-        faults.add(line, f"{problem}; save it as UTF-8")
-    faults.raise_if_any()
-    table = from_rows(json_rows(data, faults), faults) if ending == ".jsonl" else read_table(path, data, faults)
-    return table, faults
-
-
 def interpret(path: Path, table: ListTable, faults: Faults, asked: Columns) -> Listing:
     """Convert a table's cells to fields.
 
@@ -382,6 +226,8 @@ def interpret(path: Path, table: ListTable, faults: Faults, asked: Columns) -> L
         ArgumentError: It lacks a column that was named.
         SourceError: Some cells cannot be used; the message names the faulty lines.
     """
+    if not table.header:
+        faults.raise_if_any()
     places = Places.find(path, table, asked)
     files: Sequence[str] = table.columns[places.image]
     if (suffix := asked.suffix) is not None:
@@ -421,6 +267,7 @@ def interpret(path: Path, table: ListTable, faults: Faults, asked: Columns) -> L
         splits=splits,
         default_target=next(iter(fields)),
         lines=table.lines,
+        word=faults.word,
         choice="; ".join(
             [_choice(fields, len(places.targets), table.header[places.image], splits), *_remarks(table, fields)]
         ),
@@ -602,32 +449,21 @@ class ListRecipe(ListingRecipe):
     @override
     def read(self, root: Path) -> Listing:
         path = root.absolute()
-        found = interpret(path, *self._rows(path), self._columns)
+        found = interpret(path, *read_list(path, self._data), self._columns)
         return replace(found, metadata={"list": found.digest, "written": self.written})
 
     def digest(self, root: Path) -> str:
         """Return the digest of the list's cells, whatever their roles; raises as `read`."""
-        table, faults = self._rows(root.absolute())
+        table, faults = read_list(root.absolute(), self._data)
         faults.raise_if_any()
         return digest_of(table)
 
-    def _rows(self, path: Path) -> tuple[ListTable, Faults]:
-        if self._data is None:
-            return read_rows(path)
-        faults = Faults(path, "row")
-        return object_table(self._data, faults), faults
-
     @override
     def source(self, listing: Listing) -> Source:
-        files, seed = listing.files["image"], self.written["shuffle_seed"]
-        lines = dict(zip(reversed(files), reversed(listing.lines), strict=True))
-        names = list(dict.fromkeys(files))
+        names, seed = list(dict.fromkeys(listing.files["image"])), self.written["shuffle_seed"]
         if seed is not None:
             names.sort(key=lambda name: _shuffle_key(seed, name))
-        word = "line" if self._data is None and listing.path.suffix.lower() != PARQUET else "row"
-        return ListSource(
-            listing.path, listing.base, names, listing.notes(), lines, listing.digest, word, self._allow_paths
-        )
+        return ListSource(listing, names, self._allow_paths)
 
     @override
     def looked_for(self, root: Path) -> list[str]:

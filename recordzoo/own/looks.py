@@ -16,15 +16,9 @@ from recordzoo.base.settings import command
 from recordzoo.base.text import name_first
 from recordzoo.errors import SourceError
 from recordzoo.formats.zip import is_shown
-from recordzoo.own.annotations import has_coco_keys, is_split
+from recordzoo.own.annotations import has_coco_keys, is_split, is_usual_folder
 from recordzoo.raw.zip import unzipped_name
 from recordzoo.recipes.declared import is_image
-
-_USUAL = re.compile(
-    r"images?|imgs?|img_dir|jpegimages|masks?|labels?|annotations?|ann_dir|segmentation(class|object)|obj_\w+_data",
-    re.IGNORECASE,
-)
-"""Names of folders with images, or with what is said of them."""
 
 _TEXTS = (".txt", ".xml", ".json")
 _NAMES = ("data.yaml", "data.yml", "obj.names")
@@ -69,7 +63,7 @@ def why_annotated(names: Sequence[str], head: Head) -> str:
         return f"{masks[0]} has the name of a folder with masks"
     folders = _by_folder(names)
     with_images = [folder for folder, files in folders.items() if folder and any(map(is_image, files))]
-    if with_images and all(map(_USUAL.fullmatch, with_images)):
+    if with_images and all(map(is_usual_folder, with_images)):
         are = "is the usual name of a folder" if len(with_images) == 1 else "are usual names of folders"
         return f"{name_first(with_images, _NUM_SHOWN)} {are} of annotated images"
     return _why_texts(folders) or _why_pairs({name: folders[name] for name in with_images[:_NUM_FOLDERS]}, head)
@@ -185,7 +179,7 @@ def _why_texts(folders: Folders) -> str:
     }
     for folder, files in folders.items():
         inner = {file.partition("/")[0] for file in files if "/" in file and is_image(file)}
-        if len(usual := sorted(filter(_USUAL.fullmatch, inner))) > 1:
+        if len(usual := sorted(filter(is_usual_folder, inner))) > 1:
             return f"{folder}/ has images in {' and '.join(usual)}"
         stems = {_stem(file) for file in files if is_image(file)}
         for file, name in files.items():
@@ -206,7 +200,7 @@ def _why_pairs(folders: Folders, head: Head) -> str:
         if common < max(2, _NEARLY * fewer, more / 2):
             continue
         why = f"{one} and {other} have images of the same names"
-        if _USUAL.fullmatch(one) or _USUAL.fullmatch(other):
+        if is_usual_folder(one) or is_usual_folder(other):
             return why
         if {Path(file).suffix.lower() for file in folders[one]}.isdisjoint(
             Path(file).suffix.lower() for file in folders[other]

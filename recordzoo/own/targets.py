@@ -402,7 +402,7 @@ def _refuse_raw_file(path: Path, text: str) -> None:
 def _kind(path: Path, text: str, reading: Reading) -> Kind:
     """Classify a path, in this order: a record set, what `reading` says, a list, annotations, foreign files."""
     from recordzoo.own.annotated import FORMATS, format_of
-    from recordzoo.own.lists import has_paths
+    from recordzoo.own.columns import has_paths
 
     if path.is_dir() and _is_set(path):
         return "set"

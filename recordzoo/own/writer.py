@@ -4,10 +4,9 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import itertools
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +27,7 @@ from recordzoo.own.values import at_position, describe, update
 from recordzoo.preparing.assemble import Stream
 from recordzoo.preparing.options import Options, OwnOptions
 from recordzoo.preparing.publish import ANOTHER_PATH, Output, check_place, disk_error, publishing
-from recordzoo.raw.member import Member, Source, Unit
+from recordzoo.raw.member import Member, SizedSource, Source, Unit
 from recordzoo.records.manifest import SPLIT_PATTERN, Manifest
 from recordzoo.records.reader import is_record_set
 from recordzoo.records.shard import MAX_VALUE_BYTES
@@ -160,7 +159,7 @@ def _digest(samples: Mapping[int, Any], start: str = "") -> str:
     return digest.hexdigest()
 
 
-class Probe:
+class Probe(SizedSource):
     """Samples spread over a dataset, which is the raw data: it is cut into ranges of positions; see `Source`.
 
     Attributes:
@@ -170,6 +169,7 @@ class Probe:
         sample_bytes: Estimated size of a stored sample.
     """
 
+    members = "samples"
     samples: Mapping[int, Any]  # Any: samples
 
     def __init__(self, dataset: MapStyle) -> None:
@@ -201,14 +201,9 @@ class Probe:
                 )
 
     @property
+    @override
     def description(self) -> str:
-        """See `Source`."""
         return f"{self.name} ({self.count:,} samples)"
-
-    @property
-    def size_bytes(self) -> int:
-        """See `Source`."""
-        return self.count * self.sample_bytes
 
     def fingerprint(self) -> str:
         """See `Source`."""
@@ -217,31 +212,15 @@ class Probe:
     def files(self) -> None:
         """See `Source`: unknown for a dataset."""
 
-    def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
-        """See `Source`."""
-        return int(self.size_bytes * expansion)
+    @override
+    def member_sizes(self) -> Sequence[int]:
+        return [self.sample_bytes] * self.count
 
-    def units(self, target_bytes: int) -> list[Unit]:
-        """See `Source`."""
-        return self._ranges([*range(0, self.count, max(1, target_bytes // self.sample_bytes)), self.count])
-
-    def cut(self, num_units: int) -> list[Unit]:
-        """See `Source`.
-
-        Raises:
-            ArgumentError: There are fewer samples.
-        """
-        if num_units > self.count:
-            raise ArgumentError(f"{num_units} shards are asked for, but {self.name} has only {self.count} samples.")
-        return self._ranges([self.count * number // num_units for number in range(num_units + 1)])
-
-    def _ranges(self, bounds: Sequence[int]) -> list[Unit]:
-        return [Pieces(start, tuple(self._pieces(start, stop))) for start, stop in itertools.pairwise(bounds)]
-
-    def _pieces(self, start: int, stop: int) -> Iterator[Piece]:
-        for first in range(start, stop, BLOCK):
-            last = min(first + BLOCK, stop)
-            yield Piece("", (last - first) * self.sample_bytes, (), first, last)
+    @override
+    def unit(self, start: int, stop: int) -> Unit:
+        blocks = [range(first, min(first + BLOCK, stop)) for first in range(start, stop, BLOCK)]
+        pieces = (Piece("", len(block) * self.sample_bytes, (), block.start, block.stop) for block in blocks)
+        return Pieces(start, tuple(pieces))
 
 
 class DatasetRecipe(SampleRecipe):

@@ -223,7 +223,13 @@ class Source(Protocol):
 
 
 class SizedSource(ABC):
-    """Base class of sources that know their members' sizes; see `Source`."""
+    """Base class of sources that know their members' sizes; see `Source`.
+
+    Attributes:
+        members: The word for its members in messages.
+    """
+
+    members = "files"
 
     @property
     @abstractmethod
@@ -266,7 +272,7 @@ class SizedSource(ABC):
             ArgumentError: There are fewer members.
             NotPreparedError, SourceError: The members cannot be listed.
         """
-        return [self.unit(*run) for run in even_runs(self.member_sizes(), num_units, self.description)]
+        return [self.unit(*run) for run in even_runs(self.member_sizes(), num_units, self.description, self.members)]
 
 
 def greedy_runs(sizes: Sequence[int], target_bytes: int) -> list[tuple[int, int]]:
@@ -281,14 +287,14 @@ def greedy_runs(sizes: Sequence[int], target_bytes: int) -> list[tuple[int, int]
     return [*runs, (start, len(sizes))] if len(sizes) else []
 
 
-def even_runs(sizes: Sequence[int], num_runs: int, where: str) -> list[tuple[int, int]]:
+def even_runs(sizes: Sequence[int], num_runs: int, where: str, noun: str = "files") -> list[tuple[int, int]]:
     """Group consecutive files into `num_runs` (start, stop) runs of about the same size.
 
     Raises:
-        ArgumentError: There are fewer files; the message names `where`.
+        ArgumentError: There are fewer files; the message names `where`, and calls them `noun`.
     """
     if num_runs > len(sizes):
-        raise ArgumentError(f"{num_runs} shards are asked for, but {where} has only {len(sizes)} files.")
+        raise ArgumentError(f"{num_runs} shards are asked for, but {where} has only {len(sizes)} {noun}.")
     ends = list(itertools.accumulate(size_bytes + 1 for size_bytes in sizes))  # + 1: empty files count too
     bounds = [0]
     for number in range(1, num_runs):
