@@ -1,14 +1,19 @@
+"""What a server does while a file is downloaded, as a table; and what interrupts a download, or happens beside it."""
+
+import datetime
 import hashlib
 import re
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from recordzoo.errors import ArgumentError, DownloadError, HashMismatchError, PrepareError
+from recordzoo.net import download as transfer
 from recordzoo.net import http as retry
 from recordzoo.net.url import RemoteFile
 from tests.downloading import (
@@ -16,6 +21,7 @@ from tests.downloading import (
     DATA,
     NAME,
     OTHER,
+    PAGE,
     Recorder,
     files,
     get,
@@ -27,10 +33,244 @@ from tests.downloading import (
     serve_always,
     start_child,
 )
-from tests.fakes.server import LAST_MODIFIED, Fault
+from tests.fakes.server import LAST_MODIFIED, Fault, FileServer
 from tests.preparing import wait_for
 
-# The plain case
+# The table
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a server does, and what follows.
+
+    Attributes:
+        faults: Of its answers, in order; or one fault of all its answers.
+        asked: What it answers: "200", or "1000:206" to a request for the rest from byte 1000 on.
+        error: The type and text of the error, if the file cannot be had like this; it names the address, too.
+        kept: The part that an error leaves; the next download goes on with it.
+        there: The part that an earlier process left.
+        facts: What else is known of the file, or not known.
+        options: Of the download.
+        says: What the log or a note says.
+        found: What is downloaded.
+    """
+
+    faults: Fault | list[Fault] = field(default_factory=list)
+    asked: str = "200"
+    error: str = ""
+    kept: bytes = b""
+    there: bytes = b""
+    facts: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    says: str = ""
+    found: bytes = DATA
+
+
+NO_HASH: dict[str, Any] = {"sha256": None}
+UNCHECKED = {"check_hash": False}
+NO_STAMP = {"etag": "", "last_modified": ""}
+SHA256, MD5, OTHER_MD5 = (hashlib.sha256(DATA).hexdigest(), *(hashlib.md5(data).hexdigest() for data in (DATA, OTHER)))
+NO_SHA256, NO_MD5 = "0" * 64, "1" * 32
+THOUSAND, DROPPED = DATA[:1000], Fault(drop_after=1000)
+
+FACTS = {
+    "nothing is wrong": Row(),
+    "no hash is known": Row(facts=NO_HASH),
+    "no size is known": Row(facts={"size_bytes": None}),
+    "nothing is known": Row(facts={"sha256": None, "size_bytes": None}),
+    "another md5": Row([], "200 200", f"HashMis.*expected md5 {OTHER_MD5}", facts=NO_HASH | {"md5": OTHER_MD5.upper()}),
+    "another sha256, and its md5": Row(
+        says=f"{NAME} has the SHA-256 {SHA256}, not {NO_SHA256}; but it has the expected MD5, {MD5}",
+        facts={"sha256": NO_SHA256, "md5": MD5.upper()},
+    ),
+    "another sha256 and another md5": Row(
+        [], "200 200", f"HashMis.*sha256 {NO_SHA256} or md5 {NO_MD5}, found", facts={"sha256": NO_SHA256, "md5": NO_MD5}
+    ),
+    "its sha256 and another md5, which is not computed": Row(facts={"md5": NO_MD5}),
+    "an empty file": Row(Fault(body=b""), facts={"size_bytes": 0, "sha256": hashlib.sha256().hexdigest()}, found=b""),
+    **{
+        f"it names the file {name!r}": Row([Fault(headers={"Content-Disposition": f'attachment; filename="{name}"'})])
+        for name in ("../../evil.tgz", "/tmp/evil.tgz", "..\\evil.tgz", "evil\0.tgz", "\x1b[31mevil", "")
+    },
+}
+BROKEN = {
+    **{
+        f"{length or 'a length'}, dropped after {at} bytes": Row(
+            [Fault(drop_after=at, length=length)], f"200 {at}:206" if at else "200 200"
+        )
+        for at in (0, 1, CHUNK, len(DATA) // 2, len(DATA) - 1)
+        for length in ("", "close", "chunked")
+    },
+    "dropped, and neither validator nor hash": Row([Fault(drop_after=9, **NO_STAMP)], "200 200", facts=NO_HASH),
+    "reset": Row([Fault(drop_after=500_000, reset=True), Fault(drop_after=0, reset=True)], ""),
+    "always dropped": Row(Fault(drop_after=250_000), "200 250000:206 500000:206 750000:206 1000000:206"),
+    "dropped, then nothing comes": Row(
+        [DROPPED, *[Fault(drop_after=0)] * 5],
+        "200" + " 1000:206" * 5,
+        "DownloadE.*999004 more expected.*5 attempts.*1 kB are kept",
+        THOUSAND,
+    ),
+    "always dropped, and ranges are ignored": Row(
+        Fault(drop_after=1000, ignore_range=True), "200" + " 1000:200" * 5, "DownloadError.*5 attempts", THOUSAND
+    ),
+    "silent in the middle": Row([Fault(stall_after=2 * CHUNK)], f"200 {2 * CHUNK}:206", says="sent nothing for 1 s"),
+    "always short": Row(
+        Fault(missing=10, ignore_range=True), "", "DownloadE.*999994 bytes read, 10 more .*1 MB are kept", DATA[:-10]
+    ),
+    "always short, without a length": Row(
+        Fault(missing=10, length="close", ignore_range=True),
+        "",
+        "DownloadError.*received 999994 of 1000004 bytes",
+        DATA[:-10],
+    ),
+    "shorter": Row(
+        Fault(body=DATA[:5000], length="close"),
+        "200 5000:416 5000:416",
+        "HashMis.*expected 1000004 bytes, but http://.* sends 5000 bytes",
+        DATA[:5000],
+    ),
+    **{
+        f"{length}, ends early": Row([Fault(body=DATA[:CHUNK], length=length, **NO_STAMP)], f"200 {CHUNK}:206")
+        for length in ("close", "chunked")
+    },
+}
+CHANGED = Fault(body=OTHER, drop_after=1000)
+REST = {
+    "206 from there": Row([DROPPED, Fault()], "200 1000:206"),
+    **{
+        f"206 with Content-Range {text!r}": Row([DROPPED, Fault(content_range=text)], "200 1000:206 200")
+        for text in ("", "bytes", "bytes 1000-", "items 1000-2000/*")
+    },
+    "206 of unknown length": Row(
+        [DROPPED, Fault(length="close", content_range=f"bytes 1000-{len(DATA) - 1}/*")], "200 1000:206"
+    ),
+    "206 in chunks": Row([DROPPED, Fault(length="chunked")], "200 1000:206"),
+    "206 from behind": Row([DROPPED, Fault(shift=5)], "200 1000:206 200"),
+    "206 from before": Row([DROPPED, Fault(shift=-5)], "200 1000:206 200"),
+    "206 of a changed file": Row([CHANGED, Fault(ignore_if_range=True)], "200 1000:206 200"),
+    "200 of a changed file": Row([CHANGED, Fault()], "200 1000:200"),
+    "200 though a range was asked for": Row([DROPPED, Fault(ignore_range=True)], "200 1000:200"),
+    "200 of a web page": Row(
+        [DROPPED, Fault(ignore_range=True, body=PAGE)], "200 1000:200", "DownloadE.*a web page titled", THOUSAND
+    ),
+    "416": Row([DROPPED, Fault(unsatisfiable=True)], "200 1000:416 200"),
+    "more than the rest": Row([DROPPED, Fault(extra=b"x", content_range="")], "200 1000:206 200"),
+    "a longer file": Row(
+        [DROPPED, *[Fault(body=DATA + b"x", ignore_range=True)] * 2],
+        "200 1000:200 1000:200",
+        "HashMis.*sends 1000005 bytes",
+        THOUSAND,
+    ),
+    "gzip": Row([DROPPED, Fault(encoding="gzip")], "200 1000:206", "DownloadE.*Content-Encoding gzip", THOUSAND),
+}
+WRONG = {
+    "416 to everything": Row(Fault(status=416), "416 416 416 416 416", "DownloadE.*does not have the rest"),
+    **{
+        f"too long, by {length or 'a length'}": Row(
+            Fault(extra=b"more", length=length),
+            "200 200",
+            "HashMis.*expected 1000004 bytes, but http://.* sends (more|1000008)",
+        )
+        for length in ("", "close", "chunked")
+    },
+    "too long, and not checked": Row(Fault(extra=b"more"), options=UNCHECKED, found=DATA + b"more"),
+    "another size": Row(
+        Fault(body=DATA * 30),
+        "1000:206 1000:206",
+        "HashMis.*sends 30000120 bytes; nothing of them was kept.*check_hash=False",
+        THOUSAND,
+        THOUSAND,
+    ),
+    **{
+        f"a web page as {kind}": Row(
+            Fault(body=PAGE, content_type=kind, ignore_range=True),
+            "1000:200",
+            r"DownloadE.*a web page titled 'Sign in & accept' instead of birds\.tgz",
+            THOUSAND,
+            THOUSAND,
+        )
+        for kind in ("text/html; charset=utf-8", "application/octet-stream")
+    },
+    "a text that is called a web page": Row(
+        [Fault(body=b"quota exceeded", content_type="text/html")], error="DownloadE.*a web page without a title"
+    ),
+    "an archive that is called a web page": Row([Fault(content_type="text/html")]),
+    "two halves of different files": Row([Fault(body=OTHER, drop_after=1000, **NO_STAMP)], "200 1000:206 200"),
+    "the rest of another file, then that file": Row(
+        Fault(body=OTHER), "1000:206 200", "HashMis.*is not the expected file", there=THOUSAND
+    ),
+    "a part of unknown origin, and no hash": Row(facts=NO_HASH, there=OTHER[:1000]),
+    "a part of unknown origin, and no check": Row(options=UNCHECKED, there=OTHER[:1000]),
+}
+BUSY = {
+    **{
+        f"{status}, four times": Row([Fault(status=status)] * 4, f"{status} " * 4 + "200")
+        for status in (408, 425, 429, 500, 502, 503, 504)
+    },
+    "503 for ever": Row(Fault(status=503), "503 503 503 503 503", "DownloadError.*503 Service Unavailable"),
+    **{
+        f"{status}": Row(
+            Fault(status=status),
+            f"1000:{status}",
+            rf"DownloadError.*answered {status}.*{hint}.*1\. Open the page\.$",
+            THOUSAND,
+            THOUSAND,
+            {"instructions": "1. Open the page."},
+        )
+        for hint, statuses in {"mirror": (400, 451), "login": (401, 403), "moved": (404, 410), "proxy": (407,)}.items()
+        for status in statuses
+    },
+    "429 for two hours": Row(
+        [DROPPED, Fault(status=429, retry_after="7200")],
+        "200 1000:429",
+        "DownloadError.*429 Too Many Requests and asks to come back in 2 h 00 min.*1 kB",
+        THOUSAND,
+    ),
+}
+ROWS = FACTS | BROKEN | WRONG | BUSY
+ROWS |= {f"the rest: {name}": row for name, row in REST.items()}
+ROWS |= {f"the rest, without a hash: {name}": replace(row, facts=NO_HASH) for name, row in REST.items()}
+
+
+def asked(server: FileServer) -> str:
+    """Return what a server answered, as in a row."""
+    ranges = [(request.range or "").removeprefix("bytes=").replace("-", ":") for request in server.log]
+    return " ".join(f"{start}{request.status}" for start, request in zip(ranges, server.log, strict=True))
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=list(ROWS))
+def test_a_download(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, row: Row
+) -> None:
+    monkeypatch.setenv("RECORDZOO_TIMEOUT", "1" if row.says else "60")
+    if row.there:
+        leave_part(tmp_path, row.there)
+    recorder = Recorder()
+    with serve_always(row.faults) if isinstance(row.faults, Fault) else serve(*row.faults) as server:
+        file = remote(server, **row.facts)
+        if row.error:
+            with pytest.raises((DownloadError, HashMismatchError)) as error:
+                get(file, tmp_path, progress=recorder, **row.options)
+            text = f"{error.type.__name__}: {error.value}"
+            assert re.match(row.error, text, re.DOTALL), text
+            assert f"{server.url}/{NAME}" in text
+        else:
+            assert get(file, tmp_path, progress=recorder, **row.options).read_bytes() == row.found
+            assert recorder.position == len(row.found)
+            assert row.says in "\n".join([*caplog.messages, *recorder.notes])
+    assert not row.asked or asked(server) == row.asked
+    assert server.sent(NAME) <= 7 * len(DATA)
+    left = {name for name in files(tmp_path) if ".bad-" not in name} - {f"{NAME}.part.json"}
+    assert left == ({f"{NAME}.part"} if row.kept else {NAME} if not row.error else set())
+    if row.error:
+        if row.kept:
+            assert (tmp_path / f"{NAME}.part").read_bytes() == row.kept
+        with serve() as good:
+            assert get(remote(good), tmp_path).read_bytes() == DATA
+        assert good.sent(NAME) == len(DATA) - len(row.kept)
+
+
+# What the table does not show
 
 
 @pytest.mark.slow
@@ -64,80 +304,16 @@ def test_an_existing_file_is_returned_untouched(tmp_path: Path) -> None:
     assert (tmp_path / NAME).read_bytes() == b"what the user put there"
 
 
-@pytest.mark.parametrize("facts", [{"sha256": None}, {"sha256": None, "size_bytes": None}, {"size_bytes": None}])
-def test_facts_that_are_not_known_are_not_compared(tmp_path: Path, facts: dict[str, Any]) -> None:
-    with serve() as server:
-        assert get(remote(server, **facts), tmp_path).read_bytes() == DATA
-
-
-def test_md5_is_compared_where_there_is_no_sha256(tmp_path: Path) -> None:
-    with serve() as server:
-        file = remote(server, sha256=None, md5=hashlib.md5(OTHER).hexdigest().upper())
-        with pytest.raises(HashMismatchError, match=f"expected md5 {hashlib.md5(OTHER).hexdigest()}"):
-            get(file, tmp_path)
-
-
-def test_a_file_of_another_sha256_is_kept_for_its_md5(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with serve() as server:
-        file = remote(server, sha256="0" * 64, md5=hashlib.md5(DATA).hexdigest().upper())
-        assert get(file, tmp_path).read_bytes() == DATA
-        assert len(server.log) == 1
-    found = hashlib.sha256(DATA).hexdigest()
-    assert (
-        f"{NAME} has the SHA-256 {found}, not {'0' * 64}; but it has the expected MD5, {file.second_md5}" in caplog.text
-    )
-
-
-def test_a_file_of_another_sha256_and_another_md5_is_refused(tmp_path: Path) -> None:
-    with serve() as server:
-        file = remote(server, sha256="0" * 64, md5="1" * 32)
-        with pytest.raises(HashMismatchError, match=f"expected sha256 {'0' * 64} or md5 {'1' * 32}, found"):
-            get(file, tmp_path)
-    assert len(server.log) == 2
-    assert [path.name[: -len("12345678")] for path in tmp_path.iterdir()] == [f"{NAME}.bad-"]
-
-
-def test_the_md5_of_a_file_of_the_right_sha256_is_not_computed(tmp_path: Path) -> None:
-    with serve() as server:
-        assert get(remote(server, md5="1" * 32), tmp_path).read_bytes() == DATA
-
-
-def test_an_empty_file(tmp_path: Path) -> None:
-    with serve(data=b"") as server:
-        assert get(remote(server, data=b""), tmp_path).read_bytes() == b""
-
-
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a\\b", "a\0"])
 def test_a_name_that_leaves_the_folder_is_refused(name: str) -> None:
     with pytest.raises(ArgumentError, match="plain file name"):
         RemoteFile(name)
 
 
-@pytest.mark.parametrize("name", ["../../evil.tgz", "/tmp/evil.tgz", "..\\evil.tgz", "evil\0.tgz", "\x1b[31mevil", ""])
-def test_the_name_that_a_server_gives_is_not_used(tmp_path: Path, name: str) -> None:
-    hostile = Fault(headers={"Content-Disposition": f'attachment; filename="{name}"'})
-    with serve(hostile) as server:
-        get(remote(server), tmp_path / "data")
-    assert files(tmp_path) == {"data"}
-    assert files(tmp_path / "data") == {NAME}
-
-
-# Interrupted, in one process
-
-
-@pytest.mark.parametrize("at", [0, 1, CHUNK, len(DATA) // 2, len(DATA) - 1])
-@pytest.mark.parametrize("length", ["", "close", "chunked"])
-def test_a_dropped_connection_is_resumed(tmp_path: Path, at: int, length: str) -> None:
-    recorder = Recorder()
-    with serve(Fault(drop_after=at, length=length)) as server:
-        path = get(remote(server), tmp_path, progress=recorder)
-    assert path.read_bytes() == DATA
-    first, second = server.log
-    assert first.sent == at
-    assert second.range == (f"bytes={at}-" if at else None)
-    assert second.sent == len(DATA) - at
-    assert recorder.begun == [(len(DATA), 0)]
-    assert recorder.position == len(DATA)
+def test_a_web_page_that_is_wanted_is_downloaded(tmp_path: Path) -> None:
+    with FileServer({"index.html": PAGE}) as server:
+        file = RemoteFile("index.html", (f"{server.url}/index.html",))
+        assert get(file, tmp_path).read_bytes() == PAGE
 
 
 def test_log_lines_at_the_start_a_retry_and_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -169,85 +345,140 @@ def test_a_resumed_request_names_the_file_it_continues(
     assert server.sent(NAME) == len(DATA)
 
 
-def test_without_a_validator_or_a_hash_nothing_is_resumed(tmp_path: Path) -> None:
-    with serve(Fault(etag="", last_modified="", drop_after=9)) as server:
-        assert get(remote(server, sha256=None), tmp_path).read_bytes() == DATA
-    assert [request.range for request in server.log] == [None, None]
-
-
-def test_a_reset_connection_is_resumed(tmp_path: Path) -> None:
-    with serve(Fault(drop_after=500_000, reset=True), Fault(drop_after=1, reset=True)) as server:
-        assert get(remote(server), tmp_path).read_bytes() == DATA
-
-
-def test_a_link_that_always_drops_still_finishes(tmp_path: Path) -> None:
-    with serve_always(Fault(drop_after=50_000)) as server:
-        assert get(remote(server), tmp_path).read_bytes() == DATA
-    assert server.sent(NAME) == len(DATA)
-    assert len(server.log) == 21 > retry.ATTEMPTS
-
-
-def test_a_link_that_brings_nothing_is_given_up_and_what_came_is_kept(tmp_path: Path) -> None:
-    faults = [Fault(drop_after=1000), *[Fault(drop_after=0)] * 5]
-    with serve(*faults) as server:
-        with pytest.raises(DownloadError, match=r"999004 more expected.*5 attempts.*1 kB are kept"):
-            get(remote(server), tmp_path)
-        assert files(tmp_path) == {f"{NAME}.part", f"{NAME}.part.json"}
-        assert get(remote(server), tmp_path).read_bytes() == DATA
-    assert server.sent(NAME) == len(DATA)
-
-
-def test_a_host_that_ignores_range_and_drops_is_given_up(tmp_path: Path) -> None:
-    with (
-        serve_always(Fault(drop_after=1000, ignore_range=True)) as server,
-        pytest.raises(DownloadError, match="attempts"),
-    ):
-        get(remote(server), tmp_path)
-    assert len(server.log) == 1 + retry.ATTEMPTS
-
-
-def test_a_silent_server_is_left_and_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECORDZOO_TIMEOUT", "0.2")
-    recorder = Recorder()
-    with serve(Fault(stall_after=2 * CHUNK)) as server:
-        assert get(remote(server), tmp_path, progress=recorder).read_bytes() == DATA
-    assert any("sent nothing for 0.2 s" in note for note in recorder.notes)
-    assert server.log[1].range == f"bytes={2 * CHUNK}-"
-
-
-@pytest.mark.parametrize(
-    ("length", "message"),
-    [("", r"999994 bytes read, 10 more expected.*1 MB are kept"), ("close", r"received 999994 of 1000004 bytes")],
-)
-def test_a_body_that_stays_short_says_how_much_came(tmp_path: Path, length: str, message: str) -> None:
-    always_short = Fault(missing=10, length=length, ignore_range=True)
-    with serve_always(always_short) as server, pytest.raises(DownloadError, match=message):
-        get(remote(server), tmp_path)
-    assert (tmp_path / f"{NAME}.part").read_bytes() == DATA[:-10]
-
-
-def test_a_host_whose_file_is_shorter_says_both_sizes(tmp_path: Path) -> None:
-    with (
-        serve_always(Fault(body=DATA[:5000], length="close")) as server,
-        pytest.raises(HashMismatchError, match=r"expected 1000004 bytes, but http://.* sends 5000 bytes"),
-    ):
-        get(remote(server), tmp_path)
-    assert [request.status for request in server.log] == [200, 416, 416]
-
-
-@pytest.mark.parametrize("length", ["close", "chunked"])
-def test_a_body_of_unknown_length_that_ends_early_is_resumed(tmp_path: Path, length: str) -> None:
-    with serve(Fault(body=DATA[:CHUNK], length=length, etag="", last_modified="")) as server:
-        assert get(remote(server), tmp_path).read_bytes() == DATA
-    assert server.sent(NAME) == len(DATA)
-
-
 def test_progress_of_an_unknown_length_has_no_total(tmp_path: Path) -> None:
     recorder = Recorder()
     with serve(Fault(length="chunked")) as server:
         get(remote(server, size_bytes=None), tmp_path, progress=recorder)
     assert recorder.begun == [(None, 0)]
     assert recorder.position == len(DATA)
+
+
+def test_a_changed_file_of_another_size_begins_progress_again(tmp_path: Path) -> None:
+    recorder = Recorder()
+    with serve(Fault(body=OTHER[:200_000], drop_after=150_000)) as server:
+        get(remote(server, size_bytes=None), tmp_path, progress=recorder)
+    assert recorder.begun == [(200_000, 0), (len(DATA), 0)]
+
+
+def test_another_hash_is_kept_aside_and_said(tmp_path: Path) -> None:
+    found = hashlib.sha256(OTHER).hexdigest()
+    with serve(data=OTHER) as server, pytest.raises(HashMismatchError) as error:
+        get(remote(server), tmp_path)
+    aside = tmp_path / f"{NAME}.bad-{found[:8]}"
+    assert files(tmp_path) == {aside.name}
+    assert aside.read_bytes() == OTHER
+    assert [request.headers.get("Cache-Control") for request in server.log] == [None, "no-cache"]
+    for part in (hashlib.sha256(DATA).hexdigest(), found, "1000004 bytes", str(aside), server.url, LAST_MODIFIED):
+        assert part in str(error.value)
+    assert error.value.path == aside
+    assert (error.value.expected, error.value.found) == (hashlib.sha256(DATA).hexdigest(), found)
+
+
+def test_a_dead_host_says_why(tmp_path: Path) -> None:
+    with serve() as server:
+        file = remote(server)
+    message = r"no connection to 127\.0\.0\.1:\d+ \(\[Errno \d+\] Connection refused\)"
+    with pytest.raises(DownloadError, match=message) as error:
+        get(file, tmp_path)
+    # What to do on a node without a network.
+    assert f"({file.urls[0]} in a browser" in str(error.value)
+    assert str(error.value).endswith(f"put it into {tmp_path}.")
+
+
+# Waits, and numbers that are none
+
+
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Record the waits instead of waiting: the clock is the one thing here that no server can serve."""
+    recorded: list[float] = []
+    monkeypatch.setattr(transfer.time, "sleep", recorded.append)
+    return recorded
+
+
+def test_retry_after_is_kept_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = waits(monkeypatch)
+    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=100)
+    texts = ["7", f"{soon:%a, %d %b %Y %H:%M:%S GMT}", "soon", None]
+    with serve(*[Fault(status=429, retry_after=text) for text in texts]) as server:
+        get(remote(server), tmp_path)
+    assert recorded[0] == 7
+    assert 60 < recorded[1] <= 100
+    assert recorded[2] <= 0.004
+    assert recorded[3] <= 0.008
+
+
+def test_waits_grow_and_are_jittered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = waits(monkeypatch)
+    monkeypatch.setattr(retry, "BACKOFF_S", 20.0)
+    with serve_always(Fault(status=500)) as server, pytest.raises(DownloadError):
+        get(remote(server), tmp_path)
+    assert 10 <= recorded[0] <= 20
+    assert all(15 <= wait <= retry.BACKOFF_CAP_S for wait in recorded[1:])
+    assert len(set(recorded)) == len(recorded) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", None),
+        ("0", 0),
+        ("120", 120),
+        ("-1", None),
+        ("1.5", None),
+        ("nan", None),
+        ("Sat, 01 Jan 2000 00:00:30 GMT", 30),
+        ("Sat, 01 Jan 2000 00:00:30 -0000", 30),
+        ("Fri, 31 Dec 1999 00:00:00 GMT", 0),
+        ("never", None),
+        ("9" * 400, 1e9),
+        ("9" * 5000, 1e9),
+        ("Mon, 01 Jan 99999999999 00:00:00 GMT", None),
+        ("Sat, 01 Jan 2000 00:00:30 +99999999999999", None),
+    ],
+)
+def test_retry_after_as_seconds_or_date(text: str, expected: float | None) -> None:
+    assert retry.retry_after_s(text, datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", None), ("0", 0), (" 7 ", 7), ("-1", None), ("1.5", None), ("\xb2", None), ("9" * 18, 10**18 - 1)]
+    + [("9" * digits, None) for digits in (19, 400, 5000)],
+)
+def test_a_number_of_bytes(text: str, expected: int | None) -> None:
+    assert retry.count(text) == expected
+
+
+MANY = b"9" * 400
+TOO_MANY = b"9" * 5000  # int() refuses to read these
+ABSURD = {
+    "length": b"HTTP/1.1 200 OK\r\nContent-Length: %b\r\n\r\nbirds" % MANY,
+    "long length": b"HTTP/1.1 200 OK\r\nContent-Length: %b\r\n\r\nbirds" % TOO_MANY,
+    "start": b"HTTP/1.1 206 OK\r\nContent-Range: bytes %b-%b/%b\r\n\r\nbirds" % (MANY, MANY, MANY),
+    "long start": b"HTTP/1.1 206 OK\r\nContent-Range: bytes %b-%b/*\r\n\r\nbirds" % (TOO_MANY, TOO_MANY),
+    "total": b"HTTP/1.1 206 OK\r\nContent-Range: bytes 1000-2000/%b\r\n\r\nbirds" % MANY,
+    "long total": b"HTTP/1.1 206 OK\r\nContent-Range: bytes 1000-2000/%b\r\n\r\nbirds" % TOO_MANY,
+    "no range": b"HTTP/1.1 416 No\r\nContent-Range: bytes */%b\r\n\r\n" % TOO_MANY,
+    "wait": b"HTTP/1.1 429 Wait\r\nRetry-After: %b\r\n\r\n" % MANY,
+    "long wait": b"HTTP/1.1 429 Wait\r\nRetry-After: %b\r\n\r\n" % TOO_MANY,
+    "late": b"HTTP/1.1 429 Wait\r\nRetry-After: Mon, 01 Jan 99999999999 00:00:00 GMT\r\n\r\n",
+    "chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%b\r\nbirds" % MANY,
+    "long chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%b\r\nbirds" % TOO_MANY,
+    "status": b"HTTP/1.1 %b OK\r\n\r\n" % MANY,
+    "location": b"HTTP/1.1 302 Go\r\nLocation: http://[\r\n\r\n",
+    "bytes": b"HTTP/1.1 302 Go\r\nLocation: /\xff\r\n\r\n",
+    "folded": b'HTTP/1.1 200 OK\r\nETag: "a\r\n b"\r\nContent-Length: 900\r\n\r\nbirds',
+}
+
+
+@pytest.mark.parametrize("raw", ABSURD.values(), ids=list(ABSURD))
+@pytest.mark.parametrize("facts", [{}, {"size_bytes": None}], ids=["size known", "size unknown"])
+def test_headers_that_mean_nothing_lead_to_the_next_address(tmp_path: Path, raw: bytes, facts: dict[str, Any]) -> None:
+    leave_part(tmp_path, DATA[:1000])
+    with serve_always(Fault(raw=raw)) as absurd, serve() as good:
+        assert get(remote(absurd, good, **facts), tmp_path).read_bytes() == DATA
+        with pytest.raises((DownloadError, HashMismatchError)):
+            get(remote(absurd, **facts), tmp_path / "other")
 
 
 # Interrupted, across processes
@@ -331,17 +562,6 @@ def test_an_interrupt_before_the_first_byte_leaves_nothing(tmp_path: Path) -> No
     with serve() as server, pytest.raises(KeyboardInterrupt):
         get(remote(server), tmp_path, progress=Recorder(die_at=0))
     assert files(tmp_path) == set()
-
-
-@pytest.mark.parametrize("options", [{"sha256": None}, {}])
-def test_bytes_of_unknown_origin_are_dropped_if_nothing_tells_that_they_are_right(
-    tmp_path: Path, options: dict[str, Any]
-) -> None:
-    leave_part(tmp_path, OTHER[:1000])
-    with serve() as server:
-        path = get(remote(server, **options), tmp_path, check_hash=bool(options))
-    assert path.read_bytes() == DATA
-    assert server.log[0].range is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"url": 1}'])
