@@ -11,7 +11,7 @@ from torchvision.datasets import ImageFolder
 
 import recordzoo
 from recordzoo import ImageFolderRecord
-from recordzoo.errors import FolderError, SourceError
+from recordzoo.errors import FolderError, OtherSourceError, SourceError
 from recordzoo.records.reader import RecordReader
 from tests.preparing import prepared
 
@@ -132,15 +132,26 @@ def test_what_looks_annotated_is_refused(
 
 
 def test_splits_whose_class_numbers_differ(tmp_path: Path) -> None:
-    """ImageFolder over each split gives c another number; a zip of the tree has one numbering."""
+    """ImageFolder over each split gives c another number; the tree, as a zip of it, has one numbering."""
     root = tmp_path / "ours"
     write(root, images("train/a", "train/b", "train/c", "val/a", "val/c"))
     assert [ImageFolder(root / split).class_to_idx["c"] for split in ("train", "val")] == [2, 1]
-    with pytest.raises(FolderError, match=r"the class c would be 2 in train and 1 in val, because one of them lacks b"):
-        recordzoo.prepare(root, workers=1)
+    write(root, {"test/1.jpg": "RGB"})
     data = Path(shutil.make_archive(str(tmp_path / "packed"), "zip", root))
-    reader = RecordReader(prepared(data, workers=1))
-    assert (reader.manifest.classes, set(reader.manifest.splits)) == (("a", "b", "c"), {"train", "val"})
+    for each in (root, data):
+        reader = RecordReader(prepared(each, workers=1))
+        assert reader.path == each.with_name(f"{each.stem}.records")
+        assert (reader.manifest.classes, reader.manifest.splits) == (("a", "b", "c"), {"test": 1, "train": 9, "val": 6})
+        for split in ("train", "val"):
+            ours, theirs = recordzoo.open(reader.path, split=split), ImageFolder(root / split)
+            assert [ours.classes[label] for label in ours.targets] == [
+                theirs.classes[label] for label in theirs.targets
+            ]
+            assert [image.tobytes() for image, _ in ours] == [image.tobytes() for image, _ in theirs]
+        assert recordzoo.open(reader.path, split="test").targets == [-1]
+    with pytest.raises(OtherSourceError, match="--refresh"):
+        prepared(root, workers=1, from_="classes")
+    shutil.rmtree(root / "test")
     alone = recordzoo.open(prepared(root / "val", workers=1))
     assert alone.class_to_idx == ImageFolder(root / "val").class_to_idx
     prepared(root, split="train", workers=1)

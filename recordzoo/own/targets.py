@@ -324,8 +324,9 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
         places = [path / f"{name}{_ENDING}" for name in folders] or [place if output is None else Path(output)]
         if path.exists() and not all(map(_is_set, places)):  # otherwise the user has insisted before
             refuse_annotated(path, text)
-    if len(folders) > 1 and split is None and not all(_is_set(path / f"{name}{_ENDING}") for name in folders):
-        _refuse_other_numbers(path, text, folders)
+    are_ready = all(_is_set(path / f"{name}{_ENDING}") for name in folders)
+    if len(folders) > 1 and split is None and not are_ready and _has_other_numbers(path, folders):
+        return [Target(text, path, "tree", settings={"allow_empty": reading.allow_empty, "splits": folders})]
     if split is not None:
         if not folders:
             raise ArgumentError(
@@ -363,25 +364,16 @@ def _file_in(path: Path, name: str) -> str:
     raise NotPreparedError(f"There is no file {name} in {path} (--annotations, annotations=).", path=str(path))
 
 
-def _refuse_other_numbers(path: Path, text: str, folders: Sequence[str]) -> None:
-    """Refuse splits in which a class would have two numbers: each split numbers the class folders that it has."""
+def _has_other_numbers(path: Path, folders: Sequence[str]) -> bool:
+    """Whether a class would have two numbers, if each split numbered the class folders that it has."""
     from recordzoo.recipes.folders import class_names
 
-    classes: dict[str, list[str]] = {}
+    classes: list[list[str]] = []
     for name in folders:
         with contextlib.suppress(FolderError):  # a split without classes
-            classes[name] = class_names(path / name)
-    for one, other in itertools.combinations(classes, 2):
-        for name in sorted({*classes[one]} & {*classes[other]}):
-            numbers = classes[one].index(name), classes[other].index(name)
-            if numbers[0] != numbers[1]:
-                alone = sorted({*classes[one]} ^ {*classes[other]})
-                raise FolderError(
-                    f"{text}: the class {name} would be {numbers[0]} in {one} and {numbers[1]} in {other}, because one "
-                    f"of them lacks {name_first(alone, _NUM_NAMED)}. Prepare a zip of {text}, which has one numbering; "
-                    f"or each split alone, as ImageFolder numbers it: {command('prepare', path / one)}",
-                    path=os.fspath(path),
-                )
+            classes.append(class_names(path / name))
+    pairs = itertools.combinations(classes, 2)
+    return any(one.index(name) != other.index(name) for one, other in pairs for name in {*one} & {*other})
 
 
 def _refuse_raw_file(path: Path, text: str) -> None:

@@ -33,7 +33,11 @@ _BUILD = ".records.build."  # in the name of an unfinished record set
 
 
 def folder_recipe(
-    names: Sequence[str] | None = None, *, allow_empty: bool = True, allow_none: bool = True
+    names: Sequence[str] | None = None,
+    *,
+    allow_empty: bool = True,
+    allow_none: bool = True,
+    splits: Sequence[str] = (),
 ) -> "FolderRecipe":
     """Return the recipe of a tree.
 
@@ -41,7 +45,10 @@ def folder_recipe(
         names: The files to take, ``class/[folders/]file``. Default: all files with an image's extension.
         allow_empty: Whether a class may have no images.
         allow_none: Whether all classes may have no images.
+        splits: The folders that are splits, in which the class folders are; no `names` then.
     """
+    if splits:
+        return SplitTreeRecipe(splits, allow_empty=allow_empty)
     return FolderRecipe(names, allow_empty=allow_empty, allow_none=allow_none)
 
 
@@ -61,16 +68,12 @@ class Scan:
     names: tuple[str, ...]
     directories: Mapping[str, int]
 
-    @property
-    def empty_classes(self) -> list[str]:
-        """The classes without selected files."""
-        return sorted(set(self.classes).difference(name.partition("/")[0] for name in self.names))
-
 
 class FolderRecipe(Recipe):
     """The images of a tree. `find` keeps its result for `build_table` and `extras`; pickled copies do not."""
 
-    kind = dataset = SetKind.FOLDER
+    kind = SetKind.FOLDER
+    dataset: str = SetKind.FOLDER
     part = ""
     fields = {"image": BlobField("image")}  # noqa: RUF012 - declared by Recipe, never changed
     raw_files: tuple[RemoteFile, ...] = ()
@@ -119,12 +122,19 @@ class FolderRecipe(Recipe):
             FolderError: There is no tree, no class, or a class has no images; in torchvision's words. Or there is no
                 image at all.
         """
-        self._scan = scan(root.resolve(), self._names)
+        self._scan = self._scanned(root.resolve())
         if not self.allow_empty:
-            raise_if_empty(self._scan.empty_classes, IMAGE_ENDINGS if self._names is None else None)
+            empty = sorted(set(self._scan.classes).difference(map(self._class_of, self._scan.names)))
+            raise_if_empty(empty, IMAGE_ENDINGS if self._names is None else None)
         if not self.allow_none and not self._scan.names:
             raise no_images(root)
         return TreeSource(self._scan.root, list(self._scan.names))
+
+    def _scanned(self, root: Path) -> Scan:
+        return scan(root, self._names)
+
+    def _class_of(self, name: str) -> str:
+        return name.partition("/")[0]
 
     @override
     def looked_for(self, root: Path) -> list[str]:
@@ -148,19 +158,64 @@ class FolderRecipe(Recipe):
         order = class_folder_order(keys)
         names = [keys[index] for index in order]
         skipped = stored.skipped.get("image", frozenset())
-        kept = {_class_of(name) for name in names if name not in skipped}
-        classes = sorted(set(map(_class_of, names)) if self._scan is None else self._scan.classes)
-        label_of = {name: label for label, name in enumerate(classes)}
+        kept = {self._class_of(name) for name in names if name not in skipped}
+        classes = sorted(set(map(self._class_of, names)) if self._scan is None else self._scan.classes)
+        label_of = {"": NO_TARGET, **{name: label for label, name in enumerate(classes)}}
         return Table(
             names=names,
-            arrays={"target": np.fromiter((label_of[_class_of(name)] for name in names), np.int64, len(names))},
+            arrays={"target": np.fromiter((label_of[self._class_of(name)] for name in names), np.int64, len(names))},
             classes=classes,
             metadata={"selection": self.selection, "empty_classes": sorted(set(classes) - kept)},
         )
 
 
-def _class_of(name: str) -> str:
-    return name.partition("/")[0]
+class SplitTreeRecipe(FolderRecipe):
+    """The images of a tree of splits with class folders: one set with the splits, and one numbering of the classes.
+
+    As of a zip of the tree; a split without class folders has no labels.
+    """
+
+    kind = SetKind.IMPORTED
+    dataset = "splits"
+
+    def __init__(self, splits: Sequence[str], *, allow_empty: bool = True) -> None:
+        super().__init__(allow_empty=allow_empty, allow_none=False)
+        self._splits = tuple(splits)
+
+    @override
+    def _scanned(self, root: Path) -> Scan:
+        parts = {split: _scan_split(root / split) for split in self._splits}
+        return Scan(
+            root,
+            tuple(sorted({name for part in parts.values() for name in part.classes})),
+            tuple(f"{split}/{name}" for split, part in parts.items() for name in part.names),
+            {
+                f"{split}/{name}".rstrip("/"): time
+                for split, part in parts.items()
+                for name, time in part.directories.items()
+            },
+        )
+
+    @override
+    def _class_of(self, name: str) -> str:
+        folder = name.partition("/")[2]
+        return folder.partition("/")[0] if "/" in folder else ""
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        table = super().build_table(stored, sidecars)
+        tops = np.array([name.partition("/")[0] for name in table.names])
+        return table.with_splits({split.lower(): np.flatnonzero(tops == split) for split in self._splits})
+
+
+def _scan_split(root: Path) -> Scan:
+    try:
+        return scan(root)
+    except FolderError:
+        images = sorted(filter(is_image, os.listdir(root)))
+        if not images:
+            raise
+        return Scan(root, (), tuple(images), {"": root.stat().st_mtime_ns})
 
 
 def records_beside(root: Path, ending: str = "") -> Path:
