@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import recordzoo
-from recordzoo.datasets.moving_mnist_recipe import MovingMNIST
+from recordzoo.datasets.arrays_recipe import MovingMNIST
 from recordzoo.formats import indexed
 from recordzoo.formats import webdataset as tar_keys
 from recordzoo.own.sample import Row, packed, unpacked

@@ -18,7 +18,7 @@ import pytest
 import torchvision
 
 from recordzoo import catalogue
-from recordzoo.datasets.pcam_recipe import PCAM
+from recordzoo.datasets.arrays_recipe import PCAM
 
 NOT_FOUND = "test_not_found_or_corrupted"
 SKIPPED = {

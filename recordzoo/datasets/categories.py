@@ -1,18 +1,18 @@
-"""`INaturalistRecord`: torchvision's INaturalist from records."""
+"""Datasets that number the folders of categories, from records: torchvision's INaturalist and Omniglot."""
 
 import os
 from typing import Any, Literal, Unpack
 
-from torchvision.datasets import INaturalist
+from torchvision.datasets import INaturalist, Omniglot
 
-from recordzoo.datasets.inaturalist_recipe import LEVELS, Taxonomy, taxonomy
+from recordzoo.datasets.categories_recipe import LEVELS, Taxonomy, taxonomy
 from recordzoo.families.base import Pair, Root, Transform, check_choice, derived
 from recordzoo.families.files import CategoryFilesDataset
 from recordzoo.families.folders import Loader, PillowLoader
 from recordzoo.families.selection import Selection
 from recordzoo.preparing.options import PrepareOptions
 
-_VERSIONS = ("2017", "2018", "2019", "2021_train", "2021_train_mini", "2021_valid")
+_YEARS = ("2017", "2018", "2019", "2021_train", "2021_train_mini", "2021_valid")
 
 INaturalistTarget = Literal["full", "kingdom", "phylum", "class", "order", "family", "genus", "super"]
 
@@ -49,7 +49,7 @@ class INaturalistRecord(CategoryFilesDataset, INaturalist):  # type: ignore[misc
         loader: Loader | None = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self.version = self._part = check_choice(version, "version", _VERSIONS)
+        self.version = self._part = check_choice(version, "version", _YEARS)
         self._start(os.path.expanduser(root), transform=transform, target_transform=target_transform)
         levels = LEVELS if version.startswith("2021") else ("super",)
         types = target_type if isinstance(target_type, list) else [target_type]
@@ -98,3 +98,69 @@ class INaturalistRecord(CategoryFilesDataset, INaturalist):  # type: ignore[misc
         if number is None or self._has("categories_map"):
             return self.categories_map[category][kind]
         return int(self._selection.reader.array(kind)[self._selection.position(number)])
+
+
+class OmniglotRecord(CategoryFilesDataset, Omniglot):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `Omniglot`, read from records; each of its two sets is a record set of its own.
+
+    Alphabets, characters and images are sorted by name. In torchvision their order, and with it the labels, depend on
+    the file system.
+
+    Args:
+        background: The background set (964 characters), or the evaluation set (659 others).
+        loader: Makes an image of a path. Default: a grey PIL image of the stored bytes.
+
+    Examples:
+        >>> dataset = OmniglotRecord("data", background=False)
+        >>> image, label = dataset[0]
+    """
+
+    entry = "omniglot"
+    _ITEMS = "_flat_character_images"
+    _FOLDERS = "_characters"
+    _DEFAULT = PillowLoader("L")
+
+    def __init__(
+        self,
+        root: Root,
+        background: bool = True,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader | None = None,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self.background = background
+        self._part = "background" if background else "evaluation"
+        self._show(Selection(self._open_part(download=download, options=options)))
+        self.root = os.path.join(self.root, self.folder)
+        self.target_folder = os.path.join(self.root, self._get_target_folder())
+        self._load_with(loader, self._selection.reader, self.target_folder)
+
+    @derived
+    def _alphabets(self) -> list[str]:
+        return list(dict.fromkeys(character.partition("/")[0] for character in self._class_names()))
+
+    @derived
+    def _characters(self) -> list[str]:
+        return self._folders()
+
+    @derived
+    def _flat_character_images(self) -> list[tuple[str, int]]:
+        return list(zip(self._files(), self._selection.targets().tolist(), strict=True))
+
+    @derived
+    def _character_images(self) -> list[list[tuple[str, int]]]:
+        images: list[list[tuple[str, int]]] = [[] for _ in self._class_names()]
+        for file, label in self._flat_character_images:
+            images[label].append((file, label))
+        return images
+
+    def _listed(self, index: int) -> tuple[str, int]:
+        file, label = self._flat_character_images[index]
+        return os.path.join(self.target_folder, self._characters[label], file), label
+
+    def __getitem__(self, index: int) -> Pair:
+        """Return (image, label)."""
+        return self._transformed(*self._load(index))

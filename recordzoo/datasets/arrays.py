@@ -1,0 +1,282 @@
+"""torchvision's datasets of one array from records: FER2013, MovingMNIST, PCAM, SEMEION, STL10, SVHN and USPS."""
+
+import operator
+import os
+from typing import Any, Literal, NoReturn, Unpack
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torchvision.datasets import FER2013, PCAM, SEMEION, STL10, SVHN, USPS, MovingMNIST
+from typing_extensions import override
+
+from recordzoo.base.text import TrainTest, TrainValTest
+from recordzoo.errors import ArgumentError
+from recordzoo.families.arrays import ArrayDataset
+from recordzoo.families.base import Root, Transform, ZooDataset, check_choice, derived
+from recordzoo.families.folders import SplitDataset
+from recordzoo.families.selection import MutableSelection, Selection, list_index
+from recordzoo.preparing.options import PrepareOptions
+from recordzoo.recipes.recipe import NO_TARGET
+from recordzoo.records.reader import RecordReader
+
+
+class FER2013Record(ArrayDataset, FER2013):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `FER2013`, read from records; each split is a record set of its own.
+
+    The raw data is got by hand from Kaggle: ``recordzoo prepare fer2013`` says how. Test images have no labels, and
+    their target is None, if they came from ``test.csv``.
+    """
+
+    entry = "fer2013"
+    _ITEMS = _LABELS = "_samples"
+
+    def __init__(
+        self,
+        root: Root,
+        split: TrainTest = "train",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._split = self._part = check_choice(split, "split", ("train", "test"))
+        self._start(root, transform=transform, target_transform=target_transform)
+        self._show_split("", download=None, options=options)
+
+    @override
+    def _selection_of(self, reader: RecordReader, split: str) -> Selection:
+        return MutableSelection(reader)
+
+    @derived
+    def _samples(self) -> list[tuple[torch.Tensor, int | None]]:
+        count = len(self._selection)
+        return [(torch.from_numpy(self._stored(number).copy()), self._stored_label(number)) for number in range(count)]
+
+    @derived
+    def targets(self) -> list[int | None]:  # type: ignore[override]  # torchvision's has None, too
+        """The labels; None for images without one."""
+        return [self._stored_label(number) for number in range(len(self._selection))]
+
+    def _stored_label(self, number: int) -> int | None:
+        label = self._selection.target(number)
+        return None if label == NO_TARGET else int(label)
+
+    # Any: an index of any kind.
+    def _number(self, index: Any) -> int | None:
+        return list_index(index, len(self._selection))
+
+    def _member_md5s(self) -> dict[str, str]:
+        return dict(self._RESOURCES.values())
+
+
+class MovingMNISTRecord(ArrayDataset, MovingMNIST):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `MovingMNIST`, read from records: videos without labels.
+
+    A sample is a tensor, uint8 [frames, 1, 64, 64]. ``data``, uint8 [n, frames, 1, 64, 64], is read into memory on
+    first access (0.8 GB); from then on, changes to it show in the samples.
+
+    Args:
+        split: "train": the first frames of all videos; "test": the other frames; None: all frames.
+        split_ratio: How many frames are the first, 1 to 19.
+        transform: Applied to the video.
+
+    Raises:
+        TypeError: `split_ratio` is no int.
+
+    Examples:
+        >>> dataset = MovingMNISTRecord("data", split="train", split_ratio=12)
+        >>> video = dataset[0]
+    """
+
+    entry = "moving_mnist"
+    _OUT_OF_RANGE = "index {index} is out of bounds for dimension 0 with size {length}"
+
+    def __init__(
+        self,
+        root: Root,
+        split: TrainTest | None = None,
+        split_ratio: int = 10,
+        download: bool = False,
+        transform: Transform = None,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform)
+        self._base_folder = os.path.join(self.root, "MovingMNIST")
+        self._filename = os.path.basename(self._URL)
+        self.split = None if split is None else check_choice(split, "split", ("train", "test"))
+        if not isinstance(split_ratio, int):
+            raise TypeError(f"`split_ratio` should be an integer, but got {type(split_ratio)}")
+        if not 1 <= split_ratio <= 19:
+            raise ArgumentError(f"`split_ratio` should be `1 <= split_ratio <= 19`, but got {split_ratio} instead.")
+        self.split_ratio = split_ratio
+        self._frames = slice(split_ratio if split == "test" else 0, split_ratio if split == "train" else None)
+        self._show_split("all", download=download, options=options)
+
+    @derived
+    def data(self) -> torch.Tensor:  # type: ignore[override]  # torchvision's is a tensor here
+        """All videos, uint8 [n, frames, 1, 64, 64]."""
+        return self._stacked(self._all_pixels())
+
+    def _stacked(self, pixels: NDArray[np.uint8]) -> torch.Tensor:
+        """Make tensors [..., frames, 1, 64, 64] of the split's frames of videos, uint8 [..., 20, 64, 64]."""
+        return torch.from_numpy(pixels[..., self._frames, None, :, :].copy())
+
+    # Any: what the transform makes of it.
+    def __getitem__(self, idx: int) -> Any:
+        """Return the video."""
+        number = None if self._has("data") else self._number(idx)
+        if number is None:
+            return self._unusual_item(idx)
+        video: Any = self._stacked(self._stored(number))
+        return video if self.transform is None else self.transform(video)
+
+    @property
+    def targets(self) -> NoReturn:
+        """Always empty."""
+        raise AttributeError(f"{type(self).__name__} has no labels")
+
+    def _batch_problem(self) -> str:
+        return ZooDataset._batch_problem(self)
+
+
+class PCAMRecord(SplitDataset[TrainValTest], ArrayDataset, PCAM):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `PCAM`, read from records; each split is a record set of its own.
+
+    Converting needs ``h5py`` (``pip install h5py``) and room for an unpacked copy of the file; reading needs neither.
+    """
+
+    entry = "pcam"
+    _SPLITS = ("train", "test", "val")
+    _HAS_DATA = False
+    _OUT_OF_RANGE = "Index ({from_start}) out of range for (0-{last})"  # h5py's words
+
+    # Any: as declared by `ArrayDataset`.
+    def _unusual_item(self, index: Any) -> Any:
+        """Take integers only: torchvision hands the index to h5py, whose files may be gone."""
+        return self[operator.index(index)]
+
+
+class SEMEIONRecord(ArrayDataset, SEMEION):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `SEMEION`, read from records: 1,593 handwritten digits.
+
+    ``data``, uint8 [n, 16, 16], and ``labels``, int64 [n], are read into memory on first access; from then on,
+    changes to them show in the samples.
+
+    Args:
+        download: Download the file if it is not there; as in torchvision, the default.
+    """
+
+    entry = "semeion"
+    _INT_LABELS = True
+    _LABELS = "labels"
+
+    def __init__(
+        self,
+        root: Root,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = True,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self._show_split("all", download=download, options=options)
+
+    @derived
+    def labels(self) -> NDArray[np.int64]:
+        """The labels, int64 [n]."""
+        return self._selection.targets()
+
+    def _member_md5s(self) -> dict[str, str]:
+        return {self.filename: self.md5_checksum}
+
+
+class STL10Record(ArrayDataset, STL10):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `STL10`, read from records.
+
+    ``data``, uint8 [n, 3, 96, 96], and ``labels`` are read into memory on first access; from then on,
+    changes to them show in the samples.
+
+    Args:
+        split: "train", "test", "unlabeled" or "train+unlabeled"; the label of unlabelled images is -1.
+        folds: One of the 10 folds of the training images, from 0; None for all of them.
+    """
+
+    entry = "stl10"
+    _INT_LABELS = True
+    _CHANNELS_FIRST = True
+    _LABELS = "labels"
+
+    def __init__(
+        self,
+        root: Root,
+        split: Literal["train", "train+unlabeled", "unlabeled", "test"] = "train",
+        folds: int | None = None,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self.split = check_choice(split, "split", self.splits)
+        try:
+            self.folds = self._verify_folds(folds)
+        except ValueError as err:
+            raise ArgumentError(str(err)) from None
+        reader = self._open_part(download=download, options=options)
+        names = [name if name != "train" or folds is None else f"fold{folds}" for name in split.split("+")]
+        positions = np.concatenate([reader.split(name) for name in names])
+        self._show(Selection(reader, positions=positions))
+        if reader.manifest.classes is not None:
+            self.classes = list(reader.manifest.classes)
+
+    @derived
+    def labels(self) -> NDArray[Any]:
+        """The labels [n]; int64 if there are unlabelled images among them, otherwise uint8, as in torchvision."""
+        dtype = np.int64 if "unlabeled" in self.split else np.uint8
+        return self._selection.targets().astype(dtype)
+
+    def _member_md5s(self) -> dict[str, str]:
+        return dict(self.train_list + self.test_list)
+
+
+class SVHNRecord(SplitDataset[Literal["train", "test", "extra"]], ArrayDataset, SVHN):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `SVHN`, read from records; each split is a record set of its own.
+
+    ``data``, uint8 [n, 3, 32, 32], and ``labels``, int64 [n], are read into memory on first access; from then on,
+    changes to them show in the samples.
+    """
+
+    entry = "svhn"
+    _SPLIT = "split"
+    _SPLITS = ("train", "test", "extra")
+    _INT_LABELS = True
+    _CHANNELS_FIRST = True
+    _LABELS = "labels"
+
+    @override
+    def _choose_split(self, split: str) -> None:
+        super()._choose_split(split)
+        self.url, self.filename, self.file_md5 = self.split_list[split]
+
+    @derived
+    def labels(self) -> NDArray[np.int64]:
+        """The labels, int64 [n]."""
+        return self._selection.targets()
+
+    def _member_md5s(self) -> dict[str, str]:
+        return {name: md5 for _, name, md5 in self.split_list.values()}
+
+
+class USPSRecord(ArrayDataset, USPS):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `USPS`, read from records; each split is a record set of its own.
+
+    ``data``, uint8 [n, 16, 16], is read into memory on first access; from then on, changes show in the samples.
+    """
+
+    entry = "usps"
+    _INT_LABELS = True
+
+    @override
+    def _chosen_split(self) -> str:
+        self._part = super()._chosen_split()
+        return self._part

@@ -1,0 +1,215 @@
+"""How FER2013, Moving MNIST, PCAM, SEMEION, STL-10, SVHN and USPS become records: arrays in files of many kinds."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from typing_extensions import override
+
+from recordzoo.base.text import text_of
+from recordzoo.errors import SourceError
+from recordzoo.recipes.arrays import ArraysRecipe, Chunk, Splits, seekable
+from recordzoo.recipes.recipe import NO_TARGET, Stored, Table
+from recordzoo.records.arrays import MAX_HEADER_BYTES, header_of
+
+_CHUNK = 1024
+_FACES = {"train": ("Training",), "test": ("PublicTest", "PrivateTest")}
+
+
+class FER2013(ArraysRecipe):
+    """Faces of a part, from the first existing one of three files; faces without a label have -1."""
+
+    unpacked = "fer2013/"
+    image_shape = (48, 48)
+
+    @property
+    @override
+    def splits(self) -> Splits:
+        return {self.part: ["fer2013.csv", "icml_face_data.csv", f"{self.part}.csv"]}
+
+    @override
+    def tree_names(self, base: Path) -> Sequence[str] | None:
+        there = [self.unpacked + file for file in self.files if (base / self.unpacked / file).is_file()]
+        return there[:1] or None
+
+    @override
+    def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
+        text = io.TextIOWrapper(io.BufferedReader(file), newline="")  # type: ignore[type-var]  # it reads as raw ones do
+        rows = csv.DictReader(text)
+        rows.fieldnames = [column.strip() for column in rows.fieldnames or ()]  # " pixels", quoted or not
+        faces = (row for row in rows if "Usage" not in row or row["Usage"] in _FACES[self.part])
+        while chunk := list(islice(faces, _CHUNK)):
+            pixels = np.array([np.fromstring(row["pixels"], np.int64, sep=" ") for row in chunk])
+            if pixels.min() < 0 or pixels.max() > 255:
+                raise ValueError("a pixel is not from 0 to 255")
+            labels = [NO_TARGET if name == "test.csv" else int(row["emotion"]) for row in chunk]
+            yield {"image": pixels.astype(np.uint8).reshape(-1, 48, 48), "target": np.array(labels, np.int64)}
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        if not stored.keys["image"]:
+            raise SourceError(f"{self.set_name}: there is no face in the raw data, in none of {', '.join(self.files)}.")
+        return super().build_table(stored, sidecars)
+
+
+_VIDEOS = 64
+_FRAME_BYTES = 64 * 64
+
+
+class MovingMNIST(ArraysRecipe):
+    """Videos; a record has all frames of one."""
+
+    image_shape = (20, 64, 64)
+    splits = {"all": ["mnist_test_seq.npy"]}
+
+    @override
+    def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
+        with seekable(file) as whole:
+            version, shape, is_fortran, dtype, start = header_of(whole.read(MAX_HEADER_BYTES))
+            if version != (1, 0):
+                raise ValueError(f"it is .npy of version {version}, not (1, 0)")
+            if is_fortran or dtype != np.uint8 or shape[:1] + shape[2:] != self.image_shape:
+                raise ValueError(f"it is an array {dtype} {shape}, not uint8 (20, n, 64, 64)")
+            count = shape[1]
+            for first in range(0, count, _VIDEOS):
+                videos = np.empty((min(_VIDEOS, count - first), *self.image_shape), np.uint8)
+                for frame in range(len(videos[0])):
+                    whole.seek(start + (frame * count + first) * _FRAME_BYTES)
+                    data = whole.read(len(videos) * _FRAME_BYTES)
+                    videos[:, frame] = np.frombuffer(data, np.uint8).reshape(-1, 64, 64)
+                yield {"image": videos}
+
+
+_PCAM_NAMES = {"train": "train", "val": "valid", "test": "test"}
+
+
+class PCAM(ArraysRecipe):
+    """Patches; label 1 means a metastasis in the centre."""
+
+    package = "h5py"
+    image_shape = (96, 96, 3)
+
+    @property
+    @override
+    def splits(self) -> Splits:
+        name = f"camelyonpatch_level_2_split_{_PCAM_NAMES[self.part]}"
+        return {self.part: [(f"{name}_x.h5", f"{name}_y.h5")]}
+
+    @override
+    def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
+        import h5py
+
+        with seekable(file) as whole, h5py.File(whole, "r") as container:
+            if name.endswith("_y.h5"):
+                yield {"target": container["y"][:, 0, 0, 0].astype(np.int64)}
+                return
+            for start in range(0, len(container["x"]), _CHUNK):
+                yield {"image": container["x"][start : start + _CHUNK]}
+
+
+class SEMEION(ArraysRecipe):
+    """Digits; a line has 256 pixels (1 is ink) and a one-hot label of ten numbers."""
+
+    image_shape = (16, 16)
+    splits = {"all": ["semeion.data"]}
+
+    @override
+    def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
+        rows = np.loadtxt(file.read().decode("ascii").splitlines(), ndmin=2)
+        images = (rows[:, :256] * 255).astype(np.uint8).reshape(-1, 16, 16)  # rounded as torchvision does
+        yield {"image": images, "target": np.nonzero(rows[:, 256:])[1].astype(np.int64)}
+
+
+_STL10_BYTES = 3 * 96 * 96
+
+
+class STL10(ArraysRecipe):
+    """Labelled and unlabelled photographs; -1 is the label of the latter. Folds of "train" are splits, too."""
+
+    unpacked = "stl10_binary/"
+    image_shape = (96, 96, 3)
+    splits = {
+        "train": [("train_X.bin", "train_y.bin")],
+        "unlabeled": ["unlabeled_X.bin"],
+        "test": [("test_X.bin", "test_y.bin")],
+    }
+    texts = ("class_names.txt", "fold_indices.txt")
+
+    @override
+    def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
+        if name.endswith("_y.bin"):
+            yield {"target": np.frombuffer(file.read(), np.uint8).astype(np.int64) - 1}
+            return
+        while data := file.read(_CHUNK * _STL10_BYTES):
+            images = np.frombuffer(data, np.uint8).reshape(-1, 3, 96, 96).transpose(0, 3, 2, 1)
+            yield {"image": images, **({"target": np.full(len(images), -1)} if name.startswith("unl") else {})}
+
+    @override
+    def classes(self, texts: Mapping[str, bytes]) -> list[str] | None:
+        return (
+            text_of(texts["class_names.txt"], "stl10: class_names.txt").splitlines()
+            if "class_names.txt" in texts
+            else None
+        )
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        table = super().build_table(stored, sidecars)
+        folds = text_of(sidecars.get("fold_indices.txt", b""), "stl10: fold_indices.txt").splitlines()
+        positions = {f"fold{number}": np.array(fold.split(), np.int64) for number, fold in enumerate(folds)}
+        return table.with_splits(positions)  # "train" begins at position 0
+
+
+class SVHN(ArraysRecipe):
+    """Digits; the label of the digit 0 is 10 in the file and 0 here, as in torchvision."""
+
+    image_shape = (32, 32, 3)
+
+    @property
+    @override
+    def splits(self) -> Splits:
+        return {self.part: [f"{self.part}_32x32.mat"]}
+
+    @override
+    def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
+        from scipy.io import loadmat
+
+        with seekable(file) as whole:
+            content = loadmat(whole)  # type: ignore[arg-type]  # files, too
+        labels = content["y"].astype(np.int64).reshape(-1)  # [n, 1] in the authors' files; any shape with n numbers
+        yield {"image": content["X"].transpose(3, 0, 1, 2), "target": np.where(labels == 10, 0, labels)}
+
+
+class USPS(ArraysRecipe):
+    """Digits; a line is a label from 1 to 10 and 256 pairs ``index:value`` with values from -1 to 1."""
+
+    image_shape = (16, 16)
+
+    @property
+    @override
+    def splits(self) -> Splits:
+        return {self.part: ["usps" if self.part == "train" else "usps.t"]}
+
+    @override
+    def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
+        lines = file.read().decode().splitlines()
+        for start in range(0, len(lines), _CHUNK):
+            rows = [line.split() for line in lines[start : start + _CHUNK]]
+            values = np.asarray([[pair.split(":")[-1] for pair in row[1:]] for row in rows], np.float32)
+            images = ((values + 1) / 2 * 255).astype(np.uint8).reshape(-1, 16, 16)  # rounded as torchvision does
+            yield {"image": images, "target": np.array([int(row[0]) - 1 for row in rows], np.int64)}
+
+
+RECIPES = {
+    "fer2013": FER2013,
+    "moving_mnist": MovingMNIST,
+    "pcam": PCAM,
+    "semeion": SEMEION,
+    "stl10": STL10,
+    "svhn": SVHN,
+    "usps": USPS,
+}

@@ -1,0 +1,266 @@
+"""Images whose targets are files, from records: ADE20K, DIV2K, KITTI and SBD."""
+
+import csv
+import io
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Unpack
+
+from PIL import Image
+from scipy.io import loadmat
+from torchvision.datasets import Kitti, SBDataset, VisionDataset, VOCSegmentation
+from typing_extensions import override
+
+from recordzoo.base.text import TrainVal
+from recordzoo.datasets.pairs_recipe import ADE20K_FOLDER, KITTI_FOLDERS, TRACKS, folders_of, part_of, sbd_split
+from recordzoo.families.base import Root, Transform, check_choice, derived
+from recordzoo.families.files import Files, PairsDataset, SplitPairsDataset
+from recordzoo.families.selection import Selection
+from recordzoo.images.decode import decode_rgb
+from recordzoo.preparing.options import PrepareOptions
+
+
+class ADE20KRecord(SplitPairsDataset[TrainVal], VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
+    """ADE20K's Scene Parsing Benchmark, read from records. A mask is a PIL image.
+
+    In a mask, 0 is no class, and n is the class `classes[n - 1]`.
+
+    Examples:
+        >>> dataset = ADE20KRecord("data", split="val")
+        >>> image, mask = dataset[0]
+    """
+
+    entry = "ade20k"
+    _TARGET = "mask"
+
+    @override
+    def _files_below(self, root: str) -> Mapping[str, Files]:
+        return {
+            "image": Files("images", os.path.join(root, ADE20K_FOLDER, "images"), ".jpg"),
+            "mask": Files("targets", os.path.join(root, ADE20K_FOLDER, "annotations"), ".png"),
+        }
+
+    @derived
+    def classes(self) -> list[str]:
+        """The names of the classes."""
+        return list(self._selection.reader.manifest.metadata["classes"])
+
+    @derived
+    def targets(self) -> list[str]:
+        """The paths of the masks."""
+        return self._paths("mask")
+
+
+Track = Literal[
+    "bicubic_x2",
+    "bicubic_x3",
+    "bicubic_x4",
+    "bicubic_x8",
+    "unknown_x2",
+    "unknown_x3",
+    "unknown_x4",
+    "mild_x4",
+    "difficult_x4",
+]
+
+
+class DIV2KRecord(PairsDataset, VisionDataset):  # type: ignore[misc]  # torchvision is untyped
+    """DIV2K, read from records: pairs of a photograph in low resolution and the same one in high resolution.
+
+    Each split of a track is a record set of its own, with the images of high resolution in it. The track "wild", with
+    four images of low resolution for each of high resolution, is left out.
+
+    Args:
+        track: How the images of low resolution were made, and how many times smaller they are: "bicubic_x2", ...
+
+    Attributes:
+        images: The paths of the images of low resolution.
+        targets: The paths of the images of high resolution.
+
+    Examples:
+        >>> dataset = DIV2KRecord("data", "val", track="unknown_x4")
+        >>> low, high = dataset[0]
+    """
+
+    entry = "div2k"
+    _TARGET = "high"
+
+    def __init__(
+        self,
+        root: Root,
+        split: TrainVal = "train",
+        track: Track = "bicubic_x2",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        transforms: Transform = None,
+        download: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
+        self.split = check_choice(split, "split", ("train", "val"))
+        self.track = check_choice(track, "track", tuple(TRACKS))
+        self._part = part_of(split, track)
+        self._ENDING = TRACKS[track].ending  # type: ignore[misc]  # of each name, not of all tracks' names
+        reader = self._open_part(download=download, options=options)
+        low, high = (os.path.join(self.root, *folder.split("/")) for folder in folders_of(split, track))
+        files = {"image": Files("images", low, TRACKS[track].ending), "high": Files("targets", high, ".png")}
+        self._show_paths(Selection(reader, split), files)
+
+    def _in_pixels(self) -> Sequence[str]:
+        return ["the target"]
+
+    @derived
+    def targets(self) -> list[str]:
+        """The paths of the images of high resolution."""
+        return self._paths("high")
+
+    def _load_target(self, data: bytes) -> Image.Image:
+        return decode_rgb(data)
+
+
+# The columns of a label file, in order: name and number of values (from the development kit's readme).
+_KITTI_COLUMNS = {
+    "type": 0,
+    "truncated": 1,
+    "occluded": 1,
+    "alpha": 1,
+    "bbox": 4,
+    "dimensions": 3,
+    "location": 3,
+    "rotation_y": 1,
+}
+
+
+class KittiRecord(PairsDataset, Kitti):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `Kitti`, read from records. Training and test images are a record set each.
+
+    Samples are sorted by file name; torchvision has the order in which the file system lists them.
+
+    Args:
+        train: The training images with their labels; otherwise the test images, whose target is None.
+
+    Examples:
+        >>> dataset = KittiRecord("data")
+        >>> image, objects = dataset[0]
+    """
+
+    entry = "kitti"
+    _TARGET = "label"
+    _IS_RGB = False
+
+    def __init__(
+        self,
+        root: Root,
+        train: bool = True,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        transforms: Transform = None,
+        download: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
+        self.train = train
+        self._part = "train" if train else "test"
+        self._location = KITTI_FOLDERS[self._part]
+        reader = self._open_part(download=download, options=options)
+        folder = os.path.join(self._raw_folder, self._location)
+        files = {"image": Files("images", os.path.join(folder, self.image_dir_name), ".png")}
+        if train:
+            files["label"] = Files("targets", os.path.join(folder, self.labels_dir_name), ".txt")
+        self._show_paths(Selection(reader, self._part), files)
+
+    def _in_pixels(self) -> Sequence[str]:
+        return ["the target"] if self.train else []
+
+    @property
+    def _raw_folder(self) -> str:
+        return os.path.join(self.root, "Kitti", "raw")  # torchvision's has the name of the class in it
+
+    @derived
+    def targets(self) -> list[str]:
+        """The paths of the label files; none of the test images."""
+        return self._paths("label") if self.train else []
+
+    # Any: a list of dicts, or None.
+    @override
+    def _target(self, index: int) -> Any:
+        return self._parse_target(index) if self.train else None
+
+    def _parse_target(self, index: int) -> Any:
+        return super()._target(index)
+
+    @override
+    def _load_target(self, data: bytes) -> Any:
+        return [_parsed(line) for line in csv.reader(io.StringIO(data.decode()), delimiter=" ")]
+
+
+# Any: strings, numbers and lists of numbers.
+def _parsed(line: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": line[0]}
+    start = 1
+    for name, count in _KITTI_COLUMNS.items():
+        if count:
+            numbers = list(map(float, line[start : start + count]))
+            found[name] = numbers if count > 1 else numbers[0]
+            start += count
+    found["occluded"] = int(line[2])
+    return found
+
+
+class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `SBDataset`, read from records.
+
+    "train_noval" is a record set of its own, with the same images: its list comes from another address, which often
+    fails.
+
+    Args:
+        image_set: "train", "val", or "train_noval": the images that are not in VOC 2012's validation set.
+        mode: "boundaries", an array [20, H, W], or "segmentation", a PIL image.
+
+    Examples:
+        >>> dataset = SBDatasetRecord("data", "val", mode="segmentation")
+        >>> image, mask = dataset[0]
+    """
+
+    entry = "sbd"
+    _TARGET = "mask"
+    _loadmat = staticmethod(loadmat)
+
+    def __init__(
+        self,
+        root: Root,
+        image_set: Literal["train", "val", "train_noval"] = "train",
+        mode: Literal["boundaries", "segmentation"] = "boundaries",
+        download: bool = False,
+        transforms: Transform = None,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transforms=transforms)
+        self.image_set = check_choice(image_set, "image_set", ("train", "val", "train_noval"))
+        self.mode = check_choice(mode, "mode", ("segmentation", "boundaries"))
+        self.num_classes = 20
+        split = sbd_split(image_set)
+        self._part = split if image_set == "train_noval" else "all"
+        reader = self._open_part(download=download, options=options)
+        files = {
+            "image": Files("images", os.path.join(self.root, "img"), ".jpg"),
+            "mask": Files("masks", os.path.join(self.root, "cls"), ".mat"),
+        }
+        self._show_paths(Selection(reader, split, listed_in=f"{image_set}.txt"), files)
+
+    def _in_pixels(self) -> Sequence[str]:
+        return ["the target"]
+
+    @derived
+    def masks(self) -> list[str]:
+        """The paths of the .mat files."""
+        return self._paths("mask")
+
+    # Any: an image or an array; SciPy reads the file from memory.
+    def _load_target(self, data: bytes) -> Any:
+        return self._get_target(io.BytesIO(data))
+
+    # Any: as above; torchvision's methods are untyped.
+    @property
+    def _get_target(self) -> Any:
+        return self._get_segmentation_target if self.mode == "segmentation" else self._get_boundaries_target

@@ -1,0 +1,194 @@
+"""How ADE20K, DIV2K, KITTI and SBD become records: images with a file for the target of each."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from typing_extensions import override
+
+from recordzoo.raw.member import Member
+from recordzoo.recipes.declared import Files, ListedRecipe, Lists
+from recordzoo.recipes.recipe import Blob, Sidecar, Table, present
+from recordzoo.records.kinds import FieldKind, FieldSpec
+
+ADE20K_FOLDER = "ADEChallengeData2016"
+_ADE20K_FOLDERS = {"train": "training", "val": "validation"}
+
+_CLASSES = f"{ADE20K_FOLDER}/objectInfo150.txt"
+
+
+class ADE20K(ListedRecipe):
+    """All photographs, sorted by name. A tree may lack the list of classes."""
+
+    needs_lists = False
+    lists = (_CLASSES,)
+    files = {"image": (f"{ADE20K_FOLDER}/images/", (".jpg",)), "mask": (f"{ADE20K_FOLDER}/annotations/", (".png",))}
+
+    @override
+    def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
+        names = sorted(keys["image"])
+        rows = lists.rows(_CLASSES, "\t", columns=5)[1:] if _CLASSES in lists else []
+        return Table(
+            names=names,
+            keys={"mask": present([name.removesuffix(".jpg") + ".png" for name in names], keys["mask"])},
+            splits={
+                split: [name for name in names if name.startswith(f"{folder}/")]
+                for split, folder in _ADE20K_FOLDERS.items()
+            },
+            fields={"mask": FieldSpec(FieldKind.MASKS)},
+            default_target="mask",
+            metadata={"classes": [row[4].strip() for row in rows]},
+        )
+
+
+_DIV2K_FOLDER = {"train": "train", "val": "valid"}
+
+
+class Track(NamedTuple):
+    """How images of low resolution were made.
+
+    Attributes:
+        folder: Their folder, with "{}" for "train" or "valid".
+        ending: The part of their names after the number.
+    """
+
+    folder: str
+    ending: str
+
+
+TRACKS: Mapping[str, Track] = {
+    **{
+        f"{kind}_x{scale}": Track(f"DIV2K_{{}}_LR_{kind}/X{scale}", f"x{scale}.png")
+        for kind in ("bicubic", "unknown")
+        for scale in (2, 3, 4)
+    },
+    "bicubic_x8": Track("DIV2K_{}_LR_x8", "x8.png"),
+    "mild_x4": Track("DIV2K_{}_LR_mild", "x4m.png"),
+    "difficult_x4": Track("DIV2K_{}_LR_difficult", "x4d.png"),
+}
+
+
+def part_of(split: str, track: str) -> str:
+    """Return the part of the catalogue that has a split of a track."""
+    return f"{split}-{track.replace('_', '-')}"
+
+
+def folders_of(split: str, track: str) -> tuple[str, str]:
+    """Return the folders of the images of low and of high resolution."""
+    return TRACKS[track].folder.format(_DIV2K_FOLDER[split]), f"DIV2K_{_DIV2K_FOLDER[split]}_HR"
+
+
+class DIV2K(ListedRecipe):
+    """The images of low resolution of one split and track, sorted; those of high resolution have their numbers."""
+
+    lists = ()
+    needs_lists = False
+
+    @property
+    def _place(self) -> tuple[str, str]:
+        split, _, track = self.part.partition("-")
+        return split, track.replace("-", "_")
+
+    @property
+    @override
+    def files(self) -> Mapping[str, Files]:
+        low, high = folders_of(*self._place)
+        return {"image": (f"{low}/", (TRACKS[self._place[1]].ending,)), "high": (f"{high}/", (".png",))}
+
+    @override
+    def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
+        split, track = self._place
+        names = sorted(keys["image"])
+        high = [f"{name.removesuffix(TRACKS[track].ending)}.png" for name in names]
+        return Table(names, keys={"high": present(high, keys["high"])}, splits={split: names}, default_target="high")
+
+
+KITTI_FOLDERS = {"train": "training", "test": "testing"}
+
+
+class Kitti(ListedRecipe):
+    """The images of a part, sorted by name."""
+
+    lists = ()
+    needs_lists = False
+    encodings = MappingProxyType({"label": "bytes"})
+
+    @property
+    @override
+    def files(self) -> Mapping[str, Files]:
+        folder = KITTI_FOLDERS[self.part]
+        images: dict[str, Files] = {"image": (f"{folder}/image_2/", (".png",))}
+        return images if self.part == "test" else {**images, "label": (f"{folder}/label_2/", (".txt",))}
+
+    @override
+    def tree_names(self, base: Path) -> Sequence[str] | None:
+        has_all = all((base / folder).is_dir() for folder, _ in self.files.values())
+        return super().tree_names(base) if has_all else None
+
+    @override
+    def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
+        names = sorted(keys["image"])
+        columns: dict[str, list[str | None]] = {}
+        if "label" in keys:
+            wanted = [f"{name.partition('.')[0]}.txt" for name in names]
+            columns["label"] = present(wanted, keys["label"])
+        return Table(names=names, keys=columns, splits={self.part: names})
+
+
+_SBD = "benchmark_RELEASE/dataset/"
+"""The archive's folder; torchvision moves its contents to the root."""
+
+
+class SBD(ListedRecipe):
+    """All images, existing or only listed, by name; the part "train-noval" also needs its list."""
+
+    files = MappingProxyType({"image": ("img/", (".jpg",)), "mask": ("cls/", (".mat",))})
+    encodings = MappingProxyType({"mask": "bytes"})
+
+    @property
+    @override
+    def lists(self) -> Sequence[str]:
+        return ["train.txt", "val.txt", *(["train_noval.txt"] if self.part == "train-noval" else [])]
+
+    @override
+    def tree_names(self, base: Path) -> Sequence[str] | None:
+        names = super().tree_names(base)
+        return names if self.part == "all" or "train_noval.txt" in (names or ()) else None
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        return super().extract(dataclasses.replace(member, name=member.name.removeprefix(_SBD)))
+
+    @override
+    def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
+        splits = {
+            sbd_split(name.removesuffix(".txt")): [f"{line}.jpg" for line in lists.lines(name)]
+            for name in self.lists
+            if name in lists
+        }
+        names = sorted({*keys["image"], *(name for split in splits.values() for name in split)})
+        mask_of = [name.removesuffix(".jpg") + ".mat" for name in names]
+        return Table(
+            names=names,
+            keys={
+                "image": present(names, keys["image"]),
+                "mask": present(mask_of, keys["mask"]),
+            },
+            splits=splits,
+            default_target="mask",
+        )
+
+
+def sbd_split(image_set: str) -> str:
+    """Return the split of an image set."""
+    return image_set.replace("_", "-")
+
+
+RECIPES = {
+    "ade20k": ADE20K,
+    "div2k": DIV2K,
+    "kitti": Kitti,
+    "sbd": SBD,
+}
