@@ -1,12 +1,14 @@
-"""Code to copy: prepare, load and train. Made from the example in the docstring of each class, if it needs one."""
+"""Code to copy: prepare, load and train. Made from the example in a class's docstring, or from its samples."""
 
 import ast
 import doctest
 import inspect
 import re
+from collections.abc import Sequence
 
 import recordzoo
-from docs.parts.fakes import Sample, seen
+from docs.parts.expression import statements
+from docs.parts.fakes import Sample, are_wanted, seen
 from docs.parts.samples import ANY_MODE
 from recordzoo.catalogue import Entry
 
@@ -29,16 +31,18 @@ def prepare(entry: Entry) -> str:
     return f"recordzoo prepare {entry.name} --root data{terms}"
 
 
-def load(class_name: str) -> str:
+def load(entry: Entry, class_name: str) -> str:
     """Return what opens a dataset and takes a sample."""
-    lines = "\n".join(_example(class_name))
+    samples = seen(entry.name).samples[class_name] if are_wanted() else ()
+    lines = "\n".join(_example(class_name, samples))
     needs_os = "import os\n\n" if "os." in lines else ""
     return f"{needs_os}from recordzoo import {class_name}\n\n{lines}"
 
 
 def train(entry: Entry, class_name: str) -> str:
     """Return a loop over the batches of a dataset, with the class's own kind of target."""
-    items = _default(seen(entry.name).samples[class_name]).items
+    sample = _default(seen(entry.name).samples[class_name])
+    items, example = sample.items, _example(class_name, [sample])
     is_alike = _ALIKE.fullmatch(items[-1]) is not None
     takes = inspect.signature(_class(class_name)).parameters  # the MNISTs have **kwargs, SBD only `transforms`
     is_image = items[0].startswith("PIL image") and ("transform" in takes or "transforms" not in takes)
@@ -54,9 +58,9 @@ def train(entry: Entry, class_name: str) -> str:
     if is_image:
         lines.append(f"transform = {transform}".replace("([", "([v2.RGB(), " if is_any_mode else "(["))
     collate = "" if is_alike else ", collate_fn=together"
-    batch = "images, targets" if len(items) == 2 else _example(class_name)[1].partition(" = ")[0]
+    batch = "images, targets" if len(items) == 2 else example[1].partition(" = ")[0]
     lines += [
-        f"dataset = {_opening(class_name, is_image)}",
+        f"dataset = {_opening(example[0], is_image)}",
         f"loader = RecordLoader(dataset, batch_size=64, shuffle=True{collate})",
         f"for {batch} in loader:",
         "    ...",
@@ -69,22 +73,16 @@ def _default(samples: tuple[Sample, ...]) -> Sample:
     return next((each for each in samples if "target_type" not in each.arguments), samples[0])
 
 
-def _opening(class_name: str, is_image: bool) -> str:
-    """Return the constructor call of the example, with the default target and a transform."""
-    statement = ast.parse(_example(class_name)[0]).body[0]
-    assert isinstance(statement, ast.Assign), class_name
+def _opening(example: str, is_image: bool) -> str:
+    """Return the constructor call of an example, with the default target and a transform."""
+    statement = ast.parse(example).body[0]
+    assert isinstance(statement, ast.Assign), example
     call = statement.value
-    assert isinstance(call, ast.Call), class_name
+    assert isinstance(call, ast.Call), example
     call.keywords = [each for each in call.keywords if each.arg not in _DEFAULT]
     if is_image:
         call.keywords.append(ast.keyword("transform", ast.Name("transform")))
     return ast.unparse(call).replace("'", '"')
-
-
-def example(kind: type, name: str) -> str:
-    """Return the docstring of a class, with an example: the usual one, if the docstring has none."""
-    text = inspect.cleandoc(kind.__doc__ or "")
-    return text if ">>>" in text else f'{text}\n\n>>> dataset = {name}("data")\n>>> image, label = dataset[0]'
 
 
 def _class(name: str) -> type:
@@ -92,8 +90,14 @@ def _class(name: str) -> type:
     return found
 
 
-def _example(class_name: str) -> list[str]:
-    """Return the lines of a class's example, without its import and without what only doctest reads."""
-    text = example(_class(class_name), class_name)
-    sources = [each.source.partition("  # doctest:")[0].strip() for each in doctest.DocTestParser().get_examples(text)]
-    return [source for source in sources if not source.startswith("from ")]
+def _example(class_name: str, samples: Sequence[Sample]) -> list[str]:
+    """Return the lines of the example in a class's docstring, or of one made from samples, or of the usual one."""
+    found = doctest.DocTestParser().get_examples(inspect.cleandoc(_class(class_name).__doc__ or ""))
+    if found:
+        sources = [each.source.partition("  # doctest:")[0].strip() for each in found]
+        return [source for source in sources if not source.startswith("from ")]
+    return (
+        statements(class_name, samples)[0]
+        if samples
+        else [f'dataset = {class_name}("data")', "image, label = dataset[0]"]
+    )

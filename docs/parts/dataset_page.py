@@ -79,7 +79,7 @@ def _code(facts: Entry) -> list[str]:
     parts = ["## Code", "Prepare it once:", fenced("sh", code.prepare(facts))]
     for kind in facts.class_names:
         parts += ["Load it:" if len(facts.class_names) == 1 else f"Load it, as `{kind}`:"]
-        parts += [fenced("python", code.load(kind))]
+        parts += [fenced("python", code.load(facts, kind))]
         parts += ["Train on it:", fenced("python", code.train(facts, kind))] if are_wanted() else []
     return parts
 

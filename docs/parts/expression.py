@@ -22,7 +22,21 @@ _NAMES = (
 
 
 def expression(kind: str, samples: Sequence[Sample]) -> str:
-    """Return code that takes a sample apart, and the types of its names; of all samples the one with most items."""
+    """Return code that takes a sample apart, and the types of its names."""
+    code, names, items = statements(kind, samples)
+    rows = [
+        f"<dt><code>{name}</code></dt><dd>{escape(_brief(text), quote=False)}</dd>"
+        for name, (text, _) in zip(names, items, strict=True)
+    ]
+    shown = escape("\n".join(code), quote=False)
+    return f"<pre><code>{shown}</code></pre>\n<dl>\n{chr(10).join(rows)}\n</dl>"
+
+
+def statements(kind: str, samples: Sequence[Sample]) -> tuple[list[str], list[str], list[tuple[str, str]]]:
+    """Return the two statements that open a dataset and take a sample apart, the names in it, and their items.
+
+    Of all samples the one with most items is taken.
+    """
     sample = max(samples, key=lambda each: len(_items(each)))
     items = _items(sample)
     names: list[str] = []
@@ -32,15 +46,10 @@ def expression(kind: str, samples: Sequence[Sample]) -> str:
     inside = ", ".join(names[1:])
     if sample.items[-1].startswith("("):
         inside = f"({inside},)" if len(names) == 2 else f"({inside})"
-    code = f'dataset = {kind}("data"{sample.arguments and f", {sample.arguments}"})\n'
-    if len(code) > _LINE:
-        code = f'dataset = {kind}(\n    "data",\n    {sample.arguments},\n)\n'
-    code += f"{', '.join(filter(None, [names[0], inside]))} = dataset[0]"
-    rows = [
-        f"<dt><code>{name}</code></dt><dd>{escape(_brief(text), quote=False)}</dd>"
-        for name, (text, _) in zip(names, items, strict=True)
-    ]
-    return f"<pre><code>{escape(code, quote=False)}</code></pre>\n<dl>\n{chr(10).join(rows)}\n</dl>"
+    opened = f'dataset = {kind}("data"{sample.arguments and f", {sample.arguments}"})'
+    if len(opened) >= _LINE:
+        opened = f'dataset = {kind}(\n    "data",\n    {sample.arguments},\n)'
+    return [opened, f"{', '.join(filter(None, [names[0], inside]))} = dataset[0]"], names, items
 
 
 def _items(sample: Sample) -> list[tuple[str, str]]:

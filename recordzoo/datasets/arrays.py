@@ -82,10 +82,6 @@ class MovingMNISTRecord(ArrayDataset, MovingMNIST):  # type: ignore[misc]  # tor
 
     Raises:
         TypeError: `split_ratio` is no int.
-
-    Examples:
-        >>> dataset = MovingMNISTRecord("data", split="train", split_ratio=12)
-        >>> video = dataset[0]
     """
 
     entry = "moving_mnist"

@@ -96,10 +96,6 @@ class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvisi
         target_type: One of, or several of, "category" and "annotation": the points of the object's outline, an array
             [2, n].
         transform: Applied to the image, which has the mode of its file.
-
-    Examples:
-        >>> dataset = Caltech101Record("data", target_type=["category", "annotation"])
-        >>> image, (label, outline) = dataset[0]
     """
 
     entry = "caltech101"

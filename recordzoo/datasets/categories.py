@@ -27,10 +27,6 @@ class INaturalistRecord(CategoryFilesDataset, INaturalist):  # type: ignore[misc
         target_type: "full" (the category); in 2021 also "kingdom", "phylum", "class", "order", "family" or "genus",
             before "super"; or a list of them.
         loader: Makes an image of a path. Default: a PIL image in the mode that its file has.
-
-    Examples:
-        >>> dataset = INaturalistRecord("data", "2021_valid", target_type=["full", "genus"])
-        >>> image, (species, genus) = dataset[0]
     """
 
     entry = "inaturalist"
@@ -109,10 +105,6 @@ class OmniglotRecord(CategoryFilesDataset, Omniglot):  # type: ignore[misc]  # t
     Args:
         background: The background set (964 characters), or the evaluation set (659 others).
         loader: Makes an image of a path. Default: a grey PIL image of the stored bytes.
-
-    Examples:
-        >>> dataset = OmniglotRecord("data", background=False)
-        >>> image, label = dataset[0]
     """
 
     entry = "omniglot"

@@ -33,10 +33,6 @@ class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision i
 
     Raises:
         ArgumentError: As for all datasets; but a target type that does not exist is an error when a sample is taken.
-
-    Examples:
-        >>> dataset = CelebARecord("data", split="valid", target_type=["identity", "attr"])
-        >>> image, (identity, attributes) = dataset[0]
     """
 
     entry = "celeba"

@@ -46,10 +46,6 @@ class CIFAR10CRecord(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvisio
     Args:
         corruption: "gaussian_noise", "fog", ...: one of the 15 of the benchmark and 4 more.
         severity: 1 to 5; None for all of them, one after another.
-
-    Examples:
-        >>> dataset = CIFAR10CRecord("data", "fog", severity=3)
-        >>> image, label = dataset[0]
     """
 
     entry = "cifar10_c"

@@ -32,10 +32,6 @@ class CityscapesRecord(PairsDataset, Cityscapes):  # type: ignore[misc]  # torch
         mode: "fine" or "coarse".
         target_type: One of, or several of, "instance", "semantic", "polygon" and "color".
         download: Fetch archives that are missing from a mirror of your own (`mirror`, ``RECORDZOO_MIRROR``).
-
-    Examples:
-        >>> dataset = CityscapesRecord("data", split="val", target_type=["semantic", "polygon"])
-        >>> image, (labels, polygons) = dataset[0]
     """
 
     entry = "cityscapes"

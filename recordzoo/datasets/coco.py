@@ -148,12 +148,7 @@ class _CocoAnnotations(SplitPairsDataset[TrainVal]):
 
 
 class CocoStuffRecord(SplitPairsDataset[TrainVal], VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
-    """COCO's masks of stuff, read from records. A mask is a PIL image of the categories' ids; 183 is any thing.
-
-    Examples:
-        >>> dataset = CocoStuffRecord("data", split="val")
-        >>> image, mask = dataset[0]
-    """
+    """COCO's masks of stuff, read from records. A mask is a PIL image of the categories' ids; 183 is any thing."""
 
     entry = "coco_stuff"
     _TARGET = "mask"
@@ -174,10 +169,6 @@ class CocoPanopticRecord(_CocoAnnotations, VisionDataset):  # type: ignore[misc]
 
     A target is the annotation of an image, a dict with "segments_info", and "mask": a `tv_tensors.Mask`, int32 [H, W],
     of the segments' ids.
-
-    Examples:
-        >>> dataset = CocoPanopticRecord("data", split="val")
-        >>> image, target = dataset[0]
     """
 
     entry = "coco_panoptic"
@@ -209,10 +200,6 @@ class LVISRecord(_CocoAnnotations, CocoDetection):  # type: ignore[misc]  # torc
     """LVIS v1, read from records: targets as torchvision's `CocoDetection` has them, of 1,203 categories.
 
     ``json.loads(dataset.read(index, "info"))`` is what LVIS says of an image: "neg_category_ids", ....
-
-    Examples:
-        >>> dataset = LVISRecord("data", split="val")
-        >>> image, annotations = dataset[0]
     """
 
     entry = "lvis"

@@ -199,10 +199,6 @@ class CUB200_2010Record(TargetTypesDataset[TrainTest, CUB200_2010Target], ImageF
 
     Attributes:
         classes: The names of the folders: "001.Black_footed_Albatross".
-
-    Examples:
-        >>> dataset = CUB200_2010Record("data", "test", target_type=["category", "segmentation"])
-        >>> image, (label, mask) = dataset[0]
     """
 
     entry = "cub200_2010"

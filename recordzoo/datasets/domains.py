@@ -21,10 +21,6 @@ class DeepWeedsRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
     Args:
         split: "train", "val" or "test" of a fold; "all": every image.
         fold: 0 to 4: one of the authors' five divisions into train, val and test. "all" is the same for each.
-
-    Examples:
-        >>> dataset = DeepWeedsRecord("data", "test", fold=3)
-        >>> image, label = dataset[0]
     """
 
     entry = "deep_weeds"
@@ -64,10 +60,6 @@ class DomainNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
 
     Attributes:
         classes: The names of the folders in the order of the authors' numbers, which is not quite alphabetical.
-
-    Examples:
-        >>> dataset = DomainNetRecord("data", "sketch", split="test")
-        >>> image, label = dataset[0]
     """
 
     entry = "domainnet"
@@ -118,10 +110,6 @@ class PACSRecord(_DomainFolders[Literal["art_painting", "cartoon", "photo", "ske
 
     Args:
         domain: "art_painting", "cartoon", "photo" or "sketch"; None for all of them, one after another.
-
-    Examples:
-        >>> dataset = PACSRecord("data", "sketch")
-        >>> image, label = dataset[0]
     """
 
     entry = "pacs"

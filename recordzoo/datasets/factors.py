@@ -106,10 +106,6 @@ class DSpritesRecord(_FactorsRecord):
 
     Attributes:
         classes: The names of the shapes; empty if the first label is of another factor.
-
-    Examples:
-        >>> dataset = DSpritesRecord("data", target_type=["shape", "x", "y"])
-        >>> image, (shape, x, y) = dataset[0]
     """
 
     entry = "dsprites"

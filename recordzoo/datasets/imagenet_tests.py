@@ -30,10 +30,6 @@ class ImageNetV2Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  
 
     Attributes:
         classes: "0" to "999".
-
-    Examples:
-        >>> dataset = ImageNetV2Record("data", "top-images")
-        >>> image, label = dataset[0]
     """
 
     entry = "imagenet_v2"
@@ -127,10 +123,6 @@ class ImageNetCRecord(_WnidFolders):
     Args:
         corruption: "gaussian_noise", "fog", ...: one of the 15 of the benchmark and 4 more.
         severity: 1 to 5; None for all of them, one after another.
-
-    Examples:
-        >>> dataset = ImageNetCRecord("data", "fog", severity=3)
-        >>> image, label = dataset[0]
     """
 
     entry = "imagenet_c"
@@ -167,10 +159,6 @@ class ImageNetReaLRecord(_WnidFolders):
     The lists of 3,163 images are empty: the authors leave these out. For the others, a model is right if
     ``prediction in target``. The raw data is ``real.json``, and ``ILSVRC2012_img_val.tar`` or the folder ``val/`` that
     torchvision extracts. The order is that of the names of files, which is not `ImageNetRecord`'s.
-
-    Examples:
-        >>> dataset = ImageNetReaLRecord("data")
-        >>> image, labels = dataset[0]
     """
 
     entry = "imagenet_real"

@@ -42,10 +42,6 @@ class ImagenetteRecord(SamplesDataset, Imagenette):  # type: ignore[misc]  # tor
 
     Args:
         size: "full", "320px" or "160px": the shorter side of the images.
-
-    Examples:
-        >>> dataset = ImagenetteRecord("data", "val", size="160px")
-        >>> image, label = dataset[0]
     """
 
     entry = "imagenette"
@@ -88,10 +84,6 @@ class Places365Record(SamplesDataset, Places365):  # type: ignore[misc]  # torch
     Args:
         split: "train-standard", "train-challenge", "val" or "test", whose labels are None.
         small: Images of 256 by 256 pixels instead of the large ones.
-
-    Examples:
-        >>> dataset = Places365Record("data", "val", small=True)
-        >>> image, label = dataset[0]
     """
 
     entry = "places365"

@@ -62,10 +62,6 @@ class LFWPeopleRecord(_LFWRecord, LFWPeople):  # type: ignore[misc]  # torchvisi
 
     Raises:
         DownloadError: No address has one of the files; the text says how to get it.
-
-    Examples:
-        >>> dataset = LFWPeopleRecord("data", split="train")
-        >>> image, person = dataset[0]
     """
 
     _VIEW = "people"
@@ -100,10 +96,6 @@ class LFWPairsRecord(_LFWRecord, LFWPairs):  # type: ignore[misc]  # torchvision
 
     Raises:
         DownloadError: No address has one of the files; the text says how to get it.
-
-    Examples:
-        >>> dataset = LFWPairsRecord("data", split="test")
-        >>> first, second, is_same = dataset[0]
     """
 
     _VIEW = "pairs"

@@ -38,10 +38,6 @@ class DTDRecord(FilesDataset, DTD):  # type: ignore[misc]  # torchvision is unty
 
     Args:
         partition: 1 to 10: which images are in which split.
-
-    Examples:
-        >>> dataset = DTDRecord("data", split="val", partition=3)
-        >>> image, label = dataset[0]
     """
 
     entry = "dtd"
@@ -84,10 +80,6 @@ class FGVCAircraftRecord(FilesDataset, FGVCAircraft):  # type: ignore[misc]  # t
 
     Args:
         annotation_level: "variant" (100 classes), "family" (70) or "manufacturer" (30).
-
-    Examples:
-        >>> dataset = FGVCAircraftRecord("data", "test", annotation_level="family")
-        >>> image, label = dataset[0]
     """
 
     entry = "fgvc_aircraft"

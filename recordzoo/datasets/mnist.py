@@ -106,10 +106,6 @@ class QMNISTRecord(MNISTRecord, QMNIST):  # type: ignore[misc]  # torchvision is
         compat: Targets are digits; otherwise tensors int64 [8] with the writer and the place of each digit.
         train: Whether `what` is "train" if it is None.
         **kwargs: `MNISTRecord`'s other arguments: ``transform``, ``target_transform``, ``download``, `PrepareOptions`.
-
-    Examples:
-        >>> dataset = QMNISTRecord("data", what="test10k")
-        >>> image, label = dataset[0]
     """
 
     entry = "qmnist"

@@ -21,10 +21,6 @@ class OxfordIIITPetRecord(PathsDataset, OxfordIIITPet):  # type: ignore[misc]  #
     Args:
         target_types: One of, or several of, "category" (37 breeds), "binary-category" (cat or dog) and
             "segmentation" (a trimap as a PIL image).
-
-    Examples:
-        >>> dataset = OxfordIIITPetRecord("data", target_types=["category", "segmentation"])
-        >>> image, (breed, trimap) = dataset[0]
     """
 
     entry = "oxford_pets"

@@ -24,10 +24,6 @@ class ADE20KRecord(SplitPairsDataset[TrainVal], VOCSegmentation):  # type: ignor
     """ADE20K's Scene Parsing Benchmark, read from records. A mask is a PIL image.
 
     In a mask, 0 is no class, and n is the class `classes[n - 1]`.
-
-    Examples:
-        >>> dataset = ADE20KRecord("data", split="val")
-        >>> image, mask = dataset[0]
     """
 
     entry = "ade20k"
@@ -76,10 +72,6 @@ class DIV2KRecord(PairsDataset, VisionDataset):  # type: ignore[misc]  # torchvi
     Attributes:
         images: The paths of the images of low resolution.
         targets: The paths of the images of high resolution.
-
-    Examples:
-        >>> dataset = DIV2KRecord("data", "val", track="unknown_x4")
-        >>> low, high = dataset[0]
     """
 
     entry = "div2k"
@@ -138,10 +130,6 @@ class KittiRecord(PairsDataset, Kitti):  # type: ignore[misc]  # torchvision is 
 
     Args:
         train: The training images with their labels; otherwise the test images, whose target is None.
-
-    Examples:
-        >>> dataset = KittiRecord("data")
-        >>> image, objects = dataset[0]
     """
 
     entry = "kitti"
@@ -216,10 +204,6 @@ class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvi
     Args:
         image_set: "train", "val", or "train_noval": the images that are not in VOC 2012's validation set.
         mode: "boundaries", an array [20, H, W], or "segmentation", a PIL image.
-
-    Examples:
-        >>> dataset = SBDatasetRecord("data", "val", mode="segmentation")
-        >>> image, mask = dataset[0]
     """
 
     entry = "sbd"

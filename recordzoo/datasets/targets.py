@@ -31,10 +31,6 @@ class NABirdsRecord(TargetTypesDataset[TrainTest, NABirdsTarget], ImageFolder): 
 
     Attributes:
         classes: The numbers of the classes, as their folders have them: "0295".
-
-    Examples:
-        >>> dataset = NABirdsRecord("data", "test", target_type=["category", "bbox"])
-        >>> image, (label, box) = dataset[0]
     """
 
     entry = "nabirds"
@@ -77,10 +73,6 @@ class OnlineProductsRecord(TargetTypesDataset[TrainTest, ProductTarget], ImageFo
 
     Attributes:
         classes: The authors' numbers of all products, of both splits: "1", "2", ...
-
-    Examples:
-        >>> dataset = OnlineProductsRecord("data", "test", target_type=["category", "super_category"])
-        >>> image, (product, kind) = dataset[0]
     """
 
     entry = "online_products"
@@ -111,10 +103,6 @@ class StanfordDogsRecord(TargetTypesDataset[TrainTest, DogTarget], ImageFolder):
 
     Attributes:
         classes: The names of the folders: "n02085620-Chihuahua".
-
-    Examples:
-        >>> dataset = StanfordDogsRecord("data", "test", target_type=["category", "boxes"])
-        >>> image, (label, boxes) = dataset[0]
     """
 
     entry = "stanford_dogs"
@@ -147,10 +135,6 @@ class TinyImageNetRecord(TargetTypesDataset[TrainValTest, TinyTarget], ImageFold
 
     Raises:
         ArgumentError: "bbox" is asked for with "test".
-
-    Examples:
-        >>> dataset = TinyImageNetRecord("data", "val", target_type=["category", "bbox"])
-        >>> image, (label, box) = dataset[0]
     """
 
     entry = "tiny_imagenet"

@@ -73,10 +73,6 @@ class VOCDetectionRecord(_VOCRecord, VOCDetection):  # type: ignore[misc]  # tor
         year: "2007" to "2012".
         image_set: "train", "val" or "trainval"; "test" for 2007.
         target_transform: Applied to the annotation.
-
-    Examples:
-        >>> dataset = VOCDetectionRecord("data", image_set="val")
-        >>> image, annotation = dataset[0]
     """
 
     _TARGET = "annotation"
@@ -95,10 +91,6 @@ class VOCSegmentationRecord(_VOCRecord, VOCSegmentation):  # type: ignore[misc] 
     Args:
         year: "2007" to "2012".
         image_set: "train", "val" or "trainval"; "test" for 2007.
-
-    Examples:
-        >>> dataset = VOCSegmentationRecord("data", image_set="val")
-        >>> image, mask = dataset[0]
     """
 
     _TARGET = "mask"

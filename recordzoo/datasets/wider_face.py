@@ -35,10 +35,6 @@ class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[mi
     Args:
         split: "train", "val" or "test", whose targets are None.
         target_transform: Applied to the target, a dict of tensors.
-
-    Examples:
-        >>> dataset = WIDERFaceRecord("data", split="val")
-        >>> image, faces = dataset[0]
     """
 
     entry = "wider_face"
