@@ -1,6 +1,5 @@
 """Transforms of an image with its boxes and masks: the samples of torchvision's class in torchvision's loader."""
 
-import inspect
 import pickle
 from pathlib import Path
 from typing import Any
@@ -149,7 +148,7 @@ def test_boxes_are_centered_as_torchvision_rounds(tmp_path: Path) -> None:
 
 
 def test_what_does_not_transform_pairs_is_left_alone(root: Path) -> None:
-    dataset = VOCDetectionRecord(root, transform=v2.Resize(9))
+    dataset = VOCDetectionRecord(root, transform=v2.ToImage())
     assert Source(dataset).leaves
 
 
@@ -203,7 +202,7 @@ WITH_PIXELS = {
     row.name.split()[0]: row
     for row in (*ROWS, *DECLARED)
     if {"bbox", "boxes", "parts", "segmentation"} & set(row.arguments.get("target_type", ()))
-    and "transforms" in inspect.signature(getattr(recordzoo, f"{row.name.split()[0]}Record")).parameters
+    and hasattr(getattr(recordzoo, f"{row.name.split()[0]}Record"), "_TARGET_TYPES")
 }
 MOVED = {"bbox": tv_tensors.BoundingBoxes, "boxes": tv_tensors.BoundingBoxes, "segmentation": tv_tensors.Mask}
 
@@ -241,11 +240,54 @@ def test_target_types_in_pixels_move_with_the_image(name: str, tmp_path: Path) -
         opened(transform=v2.Compose([v2.RandomHorizontalFlip(), v2.ToImage()]))
 
 
-def test_a_transform_that_leaves_boxes_behind_is_told_of(tmp_path: Path) -> None:
-    row = next(row for row in DECLARED if row.name.split()[0] == "WIDERFace" and row.arguments.get("split") == "val")
-    pair = row.build(tmp_path, row.sources[0])
+def _flipped(kind: str, target: Any, image: Any) -> tuple[Any, Any]:
+    """Return the horizontal places of a dataset's own target, mirrored; and those of the target of a flipped image."""
+    if kind == "CelebA":
+        return image.width - target[1].reshape(-1, 2)[:, 0], lambda moved: moved[1][:, 0]
+    if kind == "Caltech101":  # an outline begins at the corner of its box, which the fake's files have at (1, 2)
+        return image.width - (torch.from_numpy(target[1][0]) + 1), lambda moved: moved[1][:, 0]
+    x, _, width, _ = target["bbox"].T
+    return image.width - x - width, lambda moved: moved["bbox"][:, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("CelebA", {"target_type": ["attr", "landmarks"]}),
+        ("Caltech101", {"target_type": ["category", "annotation"]}),
+        ("WIDERFace", {"split": "val"}),
+    ],
+)
+def test_other_targets_in_pixels_move_with_the_image(name: str, arguments: dict[str, Any], tmp_path: Path) -> None:
+    pair = next(row for row in DECLARED if row.name == name).build(tmp_path, "archive")
+    plain = pair.ours(pair.our_root, **arguments)
+    flips = v2.Compose([v2.RandomHorizontalFlip(1), v2.ToImage(), TO_FLOAT])
+    flipped = pair.ours(pair.our_root, **arguments, transforms=flips)
+    for (image, target), (_, moved) in zip(plain, flipped, strict=True):
+        right, places = _flipped(name, target, image)
+        assert (places(moved) - right).abs().max() < 1.001
+    for dataset in (flipped, pair.ours(pair.our_root, **arguments, transform=v2.Compose([v2.ToImage(), TO_FLOAT]))):
+        assert_same(*batches(dataset))
+    with pytest.warns(UserWarning, match=r"RandomHorizontalFlip in transform= moves .* pass transforms="):
+        plain.transform = flips
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("WIDERFace", {"split": "val"}),
+        ("VOCDetection", {}),
+        ("VOCSegmentation", {}),
+        ("Cityscapes", {"target_type": "semantic"}),
+        ("OxfordIIITPet", {"target_types": ["category", "segmentation"]}),
+        ("ADE20K", {}),
+        ("CocoStuff", {}),
+    ],
+)
+def test_a_transform_that_leaves_targets_behind_is_told_of(name: str, arguments: Any, tmp_path: Path) -> None:
+    pair = next(row for row in DECLARED if row.name == name).build(tmp_path, "archive")
     flips = v1.Compose([v1.RandomHorizontalFlip(), v1.ToTensor()])
-    with pytest.warns(UserWarning, match=r"RandomHorizontalFlip in transform= moves .* the target.* use torchvision"):
-        pair.ours(pair.our_root, **row.arguments, transform=flips)
-    pair.ours(pair.our_root, **row.arguments, transform=flips, target_transform=len)  # it may move them, too
-    pair.ours(pair.our_root, **row.arguments, transform=v1.ColorJitter(0.1))
+    with pytest.warns(UserWarning, match=r"RandomHorizontalFlip in transform= moves .* target.* pass transforms="):
+        pair.ours(pair.our_root, **arguments, transform=flips)
+    pair.ours(pair.our_root, **arguments, transform=flips, target_transform=len)  # it may move them, too
+    pair.ours(pair.our_root, **arguments, transform=v1.ColorJitter(0.1))

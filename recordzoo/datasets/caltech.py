@@ -5,12 +5,15 @@ import os
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Unpack
 
+import numpy as np
+import torch
 from PIL import Image
 from torchvision.datasets import Caltech101, Caltech256
 from typing_extensions import override
 
 from recordzoo.datasets import caltech_recipe as recipe
 from recordzoo.families.base import Pair, Root, Transform, ZooDataset, check_choice, derived
+from recordzoo.families.pixels import with_form
 from recordzoo.images.decode import naming, open_picture
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import find_name
@@ -23,6 +26,7 @@ class _Caltech(ZooDataset):
     """`ZooDataset` with ``index`` and ``y``: for each sample the number of its image in its class, and its label."""
 
     _ITEMS = "index"
+    _transforms_apart = True
     _RECIPE: ClassVar[type[recipe.Caltech256]]
 
     @override
@@ -50,8 +54,7 @@ class _Caltech(ZooDataset):
     def __getitem__(self, index: int) -> Pair:
         """Return (PIL image as it is stored, target)."""
         image: Any = self._image(index)
-        target = self._target(index)
-        return self._transformed(image, target)
+        return self._transformed(image, self._target(index, image))
 
     def _image(self, index: int) -> Image.Image:
         reader, position = self._selection.reader, self._position(index)
@@ -62,7 +65,7 @@ class _Caltech(ZooDataset):
             return open_image(data)
 
     # Any: whatever the user assigned.
-    def _target(self, index: int) -> Any:
+    def _target(self, index: int, image: Image.Image) -> Any:
         number = self._as_opened("y", index)
         return self.y[index] if number is None else self._selection.target(number)
 
@@ -94,7 +97,9 @@ class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvisi
 
     Args:
         target_type: One of, or several of, "category" and "annotation": the points of the object's outline, an array
-            [2, n].
+            [2, n] of x and y from the corner of the object's box.
+        transforms: Applied to image and target, instead of the other two; an outline is `KeyPoints` [n, 2] then, in
+            pixels of the image.
         transform: Applied to the image, which has the mode of its file.
     """
 
@@ -108,11 +113,14 @@ class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvisi
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,
+        *,
+        transforms: Transform = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
         kinds = [target_type] if isinstance(target_type, str) else target_type
         self.target_type = [check_choice(kind, "target_type", ("category", "annotation")) for kind in kinds]
-        super().__init__(root, transform, target_transform, download, **options)
+        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
+        self._show_split("", download=download, options=options)
 
     def _in_pixels(self) -> Sequence[str]:
         return ["target_type 'annotation'"] if "annotation" in self.target_type else []
@@ -123,20 +131,26 @@ class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvisi
         return [recipe.ANNOTATIONS.get(name, name) for name in self.categories]
 
     # Any: a label, an array, or a tuple of them.
-    def _target(self, index: int) -> Any:
+    def _target(self, index: int, image: Image.Image) -> Any:
         targets = [
-            super(Caltech101Record, self)._target(index) if kind == "category" else self._outline(index)
+            super(Caltech101Record, self)._target(index, image) if kind == "category" else self._outline(index, image)
             for kind in self.target_type
         ]
         return tuple(targets) if len(targets) > 1 else targets[0]
 
-    # Any: the array that MATLAB wrote.
-    def _outline(self, index: int) -> Any:
+    # Any: the array that MATLAB wrote, or points.
+    def _outline(self, index: int, image: Image.Image) -> Any:
         from scipy.io import loadmat
 
         data, name = self._bytes("annotation", index)
         with naming(self.records_path, name):
-            return loadmat(io.BytesIO(data))["obj_contour"]  # type: ignore[arg-type]  # files, too
+            found = loadmat(io.BytesIO(data))  # type: ignore[arg-type]  # files, too
+            outline = found["obj_contour"]
+            if not self._transforms_pairs:
+                return outline
+            top, _, left, _ = found["box_coord"][0]  # where the outline's places begin (the authors' show_annotation.m)
+            points = torch.tensor(outline.T + np.array([left, top], float), dtype=torch.float32)
+            return with_form("points", points, image)
 
     def _file_name(self, field: str, label: int, number: int) -> str:
         if field == "image":

@@ -12,6 +12,7 @@ from torchvision.datasets import CelebA
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import Pair, Root, Transform, check_choice, derived
 from recordzoo.families.files import Files, PathsDataset
+from recordzoo.families.pixels import with_form
 from recordzoo.families.selection import Selection
 from recordzoo.preparing.options import PrepareOptions
 
@@ -30,6 +31,7 @@ class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision i
     Args:
         target_type: "attr" (40 attributes, 0 or 1), "identity", "bbox" or "landmarks", or a list of them; for an empty
             list the target is None.
+        transforms: Applied to image and target, instead of the other two; landmarks are `KeyPoints` [5, 2] then.
 
     Raises:
         ArgumentError: As for all datasets; but a target type that does not exist is an error when a sample is taken.
@@ -48,11 +50,14 @@ class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision i
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,
+        *,
+        transforms: Transform = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
+        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
         self.split = split
         self.target_type = target_type if isinstance(target_type, list) else [target_type]
+        self._transforms_apart = bool(self.target_type)
         if not self.target_type and target_transform is not None:
             raise RuntimeError("target_transform is specified but target_type is empty")
         lower = split.lower() if isinstance(split, str) else split
@@ -102,12 +107,13 @@ class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision i
         """
         image: Any = self._image(index)
         targets = [self._target(kind, index) for kind in self.target_type]
+        if self._transforms_pairs:
+            pairs = zip(self.target_type, targets, strict=True)
+            targets = [with_form("points", t.reshape(-1, 2), image) if k == "landmarks" else t for k, t in pairs]
+        elif not targets:  # nothing for `target_transform`
+            return image if self.transform is None else self.transform(image), None
         target: Any = tuple(targets) if len(targets) > 1 else targets[0] if targets else None
-        if self.transform is not None:
-            image = self.transform(image)
-        if targets and self.target_transform is not None:
-            target = self.target_transform(target)
-        return image, target
+        return self._transformed(image, target)
 
     def _target(self, kind: str, index: int) -> torch.Tensor:
         if kind not in _TARGETS:

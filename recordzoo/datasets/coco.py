@@ -133,9 +133,6 @@ class _CocoAnnotations(SplitPairsDataset[TrainVal]):
 
     _TARGET = "annotation"
 
-    def _in_pixels(self) -> Sequence[str]:
-        return ["the target"]
-
     # Any: COCO's dicts.
     @derived
     def categories(self) -> list[dict[str, Any]]:

@@ -16,7 +16,8 @@ from torchvision.datasets.folder import default_loader
 from recordzoo.base.text import TrainTest
 from recordzoo.datasets.cub200_recipe import IMAGE_LIST, IMAGES, NEEDS, SPLIT, CUB200Segmentations, names_digest
 from recordzoo.errors import NotPreparedError, OtherSourceError, RecordError
-from recordzoo.families.base import Root, Transform, check_choice, derived, open_one
+from recordzoo.families.at_url import open_one
+from recordzoo.families.base import Root, Transform, check_choice, derived
 from recordzoo.families.folders import Loader, TargetTypesDataset
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import RecordName, naming
@@ -57,7 +58,7 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
 
     entry = "cub200"
     _TARGET_TYPES = ("category", "bbox", "parts", "attributes", "segmentation")
-    _IN_PIXELS = {"bbox": "XYWH", "parts": "points", "segmentation": "mask"}
+    _IN_PIXELS = {"bbox": "XYWH", "parts": "seen points", "segmentation": "mask"}
 
     def __init__(
         self,
@@ -77,7 +78,6 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
         self.split = check_choice(split, "split", SPLITS)
         self._choose_targets(target_type)
         self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
-        self._transforms_pairs = transforms is not None
         reader = self._open_part(download=download, options=options)
         self._refuse_absent(reader)
         selection = Selection(reader, "" if split == "all" else split)

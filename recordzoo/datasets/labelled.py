@@ -118,9 +118,7 @@ class Places365Record(SamplesDataset, Places365):  # type: ignore[misc]  # torch
     def __getitem__(self, index: int) -> Pair:
         """Return (image, label)."""
         image, target = self._load(index)
-        if self.transforms is not None:
-            image, target = self.transforms(image, target)
-        return image, target
+        return (image, target) if self.transforms is None else self.transforms(image, target)
 
     def _batch_problem(self) -> str:
         # Samples go through `transforms`, which must be the other two.

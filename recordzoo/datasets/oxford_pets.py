@@ -56,6 +56,9 @@ class OxfordIIITPetRecord(PathsDataset, OxfordIIITPet):  # type: ignore[misc]  #
         self.bin_classes = ["Cat", "Dog"]
         self.bin_class_to_idx = {"Cat": 0, "Dog": 1}
 
+    def _in_pixels(self) -> Sequence[str]:
+        return ["target_types 'segmentation'"] if "segmentation" in self._target_types else []
+
     @derived
     def _images(self) -> list[Path]:
         return self._paths("image")
@@ -86,9 +89,7 @@ class OxfordIIITPetRecord(PathsDataset, OxfordIIITPet):  # type: ignore[misc]  #
         image: Any = self._image(idx)
         targets = [self._target(kind, idx) for kind in self._target_types]
         target: Any = tuple(targets) if len(targets) > 1 else targets[0] if targets else None
-        if self.transforms:
-            image, target = self.transforms(image, target)
-        return image, target
+        return self._transformed(image, target)
 
     # Any: as above.
     def _target(self, kind: str, idx: int) -> Any:

@@ -98,9 +98,6 @@ class DIV2KRecord(PairsDataset, VisionDataset):  # type: ignore[misc]  # torchvi
         files = {"image": Files("images", low, TRACKS[track].ending), "high": Files("targets", high, ".png")}
         self._show_paths(Selection(reader, split), files)
 
-    def _in_pixels(self) -> Sequence[str]:
-        return ["the target"]
-
     @derived
     def targets(self) -> list[str]:
         """The paths of the images of high resolution."""
@@ -231,9 +228,6 @@ class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvi
             "mask": Files("masks", os.path.join(self.root, "cls"), ".mat"),
         }
         self._show_paths(Selection(reader, split, listed_in=f"{image_set}.txt"), files)
-
-    def _in_pixels(self) -> Sequence[str]:
-        return ["the target"]
 
     @derived
     def masks(self) -> list[str]:

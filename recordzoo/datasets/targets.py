@@ -35,7 +35,7 @@ class NABirdsRecord(TargetTypesDataset[TrainTest, NABirdsTarget], ImageFolder): 
 
     entry = "nabirds"
     _TARGET_TYPES = ("category", "bbox", "parts")
-    _IN_PIXELS = {"bbox": "XYWH", "parts": "points"}
+    _IN_PIXELS = {"bbox": "XYWH", "parts": "seen points"}
 
     @derived
     def class_names(self) -> list[str]:

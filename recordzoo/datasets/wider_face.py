@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -11,8 +11,9 @@ from torchvision.datasets import WIDERFace
 from typing_extensions import override
 
 from recordzoo.base.text import TrainValTest
-from recordzoo.families.base import Pair, derived
+from recordzoo.families.base import Pair, Root, Transform, derived
 from recordzoo.families.folders import SplitDataset
+from recordzoo.families.pixels import with_form
 from recordzoo.families.selection import MutableSelection, Selection, join_name
 from recordzoo.images.decode import naming, open_picture
 from recordzoo.preparing.options import PrepareOptions
@@ -35,6 +36,7 @@ class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[mi
     Args:
         split: "train", "val" or "test", whose targets are None.
         target_transform: Applied to the target, a dict of tensors.
+        transforms: Applied to image and target, instead of the other two; "bbox" is `BoundingBoxes` [n, 4] then.
     """
 
     entry = "wider_face"
@@ -42,6 +44,22 @@ class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[mi
     _SPLIT = "split"
     _SPLITS = ("train", "val", "test")
     _ITEMS = "img_info"
+    _transforms_apart = True
+
+    def __init__(
+        self,
+        root: Root,
+        split: TrainValTest = "train",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        *,
+        transforms: Transform = None,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
+        self._choose_split(split)
+        self._show_split(split, download=download, options=options)
 
     @override
     def _show_split(self, split: str, *, download: bool | None, options: PrepareOptions) -> None:
@@ -83,8 +101,11 @@ class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[mi
     def __getitem__(self, index: int) -> Pair:
         """Return (PIL image, target); the target is None for a test image."""
         info, position = self._at(index)
+        image = self._image(info["img_path"], position)
         target = None if self.split == "test" else info["annotations"]
-        return self._transformed(self._image(info["img_path"], position), target)
+        if self._transforms_pairs and target is not None:
+            target = {**target, "bbox": with_form("XYWH", target["bbox"], image)}
+        return self._transformed(image, target)
 
     def _image(self, path: str, position: int | None) -> Image.Image:
         reader = self._selection.reader

@@ -37,12 +37,11 @@ from torch.utils.data import Dataset
 from torchvision.datasets.utils import verify_str_arg
 from torchvision.datasets.vision import VisionDataset
 
-from recordzoo.base.settings import command
-from recordzoo.errors import ArgumentError, FolderError, ManifestError, NotPreparedError, OtherSourceError
-from recordzoo.families.moves import warn_if_left_behind
+from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
+from recordzoo.families.at_url import open_at_url, open_variant
+from recordzoo.families.pixels import warn_if_left_behind
 from recordzoo.families.selection import Selection, list_index
 from recordzoo.images.decode import RecordName, image_problem
-from recordzoo.net.failures import NOT_FOUND
 from recordzoo.net.url import RemoteFile, Url, is_url
 from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.preparing.options import Options, PrepareOptions
@@ -51,79 +50,9 @@ from recordzoo.preview import Shown, write_summary
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.from_sets import StoredRecipe
 from recordzoo.recipes.recipe import Recipe
-from recordzoo.recipes.variant import Variant, variant_recipe
-from recordzoo.records.manifest import ENDING, MANIFEST_NAME, ORIGINAL
+from recordzoo.recipes.variant import Variant
+from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader, is_record_set
-
-
-def open_at_url(kind: str, recipe: Recipe, root: Url, options: Options, *, download: bool = False) -> RecordReader:
-    """Open the record set of a recipe at a URL: the URL itself, or the set's usual place below it.
-
-    Args:
-        root: The URL.
-
-    Raises:
-        ArgumentError: An option would prepare something.
-        NotPreparedError: There is no record set.
-        RecordError: It cannot be read.
-    """
-    _refuse_preparing(kind, root, options, download=download)
-    if options.records_dir is not None:
-        return open_one(kind, [_as_url(options.records_dir)], options)
-    local = Path(os.sep) / "root" / (root.name or "root")
-    target = variant_recipe(recipe, local, options.variant).target(local)
-    below = (root if target.parent == local else root.parent) / target.name
-    return open_one(kind, [root, below] if root.name.endswith(ENDING) else [below, root], options)
-
-
-def open_given(kind: str, root: Url, options: Options) -> RecordReader:
-    """Open the record set at a URL, or the set ``<name>.records`` beside it."""
-    _refuse_preparing(kind, root, options)
-    beside = root.parent / f"{root.name}{ENDING}"
-    return open_one(kind, [root] if root.name.endswith(ENDING) else [root, beside], options)
-
-
-def open_variant(kind: str, reader: RecordReader, url: Url, options: Options) -> RecordReader:
-    """Open the variant that lies beside the record set at a URL."""
-    stem = url.name.removesuffix(ENDING)
-    if reader.manifest.variant != ORIGINAL:
-        stem = stem.removesuffix(f"-{reader.manifest.variant}")
-    name = stem if options.variant == ORIGINAL else f"{stem}-{options.variant}"
-    return open_one(kind, [url.parent / f"{name}{ENDING}"], options)
-
-
-def open_one(kind: str, places: Sequence[Url], options: Options) -> RecordReader:
-    """Open the first record set that is there."""
-    for place in places:
-        try:
-            return RecordReader(place, cache_bytes=options.cache_bytes)
-        except ManifestError as err:
-            if getattr(err, "status", None) != NOT_FOUND:
-                raise
-    looked = " or ".join(str(place / MANIFEST_NAME) for place in places)
-    name = next((place.name for place in places if place.name.endswith(ENDING)), f"NAME{ENDING}")
-    target = next((place for place in places if place.name == name), places[0])
-    raise NotPreparedError(
-        f"{kind}: no record set (looked for {looked}). Prepare it on a disk, then run: {command('push', name, target)}",
-        root=str(places[-1]),
-    )
-
-
-def _refuse_preparing(kind: str, root: Url, options: Options, *, download: bool = False) -> None:
-    wanted = {"download": download, **{name: getattr(options, name) for name in ("prepare", "refresh", "discard_raw")}}
-    for name, value in wanted.items():
-        if value:
-            raise ArgumentError(
-                f"{kind}: {name}={value!r} has no meaning at {root}: nothing is prepared at a URL. Prepare on a disk, "
-                f"then run: {command('push', f'NAME{ENDING}', root)}"
-            )
-
-
-def _as_url(place: str | os.PathLike[str]) -> Url:
-    if not is_url(place):
-        raise ArgumentError(f"Argument records_dir is {os.fspath(place)!r}; it must be a URL, because root is a URL.")
-    return Url.parse(place)
-
 
 # Any, in all of this module: items are of all kinds.
 
@@ -328,6 +257,8 @@ class ZooDataset(HasDerived, Dataset[Pair]):
     _HAS_TEXT_ROOT: ClassVar[bool] = False  # whether torchvision's class makes a str of a root that is a `Path`
     _transforms_pairs: bool = False
     """Whether ``__getitem__`` makes an image and a target, and then asks `self.transforms` for both."""
+    _transforms_apart: bool = False
+    """Otherwise: whether it makes them, and then asks `transform` and `target_transform` for each."""
     _ITEMS: ClassVar[str] = "samples"  # the derived attribute that says which samples there are
 
     root: Root
@@ -361,7 +292,8 @@ class ZooDataset(HasDerived, Dataset[Pair]):
             train: The training samples; otherwise the test samples.
             transform: Applied to the image.
             target_transform: Applied to the target.
-            transforms: Applied to both, instead of the other two. With `target_type`, boxes are `BoundingBoxes` then.
+            transforms: Applied to both, instead of the other two. Where torchvision's class has no such argument, boxes
+                are `BoundingBoxes` then, masks `Mask`, and points `KeyPoints`.
             download: Download raw files that are not there.
             loader: Makes an image of a path. torchvision's own decodes the stored bytes.
             **options: See `PrepareOptions`.
@@ -392,6 +324,7 @@ class ZooDataset(HasDerived, Dataset[Pair]):
             VisionDataset.__init__(self, root, transforms, transform, target_transform)
         except ValueError as err:
             raise ArgumentError(str(err)) from None
+        self._transforms_pairs = self._transforms_pairs or transforms is not None
         for name, path in self._PATHS.items():
             setattr(self, name, type(self)._PATH(os.path.join(self.root, path)))
 
@@ -431,6 +364,11 @@ class ZooDataset(HasDerived, Dataset[Pair]):
         if not is_given and (changes := find_changes(reader, raw_root)):
             warn_of_changes(reader, changes, recipe.command(raw_root), stacklevel=3)
         return self._as_variant(reader, options)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "transform" and "_selection" in self.__dict__ and not self._transforms_pairs:  # after opening
+            warn_if_left_behind(self, self._in_pixels())
 
     def _in_pixels(self) -> Sequence[str]:
         """Name the requested targets that are in pixels of the original images: "the target"."""
@@ -496,7 +434,8 @@ class ZooDataset(HasDerived, Dataset[Pair]):
         """Return where a loader finds the images and targets, or why it has to take samples from the dataset."""
         selection = self.__dict__.get("_selection")
         problem = self._batch_problem() or image_problem(self._selection.reader)
-        return BatchSource(selection, problem, self._transforms_pairs)
+        is_apart = self._transforms_apart and not self._transforms_pairs
+        return BatchSource(selection, problem, self._transforms_pairs, is_apart=is_apart)
 
     def _batch_problem(self) -> str:
         """Say why samples differ from the record set's images and labels; "" if they do not."""
@@ -573,7 +512,9 @@ class ZooDataset(HasDerived, Dataset[Pair]):
 
     # Any: images and targets are what loaders and transforms take.
     def _transformed(self, image: Any, target: Any) -> Pair:
-        """Apply `transform` and `target_transform`."""
+        """Apply `transforms`, or `transform` and `target_transform`."""
+        if self._transforms_pairs:
+            return (image, target) if self.transforms is None else self.transforms(image, target)
         if self.transform is not None:
             image = self.transform(image)
         if self.target_transform is not None:

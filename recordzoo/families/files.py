@@ -130,13 +130,14 @@ class PairsDataset(PathsDataset):
         """The paths of the images."""
         return self._paths("image")
 
+    def _in_pixels(self) -> Sequence[str]:
+        return ["the target"]
+
     def __getitem__(self, index: int) -> Pair:
         """Return (PIL image, target)."""
         image: Any = self._image(index)
         target: Any = self._target(index)
-        if self.transforms is not None:
-            image, target = self.transforms(image, target)
-        return image, target
+        return self._transformed(image, target)
 
     def _target(self, index: int) -> Any:
         """Return the target before the transforms."""

@@ -10,23 +10,23 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar, Unpack
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torchvision import get_image_backend, tv_tensors
+from torchvision import get_image_backend
 from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader, pil_loader
-from torchvision.transforms.v2 import functional
 from typing_extensions import override
 
 from recordzoo import catalogue
 from recordzoo.base.files import held_in_memory
 from recordzoo.base.text import WINDOWS, as_file_name
 from recordzoo.errors import ArgumentError, RecordError
-from recordzoo.families.base import BatchSource, Pair, Root, Transform, ZooDataset, check_choice, derived
+from recordzoo.families.base import Pair, Root, Transform, ZooDataset, check_choice, derived
+from recordzoo.families.pixels import with_form
 from recordzoo.families.selection import Selection, join_name, list_samples, list_targets, raw_file, raw_image
 from recordzoo.images.decode import (
     RecordName,
@@ -344,10 +344,7 @@ class ClassFolderDataset(LoaderDataset):
 
     def __getitem__(self, index: int) -> Pair:
         """Return (image, label) as torchvision's ImageFolder does."""
-        sample, target = self._load(index)
-        if self._transforms_pairs:
-            return (sample, target) if self.transforms is None else self.transforms(sample, target)
-        return self._transformed(sample, target)
+        return self._transformed(*self._load(index))
 
     def _load(self, index: int) -> Pair:
         """Return a sample before the transforms: what the loader made of it, and its label."""
@@ -474,7 +471,7 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
             are `Mask` [H, W], and parts are two tensors: `KeyPoints` [n, 2], and whether each is visible, [n].
         _TARGET_TYPES: All target types. The first is the label.
         _IN_PIXELS: Those in pixels of the original images, with their form: that of boxes as `BoundingBoxes` calls it,
-            "points" or "mask". They do not fit a smaller variant.
+            "points", "seen points" or "mask". They do not fit a smaller variant.
         _FIELDS: For each target type that is made of a blob field, that field.
     """
 
@@ -503,7 +500,6 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
-        self._transforms_pairs = transforms is not None
         self._choose_split(split)
         self._choose_targets(target_type)
         self._show_split(split, download=download, options=options, loader=loader)
@@ -512,18 +508,14 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
         """Set the kinds of target."""
         self._target_types = check_types(target_type, self._TARGET_TYPES)
         self.target_type = target_type if isinstance(target_type, str) else self._target_types.copy()
+        self._transforms_apart = self.target_type != self._TARGET_TYPES[0]
 
     def _in_pixels(self) -> Sequence[str]:
         return [f"target_type {kind!r}" for kind in self._target_types if kind in self._IN_PIXELS]
 
     @override
-    def batch_source(self) -> BatchSource:
-        has_others = self.target_type != self._TARGET_TYPES[0]
-        return replace(super().batch_source(), is_apart=has_others and not self._transforms_pairs)
-
-    @override
     def _batch_problem(self) -> str:
-        if self.target_type != self._TARGET_TYPES[0]:
+        if self._transforms_apart:
             return f"{type(self).__name__} has other targets than labels"
         return super()._batch_problem()
 
@@ -549,7 +541,7 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
             )
         target = self._target(kind, position)
         form = self._IN_PIXELS.get(kind) if self._transforms_pairs else None
-        return target if form is None else _with_form(form, target, image)
+        return target if form is None else with_form(form, target, image)
 
     def _target(self, kind: str, position: int) -> Any:
         """Return a target other than the label; here a tensor of the array field of that name."""
@@ -559,19 +551,3 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
     @override
     def _read_fields(self) -> Sequence[str]:
         return ["image", *{self._FIELDS[kind]: None for kind in self._target_types if kind in self._FIELDS}]
-
-
-def as_mask(mask: Any) -> tv_tensors.Mask:
-    """Make a mask [H, W] of an image or array with one channel."""
-    found = tv_tensors.Mask(mask if isinstance(mask, Image.Image) else torch.tensor(mask))
-    return tv_tensors.Mask(found[0]) if found.ndim == 3 and found.shape[0] == 1 else found
-
-
-def _with_form(form: str, target: Any, image: Any) -> Any:
-    """Return a target in pixels of its image as transforms of v2 know it; see `TargetTypesDataset._IN_PIXELS`."""
-    if form == "mask":
-        return as_mask(target)
-    height, width = functional.get_size(image)
-    if form == "points":
-        return tv_tensors.KeyPoints(target[:, :2], canvas_size=(height, width)), target[:, 2]
-    return tv_tensors.BoundingBoxes(target, format=form, canvas_size=(height, width))

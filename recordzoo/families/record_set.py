@@ -14,8 +14,10 @@ from typing_extensions import override
 
 from recordzoo.base.text import did_you_mean, no_split
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.families.base import Pair, Root, Transform, open_given
-from recordzoo.families.folders import ClassFolderDataset, Loader, as_mask, files_folder
+from recordzoo.families.at_url import open_given
+from recordzoo.families.base import Pair, Root, Transform
+from recordzoo.families.folders import ClassFolderDataset, Loader, files_folder
+from recordzoo.families.pixels import as_mask
 from recordzoo.families.selection import Selection, stored_selection
 from recordzoo.images.decode import Objects, find_objects
 from recordzoo.net.url import Url, is_url
@@ -157,7 +159,6 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
     ) -> None:
         chosen = self._chosen(options)
         self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
-        self._transforms_pairs = transforms is not None
         if is_url(self.root):
             reader = open_given(type(self).__name__, Url.parse(self.root), chosen)
         elif is_record_set(Path(self.root).expanduser()):

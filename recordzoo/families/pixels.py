@@ -1,17 +1,22 @@
-"""Transforms of torchvision's that move pixels: with `transform=`, targets in pixels stay where they were."""
+"""Targets in pixels of their image: as transforms of v2 know them, and a warning where they are left behind."""
 
 import warnings
 from collections.abc import Iterator, Sequence
 from inspect import signature
 from typing import Any
 
+import torch
+from PIL import Image
+from torchvision import tv_tensors
 from torchvision.transforms import v2
+from torchvision.transforms.v2 import functional
+
+# Any, in all of this module: transforms, datasets and targets are of all kinds.
 
 _GEOMETRY = {name for name, kind in vars(v2).items() if getattr(kind, "__module__", "").endswith("._geometry")}
 """The names of v2's transforms of geometry; those of torchvision's first transforms are called alike."""
 
 
-# Any: transforms and datasets are of all kinds.
 def warn_if_left_behind(dataset: Any, targets: Sequence[str]) -> None:
     """Warn if the dataset's `transform` moves pixels under a target that nothing moves.
 
@@ -43,3 +48,21 @@ def _parts(transform: Any) -> Iterator[Any]:
     within = getattr(transform, "transforms", ())
     for each in within if isinstance(within, list | tuple) else ():
         yield from _parts(each)
+
+
+def as_mask(mask: Any) -> tv_tensors.Mask:
+    """Make a mask [H, W] of an image or array with one channel."""
+    found = tv_tensors.Mask(mask if isinstance(mask, Image.Image) else torch.tensor(mask))
+    return tv_tensors.Mask(found[0]) if found.ndim == 3 and found.shape[0] == 1 else found
+
+
+def with_form(form: str, target: Any, image: Any) -> Any:
+    """Return a target in pixels of its image as transforms of v2 know it."""
+    if form == "mask":
+        return as_mask(target)
+    height, width = functional.get_size(image)
+    if form == "points":
+        return tv_tensors.KeyPoints(target, canvas_size=(height, width))
+    if form == "seen points":
+        return tv_tensors.KeyPoints(target[:, :2], canvas_size=(height, width)), target[:, 2]
+    return tv_tensors.BoundingBoxes(target, format=form, canvas_size=(height, width))
