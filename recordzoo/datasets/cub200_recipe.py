@@ -4,10 +4,10 @@ Every annotation file of 2011 is optional: one that is absent leaves its array o
 it. One that is there must be whole, because a silent zero would be a wrong label.
 """
 
+import dataclasses
 import hashlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -71,15 +71,8 @@ class CUB200(ListedRecipe):
             raise SourceError(f"CUB-200-2011: there is no image under {IMAGES} in the raw data. {INCOMPLETE}")
         names = [keys["image"][place] for place in class_folder_order(keys["image"])]
         classes, target = class_labels(names)
-        parsed = parse_annotations(names, lists.contents)
-        return Table(
-            names=names,
-            arrays={"target": target, **parsed.arrays},
-            splits=parsed.splits,
-            classes=classes,
-            fields=parsed.fields,
-            metadata=parsed.metadata,
-        )
+        table = parse_annotations(names, lists.contents)
+        return dataclasses.replace(table, arrays={"target": target, **table.arrays}, classes=classes)
 
 
 class CUB200Segmentations(ListedRecipe):
@@ -145,19 +138,8 @@ def _stem(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-@dataclass(frozen=True)
-class Annotations:
-    """The contents of the existing annotation files."""
-
-    # Any: arrays of several dtypes; JSON values.
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    splits: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    fields: Mapping[str, FieldSpec] = field(default_factory=dict)
-
-
-def parse_annotations(names: Sequence[str], sidecars: Mapping[str, bytes]) -> Annotations:
-    """Read the existing annotation files.
+def parse_annotations(names: Sequence[str], sidecars: Mapping[str, bytes]) -> Table:
+    """Read the existing annotation files into a table that lacks the labels.
 
     Args:
         names: Images in canonical order, relative to ``CUB_200_2011/images``.
@@ -168,7 +150,7 @@ def parse_annotations(names: Sequence[str], sidecars: Mapping[str, bytes]) -> An
     """
     metadata = _names(sidecars)
     if IMAGE_LIST not in sidecars:
-        return Annotations(metadata=metadata)
+        return Table(names, metadata=metadata)
     id_of = {name: image_id for image_id, name in _id_and_text(IMAGE_LIST, sidecars[IMAGE_LIST])}
     ids = _image_ids(names, id_of)
 
@@ -194,7 +176,8 @@ def parse_annotations(names: Sequence[str], sidecars: Mapping[str, bytes]) -> An
         "bbox": FieldSpec(FieldKind.BOXES),
         "attributes": FieldSpec(FieldKind.MULTILABEL, tuple(metadata.get("attribute_names", ())) or None),
     }
-    return Annotations(arrays, splits, metadata, {name: spec for name, spec in kinds.items() if name in arrays})
+    fields = {name: spec for name, spec in kinds.items() if name in arrays}
+    return Table(names, arrays=arrays, splits=splits, metadata=metadata, fields=fields)
 
 
 def _names(sidecars: Mapping[str, bytes]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Unpack, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,21 +116,19 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         tree = Path(folder).resolve()
         whole = self._recipe(tree, allow_empty=allow_empty)
         explicit, refresh = _explicit(options), options.refresh
-        is_there = is_record_set(explicit or whole.target(tree))
-        (choice,) = candidates(
-            lambda _: is_there, whole.target(tree), explicit=explicit, refresh=refresh, has_tree=has_tree
-        )
-        if choice.prepare:
+        place = explicit or whole.target(tree)
+        is_there = is_record_set(place)
+        if not is_there or (has_tree if refresh == "if-changed" else refresh):
             if self._variant is None and (not is_there or refresh is True):  # others may be made of its records
                 self.find_classes(self.root)  # the same error as torchvision's if there is nothing to scan
                 _say_if_annotated(tree)
-            ensure(whole, tree, options, records_dir=choice.path)
-        reader = self._own_reader(choice.path, tree, has_tree)
+            ensure(whole, tree, options, records_dir=place)
+        reader = self._own_reader(place, tree, has_tree)
         if explicit is not None and reader.manifest.metadata.get("selection"):
             raise OtherSourceError(
-                f"{choice.path} holds a selection of the images of {tree}, not all of them. Pass another records_dir, "
-                "or none.",
-                path=str(choice.path),
+                f"{place} holds a selection of the images of {tree}, not all of them. Pass another records_dir, or "
+                "none.",
+                path=str(place),
             )
         if is_there:
             _check_tree(reader, tree, whole, explicit=explicit is not None)
@@ -148,22 +146,26 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         samples = self._scanned(extensions, is_valid_file, allow_empty)
         names = [_relative(path, folder) for path, _ in samples]
         tree = Path(folder).resolve()
-        selected = self._recipe(tree, names)
-        whole = self._recipe(tree)
-        places, explicit = (whole.target(tree), selected.target(tree)), _explicit(options)
-        for choice in candidates(is_record_set, *places, explicit=explicit, refresh=options.refresh):
-            if choice.prepare:
-                ensure(whole if choice.whole else selected, tree, options, records_dir=choice.path)
-            reader = self._own_reader(choice.path, tree, has_tree=True)
+        whole, selected, explicit = self._recipe(tree), self._recipe(tree, names), _explicit(options)
+        place, compare = explicit or whole.target(tree), options.refresh == "if-changed"
+        # The records of the whole tree serve if they hold all of these files.
+        may_serve = is_record_set(place) and (not options.refresh or (compare and explicit is None))
+        choices = [(whole, place)] if may_serve else []
+        if explicit is None or not may_serve:
+            choices.append((selected, explicit or selected.target(tree)))
+        for recipe, place in choices:
+            if recipe is selected or compare:
+                ensure(recipe, tree, options, records_dir=place)
+            reader = self._own_reader(place, tree, has_tree=True)
             positions = positions_of(names, reader.names)
             if positions is not None:
                 # The names of the samples were just listed and found.
                 _check_tree(reader, tree, whole, explicit=explicit is not None, new_names=False)
                 return _selection(reader, positions, samples)
         raise OtherSourceError(
-            f"{choice.path} does not hold all of the {len(names)} files that are selected in {tree}. Pass another "
+            f"{place} does not hold all of the {len(names)} files that are selected in {tree}. Pass another "
             "records_dir, or none.",
-            path=str(choice.path),
+            path=str(place),
         )
 
     def _select_stored(
@@ -408,52 +410,6 @@ class DatasetFolderRecord(TreeDataset):
         self._start(root, transform=transform, target_transform=target_transform)
         is_given = not is_url(root) and is_record_set(Path(root).expanduser())
         self._show_tree(root, extensions, loader, is_valid_file, allow_empty, chosen, is_given=is_given)
-
-
-class Candidate(NamedTuple):
-    """A record set that may serve a tree.
-
-    Attributes:
-        path: Where it is, or will be.
-        prepare: Whether `ensure` is called before it is opened: it makes the set, or compares it with the tree.
-        whole: Whether it holds all images of the tree; otherwise the files that are selected.
-    """
-
-    path: Path
-    prepare: bool
-    whole: bool
-
-
-def candidates(
-    exists: Callable[[Path], bool],
-    whole: Path,
-    selected: Path | None = None,
-    *,
-    explicit: Path | None = None,
-    refresh: bool | Literal["if-changed"] = False,
-    has_tree: bool = True,
-) -> list[Candidate]:
-    """List the record sets that may serve a tree; the first that holds all files that are wanted does.
-
-    Args:
-        exists: Whether there is a record set at a path.
-        whole: Where the record set of the whole tree lies by default.
-        selected: Where that of the selected files lies by default; None if nothing is selected.
-        explicit: The path that the user gave (`records_dir`).
-        refresh: As in `PrepareOptions`.
-        has_tree: Whether the tree is there.
-    """
-    place = explicit or whole
-    compare = refresh == "if-changed"
-    if selected is None:
-        rebuild = not exists(place) or (refresh and not compare)
-        return [Candidate(place, prepare=bool(rebuild or (compare and has_tree)), whole=True)]
-    found = []
-    if exists(place) and (not refresh or (compare and explicit is None)):
-        found.append(Candidate(place, prepare=compare, whole=True))
-    if explicit is None or not found:
-        found.append(Candidate(explicit or selected, prepare=True, whole=False))
-    return found
 
 
 def positions_of(names: Sequence[str], stored: Sequence[str]) -> NDArray[np.int64] | None:
