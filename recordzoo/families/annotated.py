@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from recordzoo import catalogue
 from recordzoo.errors import ArgumentError, OtherSourceError, RecordError
-from recordzoo.families.base import Root, ZooDataset
+from recordzoo.families.base import Root, ZooDataset, is_unchanged, snapshot
 from recordzoo.families.folders import Loader, PathLoader, as_file
 from recordzoo.families.selection import Selection
 from recordzoo.preparing.options import PrepareOptions
@@ -39,7 +39,7 @@ class AnnotatedDataset(ZooDataset):
         _USUAL: Names of the annotation files that are read if none is given, the first that the record set holds;
             ``{part}`` is the part of the catalogue's dataset.
         _file: The annotation file.
-        _parsed: What was made of it, unchangeable: see `_kept`.
+        _parsed: What was made of it, unchangeable: its snapshot.
     """
 
     _USUAL: ClassVar[Sequence[str]]
@@ -92,7 +92,7 @@ class AnnotatedDataset(ZooDataset):
         reader = self._loader.reader
         with self._file.opened(reader) as path:
             parsed = self._parse(path)
-        self._parsed = {name: _kept(value) for name, value in parsed.items()}
+        self._parsed = {name: snapshot(value) for name, value in parsed.items()}
         for name, value in parsed.items():
             self.__dict__.setdefault(name, value)
         found = []
@@ -116,7 +116,7 @@ class AnnotatedDataset(ZooDataset):
     @override
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        same = [name for name, kept in self._parsed.items() if name in state and _is_kept(state[name], kept)]
+        same = [name for name, kept in self._parsed.items() if name in state and is_unchanged(state[name], kept)]
         return {name: value for name, value in state.items() if name not in ("_parsed", "_selection", *same)}
 
     @override
@@ -184,22 +184,3 @@ def _stored(reader: RecordReader) -> dict[str, int]:
         return {}
     positions = np.flatnonzero(reader.lengths(ANNOTATIONS)).tolist()
     return {reader.names[position].rpartition("/")[2]: position for position in positions}
-
-
-def _kept(value: Any) -> object:
-    """Return a snapshot by which a change is noticed later: the items of a list, or of a dict's lists."""
-    if isinstance(value, list):
-        return tuple(value)
-    if isinstance(value, dict):
-        return {key: _kept(item) for key, item in value.items()}
-    return value
-
-
-def _is_kept(value: Any, kept: Any) -> bool:
-    if isinstance(value, list):
-        return isinstance(kept, tuple) and len(value) == len(kept) and all(map(_is_kept, value, kept))
-    if isinstance(value, dict):
-        return (
-            isinstance(kept, dict) and list(value) == list(kept) and all(map(_is_kept, value.values(), kept.values()))
-        )
-    return value is kept

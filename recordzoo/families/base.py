@@ -58,8 +58,6 @@ from recordzoo.records.reader import RecordReader, is_record_set
 
 T = TypeVar("T")
 
-Digest = tuple[str, tuple[int, ...], int]
-
 
 @dataclass(frozen=True, slots=True)
 class Made(Generic[T]):
@@ -67,32 +65,23 @@ class Made(Generic[T]):
 
     Attributes:
         value: The list, dict, array or tensor. Every access returns this same object.
-        original: The items that a list or dict was made with; the digest of an array or tensor; None for anything else.
-        is_frozen: Whether the items of a list cannot be changed in place, but for those that `inner` has.
-        inner: The items of a list's items, where these are lists.
+        original: Its `snapshot`.
+        is_known: Whether the snapshot shows every change: not of a list whose items, as tensors, change in place.
     """
 
     value: T
-    original: "tuple[Any, ...] | dict[Any, Any] | Digest | None"
-    is_frozen: bool
-    inner: tuple[tuple[Any, ...], ...] | None = None
+    original: object
+    is_known: bool
 
     def is_unchanged(self) -> bool:
         """Whether making the value again would give the same; a list of a million items takes tens of milliseconds."""
-        if isinstance(self.value, list):
-            is_same = self.is_frozen and _are_same(self.value, cast("tuple[Any, ...]", self.original))
-            return is_same and (self.inner is None or all(map(_are_same, self.value, self.inner)))
-        if isinstance(self.value, np.ndarray | torch.Tensor):
-            return _digest(np.asarray(self.value)) == self.original
-        return isinstance(self.value, dict) and self.value == self.original
+        return self.is_known and is_unchanged(self.value, self.original)
 
     def has_still(self, values: Any, number: int) -> bool:
         """Whether `values`, this list or another, has at a place the very item that this list was made with there."""
         if not isinstance(values, list) or not isinstance(self.original, tuple):
             return False
-        if number >= min(len(values), len(self.original)) or values[number] is not self.original[number]:
-            return False
-        return self.inner is None or _are_same(values[number], self.inner[number])
+        return number < min(len(values), len(self.original)) and is_unchanged(values[number], self.original[number])
 
 
 class derived(Generic[T]):
@@ -118,8 +107,8 @@ class derived(Generic[T]):
         found = made.get(self.name)
         if found is None:
             # Two threads may both make it; all get what the first one kept.
-            is_frozen = dataset._selection.has_labels
-            found = made.setdefault(self.name, _made(self.make(dataset), is_frozen=is_frozen))
+            has_labels = dataset._selection.has_labels
+            found = made.setdefault(self.name, _made(self.make(dataset), has_labels=has_labels))
         return cast(T, found.value)
 
 
@@ -184,27 +173,37 @@ class HasDerived:
         return {**self.__dict__, "_made": changed}
 
 
-def _made(value: T, *, is_frozen: bool) -> Made[T]:
-    original: tuple[Any, ...] | dict[Any, Any] | Digest | None = None
-    inner: tuple[tuple[Any, ...], ...] | None = None
+def _made(value: T, *, has_labels: bool) -> Made[T]:
+    is_known = isinstance(value, dict | np.ndarray | torch.Tensor)
     if isinstance(value, list):
-        original = tuple(value)
-        is_frozen = is_frozen or all(type(item) is str for item in value)
-        if value and isinstance(value[0], list):
-            inner = tuple(map(tuple, value))
-    elif isinstance(value, dict):
-        original = dict(value)
-    elif isinstance(value, np.ndarray | torch.Tensor):
-        original = _digest(np.asarray(value))
-    return Made(value, original, is_frozen, inner)
+        is_known = has_labels or all(type(item) is str for item in value)
+    return Made(value, snapshot(value), is_known)
 
 
-def _are_same(values: list[Any], original: tuple[Any, ...]) -> bool:
-    """Whether a list has the very items that it was made with: equality would take True for 1."""
-    return len(values) == len(original) and all(map(operator.is_, values, original))
+def snapshot(value: Any) -> object:
+    """Return that by which a change is noticed: the items of a list, of lists in it, and of a dict; or a digest."""
+    if isinstance(value, list):
+        return tuple(map(snapshot, value)) if value and isinstance(value[0], list) else tuple(value)
+    if isinstance(value, dict):
+        return {key: snapshot(item) for key, item in value.items()}
+    return _digest(np.asarray(value)) if isinstance(value, np.ndarray | torch.Tensor) else value
 
 
-def _digest(array: NDArray[Any]) -> Digest:
+def is_unchanged(value: Any, original: Any) -> bool:
+    """Whether a value has the very items of its snapshot: equality would take True for 1."""
+    if isinstance(value, list):
+        if not isinstance(original, tuple) or len(value) != len(original):
+            return False
+        return all(map(operator.is_, value, original)) or all(map(is_unchanged, value, original))
+    if isinstance(value, dict):
+        is_dict = isinstance(original, dict) and list(value) == list(original)
+        return is_dict and all(map(is_unchanged, value.values(), original.values()))
+    if isinstance(value, np.ndarray | torch.Tensor):
+        return bool(_digest(np.asarray(value)) == original)
+    return value is original
+
+
+def _digest(array: NDArray[Any]) -> tuple[str, tuple[int, ...], int]:
     """Return a digest that changes with the array: the CRC-32 of its bytes, or the identity of an array of objects."""
     if array.dtype.hasobject:
         return array.dtype.str, array.shape, id(array)
