@@ -81,12 +81,6 @@ def test_two_crops_of_one_decoding(tree: Path, monkeypatch: pytest.MonkeyPatch) 
     assert all(box and box[0] is not None for box in decoded)  # only what the views need
 
 
-def test_in_worker_processes(tree: Path) -> None:
-    dataset = ImageFolderRecord(tree, transform=MultiView([RANDOM, SMALL]))
-    found, right = (list(RecordLoader(dataset, 8, seed=1, workers=workers)) for workers in ("processes", "threads"))
-    assert_same(found, right)
-
-
 @pytest.mark.parametrize("views", [FIXED, [FIXED, 3], None])
 def test_what_is_no_list_of_transforms(views: Any) -> None:
     with pytest.raises(ArgumentError, match="is no list of transforms"):

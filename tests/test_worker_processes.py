@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import ConcatDataset, DataLoader, Subset, get_worker_info
+from torch.utils.data import ConcatDataset, DataLoader, Subset, _utils, get_worker_info
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
-from recordzoo import ImageFolderRecord, RecordLoader, RecordReader, RecordSampler
+from recordzoo import ImageFolderRecord, MultiView, RecordLoader, RecordReader, RecordSampler
 from recordzoo.errors import ArgumentError, ImageError
 from tests.batching import FIXED, RANDOM, UINT8, assert_same
 from tests.fakes.folder import bad_image, write_tree
@@ -33,6 +33,7 @@ CHAINS = {
     "known at the beginning": v1.Compose([RANDOM, v1.Lambda(lambda image: image.float().mean((1, 2)))]),
     "not known": np.asarray,
     "all known": FIXED,
+    "several views": MultiView([RANDOM, FIXED]),
 }
 
 
@@ -100,19 +101,28 @@ def test_persistent_workers_stay(tree: Path) -> None:
     assert set(fresh).isdisjoint(fresh)
 
 
-@pytest.mark.parametrize("leave", ["close", "forget", "all"])
-def test_processes_end_with_the_epoch(tree: Path, leave: str) -> None:
+@pytest.mark.parametrize("leave", ["close", "forget", "forget in a cycle", "all"])
+def test_processes_end_with_the_epoch(tree: Path, leave: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once. The garbage collector may take the queues by which torch tells them to end: they would wait."""
+    for module in (_utils, _utils.worker):
+        monkeypatch.setattr(module, "MP_STATUS_CHECK_INTERVAL", 60.0)  # for so long, and torch for them; else 5 s
     iterator: Any = iter(loader(ImageFolderRecord(tree, transform=UINT8), 4))
     next(iterator)
     assert len(multiprocessing.active_children()) == 2
     if leave == "close":
         iterator.close()
         assert list(iterator) == []
-    elif leave == "forget":
-        del iterator
-    else:
+    elif leave == "all":
         assert len(list(iterator)) == 10
-    wait_for(lambda: not multiprocessing.active_children(), "the end of the worker processes")
+    elif leave == "forget in a cycle":
+        cycle = [iterator]
+        cycle.append(cycle)
+        del cycle
+    start = time.monotonic()
+    del iterator
+    gc.collect()
+    assert not multiprocessing.active_children()
+    assert time.monotonic() - start < 30
 
 
 def test_an_image_that_cannot_be_decoded(tmp_path: Path) -> None:

@@ -58,9 +58,9 @@ class BatchIterator(Iterator[Any], ABC):
             ForkError: This process was forked from the one that has the workers.
         """
 
-    @abstractmethod
     def is_ready(self) -> bool:
-        """Whether `take` would return a batch at once."""
+        """Whether `take` would return a batch at once; False if that is not known."""
+        return False
 
     @abstractmethod
     def close(self) -> None:
@@ -230,10 +230,6 @@ class CallerIteration(BatchIterator):
         return batch, wanted
 
     @override
-    def is_ready(self) -> bool:
-        return False
-
-    @override
     def close(self) -> None:
         self._drawing.stop()
 
@@ -312,10 +308,6 @@ class OnDevice(BatchIterator):
             except Exception as err:  # noqa: BLE001 - raised when the user has come there
                 self._failure = err
         return batch, wanted
-
-    @override
-    def is_ready(self) -> bool:
-        return self._next is not None
 
     @override
     def close(self) -> None:

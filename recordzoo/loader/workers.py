@@ -90,36 +90,32 @@ class Tasks:
     # Any: the user's dataset.
     def __init__(self, dataset: Any, num_hinted: int) -> None:
         self._dataset, self._num_hinted = dataset, num_hinted
-        self._order: EpochBatches | None = None
         self.given: collections.deque[Wanted] = collections.deque()
-        self._drawing: Drawing | None = None
 
     def begin(self, order: EpochBatches) -> None:
         """Make this epoch the current one."""
-        self._order, self._drawing = order, None
-        self.given.clear()
-
-    def __iter__(self) -> Iterator[_Task]:
-        assert self._order is not None
-        order = self._order
 
         def announce(wanted: Wanted) -> None:
             _hints.submit(functools.partial(will_need, self._dataset, wanted.upcoming))
 
-        drawing = self._drawing = Drawing(order.batches, self._num_hinted, announce)
-        while (wanted := drawing.next()) is not None:
+        self._order, self._drawing = order, Drawing(order.batches, self._num_hinted, announce)
+        self.given.clear()
+
+    def __iter__(self) -> Iterator[_Task]:
+        order = self._order
+        while (wanted := self._drawing.next()) is not None:
             self.given.append(wanted)
             yield _Task(wanted.keys, wanted.places, (order.seed, order.epoch), batch_seed(order, wanted))
 
     @property
     def failure(self) -> Exception | None:
         """The order's exception, raised after the last batch."""
-        return None if self._drawing is None else self._drawing.failure
+        return self._drawing.failure
 
     def left(self) -> Iterator[Wanted]:
         """Iterate over the batches that the user has not received."""
         yield from self.given
-        while self._drawing is not None and (wanted := self._drawing.next()) is not None:
+        while (wanted := self._drawing.next()) is not None:
             yield wanted
         if self.failure is not None:
             raise self.failure
@@ -230,9 +226,12 @@ class ProcessIteration(BatchIterator):
         self._timeout_s, self._is_kept = loader.timeout, loader.persistent_workers
         batches: Any = iter(loader)  # of a private class of torch's
         self._batches: Any = batches
-        queues = () if self._is_kept else tuple(batches._index_queues)
-        self._forgotten = weakref.finalize(self, _tell_to_end, batches._workers_done_event, queues)
+        # It keeps the iterator's queues: the garbage collector may take them before torch ends the workers by them, and
+        # each worker would then wait for 5 seconds.
+        self._forgotten = weakref.finalize(self, batches._shutdown_workers)
         self._forgotten.atexit = False
+        if self._is_kept:
+            self._forgotten.detach()
         _begun.add(self)
 
     def take(self) -> tuple[Any, Wanted]:
@@ -273,10 +272,6 @@ class ProcessIteration(BatchIterator):
         self._instead = self._make_instead(error, self._tasks.left())
         return self._instead.take()
 
-    def is_ready(self) -> bool:
-        """Return False: torch does not say."""
-        return False
-
     def close(self) -> None:
         """End the workers, unless they are persistent; there are no more batches."""
         if self._instead is not None:
@@ -306,17 +301,6 @@ class ProcessIteration(BatchIterator):
             if "timed out after" not in str(err):
                 raise
             raise late(self._timeout_s) from None
-
-
-# Any: of multiprocessing.
-def _tell_to_end(done: Any, queues: tuple[Any, ...]) -> None:
-    """Tell workers that nobody needs them: the garbage collector may take their queues before torch tells them so.
-
-    Each of them would then wait for 5 seconds.
-    """
-    for queue in queues:
-        done.set()
-        queue.put(None)
 
 
 _begun: "weakref.WeakSet[ProcessIteration]" = weakref.WeakSet()
