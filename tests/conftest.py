@@ -3,6 +3,7 @@
 import gc
 import inspect
 import ipaddress
+import multiprocessing
 import os
 import signal
 import sys
@@ -42,6 +43,11 @@ os.environ["RECORDZOO_CACHE_DIR"] = os.path.join(_STATE.name, "cache")
 
 # Tests try the compiled code; test_compiling.py has those of its beginning.
 os.environ["RECORDZOO_COMPILE"] = "wait"
+
+# Worker processes are copies of the test's: its functions and classes need not be pickled. From Python 3.14 on that is
+# no longer Linux's default, which test_own_code.py tries in a program of its own.
+if sys.platform == "linux":
+    multiprocessing.set_start_method("fork")
 
 # A shell starts what it puts into the background with Ctrl-C ignored, and that is inherited by everything below.
 signal.signal(signal.SIGINT, signal.default_int_handler)

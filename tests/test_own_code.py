@@ -763,6 +763,78 @@ def test_processes_that_are_not_forked(folder: Path) -> None:
     assert torch.cat(found).tolist() == [True] * 2 * COUNT
 
 
+FORKSERVER = """
+import multiprocessing, random, sys
+import torch
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler, mix
+from tests.batching import UINT8, assert_same
+
+class ClassBatches:
+    def __init__(self, labels):
+        self.labels = labels
+    def __iter__(self):
+        for label in random.sample(range(5), 4):
+            yield random.sample([index for index, each in enumerate(self.labels) if each == label], 2)
+
+def own(image):
+    return UINT8(image)
+
+def drawn(image):
+    return torch.rand(3) + random.random()
+
+def epoch(loader):
+    random.seed(1)
+    return list(loader)
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method("forkserver")
+    multiprocessing.set_forkserver_preload(["recordzoo.loader.loader"])  # else each worker imports torch
+    files, records = ImageFolder(sys.argv[1], own), ImageFolderRecord(sys.argv[1], transform=own)
+    mixed = mix([records, files], weights=[2, 1])
+    for dataset, options in (
+        (files, lambda: {"batch_size": 8}),
+        (records, lambda: {"batch_sampler": ClassBatches(records.targets)}),
+        (mixed, lambda: {"batch_size": 8, "sampler": RecordSampler(mixed, seed=1)}),
+    ):
+        loader = RecordLoader(dataset, num_workers=1, **options())
+        assert "workers: processes: <function own" in str(loader), str(loader)
+        assert_same(epoch(loader), epoch(DataLoader(dataset, num_workers=0, **options())))
+    noisy = ImageFolderRecord(sys.argv[1], transform=drawn)
+    here, there = (RecordLoader(noisy, 8, num_workers=n, deterministic=True, seed=1) for n in (0, 1))
+    assert_same(list(here), list(there))
+    files.transform = lambda image: UINT8(image)
+    for kind, options in ((DataLoader, {"num_workers": 1}), (RecordLoader, {"num_workers": 1}), (RecordLoader, {})):
+        try:
+            print(len(list(kind(files, 8, **options))))
+        except Exception as err:
+            print(type(err).__name__, err)
+"""
+
+
+@pytest.mark.slow
+def test_a_program_whose_processes_are_not_forked(tree: Path, tmp_path: Path) -> None:
+    """As all programs on Linux from Python 3.14 on. A lambda is an error where processes were asked for."""
+    (tmp_path / "script.py").write_text(FORKSERVER)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "script.py"), str(tree)],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    stock, asked, batches = done.stdout.splitlines()
+    assert "pickle" in stock
+    assert asked.startswith(
+        "ArgumentError num_workers=1: worker processes cannot be used: ImageFolder.transform <function"
+    )
+    assert asked.endswith('or multiprocessing_context="fork" for processes that are copies of this one.')
+    assert batches == "6"
+    assert "RecordLoader runs your code in this process, one sample after the other: worker processes" in done.stderr
+
+
 UNGUARDED = """
 from recordzoo import RecordLoader
 class Own:
