@@ -606,8 +606,6 @@ def test_the_count_is_in_the_state(bad: Bad, caplog: pytest.LogCaptureFixture) -
 
 
 def test_what_cannot_be_left_out(root: Path) -> None:
-    with pytest.raises(ArgumentError, match="on_error='skp' is not one of 'raise', 'skip'"):
-        RecordLoader(range(3), on_error="skp")  # type: ignore[arg-type]
     loader = RecordLoader(MakesSamples(root, UINT8), 4, on_error="skip")
     with pytest.raises(ArgumentError, match="MakesSamples makes its samples itself"):
         next(iter(loader))

@@ -1,6 +1,6 @@
 """`RecordLoader`: batches for training; compiled code makes them in threads, the user's code in processes."""
 
-import functools
+import contextlib
 import logging
 import multiprocessing
 import numbers
@@ -9,7 +9,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal
 
 import torch
 from torch.utils.data import IterableDataset
@@ -29,7 +29,6 @@ from recordzoo.loader.placement import Placement, batch_lines, place, sample_lin
 from recordzoo.loader.render import PRECISIONS, Precision
 from recordzoo.loader.samplers import RecordSampler, Seed, checked_shuffle
 from recordzoo.loader.samples import Buffers, RowMaker, maker_of
-from recordzoo.loader.source import Source
 from recordzoo.loader.workers import ProcessIteration, Tasks, Workers, Workplace, as_made, explained
 
 # Any, in all of this module: datasets, samples and batches have the user's types.
@@ -45,27 +44,6 @@ _HINTED = 4
 _PREFETCH_FACTOR = 2  # DataLoader's default
 
 _PLACES = {"threads": "threads", "processes": "processes", "caller": "the calling thread"}
-
-
-_OF_SAMPLER = ("num_samples", "replacement", "weights_by", "num_replicas", "rank")
-"""Arguments of `RecordSampler` that are not also arguments of `RecordLoader`."""
-
-P = ParamSpec("P")
-
-
-def _names_the_sampler(init: Callable[P, None]) -> Callable[P, None]:
-    """Decorate `RecordLoader.__init__`: refuse the sampler's arguments with an error that says where they go."""
-
-    @functools.wraps(init)
-    def checked(*args: P.args, **options: P.kwargs) -> None:
-        if given := [name for name in _OF_SAMPLER if name in options]:
-            passed = ", ".join(f"{name}=..." for name in given)
-            raise ArgumentError(
-                f"RecordLoader has no argument {given[0]}: pass sampler=RecordSampler(dataset, {passed}) to it."
-            )
-        init(*args, **options)
-
-    return checked
 
 
 class RecordLoader(FrameworkLoader):
@@ -140,7 +118,6 @@ class RecordLoader(FrameworkLoader):
         ArgumentError: A value is invalid or contradicts another one.
     """
 
-    @_names_the_sampler
     def __init__(
         self,
         dataset: Any,
@@ -174,12 +151,9 @@ class RecordLoader(FrameworkLoader):
     ) -> None:
         check_choice("precision", precision, PRECISIONS)
         check_choice("memory_format", memory_format, (torch.contiguous_format, torch.channels_last))
-        check_dataset(dataset)
         check_choice("workers", workers, WORKERS)
         check_choice("on_error", on_error, ON_ERROR)
-        check_worker_init_fn(worker_init_fn, workers)
-        check_num_workers(num_workers, workers)
-        check_function("batch_transform", batch_transform)
+        check_work(dataset, batch_transform, worker_init_fn, num_workers, workers)
         check_sizes(num_workers=num_workers, timeout=timeout, prefetch_factor=prefetch_factor)
         batch_size, drop_last = checked_batch_size(batch_size), truth_value("drop_last", drop_last)
         shuffle = None if shuffle is None else checked_shuffle(shuffle)
@@ -320,35 +294,32 @@ class RecordLoader(FrameworkLoader):
 
         if maker.source.leaves:
             compiled_code(waits=self.precision == "fast")  # once, for all worker processes
-        key = [*self._key(maker.source), self.batch_transform]
+        written = [each for leaf in maker.source.leaves for each in leaf.written]
+        key = [self.dataset, self.collate_fn, self._worker_init_fn, self.batch_transform, *written]
         kept = self._processes if self.persistent_workers else None
-        if kept is None or kept[0].is_broken or _is_other(kept[2], key):
-            tasks = Tasks(self.dataset, _HINTED)
-            workplace = Workplace(maker, self._worker_init_fn)
-            loader = Workers(
-                workplace,  # type: ignore[arg-type]  # it has __getitems__, which is used
-                batch_sampler=tasks,  # type: ignore[arg-type]  # of tasks, not of indices
-                num_workers=self.num_workers,
-                collate_fn=as_made,
-                pin_memory=self.pin_memory,
-                timeout=self.timeout,
-                worker_init_fn=workplace.begin,
-                multiprocessing_context=self.multiprocessing_context,
-                generator=torch.Generator().manual_seed(self._workers_seed(order)),
-                prefetch_factor=max(1, self.prefetch_factor or 0),
-                persistent_workers=self.persistent_workers,
-            )
-            kept = self._processes = loader, tasks, key
-        else:
-            try:
+        if kept is not None and not kept[0].is_broken and list(map(id, kept[2])) == list(map(id, key)):
+            with contextlib.suppress(Exception):  # a worker was killed since the last epoch: others are started
                 return ProcessIteration(kept[0], kept[1], order, instead)
-            except Exception:  # noqa: BLE001 - a worker was killed since the last epoch: others are started
-                self._processes = None
-                return self._in_processes(maker, order)
+        tasks = Tasks(self.dataset, _HINTED)
+        workplace = Workplace(maker, self._worker_init_fn)
+        loader = Workers(
+            workplace,  # type: ignore[arg-type]  # it has __getitems__, which is used
+            batch_sampler=tasks,  # type: ignore[arg-type]  # of tasks, not of indices
+            num_workers=self.num_workers,
+            collate_fn=as_made,
+            pin_memory=self.pin_memory,
+            timeout=self.timeout,
+            worker_init_fn=workplace.begin,
+            multiprocessing_context=self.multiprocessing_context,
+            generator=torch.Generator().manual_seed(self._workers_seed(order)),
+            prefetch_factor=max(1, self.prefetch_factor or 0),
+            persistent_workers=self.persistent_workers,
+        )
+        self._processes = loader, tasks, key
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Got pickle error")  # of torch, before it raises the error
-                return ProcessIteration(kept[0], kept[1], order, instead)
+                return ProcessIteration(loader, tasks, order, instead)
         except Exception as err:
             if getattr(multiprocessing.current_process(), "_inheriting", False):
                 raise  # a spawned process, which runs a script that has no `if __name__ == "__main__"`
@@ -423,8 +394,9 @@ class RecordLoader(FrameworkLoader):
     def __repr__(self) -> str:
         is_own = self.batch_size is not None or self.batch_sampler is None
         sampler = self.sampler if is_own else self.batch_sampler
+        size = f" of {len(self.dataset):,} samples" if hasattr(self.dataset, "__len__") else ""
         return (
-            f"{type(self).__name__}({type(self.dataset).__name__}{self._size_text()}, "
+            f"{type(self).__name__}({type(self.dataset).__name__}{size}, "
             f"batch_size={self.batch_size}, sampler={type(sampler).__name__}, num_workers={self.num_workers}, "
             f"precision={self.precision!r}, device={str(self.device)!r})"
         )
@@ -432,23 +404,10 @@ class RecordLoader(FrameworkLoader):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_kept": None, "_no_processes": "", "_processes": None, "_turn": None}
 
-    def _size_text(self) -> str:
-        return f" of {len(self.dataset):,} samples" if hasattr(self.dataset, "__len__") else ""
-
-    def _key(self, source: Source) -> list[Any]:
-        """Return the objects that determine the batches."""
-        written = [each for leaf in source.leaves for each in leaf.written]
-        return [self.dataset, self.collate_fn, self._worker_init_fn, *written]
-
     def _workers_seed(self, order: EpochBatches) -> int:
         """Return the seed of worker processes; it differs between ranks."""
         rank = getattr(self.sampler, "rank", None)
         return int(hash_key(order.seed, order.epoch, Ranks().now()[1] if rank is None else rank)) >> 1
-
-
-def _is_other(known: list[Any], now: list[Any]) -> bool:
-    """Whether any object was replaced (compared by identity, not equality)."""
-    return len(known) != len(now) or any(one is not other for one, other in zip(known, now, strict=True))
 
 
 def batch_options(loader: RecordLoader) -> BatchOptions:
@@ -494,30 +453,20 @@ def check_sizes(**values: Any) -> None:
             raise ArgumentError(f"{name}={value} must not be negative.")
 
 
-def check_dataset(dataset: object) -> None:
-    """Accept a map-style dataset."""
+def check_work(
+    dataset: object, batch_transform: object, worker_init_fn: object, num_workers: object, workers: str
+) -> None:
+    """Accept a map-style dataset, a function of batches, and what worker processes have if there may be some."""
     if isinstance(dataset, IterableDataset):
         kind = type(dataset).__name__
         raise ArgumentError(f"{kind} has no samples by number: it is for DataLoader, not for RecordLoader.")
-
-
-def check_function(name: str, value: object) -> None:
-    """Accept None or a callable."""
-    if value is not None and not callable(value):
-        raise ArgumentError(f"{name}={value!r} is no function.")
-
-
-def check_worker_init_fn(function: object, workers: str) -> None:
-    """Accept None, or a function if there may be worker processes."""
-    if function is not None and workers == "threads":
+    if batch_transform is not None and not callable(batch_transform):
+        raise ArgumentError(f"batch_transform={batch_transform!r} is no function.")
+    if worker_init_fn is not None and workers == "threads":
         raise ArgumentError(
-            f"worker_init_fn={function!r} with workers='threads': a function for each worker process would change this "
-            "process, several times. Leave one of them out."
+            f"worker_init_fn={worker_init_fn!r} with workers='threads': a function for each worker process would "
+            "change this process, several times. Leave one of them out."
         )
-
-
-def check_num_workers(num_workers: object, workers: str) -> None:
-    """Accept 0 except with `workers="processes"`."""
     if num_workers == 0 and workers == "processes":
         raise ArgumentError("num_workers=0 with workers='processes': pass the number of processes, or leave one out.")
 
