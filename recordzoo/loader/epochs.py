@@ -164,7 +164,9 @@ def num_batches(num_samples: int, batch_size: int, drop_last: bool) -> int:
 
 def read_keys(keys: Iterable[Any]) -> Keys:
     """Return keys as int64 [n] if all are integers, otherwise as a list; floats and texts are not converted."""
-    given = keys if isinstance(keys, np.ndarray | list) else _listed(keys)
+    given: Any = keys
+    if not isinstance(keys, np.ndarray | list):
+        given = keys.tolist() if hasattr(keys, "tolist") else list(keys)  # of a tensor: numbers, not 0-d tensors
     try:
         found = np.asarray(given)
     except ValueError:  # sequences of several lengths
@@ -193,11 +195,6 @@ def number_of(key: Any) -> int | None:
     except TypeError:
         return None
     return number if -(1 << 63) <= number < 1 << 63 else None
-
-
-def _listed(keys: Iterable[Any]) -> list[Any]:
-    listed = getattr(keys, "tolist", None)  # numbers instead of 0-d tensors
-    return listed() if listed is not None else list(keys)
 
 
 _SKIPPED_AT_ONCE = 4096
@@ -359,7 +356,8 @@ class IteratedOrders:
         """Return this rank's starting position; it differs if the state has another number of ranks."""
         place, (num_replicas, rank) = self._place, self._replicas()
         if not place.samples or place.num_replicas == num_replicas:
-            return replace(place, num_replicas=num_replicas, rank=rank, checksum=_known(place, rank))
+            checksum = place.checksum if place.rank == rank else -1  # that of another rank's keys is not compared
+            return replace(place, num_replicas=num_replicas, rank=rank, checksum=checksum)
         taken = place.samples * place.num_replicas
         if type(self._parts[-1]) is not DistributedSampler or taken % num_replicas:
             raise ArgumentError(
@@ -439,11 +437,6 @@ def _is_own(sampler: Any) -> bool:
     """Whether a sampler runs code of the user's: it is none of torch's or ours, and no list or array."""
     package = type(sampler).__module__.partition(".")[0]
     return isinstance(sampler, GeneratorType) or package not in ("torch", "recordzoo", "numpy", "builtins")
-
-
-def _known(place: _SamplerPlace, rank: int) -> int:
-    """Return the checksum to compare; -1 if the state's checksum belongs to another rank."""
-    return place.checksum if place.rank == rank else -1
 
 
 def _checksum(keys: Keys, checksum: int) -> int:

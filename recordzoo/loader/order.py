@@ -93,7 +93,6 @@ class Permutation:
 
     def __init__(self, size: int, key: int) -> None:
         self.size = size
-        self.key = key
         self._network = Network(size)
         self._keys = np.array([hash_key(key)], np.uint64)
 
@@ -103,13 +102,10 @@ class Permutation:
         Raises:
             IndexError: A number is not in ``range(size)``.
         """
-        return self._network.permute(self._checked(numbers), self.size, self._keys)
-
-    def _checked(self, numbers: ArrayLike) -> NDArray[np.int64]:
         array = np.asarray(numbers, np.int64)
         if array.size and not 0 <= array.min() <= array.max() < self.size:
             raise IndexError(f"a number outside range({self.size})")
-        return array
+        return self._network.permute(array, self.size, self._keys)
 
 
 class Network:
@@ -505,7 +501,9 @@ class WithoutReplacement(Scheme):
 
     @override
     def order(self, seed: int, epoch: int) -> SampleOrder:
-        return SampleOrder(_Sorted(self, hash_key(seed, epoch)))
+        # Sorted when they are first asked for: an epoch that is not used costs nothing.
+        indices = functools.cache(functools.partial(self.sorted, hash_key(seed, epoch)))
+        return SampleOrder(lambda places: indices()[places])
 
     def sorted(self, key: int) -> Int64s:
         """Return the indices of an epoch in their order, int64 [length]."""
@@ -523,20 +521,6 @@ class WithoutReplacement(Scheme):
         keys.sort()
         keys &= mask
         return keys[: self.length].view(np.int64)
-
-
-class _Sorted:
-    """The samples of an epoch; they are sorted on first access, so that an unused epoch costs nothing."""
-
-    def __init__(self, scheme: WithoutReplacement, key: int) -> None:
-        self._scheme, self._key = scheme, key
-
-    @functools.cached_property
-    def _indices(self) -> Int64s:
-        return self._scheme.sorted(self._key)
-
-    def __call__(self, places: Int64s) -> Int64s:
-        return self._indices[places]
 
 
 def _pieces(weights: Weights) -> Iterator[tuple[int, Float64s]]:

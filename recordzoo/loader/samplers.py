@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -234,31 +234,41 @@ class Epoch:
         return self.order.windows(self._wrapped(start, end))
 
 
-class Draws(TypedDict, total=False):
-    """The arguments of `RecordSampler` for draws other than once per sample."""
+# Any: the user's values.
+def scheme_of(
+    dataset: Sized,
+    shuffle: bool | str,
+    draws: dict[str, Any],
+    *,
+    block_bytes: int,
+    window: int,
+    virtual_ranks: int,
+) -> Scheme:
+    """Return the scheme for a sampler's epochs.
 
-    weights: Any  # an array, a list, a tensor, or "balanced"
-    weights_by: str | None
-    num_samples: int | None
-    replacement: bool | None
-
-
-def scheme_of(dataset: Sized, shuffle: bool | str, draws: Draws, **blocks: int) -> Scheme:
-    """Return the scheme for a sampler's epochs; `shuffle` and `blocks` are checked ones."""
-    given = names_given(draws)
+    Args:
+        shuffle, block_bytes, window, virtual_ranks: As in `RecordSampler`, and checked.
+        draws: The user's arguments for draws other than once per sample.
+    """
     if isinstance(dataset, Mix):
-        if given or shuffle is not True:
-            wrong = given[0] if given else f"shuffle={shuffle!r}"
+        if draws or shuffle is not True:
+            wrong = next(iter(draws), f"shuffle={shuffle!r}")
             raise ArgumentError(f"{wrong} with a mix, which says itself how samples are drawn. Leave it out.")
         return MixScheme(dataset)
-    if given:
-        return _drawn(dataset, shuffle, draws, given)
-    return _block_layout(dataset, **blocks) if shuffle == "block" else SampleScheme(len(dataset), shuffle is True)
+    if draws:
+        return _drawn(dataset, shuffle, draws)
+    length = len(dataset)
+    if shuffle != "block":
+        return SampleScheme(length, shuffle is True)
+    storage = storage_of(dataset)
+    wanted = math.ceil(length * storage.mean_bytes / block_bytes / virtual_ranks)
+    per_rank = max(wanted, _MIN_WINDOWS * window)
+    return BlockLayout(length, virtual_ranks, per_rank, window, storage.order, storage.mean_bytes)
 
 
-def _drawn(dataset: Sized, shuffle: object, draws: Draws, given: list[str]) -> Scheme:
-    if "weights" not in given:
-        raise ArgumentError(f"{', '.join(sorted(given))} without weights: pass weights, or leave them out.")
+def _drawn(dataset: Sized, shuffle: object, draws: dict[str, Any]) -> Scheme:
+    if "weights" not in draws:
+        raise ArgumentError(f"{', '.join(sorted(draws))} without weights: pass weights, or leave them out.")
     if shuffle is not True:
         raise ArgumentError(
             f"shuffle={shuffle!r} with weights: samples are drawn at random, one by one. Leave one out."
@@ -277,27 +287,6 @@ def _drawn(dataset: Sized, shuffle: object, draws: Draws, given: list[str]) -> S
     if replacement is None or truth_value("replacement", replacement):
         return WithReplacement(found, len(dataset) if num_samples is None else num_samples)
     return WithoutReplacement(found, num_samples)
-
-
-def _block_layout(dataset: Sized, *, block_bytes: int, window: int, virtual_ranks: int) -> BlockLayout:
-    storage, length = storage_of(dataset), len(dataset)
-    wanted = math.ceil(length * storage.mean_bytes / block_bytes / virtual_ranks)
-    per_rank = max(wanted, _MIN_WINDOWS * window)
-    return BlockLayout(length, virtual_ranks, per_rank, window, storage.order, storage.mean_bytes)
-
-
-def names_given(draws: Draws) -> list[str]:
-    """Return the names of the arguments that are not None."""
-    return [name for name, value in draws.items() if value is not None]
-
-
-def checked_blocks(**values: int) -> dict[str, int]:
-    """Return `block_bytes`, `window` and `virtual_ranks` of a sampler."""
-    found = {name: whole_number(name, value) for name, value in values.items()}
-    for name, value in found.items():
-        if value < 1:
-            raise ArgumentError(f"{name}={value} must be at least 1.")
-    return found
 
 
 def sizes_of(dataset: Sized) -> list[int]:
@@ -385,11 +374,13 @@ class RecordSampler(DistributedSampler[int]):
     ) -> None:
         # Not super().__init__(): it wants a process group, and fixes number of ranks and rank.
         self._ranks = Ranks(num_replicas, rank)
-        draws = Draws(weights=weights, weights_by=weights_by, num_samples=num_samples, replacement=replacement)
         shuffle = checked_shuffle(shuffle)
-        blocks = checked_blocks(block_bytes=block_bytes, window=window, virtual_ranks=virtual_ranks)
+        draws = {"weights": weights, "weights_by": weights_by, "num_samples": num_samples, "replacement": replacement}
+        draws = {name: value for name, value in draws.items() if value is not None}
+        blocks = {"block_bytes": block_bytes, "window": window, "virtual_ranks": virtual_ranks}
+        blocks = {name: whole_number(name, value, at_least=1) for name, value in blocks.items()}
         self._make_scheme = functools.partial(scheme_of, dataset, shuffle, draws, **blocks)
-        self._is_weighted = bool(names_given(draws))
+        self._is_weighted = bool(draws)
         # Any: DistributedSampler declares a Dataset, for which anything with a length does.
         self.dataset: Any = dataset
         self.shuffle: Any = shuffle  # there a bool

@@ -323,7 +323,8 @@ class SampleMaker(Maker):
                 views = [_joined(rows) for rows in zip(*(part.rows for part in parts), strict=True)]
                 images = views if self.source.leaves[0].views.is_list else views[0]
                 return [images, collated_targets([part.targets for part in parts])]
-            return self._with_collate_fn([sample for part in parts for sample in _samples(part)], parts)
+            samples = [sample for part in parts for sample in zip(part.images, part.targets, strict=True)]
+            return self._with_collate_fn(samples, parts)
         return self._with_collate_fn(
             parts[0] if self.makes_whole else [sample for part in parts for sample in part], []
         )
@@ -529,10 +530,6 @@ class Rows:
 def _joined(rows: Sequence[torch.Tensor]) -> torch.Tensor:
     """Concatenate the images of pieces; a single piece is not copied: it may be in shared memory."""
     return rows[0] if len(rows) == 1 else torch.cat(list(rows))
-
-
-def _samples(part: Made) -> list[Any]:
-    return list(zip(part.images, part.targets, strict=True))
 
 
 def _through(transforms: Iterable[Transform], opened: Opened, sample: Any, seeding: Seeding) -> Any:
