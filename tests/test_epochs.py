@@ -16,7 +16,6 @@ from torchvision import transforms as v1
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler, mix
 from recordzoo.errors import ArgumentError
 from tests.batching import assert_same, make_tree
-from tests.running import on_two_ranks
 from tests.sampling import QUIET, Labelled, loader_of_rank
 
 pytestmark = QUIET
@@ -134,36 +133,6 @@ def test_three_fits_get_three_orders(kind: str) -> None:
         assert [sorted(order) for order in orders] == [list(range(40))] * 3
 
 
-RANK = """
-import json, os, sys
-import torch, torch.distributed
-from recordzoo import RecordLoader, RecordSampler
-rank, folder = int(sys.argv[1]), sys.argv[2]
-torch.manual_seed(rank)
-whole = RecordSampler(range(40), num_replicas=1, rank=0)
-made = [RecordLoader(range(40), 4, shuffle=True), RecordLoader(range(40), 4, sampler=whole)]
-store = torch.distributed.FileStore(os.path.join(folder, "store"), 2)
-torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
-found = []
-for loader in made:
-    for fit in range(3):
-        batches = iter(loader)
-        loader.sampler.set_epoch(0)
-        found.append(torch.cat(list(batches)).tolist())
-print(json.dumps(found))
-torch.distributed.destroy_process_group()
-"""
-
-
-@pytest.mark.slow
-def test_three_fits_in_two_processes_with_generators_that_differ(tmp_path: Path) -> None:
-    one, two = on_two_ranks(RANK, tmp_path)
-    for fit in range(3):
-        assert sorted(one[fit] + two[fit]) == list(range(40))
-        assert one[3 + fit] == two[3 + fit]  # accelerate divides these orders: they must be equal
-        assert sorted(one[3 + fit]) == list(range(40))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("steps", [1, 9])
 def test_the_state_keeps_the_drawn_seed(kind: str, steps: int) -> None:
@@ -208,17 +177,6 @@ def test_a_drawn_seed_goes_on_on_two_ranks() -> None:
         parts.append(loader)
     assert sorted(chain(begun, *map(flat, parts))) == list(range(40))
     assert sorted(chain(*map(flat, parts))) == list(range(40))
-
-
-def test_a_seed_that_was_given_stays_given_in_the_state() -> None:
-    saved = make("shuffle", seed=3)
-    list(islice(saved, 2))
-    again = make("shuffle")
-    again.load_state_dict(saved.state_dict())
-    flat(again)
-    right = make("shuffle", seed=3)
-    flat(right)
-    assert flat(again) == flat(right)
 
 
 def test_an_order_is_not_known_before_its_seed_is_drawn() -> None:

@@ -267,12 +267,22 @@ loader = RecordLoader(range(101), 10, shuffle=True)
 stock = torch.utils.data.DataLoader(range(101), 10, sampler=RecordSampler(range(101)))
 found = {"len": [len(sampler), len(loader), len(stock)]}
 next(iter(loader))
+whole = RecordLoader(range(101), 10, sampler=RecordSampler(range(101), num_replicas=1, rank=0))
+fitted = {"own fits": RecordLoader(range(101), 10, shuffle=True), "whole fits": whole}
 store = torch.distributed.FileStore(os.path.join(folder, "store"), 2)
 torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
 found["len"] += [len(sampler), len(loader), len(stock)]
 found["ranks"] = [sampler.rank, sampler.num_replicas]
+def taken(made):
+    return torch.cat([torch.as_tensor(each).reshape(-1) for each in made]).tolist()
 for name, made in {"sampler": sampler, "loader": loader, "stock": stock}.items():
-    found[name] = [torch.cat([torch.as_tensor(each).reshape(-1) for each in made]).tolist() for _ in range(2)]
+    found[name] = [taken(made) for _ in range(2)]
+for name, made in fitted.items():
+    found[name] = []
+    for _ in range(3):
+        batches = iter(made)
+        made.sampler.set_epoch(0)
+        found[name].append(taken(batches))
 states = [None, None]
 torch.distributed.all_gather_object(states, [sampler.state_dict(), loader.state_dict()])
 assert states[0] == states[1], states
@@ -290,3 +300,7 @@ def test_processes_that_make_their_data_before_the_process_group(tmp_path: Path)
         for one, two in zip(*(answer[name] for answer in answers), strict=True):
             assert len(one) == len(two) == 51
             assert sorted({*one, *two}) == list(range(101))
+    # Three fits of Lightning, with generators that differ. accelerate divides the whole orders: they must be equal.
+    assert all({*one, *two} == {*range(101)} for one, two in zip(*(each["own fits"] for each in answers), strict=True))
+    assert answers[0]["whole fits"] == answers[1]["whole fits"]
+    assert [sorted(each) for each in answers[0]["whole fits"]] == [list(range(101))] * 3

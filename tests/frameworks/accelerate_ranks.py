@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from accelerate import Accelerator, DataLoaderConfiguration, skip_first_batches
 from accelerate.state import AcceleratorState, GradientState, PartialState
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, RandomSampler
 
 from recordzoo import RecordLoader, RecordSampler
 from recordzoo.errors import ArgumentError
-from tests.frameworks.numbers import Numbers
 from tests.frameworks.ranks import answer_file, new_group
+from tests.frameworks.samples import DRAWN, Indices, drawn
 
 EPOCHS = 3
 LENGTH = 44
@@ -29,12 +29,20 @@ Make = Callable[[], Any]
 
 
 def stock(**options: Any) -> DataLoader[torch.Tensor]:
-    data = Numbers(LENGTH)
+    data = Indices(LENGTH)
     return DataLoader(data, 4, sampler=RecordSampler(data, seed=3, **options))
 
 
-def record() -> RecordLoader:
-    return RecordLoader(Numbers(LENGTH), 4, shuffle=True, num_workers=1)
+def record(kind: str = "") -> RecordLoader:
+    data: Any = Indices(LENGTH)
+    if kind == "of another sampler":
+        torch.manual_seed(0)  # it draws on each rank
+        options: dict[str, Any] = {"sampler": RandomSampler(data)}
+    elif kind == "of one rank":
+        options = {"sampler": RecordSampler(data, num_replicas=1, rank=0)}
+    else:
+        data, options = drawn(kind, data) if kind in DRAWN else (data, {"shuffle": True})
+    return RecordLoader(data, 4, num_workers=1, **options)
 
 
 def prepared(loader: Any, **options: Any) -> Any:
@@ -51,7 +59,7 @@ def batches(loader: Any, count: int | None = None) -> list[list[int]]:
 
 
 def epochs(loader: Any) -> dict[str, Any]:
-    return {"len": len(loader), "epochs": [batches(loader) for _ in range(EPOCHS)]}
+    return {"type": type(loader).__name__, "len": len(loader), "epochs": [batches(loader) for _ in range(EPOCHS)]}
 
 
 def refused(**options: Any) -> str:
@@ -111,6 +119,7 @@ def main() -> None:
         "batches split": epochs(prepared(stock(**alone), split_batches=True)),
         "dispatched": epochs(prepared(stock(**alone), dispatch_batches=True)),
         "RecordLoader": epochs(prepared(record())),
+        **{kind: epochs(prepared(record(kind))) for kind in (*DRAWN, "of one rank", "of another sampler")},
         "refused": [refused(), refused(use_seedable_sampler=True), refused(split_batches=True)],
         "resumed": [resumed_by_skipping(), resumed_by_state()],
         "resumed RecordLoader": resumed_record(),

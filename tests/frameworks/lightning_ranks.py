@@ -19,8 +19,8 @@ from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from recordzoo import RecordLoader, RecordSampler
-from tests.frameworks.numbers import Numbers
 from tests.frameworks.ranks import answer_file, new_group
+from tests.frameworks.samples import Indices
 
 EPOCHS = 3
 LENGTH = 60
@@ -71,7 +71,7 @@ class Late(LightningDataModule):
 
 # Any, also above: loaders have no common type.
 def make_loader(kind: str, length: int, *, shuffle: bool = True) -> Any:
-    data = Numbers(length)
+    data = Indices(length)
     if kind == "record":
         # One process draws another seed each time, and Lightning keeps no loader's state at the end of an epoch.
         return RecordLoader(data, 5, shuffle=shuffle, num_workers=1, seed=1 if RANKS == 1 else None)

@@ -1,4 +1,4 @@
-"""One rank of several that train with a `RecordLoader`, which is built before the process group is, without a seed."""
+"""What each rank gets of a `RecordLoader` that is made before the process group: run by `test_loader_lightning`."""
 
 import json
 import os
@@ -10,25 +10,24 @@ from typing import Any
 import torch
 from torch.utils.data import RandomSampler
 
-from recordzoo import RecordLoader, RecordSampler
-from tests.frameworks.ranks import answer_file
+from recordzoo import RecordLoader
+from tests.frameworks.ranks import answer_file, new_group
 from tests.frameworks.samples import BATCH, DRAWN, Numbers, drawn
 
 
-def main(who: str, kind: str) -> None:
+def main() -> None:
     warnings.simplefilter("ignore")
-    if kind != "other":  # whose RandomSampler draws on each rank
-        torch.manual_seed(int(os.environ["RANK"]))
-    choices: dict[str, dict[str, Any]] = {
-        "own": {"shuffle": True},
-        "other": {"sampler": RandomSampler(Numbers())},
-        "undealt": {"sampler": RecordSampler(Numbers(), num_replicas=1, rank=0)},
-    }
-    dataset, options = drawn(kind) if kind in DRAWN else (Numbers(), choices[kind])
-    loader = RecordLoader(dataset, BATCH, num_workers=1, **options)
-    epochs, used = {"trainer": by_trainer, "fabric": by_fabric, "accelerate": by_accelerate}[who](loader)
-    answer = {"epochs": epochs, "loader": type(used).__name__, "sampler": type(used.sampler).__name__}
-    answer_file().write_text(json.dumps(answer))
+    found = {}
+    for kind in ("own", "other", *DRAWN):
+        for train in (by_trainer, by_fabric):
+            torch.manual_seed(0 if kind == "other" else int(os.environ["RANK"]))  # RandomSampler draws on each rank
+            choices: dict[str, Any] = {"own": {"shuffle": True}, "other": {"sampler": RandomSampler(Numbers())}}
+            dataset, options = drawn(kind) if kind in DRAWN else (Numbers(), choices[kind])
+            epochs, used = train(RecordLoader(dataset, BATCH, num_workers=1, **options))
+            answer = {"epochs": epochs, "loader": type(used).__name__, "sampler": type(used.sampler).__name__}
+            found[f"{train.__name__} {kind}"] = answer
+            new_group()
+    answer_file().write_text(json.dumps(found))
 
 
 def by_trainer(loader: RecordLoader) -> tuple[Any, Any]:
@@ -59,12 +58,5 @@ def by_fabric(loader: RecordLoader) -> tuple[Any, Any]:
     return [[labels.tolist() for _, labels in prepared] for _ in range(2)], prepared._dataloader
 
 
-def by_accelerate(loader: RecordLoader) -> tuple[Any, Any]:
-    from accelerate import Accelerator
-
-    prepared = Accelerator(cpu=True).prepare(loader)
-    return [[labels.tolist() for _, labels in prepared] for _ in range(2)], prepared
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main())

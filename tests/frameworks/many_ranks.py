@@ -18,10 +18,8 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
 from tests.fakes.coloured import numbers_of
-from tests.frameworks.numbers import Numbers
 from tests.frameworks.ranks import answer_file, new_group
-from tests.frameworks.samples import Numbers as Labelled
-from tests.frameworks.samples import as_dict
+from tests.frameworks.samples import Indices, Numbers, as_dict
 
 EPOCHS, BATCH, LENGTH = 2, 4, 48
 RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -47,13 +45,13 @@ class Trainer(transformers.Trainer):
     is_dealt = True
 
     def get_train_dataloader(self) -> Any:
-        return RecordLoader(Labelled(), BATCH, shuffle=True, num_workers=1, collate_fn=as_dict)
+        return RecordLoader(Numbers(), BATCH, shuffle=True, num_workers=1, collate_fn=as_dict)
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
         if self.is_dealt:
-            return RecordLoader(Labelled(), 7, num_workers=1, collate_fn=as_dict)
-        sampler = RecordSampler(Labelled(), shuffle=False, num_replicas=1, rank=0)
-        whole = RecordLoader(Labelled(), 7, sampler=sampler, num_workers=1, collate_fn=as_dict)
+            return RecordLoader(Numbers(), 7, num_workers=1, collate_fn=as_dict)
+        sampler = RecordSampler(Numbers(), shuffle=False, num_replicas=1, rank=0)
+        whole = RecordLoader(Numbers(), 7, sampler=sampler, num_workers=1, collate_fn=as_dict)
         return self.accelerator.prepare(whole)
 
 
@@ -98,7 +96,7 @@ def by_timm(folder: Path) -> dict[str, Any]:
 
 def by_torchdata(folder: Path) -> dict[str, Any]:
     """Two ranks for five batches of an epoch of twelve, then three ranks."""
-    data = Numbers(LENGTH)
+    data = Indices(LENGTH)
     state_file = folder / "state.pt"
 
     def make() -> Any:
@@ -128,7 +126,7 @@ def by_accelerate(folder: Path) -> dict[str, Any]:
         for state in (AcceleratorState, GradientState, PartialState):
             state._reset_state()
         accelerator = Accelerator(cpu=True)
-        return accelerator, accelerator.prepare(RecordLoader(Numbers(LENGTH), BATCH, shuffle=True, num_workers=1))
+        return accelerator, accelerator.prepare(RecordLoader(Indices(LENGTH), BATCH, shuffle=True, num_workers=1))
 
     found: dict[str, Any] = {"before": []}
     if RANK < 2:

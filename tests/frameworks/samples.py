@@ -4,10 +4,24 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch.utils.data import Dataset
 
 from recordzoo import RecordSampler, mix
 
 COUNT, BATCH = 40, 4
+
+
+class Indices(Dataset[torch.Tensor]):
+    """0, 1, 2, ..., each as a tensor."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.tensor(index)
 
 
 class Numbers:
@@ -32,12 +46,13 @@ def are_all(epoch: Iterable[Iterable[int]]) -> bool:
     return sorted(label for batch in epoch for label in batch) == list(range(COUNT))
 
 
-# Any: arguments of `RecordLoader`.
-def drawn(kind: str) -> tuple[Any, dict[str, Any]]:
+# Any: a dataset, and arguments of `RecordLoader`.
+def drawn(kind: str, data: Any = None) -> tuple[Any, dict[str, Any]]:
     """A dataset and arguments with which samples are drawn, in some kind of way, each once an epoch."""
+    data = Numbers() if data is None else data
     if kind == "mix":
-        return mix([Numbers()], weights=[1]), {}
-    return Numbers(), {"sampler": RecordSampler(Numbers(), weights=[1] * COUNT, replacement=False, seed=1)}
+        return mix([data], weights=[1]), {}
+    return data, {"sampler": RecordSampler(data, weights=[1] * len(data), replacement=False, seed=1)}
 
 
 DRAWN = ("weights", "mix")

@@ -1,14 +1,17 @@
-"""accelerate: all ranks together take each sample once an epoch; a share of a share is refused."""
+"""accelerate: all ranks together take each sample once an epoch, a share of a share is refused; states and skipping."""
 
-from itertools import chain
+from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 
 import pytest
+from torch.utils.data import DataLoader
 
-from recordzoo import RecordSampler
+from recordzoo import RecordLoader, RecordSampler
 from tests.frameworks.ranks import on_ranks
+from tests.frameworks.samples import BATCH, DRAWN, Numbers, are_all, drawn
 
-pytest.importorskip("accelerate", reason="needs the extra `frameworks`: make frameworks")
+accelerate = pytest.importorskip("accelerate", reason="needs the extra `frameworks`: make frameworks")
 
 LENGTH, EPOCHS = 44, 3
 
@@ -20,19 +23,25 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("how", "num_batches", "repeated"),
+    ("how", "used", "num_batches", "repeated"),
     [
-        ("dealt by accelerate", [6, 6], 4),
-        ("with a seedable sampler", [6, 6], 4),
-        ("uneven", [6, 5], 0),
-        ("batches split", [11, 11], 0),
-        ("dispatched", [6, 6], 0),
-        ("RecordLoader", [6, 6], 0),
-        ("not prepared", [6, 6], 0),
+        ("dealt by accelerate", "DataLoaderShard", [6, 6], 4),
+        ("with a seedable sampler", "DataLoaderShard", [6, 6], 4),
+        ("uneven", "DataLoaderShard", [6, 5], 0),
+        ("batches split", "DataLoaderShard", [11, 11], 0),
+        ("dispatched", "DataLoaderDispatcher", [6, 6], 0),
+        ("RecordLoader", "RecordLoader", [6, 6], 0),
+        *((kind, "RecordLoader", [6, 6], 0) for kind in DRAWN),
+        ("of one rank", "DataLoaderShard", [6, 6], 4),
+        ("of another sampler", "DataLoaderShard", [6, 6], 4),
+        ("not prepared", "DataLoader", [6, 6], 0),
     ],
 )
-def test_each_sample_once_an_epoch(ranks: list[Any], how: str, num_batches: list[int], repeated: int) -> None:
-    """accelerate repeats samples until all ranks have as many whole batches."""
+def test_each_sample_once_an_epoch(
+    ranks: list[Any], how: str, used: str, num_batches: list[int], repeated: int
+) -> None:
+    """accelerate deals a loader that takes no share of its rank, and repeats samples until all have whole batches."""
+    assert [rank[how]["type"] for rank in ranks] == [used] * 2
     assert [rank[how]["len"] for rank in ranks] == num_batches
     orders = []
     for epoch in range(EPOCHS):
@@ -70,3 +79,54 @@ def test_resumed(ranks: list[Any]) -> None:
         assert by_state == by_skipping
         own = rank["resumed RecordLoader"]
         assert own["resumed"] == own["whole"][1][3:] + own["whole"][2]
+
+
+# One process
+
+
+@pytest.fixture
+def accelerator() -> Any:
+    return accelerate.Accelerator(cpu=True)
+
+
+def numbers(batches: Any) -> list[list[int]]:
+    return [labels.tolist() for _, labels in batches]
+
+
+def test_prepare(accelerator: Any) -> None:
+    """It is left as it is: accelerate would make a stock DataLoader of it, and deal its batches once more."""
+    loader = RecordLoader(Numbers(), BATCH, shuffle=True)
+    for _ in range(2):
+        assert accelerator.prepare(loader) is loader
+    epochs = [numbers(loader) for _ in range(2)]
+    assert all(map(are_all, epochs))
+    assert epochs[0] != epochs[1]
+
+
+@pytest.mark.parametrize("kind", ["shuffle", *DRAWN])
+def test_save_state_and_load_state(accelerator: Any, tmp_path: Path, kind: str) -> None:
+    dataset, options = drawn(kind) if kind in DRAWN else (Numbers(), {"shuffle": True})
+    loader = accelerator.prepare(RecordLoader(dataset, BATCH, seed=2, **options))
+    numbers(loader)
+    iterator = iter(loader)
+    list(islice(iterator, 3))
+    accelerator.save_state(str(tmp_path))
+    rest, following = numbers(iterator), numbers(loader)
+    accelerator.free_memory()
+    if kind in DRAWN:
+        dataset, options = drawn(kind)
+    again = accelerator.prepare(RecordLoader(dataset, BATCH, **options))
+    accelerator.load_state(str(tmp_path))
+    assert [numbers(again), numbers(again)] == [rest, following]
+
+
+def test_skip_first_batches(accelerator: Any) -> None:
+    """It makes a stock DataLoader, with the right samples; the loader itself goes on with the next epoch."""
+    loader = accelerator.prepare(RecordLoader(Numbers(), BATCH, shuffle=True, seed=2, num_workers=1))
+    first, second, third = (numbers(loader) for _ in range(3))
+    for epoch, right in ((0, first), (1, second)):
+        loader.set_epoch(epoch)
+        skipped = accelerate.skip_first_batches(loader, 3)
+        assert type(skipped) is DataLoader
+        assert numbers(skipped) == right[3:]
+    assert numbers(loader) == third

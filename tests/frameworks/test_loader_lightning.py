@@ -163,14 +163,19 @@ def test_fabric(tmp_path: Path) -> None:
     assert epochs[0] != epochs[1]
 
 
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    return on_ranks("loader_script", tmp_path_factory.mktemp("ranks"))
+
+
 @pytest.mark.parametrize(
     ("kind", "sampler"),
     [("own", "RecordSampler"), ("other", DistributedSampler.__name__), *((kind, "RecordSampler") for kind in DRAWN)],
 )
-@pytest.mark.parametrize("who", ["trainer", "fabric"])
-def test_two_ranks(tmp_path: Path, who: str, kind: str, sampler: str) -> None:
+@pytest.mark.parametrize("who", ["by_trainer", "by_fabric"])
+def test_two_ranks(ranks: list[Any], who: str, kind: str, sampler: str) -> None:
     """Each sample is on one rank, once an epoch; with another sampler too, which Lightning then wraps."""
-    answers = on_ranks("loader_script", tmp_path, who, kind)
+    answers = [rank[f"{who} {kind}"] for rank in ranks]
     for epoch in range(2):
         parts = [answer["epochs"][epoch] for answer in answers]
         assert are_all(parts[0] + parts[1])
