@@ -143,11 +143,8 @@ class Opened:
 
     def render(self, precision: Precision) -> torch.Tensor:
         """Decode the image and apply the actions."""
-        try:
+        with self.leaf.naming(self.index):
             return render(self.frame, self.actions, precision)
-        except Exception as err:
-            self.leaf.store.name_in(err, self.index)
-            raise
 
     def again(self, frame: Frame) -> "Opened":
         """Choose the actions of the plan's ending, for the image that the transforms before it returned."""
@@ -168,7 +165,7 @@ def open_views(source: Source, piece: BatchPiece, number: int) -> list[Opened]:
     leaf, index = source.leaves[piece.leaves[number]], int(piece.inner[number])
     assert isinstance(leaf, ImageLeaf)
     draws = piece.draws[number].tolist()
-    try:
+    with leaf.naming(index):
         frame = leaf.frame(index)
         opened = []
         for plan in leaf.views.plans:
@@ -180,9 +177,6 @@ def open_views(source: Source, piece: BatchPiece, number: int) -> list[Opened]:
             frame = decoded_once(frame, [view.actions for view in opened])
             for view in opened:
                 view.frame = frame
-    except Exception as err:
-        leaf.store.name_in(err, index)
-        raise
     return opened
 
 

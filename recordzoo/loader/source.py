@@ -196,22 +196,12 @@ def _moved(target: Any, step: Step, actions: list[Action]) -> Any:
     return pytree.tree_map(move, target)
 
 
-def is_wrapped(dataset: Any) -> bool:
-    """Whether a dataset was returned by torchvision's `wrap_dataset_for_transforms_v2`."""
-    return _Wrapper is not None and isinstance(dataset, _Wrapper)
-
-
 def frame_of(image: Any) -> Frame | None:
     """Return the frame of a dataset's image, decoded or not; None for an image that is not RGB."""
     if isinstance(image, Deferred) and not image.is_loaded:
         return image.frame
     is_rgb = isinstance(image, Image.Image) and image.mode == "RGB"
     return ArrayFrame(np.asarray(image)) if is_rgb else None
-
-
-def as_plain(image: Any) -> Any:
-    """Return a dataset's image as the dataset would have returned it."""
-    return image.copy() if isinstance(image, Deferred) else image
 
 
 class Leaf(ABC):
@@ -257,6 +247,15 @@ class Leaf(ABC):
             return self.target_transform(target)
 
     @contextmanager
+    def naming(self, index: int) -> Iterator[None]:
+        """Name the sample in errors of reading and decoding it."""
+        try:
+            yield
+        except Exception as err:
+            self.store.name_in(err, index)
+            raise
+
+    @contextmanager
     def noting(self, index: int) -> Iterator[None]:
         """Add the sample's name to errors of the user's own functions."""
         try:
@@ -298,11 +297,8 @@ class ImageLeaf(Leaf):
 
     @override
     def check(self, index: int) -> None:
-        try:
+        with self.naming(index):
             self.frame(index).pixels()
-        except Exception as err:
-            self.store.name_in(err, index)
-            raise
 
     def target(self, index: int) -> Any:
         """Return the target of a sample, before its transform."""
@@ -339,21 +335,14 @@ class JointLeaf(Leaf):
 
     def sample(self, index: int) -> tuple[Any, Any]:
         """Return the image and the target before all transforms; the image is usually a `Deferred` one."""
-        try:
-            with deferring():
-                image, target = self._plain[index]
-        except Exception as err:
-            self.store.name_in(err, index)
-            raise
+        with self.naming(index), deferring():
+            image, target = self._plain[index]
         return image, target
 
     def as_plain(self, image: Any, index: int) -> Any:
         """Return the image of a sample as the dataset would have returned it."""
-        try:
-            return as_plain(image)
-        except Exception as err:
-            self.store.name_in(err, index)
-            raise
+        with self.naming(index):
+            return image.copy() if isinstance(image, Deferred) else image
 
 
 class Source:
@@ -363,13 +352,14 @@ class Source:
         leaves: The datasets that it consists of; none if there is a problem.
         problem: Why the loader must ask the dataset itself for samples; "" if it need not.
         kind: The dataset's class, for messages.
+        locate: Maps indices of the dataset to leaf numbers and indices within the leaves.
     """
 
     def __init__(self, dataset: Any) -> None:
         self.leaves: list[Leaf] = []
         self.problem = ""
         self.kind = type(dataset).__name__
-        self._route = self._read(dataset)
+        self.locate = self._read(dataset)
         if self.problem:
             self.leaves = []
 
@@ -381,10 +371,6 @@ class Source:
     def take_samples(self, problem: str) -> None:
         """Give up the leaves: the loader asks the dataset for samples."""
         self.leaves, self.problem = [], problem
-
-    def locate(self, indices: Indices) -> tuple[NDArray[np.int64], Indices]:
-        """Map indices of the dataset to leaf numbers and indices within the leaves."""
-        return self._route(indices)
 
     def _read(self, dataset: Any) -> Callable[[Indices], tuple[NDArray[np.int64], Indices]]:
         if type(dataset) is Subset:
@@ -426,7 +412,8 @@ def leaf_of(dataset: Any) -> Leaf | str:
     """Return the leaf of a dataset, or the reason why a loader cannot read it itself."""
     if replaced := pictures.replaced() or items_of(type(dataset)).replaced():
         return replaced
-    inner = dataset._dataset if is_wrapped(dataset) else dataset
+    is_wrapped = _Wrapper is not None and isinstance(dataset, _Wrapper)  # by `wrap_dataset_for_transforms_v2`
+    inner = dataset._dataset if is_wrapped else dataset
     if isinstance(inner, ZooDataset):
         found = inner.batch_source()
         problem = found.problem if inner is dataset else makes_samples(dataset)
