@@ -182,8 +182,8 @@ def seed_all(worker: int) -> None:
 @pytest.mark.parametrize("options", [{}, {"sampler": [3, 1, 40]}, {"collate_fn": lambda sample: {"image": sample[0]}}])
 def test_single_samples(tree: Path, transform: Any, options: dict[str, Any]) -> None:
     dataset = ImageFolderRecord(tree, transform=transform)
-    for source in (dataset, ConcatDataset([dataset, dataset])):
-        found = list(RecordLoader(source, batch_size=None, num_workers=3, **options))
+    for source, workers in ((dataset, "processes"), (ConcatDataset([dataset, dataset]), "threads")):
+        found = list(RecordLoader(source, batch_size=None, num_workers=3, workers=workers, **options))  # type: ignore[arg-type]
         assert_same(found, list(DataLoader(source, batch_size=None, **options)))
         assert len(RecordLoader(source, batch_size=None, **options)) == len(found)
     loader = RecordLoader(dataset, batch_size=None, **options)

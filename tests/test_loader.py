@@ -595,9 +595,10 @@ def test_a_crop_larger_than_an_image(tree: Path) -> None:
     assert any("sample" in note for note in raised.value.__notes__)
 
 
+@pytest.mark.parametrize("workers", ["threads", "processes"])
 @pytest.mark.parametrize("options", [{"sampler": [*range(20), 41]}, {"batch_sampler": [[0], [1], [2], [3], [-42]]}])
-def test_indices_that_do_not_exist(dataset: ImageFolderRecord, options: dict[str, Any]) -> None:
-    loader = RecordLoader(dataset, **options)
+def test_indices_that_do_not_exist(dataset: ImageFolderRecord, options: dict[str, Any], workers: Any) -> None:
+    loader = RecordLoader(dataset, workers=workers, num_workers=2, **options)
     iterator = iter(loader)
     assert len(list(islice(iterator, len(loader) - 1))) == len(loader) - 1
     with pytest.raises(IndexError):
@@ -640,13 +641,14 @@ def test_targets_that_cannot_be_stacked_are_torchs_error(tree: Path) -> None:
         list(RecordLoader(dataset, 41))
 
 
+@pytest.mark.parametrize("workers", ["threads", "processes"])
 @pytest.mark.parametrize("target", [0, 1, 3])
-def test_a_sampler_that_raises(dataset: ImageFolderRecord, target: int) -> None:
+def test_a_sampler_that_raises(dataset: ImageFolderRecord, target: int, workers: Any) -> None:
     def batches() -> Iterator[list[int]]:
         yield from ([number] for number in range(target))
         raise LookupError("no more")
 
-    iterator = iter(RecordLoader(dataset, batch_sampler=batches()))  # type: ignore[arg-type]
+    iterator = iter(RecordLoader(dataset, batch_sampler=batches(), workers=workers, num_workers=2))  # type: ignore[arg-type]
     assert len(list(islice(iterator, target))) == target
     with pytest.raises(LookupError, match="no more"):
         next(iterator)

@@ -71,12 +71,6 @@ def test_the_batches_of_threads(tree: Path, name: str) -> None:
     assert len(found) == 6
 
 
-def test_single_samples(tree: Path) -> None:
-    dataset = ImageFolderRecord(tree, transform=UINT8)
-    found, right = (list(loader(dataset, None, workers=workers)) for workers in ("processes", "threads"))
-    assert_same(found, right)
-
-
 def test_deterministic_and_resumed(tree: Path) -> None:
     dataset = ImageFolderRecord(tree, transform=v1.Compose([UINT8, Mirrored()]))
     options = {"seed": 5, "deterministic": True}
@@ -157,27 +151,6 @@ def test_an_error_of_the_users_function(tree: Path) -> None:
     assert caught.value.__notes__[0].startswith("while transforming sample 0 (")
     with pytest.raises(Exception, match="TooMuchError"):  # it cannot be pickled: torch describes it
         list(loader(ImageFolderRecord(tree, transform=fail_oddly), 4))
-
-
-def test_errors_of_the_sampler_come_in_their_place(tree: Path) -> None:
-    def keys() -> Any:
-        yield [1, 2]
-        yield [3]
-        raise RuntimeError("the sampler")
-
-    class Keys:
-        def __iter__(self) -> Any:
-            return keys()
-
-    dataset = ImageFolderRecord(tree, transform=UINT8)
-    iterator = iter(loader(dataset, batch_sampler=Keys()))
-    assert [len(labels) for _, labels in islice(iterator, 2)] == [2, 1]
-    with pytest.raises(RuntimeError, match="the sampler"):
-        next(iterator)
-    outside = iter(loader(dataset, batch_sampler=[[1], [99]]))
-    next(outside)
-    with pytest.raises(IndexError):
-        next(outside)
 
 
 @pytest.mark.slow
