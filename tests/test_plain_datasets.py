@@ -212,24 +212,9 @@ class MakesBatches(datasets.ImageFolder):  # type: ignore[misc]
         return [self[-index] for index in indices]
 
 
-class HasLoader(datasets.ImageFolder):  # type: ignore[misc]
-    @property
-    def loader(self) -> Any:
-        return own_loader
-
-    @loader.setter
-    def loader(self, loader: Any) -> None:
-        pass
-
-
-class HasTargetTransform(datasets.ImageFolder):  # type: ignore[misc]
-    @property
-    def target_transform(self) -> Any:
-        return negative
-
-    @target_transform.setter
-    def target_transform(self, transform: Any) -> None:
-        pass
+def computing(name: str, value: Any) -> Any:
+    """A class whose attribute of this name is a property, which nobody can change."""
+    return type("Computing", (datasets.ImageFolder,), {name: property(lambda self: value, lambda self, given: None)})
 
 
 class FindsTransform(datasets.ImageFolder):  # type: ignore[misc]
@@ -242,8 +227,8 @@ def test_what_is_not_fused(root: Path, tmp_path: Path) -> None:
     for dataset, why in [
         (MakesSamples(root, UINT8), "MakesSamples makes its samples itself"),
         (MakesBatches(root, UINT8), "MakesBatches makes its samples itself"),
-        (HasLoader(root, UINT8), theirs),
-        (HasTargetTransform(root, UINT8), "its class computes target_transform"),
+        (computing("loader", own_loader)(root, UINT8), theirs),
+        (computing("target_transform", negative)(root, UINT8), "its class computes target_transform"),
         (FindsTransform(root), "its class computes transform"),
         (datasets.ImageFolder(root, UINT8, loader=own_loader), theirs),
         (datasets.DatasetFolder(root, read_size, (".jpg",)), theirs),

@@ -39,9 +39,6 @@ GIL more often."""
 class BatchIterator(Iterator[Any], ABC):
     """The batches of an epoch."""
 
-    def __iter__(self) -> "BatchIterator":
-        return self
-
     def __next__(self) -> Any:
         batch, wanted = self.take()
         wanted.mark()
@@ -76,9 +73,6 @@ class Unbegun(Iterator[Any]):
     def __init__(self, begin: Callable[[], BatchIterator]) -> None:
         self._begin: Callable[[], BatchIterator] | None = begin
         self._batches: BatchIterator | None = None
-
-    def __iter__(self) -> "Unbegun":
-        return self
 
     def __next__(self) -> Any:
         if self._batches is None:
