@@ -230,7 +230,7 @@ def test_a_collection_that_changes(server: Mongo, tmp_path: Path) -> None:
     foreign = find_foreign(address, None, {})
     assert foreign is not None
     del server.collections["db.photos"][3]
-    with pytest.raises(SourceError, match=r"changed while it was read: from _id ObjectId\(.*\) there are 0 documents"):
+    with pytest.raises(SourceError, match=r"changed while it was read: there is no document with _id ObjectId\("):
         list(foreign.read(foreign.pieces[3]))
     other = find_foreign(address, None, {})
     assert other is not None

@@ -26,15 +26,14 @@ from recordzoo.raw.member import MAX_MEMBER_BYTES
 if TYPE_CHECKING:
     from pymongo import MongoClient
     from pymongo.collection import Collection
-    from pymongo.cursor import Cursor
 
 LOOKS_FOR = "an address such as mongodb://host:27017/database/collection"
 
 _SCHEMES = ("mongodb://", "mongodb+srv://")
 _ORDER = [("_id", 1)]
 _FIRST = 8
-_PIECES_LOOKED_AT = 16
-_PIECE_BYTES = 16 << 20
+_LOOKED_AT = 16
+_PIECE_BYTES, _PIECE_IDS = 16 << 20, 100_000
 _FEWEST_PIECES = 16
 _FILES = ".files"  # the collection of GridFS with a document for each file
 _CONTENT = "content"  # the key of a GridFS file's bytes in a sample
@@ -57,7 +56,7 @@ def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
 
 
 class MongoCollection(Foreign):
-    """The documents of a collection, or the files of GridFS; each range of `_id`s is a piece.
+    """The documents of a collection, or the files of GridFS; a piece is some of them, by their `_id`s.
 
     The address with its login is kept in memory and sent to worker processes; messages and record sets omit the login.
     """
@@ -72,28 +71,34 @@ class MongoCollection(Foreign):
             self._is_gridfs = self._has_files(client)
             documents = self._documents(client)
             first = list(documents.find(sort=_ORDER, limit=_FIRST))
-            size_bytes = _size_bytes(first, is_gridfs=self._is_gridfs)
-            most = max(1, _PIECE_BYTES // size_bytes)
-            per_piece = min(most, documents.estimated_document_count() // _FEWEST_PIECES or most)
-            self._starts, self._counts, self._last = _cut(documents, per_piece)
-            for start in self._starts[1 :: max(1, len(self._starts) // _PIECES_LOOKED_AT)]:
-                first += _range(documents, start, limit=1)
+            self._size_bytes = _size_bytes(first, is_gridfs=self._is_gridfs)
+            self._ids = [each["_id"] for each in documents.find({}, {"_id": 1}, sort=_ORDER)]
+            spread = self._ids[:: max(1, len(self._ids) // _LOOKED_AT)][1:]
+            first += documents.find({"_id": {"$in": spread}}, sort=_ORDER)
             samples = [self._values(client, document) for document in first]
             keys = list(dict.fromkeys(key for sample in samples for key in sample))
             keys += [key for key in fields if key not in keys and self._is_anywhere(documents, key)]
         self._keys = self.name_columns({key: [sample.get(key) for sample in samples] for key in keys})
         self._list: _List | None = None
+        self._cut()
+
+    def _cut(self) -> None:
+        """Cut the `_id`s into pieces."""
+        most = min(_PIECE_IDS, max(1, _PIECE_BYTES // self._size_bytes))
+        count = len(self._ids)
+        per_piece = min(most, count // _FEWEST_PIECES or most)
         self.pieces = [
-            Piece(f"{self._place.collection}-{number:06d}", size_bytes * count, (), number)
-            for number, count in enumerate(self._counts)
+            Piece(f"{self._place.collection}-{number:06d}", self._size_bytes * (stop - start), (), start, stop)
+            for number, start in enumerate(range(0, count, per_piece))
+            for stop in [min(start + per_piece, count)]
         ]
 
     @override
     def identity(self) -> str:
-        """Of the number of documents, the first `_id` of each piece, and the last `_id`."""
-        place = self._place
-        content = [place.database, place.collection, sum(self._counts), *map(repr, self._starts), repr(self._last)]
-        content += [] if self._list is None else [self._list.digest]
+        """Of the number of documents, the first `_id` of each piece, and the last `_id`; and of the list."""
+        place, ids = self._place, self._ids
+        content = [place.database, place.collection, len(ids), *(repr(ids[each.start]) for each in self.pieces)]
+        content += [*map(repr, ids[-1:]), *([] if self._list is None else [self._list.digest])]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     @override
@@ -122,21 +127,20 @@ class MongoCollection(Foreign):
             if wrong:
                 shown_names = name_first([repr(name[:80]) for name in wrong], _NUM_NAMED)
                 raise fault(path, f" lists {len(wrong):,} documents {what} ({key}): {shown_names}.")
-        found.ids = [id_of[name] for name in names]
-        self.classes = found.classes
-        size_bytes = sum(piece.size_bytes for piece in self.pieces) // max(1, sum(self._counts))
-        per_piece = max(1, min(_PIECE_BYTES // max(1, size_bytes), len(found.ids) // _FEWEST_PIECES))
-        self.pieces = [
-            Piece(f"{self._place.collection}-{number:06d}", size_bytes * len(part), (), start, start + len(part))
-            for number, start in enumerate(range(0, len(found.ids), per_piece))
-            if (part := found.ids[start : start + per_piece])
-        ]
+        self._ids, self.classes = [id_of[name] for name in names], found.classes
+        self._cut()
 
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:
+        ids = self._ids[piece.start : piece.stop]
         with self._connected() as client:
-            documents = self._in_order(client, piece) if self._list is None else self._listed(client, piece, self._list)
-            for count, (document, more) in enumerate(documents):
+            there = {repr(each["_id"]): each for each in self._documents(client).find({"_id": {"$in": ids}})}
+            for count, id in enumerate(ids):
+                if (document := there.get(repr(id))) is None:
+                    raise SourceError(
+                        f"{self.location} changed while it was read: there is no document with _id {id!r}. Run the "
+                        "same command again."
+                    )
                 values = self._values(client, document)
                 if other := sorted(values.keys() - self._keys.keys()):
                     raise SourceError(
@@ -144,34 +148,13 @@ class MongoCollection(Foreign):
                         f"first documents have not. Say which field it becomes: --field {other[0]}=FIELD, or "
                         f"fields={{{other[0]!r}: ...}}."
                     )
-                sample: dict[str, Any] = {**{field: values.get(key) for key, field in self._keys.items()}, **more}
+                sample: dict[str, Any] = {field: values.get(key) for key, field in self._keys.items()}
+                if self._list is not None:
+                    sample["target"] = self._list.labels[piece.start + count]
                 if is_cut := _is_cut(sample.get("image")):
                     sample["image"] += _END
                 found = Sample.of(sample, f"{piece.name}/{count:06d}{image_ending(sample)}")
                 yield found._replace(remark=_COMPLETED if is_cut else "")
-
-    def _listed(
-        self, client: "MongoClient[_Document]", piece: Piece, wanted: "_List"
-    ) -> Iterator[tuple[_Document, dict[str, int]]]:
-        """Yield the documents that a list names, with their labels."""
-        ids = wanted.ids[piece.start : piece.stop]
-        found = {repr(each["_id"]): each for each in self._documents(client).find({"_id": {"$in": ids}})}
-        for position, id in enumerate(ids, piece.start):
-            if repr(id) not in found:
-                raise SourceError(f"{self.location} changed while it was read: there is no _id {id!r}.")
-            yield found[repr(id)], {"target": wanted.labels[position]}
-
-    def _in_order(self, client: "MongoClient[_Document]", piece: Piece) -> Iterator[tuple[_Document, dict[str, int]]]:
-        """Yield the documents of a range of `_id`s."""
-        number, count = piece.start, 0
-        for document in _range(self._documents(client), *self._starts[number : number + 2]):
-            yield document, {}
-            count += 1
-        if count != self._counts[number]:
-            raise SourceError(
-                f"{self.location} changed while it was read: from _id {self._starts[number]!r} there are {count:,} "
-                f"documents, and there were {self._counts[number]:,}. Run the same command again."
-            )
 
     @contextmanager
     def _connected(self) -> Iterator["MongoClient[_Document]"]:
@@ -226,7 +209,7 @@ class MongoCollection(Foreign):
         return values
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _List:
     """Names and labels in the order of the records.
 
@@ -235,14 +218,12 @@ class _List:
         labels: From 0, or as the list has them.
         classes: The labels' names, if the list has texts.
         digest: Changes with the list.
-        ids: The documents' `_id`s, once they are found.
     """
 
     names: Sequence[str]
     labels: Sequence[int]
     classes: Sequence[str] | None
     digest: str
-    ids: Sequence[Any] = ()
 
     @classmethod
     def read(cls, path: Path) -> "_List":
@@ -321,36 +302,6 @@ def _size_bytes(first: Sequence[_Document], *, is_gridfs: bool) -> int:
     sizes = [each.get("length") if is_gridfs else len(bson.encode(each)) for each in first]
     known = [size for size in sizes if isinstance(size, int) and 0 < size <= MAX_MEMBER_BYTES]
     return sum(known) // len(known) if known else 1
-
-
-def _cut(documents: "Collection[_Document]", per_piece: int) -> tuple[list[Any], list[int], Any]:
-    """Find the `_id` at which each piece begins; the server walks once along the index of `_id`s.
-
-    Returns:
-        The `_id`s, the number of documents of each piece, and the last `_id`.
-    """
-    starts: list[Any] = []
-    ids = [each["_id"] for each in documents.find({}, {"_id": 1}, sort=_ORDER, limit=1)]
-    while ids:
-        if ids[0] in starts[-1:]:
-            raise SourceError(f"The server gives the document with _id {ids[0]!r} twice.")
-        starts += ids
-        ids = [each["_id"] for each in _range(documents, ids[0], only_id=True, skip=per_piece, limit=1)]
-    rest = [each["_id"] for each in _range(documents, *starts[-1:], only_id=True)]
-    return starts, [*[per_piece] * (len(starts) - 1), len(rest)], rest[-1] if rest else None
-
-
-def _range(
-    documents: "Collection[_Document]", *bounds: Any, only_id: bool = False, skip: int = 0, limit: int = 0
-) -> "Cursor[_Document]":
-    """Find the documents from one `_id` to another (or to the end), in their order.
-
-    Uses bounds of the index instead of ``$gte``, which is only true for `_id`s of the same type.
-    """
-    wanted = {"_id": 1} if only_id else None
-    found = documents.find({}, wanted, sort=_ORDER, hint=_ORDER, skip=skip, limit=limit)
-    found = found.min([("_id", bounds[0])])
-    return found.max([("_id", bounds[1])]) if len(bounds) > 1 else found
 
 
 def _plain(value: Any) -> Any:

@@ -102,10 +102,6 @@ class Mongo:
     def _find(self, command: dict[str, Any]) -> dict[str, Any]:
         name = f"{command['$db']}.{command['find']}"
         found = [each for each in self.collections.get(name, []) if _matches(each, command.get("filter", {}))]
-        if "min" in command:
-            found = [each for each in found if _order(each["_id"]) >= _order(command["min"]["_id"])]
-        if "max" in command:
-            found = [each for each in found if _order(each["_id"]) < _order(command["max"]["_id"])]
         for key, direction in reversed(command.get("sort", {}).items()):
             found.sort(key=lambda document, key=key: _order(document[key]), reverse=direction < 0)
         found = found[command.get("skip", 0) :]
