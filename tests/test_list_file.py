@@ -119,6 +119,10 @@ class TestPlain:
             "with commas, the list's name must end with .csv)."
         )
 
+    def test_cells_are_cut(self, tmp_path: Path) -> None:
+        text = f"path,label,class_name,split\na,0,{'x' * 9999},{'/' * 9999}\nb,0,{'y' * 9999},\n"
+        assert len(refused(tmp_path, "list.csv", text)) < 1000
+
     def test_the_first_of_many_faults_are_shown(self, tmp_path: Path) -> None:
         message = refused(tmp_path, "list.txt", "x\n" * (NUM_SHOWN + 5))
         shown = ", ".join(str(line) for line in range(1, NUM_SHOWN + 1))

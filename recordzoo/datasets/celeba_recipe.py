@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from typing_extensions import override
 
-from recordzoo.base.text import text_of
+from recordzoo.base.text import lines_of, text_of
 from recordzoo.errors import SourceError
 from recordzoo.recipes.declared import ListedRecipe, Lists
 from recordzoo.recipes.recipe import Table
@@ -43,7 +43,7 @@ class CelebA(ListedRecipe):
         partition = np.array([row.integer(1) for row in listed], np.int64)
         splits = {split: position[partition == number] for number, split in enumerate(_SPLITS)}
         # The header ends with a space: torchvision has an empty name there.
-        header = text_of(lists[ATTRIBUTES], f"{self.dataset}: {ATTRIBUTES}").splitlines()[1]
+        header = lines_of(text_of(lists[ATTRIBUTES], f"{self.dataset}: {ATTRIBUTES}"))[1]
         attributes = next(csv.reader([header], delimiter=" ", skipinitialspace=True))
         return Table(
             names=[listed[row][0] for row in order.tolist()],

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from recordzoo.base.files import MAX_TEXT_BYTES, open_at_once, read_small, read_text
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, lines_of, name_first
+from recordzoo.base.text import JSON, lines_of, name_first, shorten
 from recordzoo.errors import SourceError
+from recordzoo.own.columns import MAX_SHOWN
 from recordzoo.own.listing import Column, Listing
 from recordzoo.recipes.declared import IMAGE_ENDINGS, SPLIT_NAMES, files_under
 from recordzoo.recipes.recipe import BlobField
@@ -53,7 +54,6 @@ _NOT_INSTANCES = ("captions", "person_keypoints", "image_info", "panoptic", "stu
 _IDS_TRIED = 5
 _MAX_FLOAT32 = float(np.finfo(np.float32).max)
 _MOST_SHOWN = 20
-_MOST_CHARACTERS = 400
 _MOST_COCO_BYTES = 16 << 30
 OF_MASK = re.compile(r"[ _.-](masks?|seg|segmentation|labels?|gt|l)$", re.IGNORECASE)
 """What the stem of a mask may have behind that of its image."""
@@ -150,7 +150,7 @@ class Problems:
 
     def add(self, text: str) -> None:
         """Add a problem; a long one, such as a value of the file's, is cut."""
-        self._found.append(text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}...")
+        self._found.append(shorten(text, MAX_SHOWN))
 
     def text(self, name: str, most: int = MAX_TEXT_BYTES) -> str | None:
         """Read a text file of the directory; None if it cannot be read, which is a problem."""

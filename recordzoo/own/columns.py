@@ -14,7 +14,7 @@ from typing import Any
 
 from recordzoo.base.files import read_small
 from recordzoo.base.settings import is_installed, need
-from recordzoo.base.text import JSON, did_you_mean, encoding_problems, shown
+from recordzoo.base.text import JSON, did_you_mean, encoding_problems, shorten, shown
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 
 PARQUET = ".parquet"
@@ -36,6 +36,9 @@ TARGET_KINDS = ("class", "int", "float", "multilabel", "text")
 NUM_SHOWN = 20
 """Number of faults that a message names."""
 
+MAX_SHOWN = 400
+"""Number of characters of a fault that a message shows."""
+
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MOST_SHARED = 1 << 16
 _MAX_LIST_BYTES = 16 << 30
@@ -52,8 +55,8 @@ class Faults:
         self._found: list[tuple[int, str]] = []
 
     def add(self, line: int, what: str) -> None:
-        """Add a fault of a line."""
-        self._found.append((line, what))
+        """Add a fault of a line; a long one, such as one with a cell, is cut."""
+        self._found.append((line, shorten(what, MAX_SHOWN)))
 
     def raise_if_any(self) -> None:
         """Raise an error that names the faults.

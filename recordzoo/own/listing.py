@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.base.text import JSON, name_first
+from recordzoo.base.text import JSON, name_first, shorten
 from recordzoo.errors import NotPreparedError
 from recordzoo.net.url import RemoteFile
+from recordzoo.own.columns import MAX_SHOWN
 from recordzoo.raw.member import FileTable, Member, SizedSource, Source, Unit
 from recordzoo.raw.tree import TreeUnit, tree_unit
 from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Stored, Table
@@ -293,7 +294,7 @@ class ListSource(SizedSource):
         lines = dict(zip(reversed(listing.files["image"]), reversed(listing.lines), strict=False))
         problems = sorted(problems, key=lambda problem: lines.get(problem[0], 0))
         shown = "; ".join(
-            f"{name} ({f'{listing.word} {lines[name]}: ' if name in lines else ''}{why})"
+            f"{shorten(name, MAX_SHOWN)} ({f'{listing.word} {lines[name]}: ' if name in lines else ''}{why})"
             for name, why in problems[:NUM_SHOWN]
         )
         more = f"; and {len(problems) - NUM_SHOWN} more" if len(problems) > NUM_SHOWN else ""
