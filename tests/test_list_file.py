@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -250,6 +251,10 @@ class TestFurtherColumns:
             (["1", "2.5", "1e3"], np.array([1, 2.5, 1000])),
             ([".5", "-inf", "NaN"], np.array([0.5, -np.inf, np.nan])),
             (["1", "", "3"], np.array([1, np.nan, 3])),
+            (["1.5", "NA", "3"], np.array([1.5, np.nan, 3])),  # the words and infinities as pandas reads them
+            (["1", "None", "-Infinity"], np.array([1, np.nan, -np.inf])),
+            (["n/a", "<NA>", "2"], np.array([np.nan, np.nan, 2])),
+            (["NA", "null", ""], None),
             (["1", "2", "x"], None),
             (["", "", ""], None),
             (["1_0", "2", "3"], None),
@@ -266,6 +271,7 @@ class TestFurtherColumns:
             assert (listed.arrays, listed.texts) == ({}, {"my_value": cells})
         else:
             assert listed.texts == {}
+            np.testing.assert_array_equal(pandas.read_csv(tmp_path / "list.csv")["My Value!"], values)
             assert listed.arrays["my_value"].dtype == values.dtype
             np.testing.assert_array_equal(listed.arrays["my_value"], values)
 

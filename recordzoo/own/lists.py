@@ -44,7 +44,10 @@ _SPLIT_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,100}")
 _WHOLE_FLOAT = re.compile(r"[+-]?[0-9]{1,100}(\.0*)?")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*(e[+-]?[0-9]+)?|\.[0-9]+(e[+-]?[0-9]+)?|nan|inf)", re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*(e[+-]?[0-9]+)?|\.[0-9]+(e[+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE)
+_GAPS = frozenset({"", "NA", "N/A", "n/a", "<NA>", "#N/A", "#NA", "NULL", "null", "None"})
+"""Cells of a column of numbers that hold none: what pandas, R and spreadsheets write."""
+
 _PADDED = re.compile(r"[+-]?0[0-9]")
 _FRACTION = re.compile(r"[.e]", re.IGNORECASE)
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -62,7 +65,7 @@ def _fits(cell: str, whole: range) -> bool:
         return True
     if cell.lstrip("+-").isdecimal():
         return len(cell) < _MAX_DIGITS and int(cell) in whole
-    return not math.isinf(float(cell)) or cell.lstrip("+-").lower() == "inf"
+    return not math.isinf(float(cell)) or cell.lstrip("+-").lower().startswith("inf")
 
 
 @dataclass(frozen=True)
@@ -86,14 +89,14 @@ class Cells:
     separator: str = ","
 
     def numbers(self, faults: Faults) -> NDArray[Any] | None:  # Any: of either dtype
-        """Return the numbers, NaN for empty cells; None if a cell is not a number.
+        """Return the numbers, NaN for gaps; None if a cell is not a number.
 
         Numbers with leading zeros, such as postcodes, are names.
 
         Raises:
             SourceError: A number fits no type.
         """
-        filled = [cell for cell in self.cells if cell]
+        filled = [cell for cell in self.cells if cell not in _GAPS]
         if self.is_text or not filled or not all(map(_NUMBER.fullmatch, filled)) or any(map(_PADDED.match, filled)):
             return None
         if len(filled) == len(self.cells) and all(cell.lstrip("+-").isdecimal() for cell in filled):
@@ -103,7 +106,7 @@ class Cells:
 
     def _floats(self, faults: Faults) -> NDArray[np.float64]:
         self._refuse_misfits(_EXACT_FLOATS, faults)
-        return np.array([float(cell or "nan") for cell in self.cells], np.float64)
+        return np.array([math.nan if cell in _GAPS else float(cell) for cell in self.cells], np.float64)
 
     def _refuse_misfits(self, whole: range, faults: Faults) -> None:
         """Raise, with the faults before, if a number fits no type that has these whole numbers."""
@@ -136,11 +139,12 @@ class Cells:
         """
         is_float = kind is None and any(map(_FRACTION.search, self.cells)) and self.numbers(faults) is not None
         if is_float or kind in (None, "class", "int"):
-            self._refuse(lambda cell: not cell, lambda _: f"no {self.what}", faults)
+            missing = _GAPS if is_float else ("",)
+            self._refuse(missing.__contains__, lambda _: f"no {self.what}", faults)
         if kind == "text":
             return self._texts()
         if is_float or kind == "float":
-            self._refuse(lambda cell: cell and not _NUMBER.fullmatch(cell), self._is_no("number"), faults)
+            self._refuse(lambda cell: cell not in _GAPS and not _NUMBER.fullmatch(cell), self._is_no("number"), faults)
             return self._made(FieldKind.FLOAT, as_floats(self._floats(faults)))
         if kind == "int":
             self._refuse(lambda cell: cell and not _WHOLE_FLOAT.fullmatch(cell), self._is_no("whole number"), faults)
