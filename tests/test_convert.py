@@ -140,18 +140,16 @@ def test_what_is_stored(kind: str, blobs: dict[str, str], arrays: list[str], tmp
                 assert np.array_equal(record[name], np.asarray(value))
                 if isinstance(record[name], np.ndarray):
                     assert record[name].dtype == np.asarray(value).dtype.newbyteorder("<")
+    if "image" in blobs and kind not in ("dict", "bare"):
+        check_opened(ImageFolderRecord(reader.path), dataset)
 
 
-@pytest.mark.parametrize(
-    "kind", [kind for kind, blobs, _ in STORED if "image" in blobs and kind not in ("dict", "bare")]
-)
-def test_image_folder_opens_it(kind: str, tmp_path: Path) -> None:
-    dataset = Samples(kind, 30)
-    opened = ImageFolderRecord(convert(dataset, tmp_path / "my.records", workers=1))
-    assert len(opened) == 30
+def check_opened(opened: ImageFolderRecord, dataset: Samples) -> None:
+    """ImageFolder's class gives what the dataset gave; images as it decodes them."""
+    assert len(opened) == COUNT
     for position in (0, 17, -1):
         image, target = opened[position]
-        given = dataset[position % 30]
+        given = dataset[position % COUNT]
         if isinstance(image, Image.Image):
             wanted = (
                 Image.open(io.BytesIO(given[0])) if isinstance(given[0], bytes) else Image.fromarray(pixels(given[0]))
@@ -166,7 +164,7 @@ def test_image_folder_opens_it(kind: str, tmp_path: Path) -> None:
             assert plain(target) == plain(given[1])
         elif isinstance(given[1], Image.Image):
             assert np.array_equal(target, np.asarray(given[1]))
-        elif kind == "boxes":
+        elif dataset.kind == "boxes":
             assert target.keys() == given[1].keys()
             assert_same(target["boxes"], given[1]["boxes"])
             assert (target["labels"], target["ok"]) == (given[1]["labels"], True)
@@ -315,8 +313,6 @@ class TestUneven:
             ((jpeg(1), 1), None, "a NoneType that is no tuple of 2"),
             ({"image": b"x"}, {"picture": b"x"}, "a dict that is no dict of image"),
             ((jpeg(1), {"a": 1}), (jpeg(1), {"a": {1, 2}}), "'target' holds a set"),
-            ((jpeg(1), {"a": 1}), (jpeg(1), {1: 1}), "'target' holds a dict with the key 1, a int"),
-            ((jpeg(1), {"a": 1}), (jpeg(1), {"a": float("nan")}), "'target' holds nan, which JSON has not"),
             ((np.ones((9, 9), "f4"), 1), (np.ones((9, 9), "f8"), 1), r"'image' holds a numpy.ndarray (float64 [9, 9])"),
             ((np.ones((9, 9), "f4"), 1), (np.ones(9, "f4"), 1), r"not float32 numbers of 2 dimensions"),
             ((Image.new("RGB", (99, 99)), 1), ("x", 1), "'image' holds a str, not an image"),

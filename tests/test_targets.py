@@ -91,7 +91,7 @@ def check(path: Path) -> None:
 
 
 class TestForms:
-    @pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl", ".parquet"])
+    @pytest.mark.parametrize("ending", [".tsv", ".jsonl", ".parquet"])  # and .csv by the command, below
     def test_files(self, ending: str, folder: Path) -> None:
         check(prepared(write(folder, ending), image="photo", targets=TARGETS, workers=1))
 
@@ -427,19 +427,12 @@ class TestKaggle:
             Image.open(tmp_path / "train" / name).save(tmp_path / "train" / f"id{number}.png")
         frame = pandas.DataFrame({"image_id": [f"id{number}" for number in range(len(NAMES))], "labels": range(9)})
         frame.to_csv(tmp_path / "train.csv", index=False)
-        with pytest.raises(NotPreparedError, match=r"id0 \(line 2: No such file"):
-            prepared(tmp_path / "train.csv", workers=1)
-        python = prepared(
-            tmp_path / "train.csv", tmp_path / "a.records", image_dir=tmp_path / "train", image_suffix=".png", workers=1
-        )
-        options = ("--image-dir", "train", "--image-suffix", ".png")
-        assert run("prepare", "train.csv", *options, cwd=tmp_path).returncode == 0
-        for made in (python, tmp_path / "train.records"):
-            dataset = recordzoo.open(made)
-            assert [label for _, label in dataset.samples] == list(range(9))
-            assert list(RecordReader(made).names) == [f"id{number}.png" for number in range(9)]
-        again = run("prepare", "train.csv", *options, cwd=tmp_path)
-        assert (again.returncode, "made in" in again.stderr) == (0, False)
+        assert "id0 (line 2: No such file" in run("prepare", "train.csv", cwd=tmp_path).stderr
+        for said in (True, False):
+            done = run("prepare", "train.csv", "--image-dir", "train", "--image-suffix", ".png", cwd=tmp_path)
+            assert (done.returncode, "made in" in done.stderr) == (0, said)
+        assert [label for _, label in recordzoo.open(tmp_path / "train.records").samples] == list(range(9))
+        assert list(RecordReader(tmp_path / "train.records").names) == [f"id{number}.png" for number in range(9)]
 
     def test_paths_that_leave_the_folder_of_images(self, tmp_path: Path) -> None:
         (tmp_path / "train").mkdir()
