@@ -202,6 +202,26 @@ class TestCoco:
         theirs = coco_mask.decode(coco_mask.merge(coco_mask.frPyObjects([[1, 1, 9, 1, 9, 9]], 60, 80))).sum()
         assert (theirs if isinstance(shape, list) and len(shape) == 2 else 0) in drawn
 
+    @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools
+    def test_run_lengths(self, tmp_path: Path) -> None:
+        """Compressed by pycocotools; their size is compared with the image's, which the file need not state."""
+        rng, write = np.random.default_rng(0), tmp_path / "ours/a.json"
+        masks = [(rng.random((60, 80)) < share).astype(np.uint8) for share in (0, 0.01, 0.3, 0.9, 1)]
+        shapes = [coco_mask.encode(np.asfortranarray(mask)) for mask in masks]
+        document = {"images": [{"id": 1, "file_name": "1.jpg"}], "categories": [{"id": 1, "name": "a"}]}
+        document["annotations"] = [
+            {"id": n, "image_id": 1, "category_id": 1, "bbox": [0, 0, 9, 9]}
+            | {"segmentation": {"size": shape["size"], "counts": shape["counts"].decode()}}
+            for n, shape in enumerate(shapes)
+        ]
+        write_json(write, document)
+        noise(1, 60, 80, 3).save(tmp_path / "ours/1.jpg")
+        dataset = recordzoo.open(read(tmp_path / "ours").path, transforms=lambda *x: x, target_type=["masks"])
+        assert np.array_equal(dataset[0][1]["masks"], masks)
+        noise(1, 30, 40, 3).save(tmp_path / "ours/1.jpg")
+        with pytest.raises(SourceError, match=r"1\.jpg is 40x30, and its annotations are of 80x60"):
+            read(tmp_path / "ours", refresh=True)
+
     def test_an_image_in_several_folders(self, tmp_path: Path) -> None:
         write_json(tmp_path / "ours/a.json", document := coco_document(1, 2))
         names = [each["file_name"] for each in document["images"]]
@@ -246,6 +266,20 @@ class TestCoco:
             (lambda d: d["annotations"][0].update(segmentation="x"), "segmentation has x, which is no polygon"),
             (lambda d: d["annotations"][0].update(segmentation={"counts": [5]}), "its run lengths have no size"),
             (lambda d: d["annotations"][0].update(segmentation={"counts": [5], "size": [2, 3]}), "of that size"),
+            (lambda d: d["annotations"][0].update(segmentation={"counts": "PPYo0", "size": [60, 80]}), "of that size"),
+            (lambda d: d["annotations"][0].update(segmentation={"counts": "PPo", "size": [60, 80]}), "of that size"),
+            (lambda d: d["annotations"][0].update(segmentation={"counts": "!!", "size": [60, 80]}), "of that size"),
+            (
+                lambda d: d["annotations"][0].update(segmentation={"counts": [600], "size": [20, 30]}),
+                "run lengths of image . are of 30x20, the image is 80x60",
+            ),
+            (
+                lambda d: (
+                    d["annotations"][0].update(segmentation={"counts": [600], "size": [20, 30]}),
+                    d["annotations"].append({**d["annotations"][0], "segmentation": {"counts": [6], "size": [2, 3]}}),
+                ),
+                "has run lengths of two sizes",
+            ),
             (lambda d: d["annotations"][0].update(area=float("nan")), 'NaN is not a number of JSON: {"id"'),
             (lambda d: d["annotations"][0].update(bbox=[float("inf")] * 4), "Infinity is not a number of JSON"),
             (lambda d: d["categories"].append({"id": 3, "name": "bus"}), "two categories have the id 3"),

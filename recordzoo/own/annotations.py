@@ -387,6 +387,7 @@ class _CocoFile:
         self.objects: dict[_Id, _Objects] = {}
         self._root, self._problems = root, problems
         self._lists: set[str] = set()
+        self._outlines: dict[_Id, tuple[int, int]] = {}  # width and height of run lengths by the images' ids
         self._below: dict[str, list[str]] | None = None  # all images of the directory by their names, once needed
 
     def read(self) -> None:
@@ -413,6 +414,13 @@ class _CocoFile:
             if len(set(map(type, ids))) > 1:
                 self._note(f"the ids of its {key} are numbers and texts: {_shown(list(ids))}")
         self._check_references()
+        for number, size in self._outlines.items():
+            stated = self.sizes.setdefault(number, size)  # is compared with the image's file
+            if stated != size:
+                self._note(
+                    f"run lengths of image {number} are of {'x'.join(map(str, size))}, the image is "
+                    f"{'x'.join(map(str, stated))}"
+                )
 
     def _check_references(self) -> None:
         absent = [number for number in self.objects if number not in self.images]
@@ -487,6 +495,10 @@ class _CocoFile:
             objects.boxes.append(box)
             objects.categories.append(category)
             objects.texts.append(text)
+            if isinstance(shape := found.get("segmentation"), dict):
+                size = shape["size"][1], shape["size"][0]
+                if self._outlines.setdefault(image, size) != size:
+                    self._note(f"image {image} has run lengths of two sizes")
 
     def _note(self, problem: str) -> None:
         self._problems.add(f"{self.name}: {problem}")
@@ -516,9 +528,12 @@ def _is_size(value: Any) -> bool:
 def _outline_problem(shape: Any) -> str:
     """Say why no mask can be drawn of polygons or run lengths; "" if one can. Fewer than three corners draw nothing."""
     if isinstance(shape, dict):
-        size, counts = shape.get("size"), shape.get("counts")
+        size: Any = shape.get("size")
+        counts: Any = shape.get("counts")
         is_size = isinstance(size, list) and len(size) == 2 and all(type(each) is int and each > 0 for each in size)
-        if is_size and (isinstance(counts, str) or _are_run_lengths(counts, size)):
+        lengths: Any = _run_lengths(counts) if isinstance(counts, str) else counts
+        are_lengths = isinstance(lengths, list) and all(type(each) is int and each >= 0 for each in lengths)
+        if is_size and are_lengths and sum(lengths) == size[0] * size[1]:
             return ""
         return "its run lengths have no size and counts of that size"
     if not shape:
@@ -529,9 +544,25 @@ def _outline_problem(shape: Any) -> str:
     return ""
 
 
-def _are_run_lengths(counts: Any, size: Any) -> bool:
-    are_counts = isinstance(counts, list) and all(type(each) is int and each >= 0 for each in counts)
-    return are_counts and sum(counts) == size[0] * size[1]
+def _run_lengths(text: str) -> list[int] | None:
+    """Decode pycocotools' compressed run lengths; None if they are cut, or of other characters.
+
+    Five bits a character, the lowest first, the sixth if more follow; from the fourth on, a number is the difference
+    to the last but one.
+    """
+    found: list[int] = []
+    number = shift = 0
+    for character in text:
+        bits = ord(character) - 48
+        if not 0 <= bits < 64 or shift > 60:
+            return None
+        number |= (bits & 31) << shift
+        shift += 5
+        if not bits & 32:
+            number -= (bits & 16) and 1 << shift
+            found.append(number + (found[-2] if len(found) > 2 else 0))
+            number = shift = 0
+    return found if not shift else None
 
 
 def _shown(numbers: Sequence[_Id]) -> str:
