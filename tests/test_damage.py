@@ -7,6 +7,7 @@ hostile names, pickles) is in `test_foreign_<format>.py`.
 import bz2
 import gzip
 import lzma
+import os
 import pickle
 import shutil
 import sqlite3
@@ -87,16 +88,21 @@ def indexed(folder: Path) -> Path:
     return folder / "photos.npy"
 
 
-def arrow(folder: Path) -> Path:
-    table = pa.table({"image": [image for image, _ in SAMPLES], "label": [label for _, label in SAMPLES]})
-    with pa.OSFile(str(folder / "a.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+TABLE = pa.table({"image": [image for image, _ in SAMPLES], "label": [label for _, label in SAMPLES]})
+
+
+def write_arrow(table: pa.Table, path: Path) -> None:
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
         writer.write_table(table)
+
+
+def arrow(folder: Path) -> Path:
+    write_arrow(TABLE, folder / "a.arrow")
     return folder / "a.arrow"
 
 
 def parquet(folder: Path) -> Path:
-    table = pa.table({"image": [image for image, _ in SAMPLES], "label": [label for _, label in SAMPLES]})
-    pq.write_table(table, folder / "a.parquet")
+    pq.write_table(TABLE, folder / "a.parquet")
     return folder / "a.parquet"
 
 
@@ -147,6 +153,29 @@ def as_zlib(path: Path) -> None:
     path.write_bytes(zlib.compress(gzip.decompress(path.read_bytes())))
 
 
+def huge(path: Path) -> None:
+    """Append zeros that take no room on the disk."""
+    os.truncate(path, 1 << 40)
+
+
+def keys_of(count: int) -> bytes:
+    entry = b"".join(chunk(1, chunk(1, b"%d" % n) + chunk(2, chunk(1, chunk(1, b"")))) for n in range(count))
+    return framed(chunk(1, entry))
+
+
+def columns(path: Path) -> None:
+    write = pq.write_table if path.suffix == ".parquet" else write_arrow
+    write(pa.table({f"c{n}": [1] for n in range(1025)}), path)
+
+
+def rows_of_nothing(path: Path) -> None:
+    pq.write_table(pa.table({"image": pa.nulls(2_000_000)}), path)
+
+
+def listed(folder: Path) -> Path:
+    return legacy.basicsr(folder / "x.lmdb", {"a": SAMPLES[0][0]}) / "meta_info.txt"
+
+
 LAST_IMAGE = SAMPLES[-1][0][20:60]
 FLIPPED = {
     "tfrecord, a length": (tfrecord, flip(0), "byte 0: the checksum of a length is wrong"),
@@ -182,6 +211,17 @@ OTHERS = {
     "zip, no zip": (zipped, holds(b"GIF89a"), "is no zip"),
     "sqlite, a text": (sqlite, text_of_no_letters, "Could not decode to UTF-8"),
     "sqlite, a schema": (sqlite, schema_of_no_letters, "codec can't decode byte 0xff"),
+    "tfrecord, many keys": (tfrecord_gz, holds(keys_of(1025)), "has 1,025 fields; 1,024 are the most"),
+    "tfrecord.gz, zeros": (
+        tfrecord_gz,
+        holds(gzip.compress(framed(bytes(70 << 20)))),
+        "bytes, far more than data does",
+    ),
+    "parquet, many columns": (parquet, columns, "has 1,025 columns; 1,024 are the most"),
+    "arrow, many columns": (arrow, columns, "has 1,025 columns; 1,024 are the most"),
+    "parquet, rows of nothing": (parquet, rows_of_nothing, "unpacks to more than 67,108,864 bytes"),
+    "indexed, huge": (indexed, huge, "this index cannot be read: [Errno 27] more than 4,294,967,296 bytes"),
+    "lmdb, a huge list": (listed, huge, "meta_info.txt cannot be read (more than 2,048 bytes)"),
     "indexed, empty": (indexed, holds(b""), "this index cannot be read: it is damaged"),
     "indexed, a header": (indexed, holds(b"\x93NUMPY\1\0\5\0(((\n "), "this index cannot be read: it is damaged"),
     "arrow, empty": (arrow, holds(b""), "is empty"),
@@ -220,6 +260,20 @@ def test_a_missing_file(write: Callable[[Path], Path], tmp_path: Path) -> None:
     path = write(tmp_path)
     path.unlink()
     check_refused(path.parent, tmp_path / "one.records", "1 of ", f"files are missing: {path.name}.")
+
+
+@pytest.mark.parametrize("node", ["a FIFO", "a device", "a link to nothing"])
+@pytest.mark.parametrize("write", [tfrecord, tars, zipped, indexed, arrow, parquet, lmdb])
+def test_what_is_no_file_is_not_read(write: Callable[[Path], Path], node: str, tmp_path: Path) -> None:
+    """In a directory, too; nothing waits for a FIFO's writer, or reads a device to its end."""
+    path = write(tmp_path)
+    path.unlink()
+    if node == "a FIFO":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero" if node == "a device" else "/no/such/file")
+    for place in (path, path.parent):
+        check_refused(place, tmp_path.with_name("one.records"))
 
 
 @pytest.mark.parametrize("ending", [".tar.zst", ".tzst", ".tar.lz4"])

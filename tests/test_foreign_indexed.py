@@ -130,6 +130,7 @@ def test_a_forged_row(folder: Path, tmp_path: Path, row: tuple[int, int, int], t
     [
         ("photos.csv", b"offset,length\n1,2,3\n", "row 1 has 3 columns, not 2"),
         ("photos.csv", b"from,length\n1,2\n", "no column 'offset' or"),
+        ("photos.idx", b"0 " * 2000, "it has 2,000 columns; 1,024 are the most"),
         ("photos.csv", b"offset,length\n1.5,2\n", "offset is 1.5, no number"),
         ("photos.csv", b'offset,length\n"1,2\n' + b"x" * 200_000, "field larger than"),
         ("photos.csv", b"\xff\xfe", "the file is UTF-16"),

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 import recordzoo
 from recordzoo.base.files import open_at_once
 from recordzoo.errors import SourceError
-from recordzoo.formats.base import fault
+from recordzoo.formats.base import MAX_FIELDS, fault
 from recordzoo.raw.member import MAX_MEMBER_BYTES, unpacked_cap
 from recordzoo.recipes.recipe import sniffed_ending
 
@@ -45,6 +45,7 @@ ARRAYS = {2: "Array2D", 3: "Array3D", 4: "Array4D", 5: "Array5D"}
 """Features of `datasets` for arrays, of which the first dimension may differ."""
 
 _ENDS = (b"\xff\xff\xff\xff\0\0\0\0", b"\0\0\0\0")  # of a stream; the second before Arrow 0.15
+_ROW_BYTES = 64  # as which each row counts at least: columns of nulls have no bytes
 _MAX_ROWS = 1 << 31  # of a batch; columns of nulls have no bytes that would bound it
 _opened: set[tuple[Path, int, int]] = set()  # paths, sizes and times
 _CHILD = """
@@ -163,7 +164,7 @@ def batches(path: Path, start: int, stop: int) -> Iterator[Any]:
     with reading(path):
         for batch in (_parquet_batches if is_parquet(path) else _arrow_batches)(path, start, stop):
             batch.validate(full=True)
-            left_bytes -= batch.nbytes
+            left_bytes -= max(batch.nbytes, _ROW_BYTES * batch.num_rows)
             if left_bytes < 0:
                 raise fault(
                     path, f" unpacks to more than {cap_bytes:,} bytes, far more than any data set of its size does."
@@ -176,7 +177,7 @@ def _parquet_parts(path: Path) -> TableParts:
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as table:
-        found, metadata = TableParts(table.schema_arrow), table.metadata
+        found, metadata = TableParts(_checked(path, table.schema_arrow)), table.metadata
         first_row = 0
         without = set(table.schema_arrow.names)
         for number in range(metadata.num_row_groups):
@@ -188,6 +189,13 @@ def _parquet_parts(path: Path) -> TableParts:
             first_row += group.num_rows
         found.without_paths = without
     return found
+
+
+def _checked(path: Path, schema: Any) -> Any:
+    """Return a schema; refuse so many columns that to look at them takes minutes."""
+    if len(schema.names) > MAX_FIELDS:
+        raise fault(path, f" has {len(schema.names):,} columns; {MAX_FIELDS:,} are the most.")
+    return schema
 
 
 def _may_have_paths(group: Any, name: str) -> bool:
@@ -215,9 +223,9 @@ def _arrow_parts(path: Path) -> TableParts:
             reader = pyarrow.ipc.open_file(file)
             count = reader.num_record_batches
             size = path.stat().st_size // max(1, count)
-            return TableParts(reader.schema, [ArrowPart(0, size, 0, count)])
+            return TableParts(_checked(path, reader.schema), [ArrowPart(0, size, 0, count)])
     with pyarrow.memory_map(str(path)) as file:
-        found = TableParts(pyarrow.ipc.read_schema(file))
+        found = TableParts(_checked(path, pyarrow.ipc.read_schema(file)))
         found.without_paths = set(found.schema.names)
         begin, first_row = file.tell(), 0
         for message in _messages(file):

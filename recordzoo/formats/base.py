@@ -45,6 +45,9 @@ LABELS = (
 CLASSES_NAME = "classes.json"
 """File with the class names in label order, in the folder of a format that cannot store them."""
 
+MAX_FIELDS = 1024
+"""Maximum number of keys of a dataset."""
+
 PIECE_SAMPLES = 256
 """Maximum number of samples in a piece: the number that share a file of numbers during the conversion."""
 
@@ -226,11 +229,14 @@ class Foreign(ABC):
         return self.name_fields(list(columns), usual_fields(self.location, self.fields, columns))
 
     def check_fields(self, keys: Sequence[str]) -> None:
-        """Refuse names for missing keys.
+        """Refuse names for missing keys, and too many keys.
 
         Raises:
             ArgumentError: A named key does not exist.
+            SourceError: There are more than `MAX_FIELDS`.
         """
+        if len(keys) > MAX_FIELDS:
+            raise fault(self.location, f" has {len(keys):,} fields; {MAX_FIELDS:,} are the most.")
         for key in self.fields:
             if key not in keys:
                 raise ArgumentError(

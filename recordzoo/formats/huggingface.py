@@ -163,8 +163,9 @@ def tables_below(folder: Path) -> dict[str, int]:
         inner = Path(place).relative_to(folder)
         folders[:] = sorted(name for name in folders if not name.startswith(".")) if len(inner.parts) < _DEPTH else []
         for name in files:
-            if name.endswith((".parquet", ".arrow")) or name == "state.json":
-                found[(inner / name).as_posix()] = (Path(place) / name).stat().st_size
+            path = Path(place) / name
+            if (path.suffix in _ENDINGS or name == "state.json") and path.is_file():
+                found[(inner / name).as_posix()] = path.stat().st_size
     return found
 
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.base.files import read_text
-from recordzoo.base.text import lines_of
+from recordzoo.base.files import read_small
+from recordzoo.base.text import lines_of, text_of
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample, fault, image_ending
+from recordzoo.formats.base import MAX_FIELDS, Foreign, Piece, Sample, fault, image_ending
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.records.arrays import map_file
 
@@ -66,7 +66,7 @@ class IndexedFile(Foreign):
     def __init__(self, location: str, fields: Mapping[str, str], path: Path, index: Path) -> None:
         super().__init__(location, fields)
         self._path = path
-        columns = _read_index(index)
+        columns, self._digest = _read_index(index)
         if not columns or not len(next(iter(columns.values()))):
             raise NotPreparedError(f"{index}: there is no row in this index.", path=str(index))
         offset, length = _column(columns, _OFFSETS, index), _column(columns, _LENGTHS, index)
@@ -78,7 +78,6 @@ class IndexedFile(Foreign):
         given = {self._content: list(values), **{key: column[:_LOOKED_AT] for key, column in columns.items()}}
         self._fields = self.name_columns(given)
         self._columns = columns
-        self._digest = hashlib.sha256(index.read_bytes()).hexdigest()
         self.pieces = list(self._cut((path, index)))
 
     @override
@@ -124,13 +123,15 @@ def _may_be_index(path: Path) -> bool:
         return path.suffix.lower() == ".npy" or b"\0" not in file.read(4096)
 
 
-def _read_index(path: Path) -> _Columns:
-    """Read all rows of an index, as columns."""
+def _read_index(path: Path) -> tuple[_Columns, str]:
+    """Read all rows of an index, as columns; also return the file's digest."""
     try:
+        data = read_small(path, _MAX_INDEX_BYTES)
+        digest = hashlib.sha256(data).hexdigest()
         if path.suffix.lower() == ".npy":
-            return _read_array(path)
-        text = read_text(path, most=_MAX_INDEX_BYTES)
-        return _read_json_lines(text) if path.suffix.lower() == ".jsonl" else _read_text(text)
+            return _read_array(path), digest
+        text = text_of(data, path)
+        return (_read_json_lines(text) if path.suffix.lower() == ".jsonl" else _read_text(text)), digest
     except (OSError, ValueError, RecursionError, csv.Error) as err:
         raise fault(path, f": this index cannot be read: {err}") from err
 
@@ -172,6 +173,8 @@ def _read_text(text: str) -> _Columns:
 
 def _transposed(rows: Sequence[Sequence[Any]], header: Sequence[str] | None) -> _Columns:
     names = [_place(place) for place in range(len(rows[0]))] if header is None and rows else list(header or ())
+    if len(names) > MAX_FIELDS:
+        raise ValueError(f"it has {len(names):,} columns; {MAX_FIELDS:,} are the most")
     for number, row in enumerate(rows, 1):
         if len(row) != len(names):
             raise ValueError(f"row {number} has {len(row)} columns, not {len(names)}")

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from typing_extensions import override
 
+from recordzoo.base.files import read_text
 from recordzoo.base.settings import is_installed, need
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.formats.base import PIECE_SAMPLES, Foreign, Piece, Sample, fault
@@ -42,6 +43,7 @@ KEYS, LENGTH, COUNT = b"__keys__", b"__len__", b"num-samples"
 LOOKS_FOR = f"{DATA_FILE}, *.lmdb, and db0/{DATA_FILE}"
 
 _LIST_NAME = "meta_info.txt"
+_LIST_LINE_BYTES = 1024  # a key has at most 511
 _SHOWN_BYTES = 32
 _UP = re.compile(r"(?<![^/])\.\.(?![^/])")
 _PART = re.compile(r"db(0|[1-9]\d{0,5})")
@@ -395,8 +397,9 @@ def _by_list(keys: Sequence[bytes], read: Read, file: Path) -> Order:
     if file.name != DATA_FILE or not listing.is_file():
         return _by_keys(keys, read, file)
     places = {key: place for place, key in enumerate(keys)}
-    with listing.open("rb") as lines:
-        names = [line.strip().rsplit(b" ", 2)[0] for line in lines if line.strip()]
+    most = _LIST_LINE_BYTES * (len(keys) + 1)
+    lines = read_text(listing, most=most).encode().splitlines()
+    names = [line.strip().rsplit(b" ", 2)[0] for line in lines if line.strip()]
     return _listed([name.rpartition(b".")[0] or name for name in names], places, _LIST_NAME), ()
 
 

@@ -252,13 +252,13 @@ def _records(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
     """Yield each record's location (for messages) and its bytes."""
     offset, cap_bytes = 0, unpacked_cap(path.stat().st_size)
     while head := file.read(_HEADER.size):
-        if offset > cap_bytes:
-            raise fault(path, f" unpacks to more than {cap_bytes:,} bytes, far more than data does.")
         if len(head) < _HEADER.size:
             raise fault(path, f", byte {offset:,}: the file is cut.")
         length, crc = _HEADER.unpack(head)
         if _masked_crc(head[: _LENGTH.size]) != crc:
             raise fault(path, f", byte {offset:,}: the checksum of a length is wrong; the file is damaged.")
+        if offset + length > cap_bytes:
+            raise fault(path, f" unpacks to more than {cap_bytes:,} bytes, far more than data does.")
         if length > MAX_MEMBER_BYTES:
             raise fault(
                 path, f", byte {offset:,}: the record has {length:,} bytes; {MAX_MEMBER_BYTES:,} are the limit."

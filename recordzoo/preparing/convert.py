@@ -88,7 +88,7 @@ class FinishedShard:
 
     facts: ShardFacts
     field_names: Sequence[str]
-    fields: NDArray[np.uint8]
+    fields: NDArray[np.uint16]
     names: Names
     lengths: NDArray[np.uint32]
     crcs: NDArray[np.uint32]
@@ -118,7 +118,7 @@ def save_shard(
         allow_pickle=False,
         facts=np.frombuffer(json.dumps(document).encode(), np.uint8),
         field_names=np.array(field_names, dtype=np.str_),
-        fields=np.array([numbers[field_name] for field_name in rows.fields], np.uint8),
+        fields=np.array([numbers[field_name] for field_name in rows.fields], np.uint16),
         packed=packed,
         bounds=bounds,
         lengths=np.array(rows.lengths, np.uint32),
