@@ -5,12 +5,11 @@ Against a list of (path, class) tuples of that length, which is what ImageFolder
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.common import WORK, Line, arguments, fresh_folder, in_fresh_process, interleaved, median
 from recordzoo.preparing.preparation import ensure
-from recordzoo.raw.member import Member, Unit
+from recordzoo.raw.member import Member, Source, Unit
 from recordzoo.recipes.folders import TREE_FILE, FolderRecipe
 from recordzoo.recipes.recipe import BlobField
 from recordzoo.records.reader import is_record_set
@@ -26,40 +25,27 @@ def name_of(number: int) -> str:
     return f"{wnid}/{wnid}_{number:07d}.JPEG"
 
 
-class TinyUnit:
-    """Members of a few bytes each, made up while they are read."""
-
-    size_bytes = NUM_RECORDS * 16
-    stamp = ""
-
-    def members(self) -> Iterator[Member]:
-        for number in range(NUM_RECORDS):
-            data = number.to_bytes(16, "big")
-            yield Member(name_of(number), len(data), lambda data=data: data)
+def tiny_members() -> Iterator[Member]:
+    """Yield members of a few bytes each, made up while they are read."""
+    for number in range(NUM_RECORDS):
+        data = number.to_bytes(16, "big")
+        yield Member(name_of(number), len(data), lambda data=data: data)
 
 
-@dataclass(frozen=True)
-class TinySource:
+class TinySource(Source):
     """`NUM_RECORDS` tiny members that nobody has on disk."""
 
     description = "tiny records"
-    size_bytes = TinyUnit.size_bytes
-    archives: tuple[Path, ...] = ()
+    size_bytes = NUM_RECORDS * 16
 
     def fingerprint(self) -> str:
         return "tiny"
-
-    def files(self) -> None:
-        """There are none."""
 
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
         return NUM_RECORDS * cost(16)
 
     def units(self, target_bytes: int) -> list[Unit]:
-        return [TinyUnit()]
-
-    def cut(self, num_units: int) -> list[Unit]:
-        raise NotImplementedError  # nobody asks for a number of shards
+        return [Unit(tiny_members, self.size_bytes)]
 
 
 class TinyRecipe(FolderRecipe):

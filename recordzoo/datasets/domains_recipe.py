@@ -116,7 +116,7 @@ class ObjectNet(ListedRecipe):
     @override
     def find(self, root: Path) -> Source | None:
         source = super().find(root)
-        if getattr(source, "archives", ()):
+        if source is not None and source.archives:
             path = self.raw_files[0].path(root)
             raise SourceError(
                 f"{path} is encrypted; extract it first: cd {quote(str(path.parent))} && "

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from recordzoo.errors import SourceError
-from recordzoo.raw.archive import ArchivedSource, ArchiveSource
-from recordzoo.raw.member import Member
+from recordzoo.raw.archive import ArchiveSource
+from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.recipe import Sidecar
 
@@ -62,7 +62,7 @@ class Meta:
     val_wnids: tuple[str, ...]
 
 
-def meta_source(root: Path) -> ArchivedSource | None:
+def meta_source(root: Path) -> Source | None:
     """Find ``meta.bin`` or the development kit under `root`, the first as torchvision does."""
     if (root / META_BIN).is_file():
         return TreeSource(root, [META_BIN])
@@ -173,7 +173,7 @@ _WNID = re.compile(r"n[0-9]{8}")
 _NAME = re.compile(rb"<name>\s*(n[0-9]{8})\s*</name>")
 
 
-def kaggle_archive(root: Path) -> ArchivedSource | None:
+def kaggle_archive(root: Path) -> Source | None:
     """Find an archive under `root`."""
     return next((ArchiveSource(root / name) for name in (_INNER, KAGGLE_ARCHIVE) if (root / name).is_file()), None)
 

@@ -20,7 +20,7 @@ from typing_extensions import override
 from recordzoo.base.text import JSON, name_first
 from recordzoo.datasets import imagenet_forms as forms
 from recordzoo.errors import SourceError
-from recordzoo.raw.archive import ArchivedSource, ArchiveSource, ChainSource, NestedTarSource
+from recordzoo.raw.archive import ArchiveSource, ChainSource, NestedTarSource
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.declared import DeclaredRecipe, class_folder_order, class_labels, is_class_image, is_image
@@ -70,7 +70,7 @@ class ImageNet(DeclaredRecipe):
         """Return the possible folders of the split."""
         return [root / self.part, root / forms.KAGGLE_IMAGES / self.part]
 
-    def _images(self, root: Path, is_labelled: bool) -> ArchivedSource | None:
+    def _images(self, root: Path, is_labelled: bool) -> Source | None:
         """Find image files or archives; those without class folders only if the labels are known from elsewhere."""
         for tree in self._trees(root):
             found, _ = _look(tree)

@@ -3,6 +3,7 @@
 At the end, the files behind a path: numbered shards, braces, splits, and a check that none is missing.
 """
 
+import functools
 import hashlib
 import itertools
 import json
@@ -292,18 +293,15 @@ class ForeignSource(SizedSource):
     def member_sizes(self) -> Sequence[int]:
         return self.foreign.sizes()
 
+    @override
     def fingerprint(self) -> str:
-        """See `Source`."""
         return self.foreign.files(self.foreign.pieces).fingerprint(self.foreign.identity().encode())
-
-    def files(self) -> None:
-        """See `Source`: pieces stand for their samples."""
 
     @override
     def unit(self, start: int, stop: int) -> Unit:
         pieces = tuple(self.foreign.cut(start, stop))
         table = self.foreign.files(pieces)
-        return Pieces(start, pieces, table.stamp(0, len(table)))
+        return unit_of(start, pieces, table.stamp(0, len(table)))
 
 
 def field_name(key: str) -> str:
@@ -370,23 +368,14 @@ def image_ending(sample: Mapping[str, Any]) -> str:
     return sniffed_ending(image) if isinstance(image, bytes) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Pieces:
-    """Some consecutive pieces; see `Unit`."""
+def unit_of(start: int, pieces: Sequence[Piece], stamp: str = "") -> Unit:
+    """Return the unit of consecutive pieces."""
+    return Unit(functools.partial(_members_of, start, pieces), sum(piece.size_bytes for piece in pieces), stamp)
 
-    start: int
-    pieces: tuple[Piece, ...]
-    stamp: str = ""
 
-    @property
-    def size_bytes(self) -> int:
-        """See `Unit`."""
-        return sum(piece.size_bytes for piece in self.pieces)
-
-    def members(self) -> Iterator[Member]:
-        """See `Unit`."""
-        for number, piece in enumerate(self.pieces, self.start):
-            yield PieceMember(f"{number:012d}", piece.size_bytes, bytes, piece)
+def _members_of(start: int, pieces: Sequence[Piece]) -> Iterator[Member]:
+    for number, piece in enumerate(pieces, start):
+        yield PieceMember(f"{number:012d}", piece.size_bytes, bytes, piece)
 
 
 @dataclass(frozen=True, slots=True)

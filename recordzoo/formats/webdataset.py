@@ -28,7 +28,7 @@ from recordzoo.formats.samples import (
     split_ending,
     write_classes,
 )
-from recordzoo.raw.archive import ArchiveUnit
+from recordzoo.raw.archive import archive_members
 from recordzoo.raw.member import MAX_MEMBER_BYTES, Member
 from recordzoo.recipes.recipe import sniffed_ending
 from recordzoo.records.arrays import array_of, header_of
@@ -258,7 +258,7 @@ def samples(path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
 
 def _files(path: Path) -> Iterator[tuple[str, str, Member]]:
     """Yield the files of samples in a shard: key, extension, member. Files without an extension are skipped."""
-    for member in ArchiveUnit(path, 0, "", is_strict=True).members():
+    for member in archive_members(path, is_strict=True):
         match = _NAME.fullmatch(member.name)
         if match is not None and not _META.match(member.name):
             yield match[1], match[2].lower(), member

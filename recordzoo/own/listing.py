@@ -19,7 +19,7 @@ from recordzoo.errors import NotPreparedError
 from recordzoo.net.url import RemoteFile
 from recordzoo.own.columns import MAX_SHOWN
 from recordzoo.raw.member import FileTable, Member, SizedSource, Source, Unit
-from recordzoo.raw.tree import TreeUnit, tree_unit
+from recordzoo.raw.tree import tree_unit
 from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Stored, Table
 from recordzoo.records.kinds import FieldSpec
 
@@ -239,12 +239,14 @@ class ListSource(SizedSource):
         notes = sum(cost(len(data)) for notes in self._notes.values() for _, data in notes)
         return max(int(self.size_bytes * expansion), sum(map(cost, self.files().sizes)) + notes)
 
+    @override
     def fingerprint(self) -> str:
         """Return a digest of the list and of all files' names, sizes and modification times."""
         return self.files().fingerprint(self.listing.digest.encode())
 
+    @override
     def files(self) -> FileTable:
-        """See `Source`.
+        """Return the files.
 
         Raises:
             NotPreparedError: Files are missing or cannot be read; the message names them.
@@ -260,7 +262,12 @@ class ListSource(SizedSource):
     def unit(self, start: int, stop: int) -> Unit:
         names = tuple(self.names[start:stop])
         files = tree_unit(self.listing.base, self.files(), start, stop)
-        return ListUnit(files, tuple(tuple(self._notes.get(name, ())) for name in names))
+        notes = tuple(tuple(self._notes.get(name, ())) for name in names)
+        return replace(
+            files,
+            members=functools.partial(_with_notes, files.members, notes),
+            size_bytes=sum(self._sizes[start:stop]),
+        )
 
     @functools.cached_property
     def _notes(self) -> Mapping[str, Sequence[Note]]:
@@ -352,26 +359,9 @@ def _look(path: str) -> os.stat_result | str:
     return status if os.access(path, os.R_OK) else "Permission denied"
 
 
-@dataclass(frozen=True, slots=True)
-class ListUnit:
-    """Some files of a listing with their notes; see `Unit`."""
-
-    files: TreeUnit
-    notes: tuple[tuple[Note, ...], ...]
-
-    @property
-    def size_bytes(self) -> int:
-        """The total size of files and notes in bytes."""
-        return self.files.size_bytes + sum(len(data) for notes in self.notes for _, data in notes)
-
-    @property
-    def stamp(self) -> str:
-        """The files' stamp; see `Unit`. The list's notes are compared elsewhere."""
-        return self.files.stamp
-
-    def members(self) -> Iterator[Member]:
-        """Yield the files, each before its notes; `Member.read` raises `SourceError` like a tree's files."""
-        for member, notes in zip(self.files.members(), self.notes, strict=True):
-            yield member
-            for name, data in notes:
-                yield Member(name, len(data), functools.partial(bytes, data))
+def _with_notes(files: Callable[[], Iterator[Member]], notes: Sequence[Sequence[Note]]) -> Iterator[Member]:
+    """Yield files, each before its notes; `Member.read` raises `SourceError` like a tree's files."""
+    for member, beside in zip(files(), notes, strict=True):
+        yield member
+        for name, data in beside:
+            yield Member(name, len(data), functools.partial(bytes, data))

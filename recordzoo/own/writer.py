@@ -20,7 +20,7 @@ from recordzoo.base.files import behind_links
 from recordzoo.base.progress import default_progress
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
-from recordzoo.formats.base import Piece, PieceMember, Pieces, Sample
+from recordzoo.formats.base import Piece, PieceMember, Sample, unit_of
 from recordzoo.own.fields import Encoded, FieldPlan, Fields, Kind, UnevenError, infer
 from recordzoo.own.sample import BLOCK, Row, Rows, SampleRecipe, check_classes, label_problem, packed, store, unpacked
 from recordzoo.own.values import at_position, describe, update
@@ -160,7 +160,7 @@ def _digest(samples: Mapping[int, Any], start: str = "") -> str:
 
 
 class Probe(SizedSource):
-    """Samples spread over a dataset, which is the raw data: it is cut into ranges of positions; see `Source`.
+    """Samples spread over a dataset, which is the raw data: it is cut into ranges of positions.
 
     Attributes:
         name: The dataset's class.
@@ -169,7 +169,7 @@ class Probe(SizedSource):
         sample_bytes: Estimated size of a stored sample.
     """
 
-    members = "samples"
+    word = "samples"
     samples: Mapping[int, Any]  # Any: samples
 
     def __init__(self, dataset: MapStyle) -> None:
@@ -205,12 +205,9 @@ class Probe(SizedSource):
     def description(self) -> str:
         return f"{self.name} ({self.count:,} samples)"
 
+    @override
     def fingerprint(self) -> str:
-        """See `Source`."""
         return self.digest
-
-    def files(self) -> None:
-        """See `Source`: unknown for a dataset."""
 
     @override
     def member_sizes(self) -> Sequence[int]:
@@ -220,7 +217,7 @@ class Probe(SizedSource):
     def unit(self, start: int, stop: int) -> Unit:
         blocks = [range(first, min(first + BLOCK, stop)) for first in range(start, stop, BLOCK)]
         pieces = (Piece("", len(block) * self.sample_bytes, (), block.start, block.stop) for block in blocks)
-        return Pieces(start, tuple(pieces))
+        return unit_of(start, tuple(pieces))
 
 
 class DatasetRecipe(SampleRecipe):

@@ -239,7 +239,7 @@ class Preparation:
 
     def _sources(self, source: Source | None) -> Iterator[dict[str, JSON]]:
         """Yield the JSON objects of the raw files; `source` is None if some are missing."""
-        if source is not None and not getattr(source, "archives", ()):
+        if source is not None and not source.archives:
             where = source.description
             facts = {"name": os.path.basename(where), "bytes": source.size_bytes, "path": where}
             yield {**facts, "state": "there", "url": None, "optional": False}
@@ -534,7 +534,7 @@ def _stale_units(units: Sequence[Unit], finished: Finished, archives: Archives) 
         for number, unit in enumerate(units)
         if number in finished.units
         and finished.units[number][-1].stamp != unit.stamp
-        and getattr(unit, "path", None) not in archives.proven
+        and unit.archive not in archives.proven
     ]
 
 

@@ -297,8 +297,7 @@ class Archives:
 
     def __init__(self, source: Source, raw: RawData) -> None:
         known = {remote.path(raw.root): remote for remote in raw.recipe.raw_files}
-        paths: tuple[Path, ...] = getattr(source, "archives", ())
-        self._remotes = {path: known.get(path) for path in paths}
+        self._remotes = {path: known.get(path) for path in source.archives}
         self._progress, self._fetched = raw.progress, raw.fetched
         self._check_hash = raw.options.check_hash
         self.are_checked = self._check_hash and any(self._remotes.values())

@@ -12,11 +12,11 @@ import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, NamedTuple, Protocol, Self, cast
+from typing import Any, BinaryIO, NamedTuple, Self, cast
 
 from typing_extensions import override
 
-from recordzoo.errors import ArchiveError, ArgumentError
+from recordzoo.errors import ArchiveError
 from recordzoo.raw.member import (
     ADVICE,
     BUFFER_BYTES,
@@ -29,6 +29,7 @@ from recordzoo.raw.member import (
     Tape,
     TapeFile,
     Unit,
+    greedy_runs,
     once,
     plain_name,
     refuse_oversized,
@@ -357,145 +358,99 @@ def _check_pax(tape: Tape, data: bytes, padding: bytes, *, for_all: bool) -> Non
 
 ARCHIVE_ENDINGS = (".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz", ".zip", ".npz")
 
-_UNCUT = "{} is read front to back and cannot be cut into a number of shards. Pass shard_bytes (--shard-size) instead."
-
-
-class ArchivedSource(Source, Protocol):
-    """A source that names the archives that it reads (none for a tree)."""
-
-    @property
-    def archives(self) -> tuple[Path, ...]:
-        """The files that it reads, useless after conversion."""
-        ...
-
 
 @dataclass(frozen=True)
-class ArchiveFile:
-    """The facts of an archive, or of another raw file, that need no reading."""
+class ArchiveSource(Source):
+    """One tar, tar.gz, tar.bz2, tar.xz or zip, recognised by its first bytes, not by its name: one unit."""
 
     path: Path
 
     @property
+    @override
     def archives(self) -> tuple[Path, ...]:
-        """The archive."""
         return (self.path,)
 
     @property
+    @override
     def description(self) -> str:
-        """The archive's path."""
         return str(self.path)
 
     @property
+    @override
     def size_bytes(self) -> int:
-        """The archive's size in bytes."""
         return stat_of(self.path).st_size
 
+    @override
     def fingerprint(self) -> str:
         """Return a digest of the archive's name, size and modification time."""
         status = stat_of(self.path)
         return _digest([self.path.name, str(status.st_size), str(status.st_mtime_ns)])
 
-    def files(self) -> None:
-        """Return None: the archive represents its files."""
-
-    def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
-        """See `Source`; the members are unknown before they are read."""
-        return int(self.size_bytes * expansion)
-
-    def cut(self, num_units: int) -> list[Unit]:
-        """Raise `ArgumentError`."""
-        raise ArgumentError(_UNCUT.format(self.description))
-
-
-@dataclass(frozen=True)
-class ArchiveSource(ArchiveFile):
-    """One tar, tar.gz, tar.bz2, tar.xz or zip, recognised by its first bytes, not by its name."""
-
+    @override
     def units(self, target_bytes: int) -> list[Unit]:
-        """Return the only unit: an archive is read from its start."""
+        return [self._unit(archive_members, self.path)]
+
+    def _unit(self, read: Callable[..., Iterator[Member]], *arguments: Any, size_bytes: int | None = None) -> Unit:
+        """Return a unit of this archive, by default all of it."""
         status = stat_of(self.path)
-        return [ArchiveUnit(self.path, status.st_size, stamp_of(status))]
+        size_bytes = status.st_size if size_bytes is None else size_bytes
+        return Unit(functools.partial(read, *arguments), size_bytes, stamp_of(status), self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveUnit:
-    """All of one archive; see `Unit`.
+def archive_members(path: Path, *, is_strict: bool = False) -> Iterator[Member]:
+    """Read an archive from its start.
 
-    Attributes:
+    Args:
         is_strict: Refuse links and other members that are not regular files, instead of skipping them.
+
+    Raises:
+        ArchiveError: It is cut, broken or hostile. A stream that ends without an error is complete.
     """
-
-    path: Path
-    size_bytes: int
-    stamp: str
-    is_strict: bool = False
-
-    def members(self) -> Iterator[Member]:
-        """Read the archive from its start.
-
-        Raises:
-            ArchiveError: It is cut, broken or hostile. A stream that ends without an error is complete.
-        """
-        with _open_file(self.path) as file:
-            archive_bytes = os.fstat(file.fileno()).st_size
-            yield from once(_members(self.path, file, archive_bytes, is_strict=self.is_strict), str(self.path))
+    with _open_file(path) as file:
+        archive_bytes = os.fstat(file.fileno()).st_size
+        yield from once(_members(path, file, archive_bytes, is_strict=is_strict), str(path))
 
 
 @dataclass(frozen=True)
-class FileSource(ArchiveFile):
+class FileSource(ArchiveSource):
     """One file that is not an archive: the only member, under its own name."""
 
+    @override
     def units(self, target_bytes: int) -> list[Unit]:
-        """Return the only unit."""
-        status = stat_of(self.path)
-        return [FileUnit(self.path, status.st_size, stamp_of(status))]
+        return [self._unit(_file_itself, self.path, self.size_bytes)]
 
 
-@dataclass(frozen=True, slots=True)
-class FileUnit:
-    """All of one file; see `Unit`."""
-
-    path: Path
-    size_bytes: int
-    stamp: str
-
-    def members(self) -> Iterator[Member]:
-        """Yield the file; the member's functions raise `ArchiveError` if it cannot be opened."""
-        yield Member(self.path.name, self.size_bytes, self._read, stream=functools.partial(_open_file, self.path))
-
-    def _read(self) -> bytes:
-        with _open_file(self.path) as file:
-            return file.read()
+def _file_itself(path: Path, size_bytes: int) -> Iterator[Member]:
+    """Yield a file; the member's functions raise `ArchiveError` if it cannot be opened."""
+    stream = functools.partial(_open_file, path)
+    yield Member(path.name, size_bytes, functools.partial(_read, stream), stream=stream)
 
 
-def raw_source(path: Path) -> ArchivedSource:
+def raw_source(path: Path) -> Source:
     """Return the source of a raw file; its name decides between an archive and a single file."""
     return ArchiveSource(path) if path.name.lower().endswith(ARCHIVE_ENDINGS) else FileSource(path)
 
 
 @dataclass(frozen=True)
-class NestedTarSource(ArchiveFile):
+class NestedTarSource(ArchiveSource):
     """An uncompressed tar of tars, like ImageNet's. A unit is a run of inner tars, found by the outer headers only.
 
     Members are named "<inner tar's stem>/<name>".
     """
 
+    @override
     def units(self, target_bytes: int) -> list[Unit]:
         """Group consecutive inner tars into units of at most `target_bytes`, at least one tar each.
 
         Raises:
             ArchiveError: The outer tar is cut, broken, compressed, or has two inner tars of one name.
         """
-        stamp = stamp_of(stat_of(self.path))
-        groups: list[list[InnerTar]] = []
-        room = 0
-        for inner in self._inner_tars():
-            if not groups or inner.size_bytes > room:
-                groups.append([])
-                room = target_bytes
-            groups[-1].append(inner)
-            room -= inner.size_bytes
-        return [NestedTarUnit(self.path, tuple(group), stamp) for group in groups]
+        inner_tars = tuple(self._inner_tars())
+        sizes = [inner.size_bytes for inner in inner_tars]
+        return [
+            self._unit(_nested_members, self.path, inner_tars[start:stop], size_bytes=sum(sizes[start:stop]))
+            for start, stop in greedy_runs(sizes, target_bytes)
+        ]
 
     def _inner_tars(self) -> Iterator["InnerTar"]:
         seen = set()
@@ -523,75 +478,56 @@ class InnerTar:
         return PurePosixPath(self.name).stem
 
 
-@dataclass(frozen=True, slots=True)
-class NestedTarUnit:
-    """A run of inner tars; see `Unit`."""
+def _nested_members(path: Path, inner_tars: tuple[InnerTar, ...]) -> Iterator[Member]:
+    """Read inner tars in order.
 
-    path: Path
-    inner_tars: tuple[InnerTar, ...]
-    stamp: str
-
-    @property
-    def size_bytes(self) -> int:
-        """The total size of the inner tars in bytes."""
-        return sum(inner.size_bytes for inner in self.inner_tars)
-
-    def members(self) -> Iterator[Member]:
-        """Read the inner tars in order.
-
-        Raises:
-            ArchiveError: One of them is cut, broken or hostile; the message names it.
-        """
-        with _open_file(self.path) as file:
-            for inner in self.inner_tars:
-                file.seek(inner.offset)
-                tape = Tape(file, self.path, inner=inner.name, size_bytes=inner.size_bytes)
-                yield from once(tar_members(tape, prefix=f"{inner.stem}/"), tape.label)
+    Raises:
+        ArchiveError: One of them is cut, broken or hostile; the message names it.
+    """
+    with _open_file(path) as file:
+        for inner in inner_tars:
+            file.seek(inner.offset)
+            tape = Tape(file, path, inner=inner.name, size_bytes=inner.size_bytes)
+            yield from once(tar_members(tape, prefix=f"{inner.stem}/"), tape.label)
 
 
 @dataclass(frozen=True)
-class ChainSource:
+class ChainSource(Source):
     """Several sources in order."""
 
-    sources: Sequence[ArchivedSource]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sources", tuple(self.sources))
+    sources: Sequence[Source]
 
     @property
+    @override
     def archives(self) -> tuple[Path, ...]:
-        """The archives of all sources."""
         return tuple(path for source in self.sources for path in source.archives)
 
     @property
+    @override
     def description(self) -> str:
-        """The descriptions of all sources."""
         return ", ".join(source.description for source in self.sources)
 
     @property
+    @override
     def size_bytes(self) -> int:
-        """The total size of all sources in bytes."""
         return sum(source.size_bytes for source in self.sources)
 
+    @override
     def fingerprint(self) -> str:
-        """Return a digest of all fingerprints."""
         return _digest(source.fingerprint() for source in self.sources)
 
+    @override
     def files(self) -> FileTable | None:
         """Return the files of the sources that are trees."""
         tables = [table for source in self.sources if (table := source.files()) is not None]
         return functools.reduce(FileTable.joined, tables) if tables else None
 
+    @override
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
-        """Return the estimates of all sources, added up."""
         return sum(source.records_bytes(expansion, cost) for source in self.sources)
 
-    def cut(self, num_units: int) -> list[Unit]:
-        """Raise `ArgumentError`."""
-        raise ArgumentError(_UNCUT.format(self.description))
-
+    @override
     def units(self, target_bytes: int) -> list[Unit]:
-        """Return the units of all sources, in order."""
         return [unit for source in self.sources for unit in source.units(target_bytes)]
 
 

@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, NoReturn, Protocol, TypeVar
+from typing import BinaryIO, NoReturn, TypeVar
 
 from typing_extensions import override
 
@@ -154,51 +154,52 @@ def refuse_oversized(error: Callable[[str], SourceError], name: str, size_bytes:
     raise err
 
 
-class Unit(Protocol):
+@dataclass(frozen=True, slots=True)
+class Unit:
     """A piece of a source that can be converted on its own, also in another process (it pickles).
 
     Units and their order depend only on the raw data, never on the number of workers.
+
+    Attributes:
+        members: Reads the unit from its start: the same members in the same order every time.
+        size_bytes: The approximate total size of its members; an upper bound if the source knows the sizes.
+        stamp: A digest of its files' state at the time of listing; it changes with every write. "" if only
+            `Source.fingerprint` detects changes. Unlike the fingerprint, it also changes if a program set a file's time
+            back, or if only permissions changed.
+        archive: The archive that it is a part of, if any.
     """
 
-    @property
-    def size_bytes(self) -> int:
-        """The approximate total size of its members in bytes; an upper bound if the source knows the sizes."""
-        ...
-
-    @property
-    def stamp(self) -> str:
-        """A digest of its files' state at the time of listing; it changes with every write.
-
-        "" if only `Source.fingerprint` detects changes. Unlike the fingerprint, it also changes if a program set a
-        file's time back, or if only permissions changed.
-        """
-        ...
-
-    def members(self) -> Iterator[Member]:
-        """Read the unit from its start: the same members in the same order every time."""
-        ...
+    members: Callable[[], Iterator[Member]]
+    size_bytes: int
+    stamp: str = ""
+    archive: Path | None = None
 
 
-class Source(Protocol):
+class Source(ABC):
     """Raw data that is ready for conversion."""
 
     @property
-    def description(self) -> str:
-        """Its kind and path, for messages: ``/data/CUB_200_2011.tgz``."""
-        ...
+    def archives(self) -> tuple[Path, ...]:
+        """The files that it reads and that are useless after conversion; none for a tree."""
+        return ()
 
     @property
+    @abstractmethod
+    def description(self) -> str:
+        """Its kind and path, for messages: ``/data/CUB_200_2011.tgz``."""
+
+    @property
+    @abstractmethod
     def size_bytes(self) -> int:
         """The approximate total size of its members in bytes (for an archive, its own size)."""
-        ...
 
+    @abstractmethod
     def fingerprint(self) -> str:
         """Return a digest of the raw data's names, sizes and times, not contents. Much cheaper than reading."""
-        ...
 
     def files(self) -> FileTable | None:
         """Return the files of a tree or a list as they were listed; None for other sources."""
-        ...
+        return None
 
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
         """Estimate the size of its records in bytes.
@@ -207,34 +208,37 @@ class Source(Protocol):
             expansion: Average number of record bytes per source byte.
             cost: Returns the stored size of a value by its size, for sources that know the sizes.
         """
-        ...
+        return int(self.size_bytes * expansion)
 
+    @abstractmethod
     def units(self, target_bytes: int) -> list[Unit]:
-        """Cut the source into units of about `target_bytes` each, in the order of reading."""
-        ...
+        """Cut the source into units of at most `target_bytes`, at least one member each, in the order of reading.
+
+        Raises:
+            NotPreparedError, SourceError: The members cannot be listed.
+        """
 
     def cut(self, num_units: int) -> list[Unit]:
         """Cut the source into exactly `num_units` units of about the same size, in the order of reading.
 
         Raises:
             ArgumentError: It has fewer members, or it is a stream that cannot be cut.
+            NotPreparedError, SourceError: The members cannot be listed.
         """
-        ...
+        raise ArgumentError(
+            f"{self.description} is read front to back and cannot be cut into a number of shards. Pass shard_bytes "
+            "(--shard-size) instead."
+        )
 
 
-class SizedSource(ABC):
-    """Base class of sources that know their members' sizes; see `Source`.
+class SizedSource(Source):
+    """Base class of sources that know their members' sizes.
 
     Attributes:
-        members: The word for its members in messages.
+        word: The word for its members in messages.
     """
 
-    members = "files"
-
-    @property
-    @abstractmethod
-    def description(self) -> str:
-        """Its kind and path."""
+    word = "files"
 
     @abstractmethod
     def member_sizes(self) -> Sequence[int]:
@@ -249,30 +253,22 @@ class SizedSource(ABC):
         """Return the members from `start` to before `stop`."""
 
     @property
+    @override
     def size_bytes(self) -> int:
-        """The total size of all members in bytes."""
         return sum(self.member_sizes())
 
+    @override
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
-        """See `Source`; adds the overhead of many small members."""
+        """Estimate the size of its records, with the overhead of many small members."""
         return max(int(self.size_bytes * expansion), sum(map(cost, self.member_sizes())))
 
+    @override
     def units(self, target_bytes: int) -> list[Unit]:
-        """Group consecutive members into units of at most `target_bytes`, at least one member each.
-
-        Raises:
-            NotPreparedError, SourceError: The members cannot be listed.
-        """
         return [self.unit(*run) for run in greedy_runs(self.member_sizes(), target_bytes)]
 
+    @override
     def cut(self, num_units: int) -> list[Unit]:
-        """Cut into exactly `num_units` units of about the same size.
-
-        Raises:
-            ArgumentError: There are fewer members.
-            NotPreparedError, SourceError: The members cannot be listed.
-        """
-        return [self.unit(*run) for run in even_runs(self.member_sizes(), num_units, self.description, self.members)]
+        return [self.unit(*run) for run in even_runs(self.member_sizes(), num_units, self.description, self.word)]
 
 
 def greedy_runs(sizes: Sequence[int], target_bytes: int) -> list[tuple[int, int]]:

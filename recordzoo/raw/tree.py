@@ -51,17 +51,13 @@ class TreeSource(SizedSource):
             object.__setattr__(self, name, value)
 
     @property
-    def archives(self) -> tuple[Path, ...]:
-        """Empty: a tree was not downloaded."""
-        return ()
-
-    @property
     @override
     def description(self) -> str:
         return str(self.base)
 
+    @override
     def files(self) -> FileTable:
-        """See `Source`.
+        """Return the files, as they were listed first.
 
         Raises:
             FolderError: The directory does not exist, or contains itself by a link.
@@ -73,8 +69,8 @@ class TreeSource(SizedSource):
     def member_sizes(self) -> Sequence[int]:
         return self.files().sizes
 
+    @override
     def fingerprint(self) -> str:
-        """Return a digest of all names, sizes and modification times, as listed."""
         return self._listing.fingerprint
 
     @override
@@ -93,35 +89,22 @@ class TreeSource(SizedSource):
         return listing
 
 
-@dataclass(frozen=True, slots=True)
-class TreeUnit:
-    """Some files of a tree, with their sizes and stamp at the time of listing; see `Unit`."""
-
-    base: Path
-    names: tuple[str, ...]
-    sizes: Sequence[int]
-    stamp: str
-
-    @property
-    def size_bytes(self) -> int:
-        """The total size of the files in bytes."""
-        return sum(self.sizes)
-
-    def members(self) -> Iterator[Member]:
-        """Yield the files; `Member.read` raises `SourceError` if one changed or cannot be read."""
-        base = str(self.base)
-        for name, size_bytes in zip(self.names, self.sizes, strict=True):
-            read = functools.partial(_read_file, base, name, size_bytes)
-            yield Member(name, size_bytes, read, stream=functools.partial(_open_file, base, name))
-
-
-def tree_unit(base: Path, files: FileTable, start: int, stop: int) -> TreeUnit:
+def tree_unit(base: Path, files: FileTable, start: int, stop: int) -> Unit:
     """Return the unit of the files from `start` to before `stop`."""
-    return TreeUnit(base, tuple(files.names[start:stop]), files.sizes[start:stop], files.stamp(start, stop))
+    sizes = files.sizes[start:stop]
+    read = functools.partial(_files_of, str(base), tuple(files.names[start:stop]), sizes)
+    return Unit(read, sum(sizes), files.stamp(start, stop))
+
+
+def _files_of(base: str, names: Sequence[str], sizes: Sequence[int]) -> Iterator[Member]:
+    """Yield the files; `Member.read` raises `SourceError` if one changed or cannot be read."""
+    for name, size_bytes in zip(names, sizes, strict=True):
+        read = functools.partial(_read_file, base, name, size_bytes)
+        yield Member(name, size_bytes, read, stream=functools.partial(_open_file, base, name))
 
 
 def _open_file(base: str, name: str) -> BinaryIO:
-    """Open a file for sequential reading. `TreeUnit.stamp` detects changes during the read."""
+    """Open a file for sequential reading. `Unit.stamp` detects changes during the read."""
     path = os.path.join(base, name)
     try:
         return open(path, "rb", opener=open_at_once)

@@ -73,12 +73,9 @@ class SetSource(SizedSource):
     def description(self) -> str:
         return str(self.reader.path)
 
+    @override
     def fingerprint(self) -> str:
-        """See `Source`."""
         return self.digest
-
-    def files(self) -> None:
-        """See `Source`: the record set stands for its files."""
 
     @override
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
@@ -154,44 +151,21 @@ class SetSource(SizedSource):
 
     @override
     def unit(self, start: int, stop: int) -> Unit:
-        return SetUnit(self.reader, tuple(self._entries[start:stop]))
+        """See `SizedSource`; without a stamp, because the set's digest detects any change."""
+        entries = self._entries[start:stop]
+        return Unit(functools.partial(_values_of, self.reader, tuple(entries)), sum(size for *_, size in entries))
 
 
-@dataclass(frozen=True, slots=True)
-class SetUnit:
-    """Some consecutive values; see `Unit`.
-
-    Attributes:
-        reader: The record set that they are in.
-        entries: The values.
-    """
-
-    reader: RecordReader
-    entries: tuple[Entry, ...]
-
-    @property
-    def size_bytes(self) -> int:
-        """The values' sizes together."""
-        return sum(size for *_, size in self.entries)
-
-    @property
-    def stamp(self) -> str:
-        """Return "": the source's fingerprint, of the set's digest, detects any change."""
-        return ""
-
-    def members(self) -> Iterator[Member]:
-        """Yield the values; `Member.read` raises `CorruptRecordError` if one is damaged."""
-        for place, (field, name, position, size) in enumerate(self.entries):
-            if place % _HINTED == 0:
-                self._hint(self.entries[place : place + _HINTED])
-            yield StoredValue(name, size, functools.partial(self.reader.read, field, position), field)
-
-    def _hint(self, entries: Sequence[Entry]) -> None:
-        wanted: dict[str, list[int]] = {}
-        for field, _, position, _ in entries:
-            wanted.setdefault(field, []).append(position)
-        for field, positions in wanted.items():
-            self.reader.hint(field, positions)
+def _values_of(reader: RecordReader, entries: Sequence[Entry]) -> Iterator[Member]:
+    """Yield consecutive values; `Member.read` raises `CorruptRecordError` if one is damaged."""
+    for place, (field, name, position, size) in enumerate(entries):
+        if place % _HINTED == 0:
+            wanted: dict[str, list[int]] = {}
+            for other, _, number, _ in entries[place : place + _HINTED]:
+                wanted.setdefault(other, []).append(number)
+            for other, positions in wanted.items():
+                reader.hint(other, positions)
+        yield StoredValue(name, size, functools.partial(reader.read, field, position), field)
 
 
 class SetRecipe(Recipe):
