@@ -287,7 +287,7 @@ class TestManyFiles:
         assert made_from is not None
         names = [f"c{label}/{number:03d}.jpg" for label in range(10) for number in range(120)]
         assert (made_from.base, [made_from.name(number) for number in range(1200)]) == (str(many), names)
-        sizes = [size for _, size, _ in made_from.files(598, 602)]
+        sizes = [size for _, size, _ in made_from.files(range(598, 602))]
         assert sizes == [(many / name).stat().st_size for name in names[598:602]]
 
 
@@ -332,7 +332,7 @@ def test_names_that_are_not_in_order_are_passed_over(tmp_path: Path) -> None:
     (reader.path / MADE_FROM_FILE).write_bytes(good)
     made_from = MadeFrom.of(reader)
     assert made_from is not None
-    assert list(made_from.files(0, 3))[1:] == []
+    assert [made_from.name(number) for number in range(3)][1:] == ["", ""]
     find_changes(reader, tree, full=True)
 
 

@@ -37,6 +37,7 @@ from recordzoo.records.writer import MADE_FROM_FILE, TREE_FILE
 
 _BLOCKS, _BLOCK_FILES, _WRITTEN_FILES, _CONTENTS = 16, 16, 1000, 16
 _NUM_NAMED = 3
+_GONE, _WRITTEN = "is gone", "was written to"
 _FILES_OF_A_SECOND = 20_000  # compared within a second
 
 _MAGIC = b"rzfiles1"
@@ -107,20 +108,32 @@ def find_changes(
     written, found = ([], []) if tree is None else tree.differences(reader, base, new_names=new_names)
     if made_from is None:
         return Changes(base, before, found)
-    count = len(made_from)
+    count, num_compared, contents_left = len(made_from), 0, _CONTENTS
     if now is not None and new_names:
-        stored = {name for name, _, _ in made_from.files(0, count)}
+        stored = set(map(made_from.name, range(count)))
         found += [f"{name} is new" for name in relative_names(now, root) if name not in stored]
-    compare = _Comparison(reader, base, is_moved=before != base, counts_gone=tree is not None, full=full)
+    is_list = reader.manifest.kind is SetKind.LIST  # its files may be anywhere
+    position_of = _positions(reader)
     shown = progress if progress is not None and full and count >= _FILES_OF_A_SECOND else SilentProgress()
     shown.begin(f"comparing {count:,} files with their records")
-    for start, stop in [(0, count)] if full else _some_runs(made_from, written):
-        for name, size, mtime in made_from.files(start, stop):
-            difference = compare(name, size, mtime)
-            found += [f"{name} {difference}"] if difference else []
-            shown.advance(0, 1)
+    for name, size, mtime in made_from.files(range(count) if full else _some_files(made_from, written)):
+        shown.advance(0, 1)
+        if not name or "\0" in name or not (is_list or is_inside(name)):
+            continue
+        num_compared += 1
+        path = os.path.join(base, name)
+        difference = _difference(path, size, mtime)
+        if difference == _WRITTEN:
+            contents_left -= 1
+            if contents_left < 0 and not full:
+                continue
+            is_same = _is_stored(reader, position_of(name), path)
+            if is_same or (is_same is None and before != base):  # a copied tree has other times
+                continue
+        if difference and not (difference == _GONE and tree is None):
+            found.append(f"{name} {difference}")
     shown.end()
-    return Changes(base, before, tuple(dict.fromkeys(found)), compare.num_compared, count)
+    return Changes(base, before, tuple(dict.fromkeys(found)), num_compared, count)
 
 
 def recorded_changes(reader: RecordReader, *, full: bool = False, progress: Progress | None = None) -> Changes:
@@ -164,80 +177,60 @@ def refuse_other(reader: RecordReader, changes: Changes) -> None:
         )
 
 
-def _some_runs(made_from: "MadeFrom", written: Iterable[str]) -> list[tuple[int, int]]:
-    """Choose runs of files: random blocks, and evenly spaced files of modified directories."""
+def _some_files(made_from: "MadeFrom", written: Iterable[str]) -> Iterable[int]:
+    """Choose files: random blocks, and evenly spaced files of modified directories."""
     count = len(made_from)
     if count <= _BLOCKS * _BLOCK_FILES:
-        return [(0, count)]
+        return range(count)
     blocks = random.Random().sample(range(count // _BLOCK_FILES), _BLOCKS)  # the program's global state stays
-    runs = [(number * _BLOCK_FILES, (number + 1) * _BLOCK_FILES) for number in sorted(blocks)]
-    places = [place for directory in written for place in _inside(made_from.name, count, directory)]
-    return runs + [(place, place + 1) for place in places[:: -(-len(places) // _WRITTEN_FILES) or 1]]
+    numbers = [block * _BLOCK_FILES + place for block in sorted(blocks) for place in range(_BLOCK_FILES)]
+    beside = [number for directory in written for number in _inside(made_from.name, count, directory)]
+    return numbers + beside[:: -(-len(beside) // _WRITTEN_FILES) or 1]
 
 
-class _Comparison:
-    """Compares a raw file with the one that a record set was made from.
+def _difference(path: str, size: int, mtime: int) -> str:
+    """Return the difference between a file and its former size and modification time; "" if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return _GONE
+    if status.st_size != size or not stat.S_ISREG(status.st_mode):
+        return "has another size"
+    return "" if status.st_mtime_ns == mtime else _WRITTEN
 
-    Args:
-        base: The directory that the files' names are relative to.
-        is_moved: Whether the files were elsewhere when the records were made.
-        counts_gone: Whether a missing file is a change.
-        full: Read all files with another time; otherwise 16, and assume that the others are unchanged.
-    """
 
-    def __init__(self, reader: RecordReader, base: str, *, is_moved: bool, counts_gone: bool, full: bool) -> None:
-        self.num_compared = 0
-        self._reader, self._base, self._is_moved, self._counts_gone = reader, base, is_moved, counts_gone
-        self._contents = None if full else _CONTENTS
-        self._is_list = reader.manifest.kind is SetKind.LIST  # its files may be anywhere
-        image = reader.manifest.blobs.get("image")
-        self._is_original = image is not None and image.encoding == "image" and reader.manifest.variant == ORIGINAL
+def _is_stored(reader: RecordReader, position: int | None, path: str) -> bool | None:
+    """Whether a file equals the stored image at a position; None if the set does not store the file's bytes."""
+    image = reader.manifest.blobs.get("image")
+    if position is None or image is None or image.encoding != "image" or reader.manifest.variant != ORIGINAL:
+        return None
+    row = reader.array("image.index")[position]
+    if row["shard"] == NO_SHARD:
+        return None
+    try:
+        with open(open_through_links(path), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return False
+            data = file.read(int(row["length"]) + 1)
+    except OSError:
+        return False
+    return bool(len(data) == row["length"] and crc32(data) == row["crc32"])
 
-    def __call__(self, name: str, size: int, mtime: int) -> str:
-        """Return the difference between a file and its former size and time; "" if there is none."""
-        if "\0" in name or not (self._is_list or is_inside(name)):
-            return ""
-        self.num_compared += 1
-        path = os.path.join(self._base, name)
-        try:
-            status = os.stat(path)
-        except OSError:
-            return "is gone" if self._counts_gone else ""
-        if status.st_size != size or not stat.S_ISREG(status.st_mode):
-            return "has another size"
-        return "" if status.st_mtime_ns == mtime or self._is_same(name, path) else "was written to"
 
-    def _is_same(self, name: str, path: str) -> bool:
-        """Whether a file with another time still equals its stored bytes."""
-        if self._contents is not None:
-            if not self._contents:
-                return True
-            self._contents -= 1
-        position = self._position(name) if self._is_original else None
-        row = None if position is None else self._reader.array("image.index")[position]
-        if row is None or row["shard"] == NO_SHARD:
-            return self._is_moved  # the set does not store the file's bytes
-        try:
-            with open(open_through_links(path), "rb") as file:
-                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    return False
-                data = file.read(int(row["length"]) + 1)
-        except OSError:
-            return False
-        return bool(len(data) == row["length"] and crc32(data) == row["crc32"])
+def _positions(reader: RecordReader) -> Callable[[str], int | None]:
+    """Return a function that finds the record of a raw file, by its name, perhaps without its first folders."""
+    names = reader.names
+    listed = functools.cache(lambda: {name: position for position, name in enumerate(names)})
 
-    def _position(self, name: str) -> int | None:
-        """Return a raw file's position. The record's name is the file's name, perhaps without its first folders."""
-        if self._reader.manifest.is_listed:
-            return self._positions.get(name)
-        names, position = self._reader.names, None  # in ImageFolder's order
-        while name and position is None:
+    def find(name: str) -> int | None:
+        if reader.manifest.is_listed:
+            return listed().get(name)
+        position = None
+        while name and position is None:  # in ImageFolder's order
             position, name = find_name(names, name), name.partition("/")[2]
         return position
 
-    @functools.cached_property
-    def _positions(self) -> dict[str, int]:
-        return {name: position for position, name in enumerate(self._reader.names)}
+    return find
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,19 +318,15 @@ class MadeFrom:
     def of(reader: RecordReader) -> "MadeFrom | None":
         """Map the file; None if it is missing or damaged."""
         try:
-            fd = reader.open_file(MADE_FROM_FILE)
-        except RecordError:
+            with open(reader.open_file(MADE_FROM_FILE), "rb") as file:
+                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            magic, count, base_bytes, names_bytes = _HEADER.unpack_from(data)
+        except (RecordError, ValueError, struct.error):  # ValueError: it is empty
             return None
-        with open(fd, "rb") as file:
-            head, size = file.read(_HEADER.size), os.fstat(fd).st_size
-            if len(head) < _HEADER.size:
-                return None
-            magic, count, base_bytes, names_bytes = _HEADER.unpack(head)
-            rows_at = _HEADER.size + base_bytes
-            names_at = rows_at + count * _ROW.itemsize
-            if magic != _MAGIC or base_bytes > _MAX_BASE_BYTES or names_at + names_bytes != size:
-                return None
-            data = mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
+        rows_at = _HEADER.size + base_bytes
+        names_at = rows_at + count * _ROW.itemsize
+        if magic != _MAGIC or base_bytes > _MAX_BASE_BYTES or names_at + names_bytes != len(data):
+            return None
         rows = np.frombuffer(data, _ROW, count, rows_at)
         return MadeFrom(_text(data[_HEADER.size : rows_at]), rows, memoryview(data)[names_at:])
 
@@ -349,12 +338,11 @@ class MadeFrom:
         start, end = int(self._rows["end"][number - 1]) if number else 0, int(self._rows["end"][number])
         return _text(self._names[start:end]) if start <= end <= len(self._names) else ""
 
-    def files(self, start: int, stop: int) -> Iterator[tuple[str, int, int]]:
-        """Yield name, size in bytes and modification time in ns of consecutive files; skip damaged names."""
-        for number in range(start, stop):
-            if name := self.name(number):
-                size, mtime, _ = self._rows[number].tolist()
-                yield name, size, mtime
+    def files(self, numbers: Iterable[int]) -> Iterator[tuple[str, int, int]]:
+        """Yield name, size in bytes and modification time in ns of some files."""
+        for number in numbers:
+            size, mtime, _ = self._rows[number].tolist()
+            yield self.name(number), size, mtime
 
 
 def _text(data: bytes | memoryview) -> str:
