@@ -4,14 +4,10 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import TYPE_CHECKING
 
 from recordzoo.base.text import did_you_mean
 from recordzoo.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from recordzoo.net.url import RemoteFile
-
+from recordzoo.net.url import RemoteFile
 
 CHECKED = {
     "bytes": "The recipe has prepared the whole real files.",
@@ -119,37 +115,14 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class FileFacts:
+class FileFacts(RemoteFile):
     """What is known of a raw file.
 
     Attributes:
-        name: The file's name, in the user's folder and on a mirror.
         parts: The parts that are made from it.
-        urls: Where it is, in the order of trying.
-        size_bytes: Its exact size, where known.
-        about_bytes: Its approximate size, where only that is known.
-        md5: Its MD5, where known.
-        sha256: Its SHA-256, where known.
-        unconfirmed: The MD5 is known from one loader and its copies alone.
-        needs_terms: The URLs may be used only after accepting the host's terms of access.
-        optional: Its parts are also made without it, as far as that goes.
     """
 
-    name: str
     parts: tuple[str, ...] = ("",)
-    urls: tuple[str, ...] = ()
-    size_bytes: int | None = None
-    about_bytes: int | None = None
-    md5: str | None = None
-    sha256: str | None = None
-    unconfirmed: bool = False
-    needs_terms: bool = False
-    optional: bool = False
-
-    @property
-    def expected_bytes(self) -> int | None:
-        """Its size, exact or about; None if neither is known."""
-        return self.about_bytes if self.size_bytes is None else self.size_bytes
 
     @property
     def hashes(self) -> str:
@@ -295,28 +268,10 @@ class Entry:
         """Say what a part's record set is called on disk, without its ending: "imagenet.train", "voc2012"."""
         return self.part(part).set_name or self.label(part)
 
-    def raw_files(self, part: str = "") -> tuple["RemoteFile", ...]:
-        """Give a part's raw files as they are downloaded."""
-        from recordzoo.net.url import RemoteFile  # not for `list` and `info`
-
+    def raw_files(self, part: str = "") -> tuple[RemoteFile, ...]:
+        """Return a part's raw files."""
         self.part(part)
-        return tuple(
-            RemoteFile(
-                name=file.name,
-                urls=file.urls,
-                size_bytes=file.size_bytes,
-                about_bytes=file.about_bytes,
-                md5=file.md5,
-                sha256=file.sha256,
-                unconfirmed=file.unconfirmed,
-                needs_terms=file.needs_terms,
-                optional=file.optional,
-                instructions=self.instructions,
-                folder=self.folder,
-            )
-            for file in self.files
-            if part in file.parts
-        )
+        return tuple(file for file in self.files if part in file.parts)
 
 
 LAYOUTS = ("class_folders", "annotated")
@@ -353,7 +308,8 @@ def parse(name: str, text: str) -> Entry:
                 layout=_layout_of(part, layout, table) if layout.kind else layout,
             )
         )
-    files = tuple(_file(table) for table in top.table_list("files"))
+    folder, instructions = top.text("folder", ""), top.text("instructions", "").strip()
+    files = tuple(_file(table, folder, instructions) for table in top.table_list("files"))
     result = Entry(
         name=name,
         module=top.text("module", name),
@@ -372,9 +328,9 @@ def parse(name: str, text: str) -> Entry:
         images=top.number("num_images"),
         num_classes=top.number("num_classes"),
         classes=top.texts("classes", ()) or None,
-        folder=top.text("folder", ""),
+        folder=folder,
         expansion=top.ratio("expansion", 1.02),
-        instructions=top.text("instructions", "").strip(),
+        instructions=instructions,
         differences=top.texts("differences", ()),
     )
     for table in (top, *part_tables.values()):
@@ -419,7 +375,7 @@ def _layout_of(part: str, layout: Layout, table: "_Table") -> Layout:
     return replace(layout, top=top, annotations=tuple(each.replace("{part}", part) for each in annotations))
 
 
-def _file(table: "_Table") -> FileFacts:
+def _file(table: "_Table", folder: str, instructions: str) -> FileFacts:
     part = table.text("part", "")
     result = FileFacts(
         name=table.text("name"),
@@ -432,6 +388,8 @@ def _file(table: "_Table") -> FileFacts:
         unconfirmed=table.flag("unconfirmed"),
         needs_terms=table.flag("needs_terms"),
         optional=table.flag("optional"),
+        folder=folder,
+        instructions=instructions,
     )
     if result.size_bytes is not None and result.about_bytes is not None:
         raise ArgumentError(f"{table.where}: about_bytes is for a file without size_bytes.")
