@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from recordzoo import catalogue
 from recordzoo.base.settings import command
-from recordzoo.catalogue import Entry, fitting
+from recordzoo.catalogue import Entry
+from recordzoo.catalogue.search import fitting
 from recordzoo.errors import ArgumentError, ManifestError
 from recordzoo.net.url import is_url
 from recordzoo.own.columns import LIST_ENDINGS, Columns

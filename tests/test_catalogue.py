@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from recordzoo import catalogue
-from recordzoo.catalogue import Layout
-from recordzoo.catalogue.facts import CONVERT_SPEED, Costs, parse
+from recordzoo.catalogue import CONVERT_SPEED, Costs, Layout, parse
 from recordzoo.cli import listing as cli_info
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing.options import Options

@@ -13,7 +13,7 @@ import recordzoo
 from docs.parts import code, dataset_page, fakes, overview
 from docs.parts.samples import describe, parts
 from recordzoo import catalogue
-from recordzoo import catalogue as licenses
+from recordzoo.catalogue import search as licenses
 from recordzoo.cli import listing as info
 from recordzoo.cli.app import app
 from recordzoo.recipes.declared import DeclaredRecipe

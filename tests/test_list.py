@@ -9,7 +9,7 @@ import pytest
 import recordzoo
 from docs.parts.overview import page_table
 from recordzoo import catalogue
-from recordzoo.catalogue import GROUPS
+from recordzoo.catalogue.search import GROUPS
 from tests.fakes.arrays import usps
 from tests.preparing import REPOSITORY
 from tests.running import run

@@ -10,7 +10,7 @@ import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 
 from recordzoo.base.text import JSON, public_url
-from recordzoo.catalogue.facts import Entry, FileFacts
+from recordzoo.catalogue import Entry, FileFacts
 
 _TERMS = (
     "arrayShape citeAs column containedIn equivalentProperty extract field fileObject fileProperty fileSet format "

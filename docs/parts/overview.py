@@ -3,8 +3,9 @@
 from html import escape
 
 from recordzoo import catalogue
-from recordzoo import catalogue as licenses
-from recordzoo.catalogue import CHECKED, Entry, searched_text, tasks
+from recordzoo.catalogue import CHECKED, Entry
+from recordzoo.catalogue import search as licenses
+from recordzoo.catalogue.search import searched_text, tasks
 from recordzoo.cli.listing import number, size
 
 OBTAINED = {

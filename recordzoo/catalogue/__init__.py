@@ -54,42 +54,292 @@ To add a dataset, add such a file (`docs/add-a-dataset.md`). Nothing else refers
 
 import difflib
 import functools
-import re
-from collections.abc import Iterable, Sequence
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recordzoo.base.settings import command
 from recordzoo.base.text import did_you_mean
-from recordzoo.catalogue.facts import CHECKED, OBTAINED, Costs, DatasetPart, Entry, FileFacts, Layout, Split, parse
 from recordzoo.errors import ArgumentError
+from recordzoo.net.url import RemoteFile
 from recordzoo.records.kinds import SetKind
 
 if TYPE_CHECKING:
     from recordzoo.records.manifest import Manifest
-
-__all__ = [
-    "CHECKED",
-    "OBTAINED",
-    "Costs",
-    "DatasetPart",
-    "Entry",
-    "FileFacts",
-    "Layout",
-    "Split",
-    "class_modules",
-    "entry",
-    "entry_of",
-    "find",
-    "names",
-    "unknown",
-]
 
 _FOLDER = Path(__file__).parent.parent / "datasets"
 _WITHOUT_FACTS = {
     "DatasetFolderRecord": "recordzoo.datasets.image_folder",  # of any tree
     "ImageFolderRecord": "recordzoo.datasets.image_folder",  # of any tree
 }
+
+
+CHECKED = {
+    "bytes": "The recipe has prepared the whole real files.",
+    "lists": "The recipe has read real lists, or a part of the real files; the layout of the rest is from sources.",
+    "layout": "The recipe has read only generated files; the layout of the real ones is from sources.",
+}
+"""How a recipe was checked, and what that means."""
+
+OBTAINED = {
+    "download": "downloaded",
+    "terms": "downloaded after you accepted the terms of access",
+    "partly": "downloaded; some files by hand",
+    "by hand": "you fetch the raw files yourself",
+}
+"""How raw files are had, and what that means."""
+
+
+CONVERT_SPEED = 130e6
+"""Bytes of raw data that one core converts per second: `benchmarks/prepare_imagenet.py`, 1.1 GB in 8.3 s of CPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What it takes to prepare a dataset by its name: estimates. None: unknown, because a file's size is unknown.
+
+    Attributes:
+        kept_bytes: The record sets, which stay on the disk; the raw files may be deleted then.
+        needed_bytes: Record sets and raw files together: the peak of disk during the preparation.
+        convert_seconds: Time to convert on one core, at `CONVERT_SPEED`; without the download, and on a fast disk.
+    """
+
+    kept_bytes: int | None = None
+    needed_bytes: int | None = None
+    convert_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """How the recipe of a dataset was checked.
+
+    Attributes:
+        by: "bytes", "lists" or "layout": see `CHECKED`.
+        date: The day, "2026-11-24".
+        source: The files that the recipe read, and where they are from.
+    """
+
+    by: str
+    date: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where what is in the raw data, for a recipe that needs no code of its own.
+
+    Attributes:
+        kind: Which recipe: "class_folders" or "annotated"; "": the recipe is code.
+        top: The folder above the class folders, or that of the images, with a "/" at its end.
+        folders: For each split its folder below `top`; empty if the class folders are right there.
+        endings: What images end with, in lower case; empty: as torchvision's ImageFolder has it.
+        annotations: Patterns of the names of annotation files, as `fnmatch` has them.
+    """
+
+    kind: str = ""
+    top: str = ""
+    folders: Mapping[str, str] = field(default_factory=dict)
+    endings: tuple[str, ...] = ()
+    annotations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetPart:
+    """Raw data that is obtained, converted and published on its own: one record set.
+
+    Attributes:
+        name: "train", "segmentations", or "" if it is the only one or the main one.
+        description: What is in it.
+        optional: Prepared only when it is asked for by name.
+        set_name: Its record set's directory name without its ending; "" where that is the part's label.
+        arguments: Constructor arguments with which a dataset class opens this part.
+        layout: Where what is in its raw data.
+    """
+
+    name: str
+    description: str = ""
+    optional: bool = False
+    set_name: str = ""
+    arguments: Mapping[str, str | int] = field(default_factory=dict)
+    layout: Layout = Layout()
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A named list of positions: how many samples, and in which part.
+
+    Attributes:
+        name: What the dataset class calls it.
+        count: Number of samples.
+        part: The part that holds them.
+    """
+
+    name: str
+    count: int
+    part: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts(RemoteFile):
+    """What is known of a raw file.
+
+    Attributes:
+        parts: The parts that are made from it.
+    """
+
+    parts: tuple[str, ...] = ("",)
+
+    @property
+    def hashes(self) -> str:
+        """The hashes of which the file must have one, as ``sha256:<hex> or md5:<hex>``; "" if none is known."""
+        md5 = None if self.sha256 and self.unconfirmed else self.md5
+        return " or ".join(f"{name}:{digest}" for name, digest in (("sha256", self.sha256), ("md5", md5)) if digest)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is known of a dataset without having it.
+
+    Attributes:
+        name: What it is called on the command line: "cub200".
+        module: The module of its classes, which datasets of one origin share: "cifar".
+        title: What people call it: "CUB-200-2011".
+        summary: One sentence.
+        task: "classification", "detection", "segmentation", ...
+        homepage: Where it comes from.
+        license: Under what terms it may be used, as far as its authors say.
+        license_source: Where the license was read, or where it was looked for in vain: an address or a sentence.
+        citation: What to cite.
+        checked: How its recipe was checked.
+        class_names: Its dataset classes, as they are imported from `recordzoo`.
+        parts: Its record sets.
+        files: Its raw files, in the order of reading.
+        splits: Its splits.
+        images: Number of images, where that is not the sum of its splits, which may overlap.
+        num_classes: Number of classes, where it has classes.
+        classes: Names of the classes in the order of their labels, where the raw files do not have them.
+        folder: Where torchvision keeps its raw files and the extracted tree, relative to ``root``; "" for ``root``.
+        expansion: Estimated size of the records divided by that of the raw files. The default is that of photographs
+            of 110 KB on average, which no archive makes smaller (benchmarks/size.py).
+        instructions: How to fetch its files by hand, where that may be needed.
+        differences: Where its classes differ from torchvision's on purpose; a sentence each.
+    """
+
+    name: str
+    module: str
+    title: str
+    summary: str
+    task: str
+    homepage: str
+    license: str
+    citation: str
+    checked: Checked
+    class_names: tuple[str, ...]
+    parts: tuple[DatasetPart, ...]
+    files: tuple[FileFacts, ...]
+    splits: tuple[Split, ...]
+    images: int | None = None
+    num_classes: int | None = None
+    classes: tuple[str, ...] | None = None
+    folder: str = ""
+    expansion: float = 1.02
+    instructions: str = ""
+    differences: tuple[str, ...] = ()
+    license_source: str = ""
+
+    @property
+    def dataset_module(self) -> str:
+        """The module of its dataset classes; importing it imports torch."""
+        return f"recordzoo.datasets.{self.module}"
+
+    @property
+    def recipe_module(self) -> str:
+        """The module whose ``RECIPES`` has its recipe, unless a `Layout` says it all; it imports no torch."""
+        return f"recordzoo.datasets.{self.module}_recipe"
+
+    @property
+    def default_parts(self) -> list[str]:
+        """The parts that are prepared when the dataset is prepared by name."""
+        return [part.name for part in self.parts if not part.optional]
+
+    @property
+    def obtained(self) -> str:
+        """How its raw files are had: a key of `OBTAINED`."""
+        files = self.default_files
+        if not all(file.urls or file.optional for file in files):
+            return "by hand"
+        if any(file.needs_terms for file in files):
+            return "terms"
+        return "download" if all(file.urls for file in files) else "partly"
+
+    @property
+    def size_bytes(self) -> int | None:
+        """The size of these files together, exact or about; None if the size of one is not known."""
+        return None if any(file.expected_bytes is None for file in self.default_files) else self.known_bytes
+
+    @property
+    def known_bytes(self) -> int:
+        """The known sizes of these files together, exact or about."""
+        return sum(file.expected_bytes or 0 for file in self.default_files)
+
+    @property
+    def is_size_exact(self) -> bool:
+        """Whether `size_bytes` is the exact size."""
+        return all(file.size_bytes is not None for file in self.default_files)
+
+    @property
+    def costs(self) -> Costs:
+        """What it takes to prepare it by its name."""
+        raw = self.size_bytes
+        if raw is None:
+            return Costs()
+        # A file that several parts are made from is read for each of them.
+        read = [
+            sum(file.expected_bytes or 0 for file in self.files if part in file.parts) for part in self.default_parts
+        ]
+        records = sum(int(size * self.expansion) for size in read)
+        return Costs(records, raw + records, round(sum(read) / CONVERT_SPEED, 1))
+
+    @property
+    def num_images(self) -> int:
+        """How many images it has when it is prepared by name."""
+        return sum(split.count for split in self.default_splits) if self.images is None else self.images
+
+    @property
+    def default_files(self) -> list[FileFacts]:
+        """The files that are downloaded when the dataset is prepared by name."""
+        return [file for file in self.files if not set(self.default_parts).isdisjoint(file.parts)]
+
+    @property
+    def default_splits(self) -> list[Split]:
+        """The splits that the dataset has when it is prepared by name; where a name comes twice, the first."""
+        splits = {split.name: split for split in reversed(self.splits) if split.part in self.default_parts}
+        return [split for split in self.splits if splits.get(split.name) is split]
+
+    def part(self, name: str = "") -> DatasetPart:
+        """Look up one part; an ArgumentError names all, if there is no such part."""
+        for part in self.parts:
+            if part.name == name:
+                return part
+        labels = [self.label(part.name) for part in self.parts]
+        hint = did_you_mean(self.label(name), labels)
+        raise ArgumentError(f"{self.name} has no part {name!r}; it has {', '.join(labels)}.{hint}")
+
+    def label(self, part: str = "") -> str:
+        """Say what the command line calls a part: "cub200", "imagenet.train", "voc.2012"."""
+        return f"{self.name}.{part}" if part else self.name
+
+    def set_name(self, part: str = "") -> str:
+        """Say what a part's record set is called on disk, without its ending: "imagenet.train", "voc2012"."""
+        return self.part(part).set_name or self.label(part)
+
+    def raw_files(self, part: str = "") -> tuple[RemoteFile, ...]:
+        """Return a part's raw files."""
+        self.part(part)
+        return tuple(file for file in self.files if part in file.parts)
 
 
 def names() -> list[str]:
@@ -170,107 +420,211 @@ def _read(path: Path) -> Entry:
     return parse(path.stem, path.read_text(encoding="utf-8"))
 
 
-NOT_STATED = "not stated"
-LIMITED = "research or non-commercial use"
-OPEN = "open license"
-OTHER = "other or several terms"
-GROUPS = (OPEN, LIMITED, OTHER, NOT_STATED)
-
-_NAME = re.compile(
-    r"(?P<name>Apache-2\.0|BSD 3-Clause|BSD-style|CC0( 1\.0)?|CC BY[A-Z-]* \d\.\d|MIT|Public domain)"
-    r"(?P<repository> \(repository license)?(?P<note> \([^)]*\)$)?(?P<more>.*)"
-)
-_LIMITS = re.compile(r"non-commercial|research|-NC\b|fair use|must not be sold", re.IGNORECASE)
+LAYOUTS = ("class_folders", "annotated")
+"""The recipes that need no code of their own."""
 
 
-def group(text: str) -> str:
-    """Return one of `GROUPS`."""
-    if text.startswith("Not stated"):
-        return NOT_STATED
-    if _LIMITS.search(text):
-        return LIMITED
-    named = _NAME.fullmatch(text)
-    return OPEN if named and not named["repository"] and not named["more"] and "-ND" not in text else OTHER
-
-
-def terms(text: str) -> list[str]:
-    """Return the words by which a license is found: its group, its name, and the name without a version."""
-    named = name(text)
-    return list(dict.fromkeys(filter(None, (group(text), named, re.sub(r" \d\.\d$", "", named)))))
-
-
-def name(text: str) -> str:
-    """Return the name of the license that a text begins with; "" if that has none."""
-    named = _NAME.fullmatch(text)
-    return named["name"] if named else ""
-
-
-def shown(text: str) -> str:
-    """Return the cell of the table: the name, and whether there is more to know; else the group."""
-    named = _NAME.fullmatch(text)
-    if not named:
-        return "other terms" if group(text) == OTHER else group(text)
-    if named["repository"]:
-        return f"{named['name']} (of the repository)"
-    return named["name"] + (" and other terms" if named["more"] else "")
-
-
-def fitting(
-    entries: Iterable[Entry],
-    words: Sequence[str] = (),
-    *,
-    task: str = "",
-    license: str = "",
-    obtained: str = "",
-    checked: str = "",
-    max_bytes: int | None = None,
-) -> list[Entry]:
-    """Choose the datasets that fit all arguments; an empty one fits every dataset. Case does not matter.
+def parse(name: str, text: str) -> Entry:
+    """Read a dataset's facts from TOML, strictly: a key that is missing, unknown or of another type is an error.
 
     Args:
-        entries: The datasets.
-        words: Texts in the name, title, summary, task or class names.
-        task: One of the dataset's tasks: "detection".
-        license: The group of the license, as on the site ("open license"), or its name, with or without version
-            ("MIT", "CC BY-SA", "CC BY-SA 4.0").
-        obtained: How the raw files are had: "download", "terms", "partly" or "by-hand".
-        checked: How the recipe was checked: "bytes", "lists" or "layout".
-        max_bytes: The largest download. A dataset of unknown size does not fit.
+        name: The dataset's name.
+        text: The TOML.
 
     Raises:
-        ArgumentError: An argument is none of its values; the message begins with the argument's name.
+        ArgumentError: The text is not such a file; the message names the place.
     """
-    entries = list(entries)
-    names = {each for entry in entries for each in terms(entry.license)}.difference(GROUPS)
-    task = _known("task", task, sorted({each for entry in entries for each in tasks(entry)}))
-    license = _known("license", license.removeprefix("any "), [*GROUPS, *sorted(names)])
-    obtained = _known("obtained", obtained, [how.replace(" ", "-") for how in OBTAINED])
-    checked = _known("checked", checked, CHECKED)
-    return [
-        entry
-        for entry in entries
-        if task in ("", *tasks(entry))
-        and license in ("", *terms(entry.license))
-        and obtained in ("", entry.obtained.replace(" ", "-"))
-        and checked in ("", entry.checked.by)
-        and (max_bytes is None or (entry.size_bytes is not None and entry.size_bytes <= max_bytes))
-        and all(word.lower() in searched_text(entry) for word in words)
-    ]
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as err:
+        raise ArgumentError(f"{name}.toml is not TOML: {err}") from err
+    top = _Table(f"{name}.toml", data)
+    part_tables = top.tables("parts")
+    splits = [Split(split, count) for split, count in top.counts("splits").items()]
+    layout, parts = _layout(top), []
+    for part, table in part_tables.items():
+        splits += [Split(split, count, part) for split, count in table.counts("splits").items()]
+        parts.append(
+            DatasetPart(
+                part,
+                description=table.text("description", ""),
+                optional=table.flag("optional"),
+                set_name=table.text("set_name", ""),
+                arguments=table.scalars("arguments"),
+                layout=_layout_of(part, layout, table) if layout.kind else layout,
+            )
+        )
+    folder, instructions = top.text("folder", ""), top.text("instructions", "").strip()
+    files = tuple(_file(table, folder, instructions) for table in top.table_list("files"))
+    result = Entry(
+        name=name,
+        module=top.text("module", name),
+        title=top.text("title"),
+        summary=top.text("summary"),
+        task=top.text("task"),
+        homepage=top.text("homepage"),
+        license=top.text("license"),
+        license_source=top.text("license_source", ""),
+        citation=top.text("citation"),
+        checked=_checked(top),
+        class_names=top.texts("class"),
+        parts=tuple(parts) or (DatasetPart("", layout=layout),),
+        files=files,
+        splits=tuple(splits),
+        images=top.number("num_images"),
+        num_classes=top.number("num_classes"),
+        classes=top.texts("classes", ()) or None,
+        folder=folder,
+        expansion=top.ratio("expansion", 1.02),
+        instructions=instructions,
+        differences=top.texts("differences", ()),
+    )
+    for table in (top, *part_tables.values()):
+        table.done()
+    known = {part.name for part in result.parts}
+    for what, wanted in [*((f.name, f.parts) for f in files), *((f"split {s.name}", (s.part,)) for s in splits)]:
+        if not known.issuperset(wanted):
+            raise ArgumentError(f"{name}.toml: {what} belongs to {wanted}, but the parts are {sorted(known)}.")
+    return result
 
 
-def searched_text(entry: Entry) -> str:
-    """Return the text of a dataset in which words are looked up, in lower case; the site uses it, too."""
-    return " ".join([entry.name, entry.title, entry.summary, entry.task, *entry.class_names]).lower()
+def _checked(top: "_Table") -> Checked:
+    by, source, day = top.text("checked"), top.text("checked_source"), top.text("checked_date")
+    if by not in CHECKED:
+        raise ArgumentError(f"{top.where}: checked must be one of {', '.join(CHECKED)}; it is {by!r}.")
+    try:
+        date.fromisoformat(day)
+    except ValueError as err:
+        raise ArgumentError(f"{top.where}: checked_date must be a day, as 2026-11-24; it is {day!r}.") from err
+    return Checked(by, day, source)
 
 
-def tasks(entry: Entry) -> list[str]:
-    """Split a dataset's task into the words by which it is found."""
-    return entry.task.split(", ")
+def _layout(table: "_Table") -> Layout:
+    kind = table.text("layout", "")
+    if not kind:
+        return Layout()
+    if kind not in LAYOUTS:
+        raise ArgumentError(f"{table.where}: layout must be {' or '.join(LAYOUTS)}; it is {kind!r}.")
+    return Layout(
+        kind,
+        top=table.text("top", "{part}/"),
+        folders=table.strings("folders"),
+        endings=table.texts("endings", ()),
+        annotations=table.texts("annotations", ()),
+    )
 
 
-def _known(name: str, value: str, known: Iterable[str]) -> str:
-    """Return a value as it is known, whatever its case; "" for no value."""
-    spelt = {each.lower(): each for each in known}
-    if value and value.lower() not in spelt:
-        raise ArgumentError(f"{name} {value!r} is none of {', '.join(known)}.{did_you_mean(value, known)}")
-    return spelt.get(value.lower(), "")
+def _layout_of(part: str, layout: Layout, table: "_Table") -> Layout:
+    """Return the layout of a part: that of the dataset, but for what the part says itself."""
+    top = table.text("top", layout.top).replace("{part}", part)
+    annotations = table.texts("annotations", layout.annotations)
+    return replace(layout, top=top, annotations=tuple(each.replace("{part}", part) for each in annotations))
+
+
+def _file(table: "_Table", folder: str, instructions: str) -> FileFacts:
+    part = table.text("part", "")
+    result = FileFacts(
+        name=table.text("name"),
+        parts=table.texts("parts", (part,)),
+        urls=table.texts("urls", ()),
+        size_bytes=table.number("size_bytes"),
+        about_bytes=table.number("about_bytes"),
+        md5=table.text("md5", "") or None,
+        sha256=table.text("sha256", "") or None,
+        unconfirmed=table.flag("unconfirmed"),
+        needs_terms=table.flag("needs_terms"),
+        optional=table.flag("optional"),
+        folder=folder,
+        instructions=instructions,
+    )
+    if result.size_bytes is not None and result.about_bytes is not None:
+        raise ArgumentError(f"{table.where}: about_bytes is for a file without size_bytes.")
+    if result.unconfirmed and result.md5 is None:
+        raise ArgumentError(f"{table.where}: unconfirmed is for a file with an md5.")
+    for digest, length in ((result.md5, 32), (result.sha256, 64)):
+        if digest is not None and (len(digest) != length or not set(digest) <= set("0123456789abcdef")):
+            raise ArgumentError(f"{table.where}: {digest!r} is not a hash of {length} hexadecimal digits.")
+    table.done()
+    return result
+
+
+class _Table:
+    """One TOML table, and which of its keys nobody has asked for."""
+
+    def __init__(self, where: str, data: dict[str, object]) -> None:
+        self.where = where
+        self._data = dict(data)
+
+    # Any, here and below: what `fits` lets through.
+    def _take(self, key: str, default: Any, fits: Callable[[Any], bool], wanted: str) -> Any:
+        value = self._data.pop(key, default)
+        if not fits(value):
+            found = "missing" if value is None else repr(value)
+            raise ArgumentError(f"{self.where}: {key} must be {wanted}; it is {found}.")
+        return value
+
+    def _items(self, key: str, fits: Callable[[Any], bool], wanted: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._take(
+            key, {}, lambda value: isinstance(value, dict) and all(map(fits, value.values())), wanted
+        )
+        return found
+
+    def text(self, key: str, default: str | None = None) -> str:
+        return str(self._take(key, default, _is_text, "a string"))
+
+    def texts(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        found = self._take(
+            key,
+            default,
+            lambda value: _is_text(value) or (isinstance(value, list | tuple) and all(map(_is_text, value))),
+            "a string or a list of strings",
+        )
+        return (found,) if isinstance(found, str) else tuple(found)
+
+    def number(self, key: str) -> int | None:
+        found: int | None = self._take(key, None, lambda value: value is None or _is_count(value), "a whole number")
+        return found
+
+    def ratio(self, key: str, default: float) -> float:
+        return float(
+            self._take(key, default, lambda value: type(value) in (int, float) and value > 0, "a number above 0")
+        )
+
+    def counts(self, key: str) -> dict[str, int]:
+        return self._items(key, _is_count, "a table of whole numbers")
+
+    def strings(self, key: str) -> dict[str, str]:
+        return self._items(key, _is_text, "a table of strings")
+
+    def scalars(self, key: str) -> dict[str, str | int]:
+        wanted = "a table of strings, whole numbers, true or false"
+        return self._items(key, lambda item: isinstance(item, str | int), wanted)
+
+    def flag(self, key: str) -> bool:
+        return bool(self._take(key, False, lambda value: isinstance(value, bool), "true or false"))
+
+    def tables(self, key: str) -> dict[str, "_Table"]:
+        found = self._items(key, lambda item: isinstance(item, dict), "tables")
+        return {name: _Table(f"{self.where}: [{key}.{name}]", item) for name, item in found.items()}
+
+    def table_list(self, key: str) -> list["_Table"]:
+        found = self._take(
+            key,
+            [],
+            lambda value: isinstance(value, list) and all(isinstance(item, dict) for item in value),
+            "a list of tables",
+        )
+        return [_Table(f"{self.where}: [[{key}]] number {i}", item) for i, item in enumerate(found, 1)]
+
+    def done(self) -> None:
+        """Reject unknown keys: a typo must not pass for a missing value."""
+        if self._data:
+            raise ArgumentError(f"{self.where} has unknown keys: {', '.join(self._data)}.")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0  # not a bool

@@ -11,8 +11,8 @@ from recordzoo import catalogue
 from recordzoo.base.progress import format_bytes, format_seconds
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, public_url
-from recordzoo.catalogue import CHECKED, OBTAINED, Entry, FileFacts, fitting
-from recordzoo.catalogue.facts import CONVERT_SPEED
+from recordzoo.catalogue import CHECKED, CONVERT_SPEED, OBTAINED, Entry, FileFacts
+from recordzoo.catalogue.search import GROUPS, fitting, shown
 from recordzoo.cli import options
 from recordzoo.cli.app import Exit
 from recordzoo.errors import ArgumentError
@@ -175,7 +175,7 @@ def list_command(
         str | None,
         options.option(
             "NAME|GROUP",
-            f"Only those with this license (MIT, CC BY, CC BY 4.0), or of this group: {', '.join(catalogue.GROUPS)}.",
+            f"Only those with this license (MIT, CC BY, CC BY 4.0), or of this group: {', '.join(GROUPS)}.",
         ),
     ] = None,
     obtained: Annotated[
@@ -228,9 +228,7 @@ def list_datasets(entries: Sequence[Entry], as_json: bool) -> None:
         options.say(f"No dataset fits. {command('list')} shows all {len(catalogue.names())}.")
         return
     head = ("NAME", "TASK", "IMAGES", "DOWNLOAD", "LICENSE", "CHECKED")
-    rows = [
-        (e.name, e.task, number(e.num_images), download(e), catalogue.shown(e.license), e.checked.by) for e in entries
-    ]
+    rows = [(e.name, e.task, number(e.num_images), download(e), shown(e.license), e.checked.by) for e in entries]
     options.put(options.table(head, rows, options.wrapping_width()))
 
 

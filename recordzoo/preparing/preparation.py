@@ -19,7 +19,7 @@ from recordzoo.base.process import default_workers
 from recordzoo.base.progress import Progress, closed_on_error, format_bytes
 from recordzoo.base.settings import auto_prepare_bytes
 from recordzoo.base.text import JSON, counted, name_first
-from recordzoo.catalogue.facts import CONVERT_SPEED
+from recordzoo.catalogue import CONVERT_SPEED
 from recordzoo.errors import (
     DownloadError,
     FolderError,
@@ -112,10 +112,15 @@ class Preparation:
             root = root.absolute()
         if options.incomplete:
             recipe.takes_incomplete = True
-        self.recipe, self.root, self.options = variant_recipe(recipe, root, options.variant), root, options
+        self.recipe, self.root, self.options = recipe, root, options
+        if options.variant is not None:
+            self.recipe = variant_recipe(recipe, root, options.variant)
         self.target = behind_links(options.records_dir or self.recipe.target(root))
-        self._raw = RawData(self.recipe, root, options)
         self._digest = ""  # of the set that this process made
+
+    @functools.cached_property
+    def _raw(self) -> RawData:
+        return RawData(self.recipe, self.root, self.options)
 
     @property
     def progress(self) -> Progress:
