@@ -45,7 +45,7 @@ def lay(work: Path, num_samples: int) -> None:
         rows = ShardRows(["image"] * count, names, [100_000] * count, list(range(count)), [1] * count)
         offsets = np.arange(count, dtype=np.uint64) * 100_000
         facts = ShardFacts(number, 0, count, count * 100_000, 4096, count * 25, "0" * 64, count, True, "")
-        save_shard(laid, facts, rows, offsets, UnitEnd({}, {}, {}))
+        save_shard(laid, facts, rows, offsets, UnitEnd())
 
 
 def put_together(work: Path, num_samples: int) -> None:

@@ -401,7 +401,7 @@ class RecordWriter:
                     raise PrepareError(
                         f"No records were written to {self.path}; nothing is published.", path=str(self.path)
                     )
-                stream.finish(block.rows.rest())
+                stream.add_sidecars(block.rows.rest())
             stream.assemble(block.recipe)
 
     def _refuse(self) -> bool:

@@ -187,8 +187,6 @@ class Stream(UnitShards):
 
     def __init__(self, build: Build, shard_bytes: int, progress: Progress) -> None:
         self._finished = Finished(build, progress)
-        self._sidecars: dict[str, bytes] = {}
-        self._bad: dict[str, str] = {}
         super().__init__(build.path, 0, shard_bytes, on_shard=lambda facts: build.check())
 
     def add(self, name: str, blobs: Iterable[Blob], sidecars: Iterable[Sidecar]) -> None:
@@ -197,17 +195,17 @@ class Stream(UnitShards):
             problem, mark = look(blob.data) if blob.checked else (None, None)
             self.put(blob, mark)
             if problem is not None:
-                self._bad[name] = problem
-        self._sidecars |= {side.name: side.data for side in sidecars}
+                self.end.bad[name] = problem
+        self.add_sidecars(sidecars)
+
+    def add_sidecars(self, sidecars: Iterable[Sidecar]) -> None:
+        """Add side files, before the block ends."""
+        self.end.sidecars |= {side.name: side.data for side in sidecars}
 
     def take_sidecars(self) -> dict[str, bytes]:
         """Return and forget the added side files: the caller writes them in another way."""
-        found, self._sidecars = self._sidecars, {}
+        found, self.end.sidecars = self.end.sidecars, {}
         return found
-
-    def finish(self, sidecars: Iterable[Sidecar]) -> None:
-        """Add the last side files, before the block ends."""
-        self.end = UnitEnd(self._sidecars | {side.name: side.data for side in sidecars}, self._bad, {})
 
     def assemble(self, recipe: Recipe) -> None:
         """Assemble the set after all shards are finished."""
@@ -327,16 +325,14 @@ def _load(finished: Finished, recipe: Recipe) -> tuple[dict[str, _Rows], list[Sh
     """Read all finished shards: rows of each field, entries for the manifest, and the ends of all units as one."""
     fields = {name: _Rows() for name in recipe.fields}
     shards: list[ShardSpec] = []
-    sidecars: dict[str, bytes] = {}
-    bad: dict[str, str] = {}
-    skipped: dict[str, dict[str, str]] = {}
+    every = UnitEnd()
     for loaded in finished.loaded():
         facts, end = loaded.facts, loaded.end
         if end is not None:
-            sidecars.update(end.sidecars)
-            bad.update(end.bad)
+            every.sidecars |= end.sidecars
+            every.bad |= end.bad
             for name, reasons in end.skipped.items():
-                skipped.setdefault(name, {}).update(reasons)
+                every.skipped.setdefault(name, {}).update(reasons)
         if not facts.num_values:
             continue
         number = len(shards)
@@ -359,7 +355,7 @@ def _load(finished: Finished, recipe: Recipe) -> tuple[dict[str, _Rows], list[Sh
         for code, field in enumerate(loaded.field_names):
             mine = np.flatnonzero(loaded.fields == code)
             fields[field].add(names if len(mine) == len(names) else [names[i] for i in mine.tolist()], rows[mine])
-    return fields, shards, UnitEnd(sidecars, bad, skipped)
+    return fields, shards, every
 
 
 def _one(shapes: NDArray[np.uint32]) -> tuple[int, ...] | None:

@@ -8,7 +8,7 @@ import dataclasses
 import io
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -54,13 +54,17 @@ class ShardFacts:
         return f"u{self.unit:05d}-{self.number:05d}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class UnitEnd:
-    """What a unit has besides values: small files, broken images, and images that were left out, by field."""
+    """What units have besides values: small files, broken images, and images that were left out, by field."""
 
-    sidecars: Mapping[str, bytes]
-    bad: Mapping[str, str]
-    skipped: Mapping[str, Mapping[str, str]]
+    sidecars: dict[str, bytes] = field(default_factory=dict)
+    bad: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def skip(self, field_name: str, key: str, why: str) -> None:
+        """Note an image that is left out."""
+        self.skipped.setdefault(field_name, {})[key] = why
 
 
 @dataclass
@@ -199,7 +203,7 @@ class UnitShards:
         shared: As of `Task`.
 
     Attributes:
-        end: The unit's end, for the last shard; set it before the block ends.
+        end: What the unit has besides values, for the last shard: complete it before the block ends.
         done: The shards that were finished here.
     """
 
@@ -216,7 +220,7 @@ class UnitShards:
     ) -> None:
         self._folder, self._unit, self._shard_bytes, self._on_shard = folder, unit, shard_bytes, on_shard
         self._main_field, self._stamp, self._shared, self._next = main_field, stamp, shared, num_done
-        self.end = UnitEnd({}, {}, {})
+        self.end = UnitEnd()
         self.done: list[ShardFacts] = []
         self._open: _OpenShard | None = None
         self._sealing: Future[ShardFacts] | None = None
@@ -368,9 +372,7 @@ class UnitConverter:
         advance: Callable[[int, int], None] = lambda num_bytes, num_images: None,
     ) -> None:
         self._task, self._on_shard, self._advance = task, on_shard, advance
-        self._sidecars: dict[str, bytes] = {}
-        self._bad: dict[str, str] = {}
-        self._skipped: dict[str, dict[str, str]] = {}
+        self._end = UnitEnd()
 
     def run(self) -> list[ShardFacts]:
         """Convert the unit; return its shards. Sealing a shard overlaps with filling the next."""
@@ -398,7 +400,7 @@ class UnitConverter:
                 del blob  # freed before the next blob, which may be as large, is read
             if (wanted := next(expected, None)) is not None:
                 raise _changed(wanted[1], "nothing")
-            shards.end = UnitEnd(self._sidecars, self._bad, self._skipped)
+            shards.end = self._end
         return [*task.done, *shards.done]
 
     def _expected_values(self) -> Iterator[tuple[str, str, int]]:
@@ -413,7 +415,7 @@ class UnitConverter:
             for item in self._items(member):
                 counted = min(len(item.data), left)  # a member may yield many records, larger than itself
                 if isinstance(item, Sidecar):
-                    self._sidecars[item.name] = item.data
+                    self._end.sidecars[item.name] = item.data
                 else:
                     problem, mark = self._look(item)
                     if problem is None or self._keeps(item, problem):
@@ -437,7 +439,7 @@ class UnitConverter:
                 raise  # the records need this file, for example a list
             problem = f"{member.size_bytes:,} bytes, more than a record holds"
             for blob in blobs:
-                self._skipped.setdefault(blob.field, {})[blob.key] = problem
+                self._end.skip(blob.field, blob.key, problem)
 
     def _look(self, blob: Blob) -> tuple[str | None, int | None]:
         """Check an image's header or pixels, unless the recipe already reports a problem."""
@@ -456,13 +458,11 @@ class UnitConverter:
             raise PrepareError(
                 f"{blob.name or blob.key}: {problem}. Pass on_error='keep' or 'skip' to go on without it."
             )
-        keep = self._task.on_error == "keep"
-        if keep:
-            self._bad[blob.name or blob.key] = problem
-        else:
-            reason = f"{blob.name[-1000:]}: {problem}" if blob.name else problem
-            self._skipped.setdefault(blob.field, {})[blob.key] = reason
-        return keep
+        if self._task.on_error == "keep":
+            self._end.bad[blob.name or blob.key] = problem
+            return True
+        self._end.skip(blob.field, blob.key, f"{blob.name[-1000:]}: {problem}" if blob.name else problem)
+        return False
 
 
 def _changed(before: str, now: str) -> SourceError:

@@ -43,13 +43,6 @@ class TreeSource(SizedSource):
         if self.names is not None:
             object.__setattr__(self, "names", tuple(self.names))
 
-    def __getstate__(self) -> tuple[Path, Sequence[str] | None, Callable[[str], bool] | None]:
-        return self.base, self.names, self.wanted  # without the listing
-
-    def __setstate__(self, state: tuple[Path, Sequence[str] | None, Callable[[str], bool] | None]) -> None:
-        for name, value in zip(("base", "names", "wanted"), state, strict=True):
-            object.__setattr__(self, name, value)
-
     @property
     @override
     def description(self) -> str:

@@ -366,17 +366,12 @@ class ClassFolderRecipe(DeclaredRecipe):
         if not names:
             raise SourceError(f"{self.entry.title}: there is no image under {self.top} in the raw data. {INCOMPLETE}")
         metadata = self._incomplete(len(names))
-        if not self.folders:
-            classes, target = class_labels(names)
-            self._check_classes(classes)
-            splits: dict[str, NDArray[np.int64]] = (
-                {self.part: np.arange(len(names))} if self.part in SPLIT_NAMES else {}
-            )
-            return Table(names, arrays={"target": target}, splits=splits, classes=classes, metadata=metadata)
         inner = list(map(self.class_path, names))
         classes, target = class_labels(inner)
         self._check_classes(classes)
-        splits = {}
+        splits: dict[str, NDArray[np.int64]] = {}
+        if not self.folders and self.part in SPLIT_NAMES:
+            splits[self.part] = np.arange(len(names))
         for split, folder in self.folders.items():
             places = np.flatnonzero([name.startswith(f"{folder}/") for name in names])
             splits[split] = places[class_folder_order([inner[place] for place in places.tolist()])]
