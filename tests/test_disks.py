@@ -14,14 +14,17 @@ from typing import Any
 
 import pytest
 
+import recordzoo
 from recordzoo.base import durable
 from recordzoo.base.progress import format_bytes
+from recordzoo.errors import RecordError
 from recordzoo.preparing.preparation import ensure
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import stored_bytes
 from tests import preparing
 from tests.disks import Volume, failing, mounted
 from tests.fakes import simple
+from tests.fakes.folder import write_tree
 from tests.fakes.server import FileServer
 from tests.fakes.simple import SimpleRecipe
 from tests.preparing import (
@@ -35,6 +38,7 @@ from tests.preparing import (
     contents,
     served,
 )
+from tests.users import bound_by_permissions
 
 slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 
@@ -394,6 +398,16 @@ class TestPermissions:
         if umask != 0o002:  # it is the colleague's, who also may remove it
             assert list(builds(shared)) == [left]
             assert preparing.run(shared, "stream", user=[4001, 4321, umask], workers=1).code == (umask == 0o077)
+
+    def test_a_directory_that_may_not_be_entered(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)  # another user may not enter what is above
+        write_tree(Path("closed/photos"))
+        recordzoo.prepare("closed/photos")  # all is imported now
+        tmp_path.chmod(0o755)
+        Path("closed").chmod(0)
+        with bound_by_permissions(), pytest.raises(RecordError, match=r"may not be read \(Permission denied\): it bel"):
+            recordzoo.prepare("closed/photos")
+        Path("closed").chmod(0o755)
 
     @pytest.fixture
     def shared(self) -> Iterator[Path]:

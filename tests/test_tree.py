@@ -1,6 +1,5 @@
 """Trees: torchvision's order, the archive's names, and no surprise from what changes or cannot be read."""
 
-import contextlib
 import io
 import logging
 import os
@@ -10,7 +9,6 @@ import string
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +21,7 @@ from recordzoo.raw.archive import ArchiveSource, ChainSource
 from recordzoo.raw.member import Source
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.declared import is_class_image
+from tests.users import bound_by_permissions
 
 
 def read(source: Source, target_bytes: int = 1 << 30) -> list[tuple[str, bytes]]:
@@ -175,18 +174,6 @@ def test_no_permission(tmp_path, monkeypatch):
     (tmp_path / "b" / "g").chmod(0)
     with bound_by_permissions(), pytest.raises(SourceError, match=r"b/g: .*\(Permission denied\)"):
         read(TreeSource(Path()))
-
-
-@contextlib.contextmanager
-def bound_by_permissions() -> Iterator[None]:
-    """Become another user if this one is root, who may list every directory and read every file."""
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(user)
 
 
 def test_no_such_directory(tmp_path):

@@ -156,13 +156,25 @@ def test_an_ordered_dict_is_a_dict(protocol: int) -> None:
     assert unpickle(pickle.dumps(OrderedDict(b=1, a=[2]), protocol)) == {"b": 1, "a": [2]}
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_everything_else_is_refused_by_name(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+DATA_AS_OBJECTS = ("a function", "a class", "an object", "copyreg")
+"""What is data if objects are: names, and objects of attributes."""
+
+
+@pytest.mark.parametrize(
+    ("name", "objects"),
+    [(name, objects) for objects in (False, True) for name in HOSTILE if not objects or name not in DATA_AS_OBJECTS],
+)
+def test_everything_else_is_refused_by_name(
+    name: str, objects: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     value, text = HOSTILE[name]
+    thing = Plain()
+    thing.__dict__.update(label=value)
     for protocol in PROTOCOLS:
-        with pytest.raises(pickle.UnpicklingError, match=text):
-            unpickle(pickle.dumps(value, protocol))
+        for each in (value, thing) if objects else (value,):
+            with pytest.raises(pickle.UnpicklingError, match=text):
+                unpickle(pickle.dumps(each, protocol), objects=objects)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -203,52 +215,32 @@ def test_objects_of_python_2(data: bytes) -> None:
     assert (found.name, found.attributes) == ("__main__.Image", {"label": 3})
 
 
-NAMES = ("a function", "a class", "an object", "copyreg")
-"""What is data if objects are: names, and objects of attributes."""
-
-
-@pytest.mark.parametrize("name", [name for name in HOSTILE if name not in NAMES])
-def test_with_objects_too_nothing_is_called(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    value, text = HOSTILE[name]
-    thing = Plain()
-    thing.__dict__.update(label=value)
-    for protocol in PROTOCOLS:
-        for each in (value, thing):
-            with pytest.raises(pickle.UnpicklingError, match=text):
-                unpickle(pickle.dumps(each, protocol), objects=True)
-    assert list(tmp_path.iterdir()) == []
+WITH_OBJECTS = [
+    (b"(S'touch harmed'\nios\nsystem\n.", r"calls os\.system with arguments"),
+    (b"(cos\nsystem\nS'touch harmed'\no.", r"calls os\.system with arguments"),
+    (b"\x80\x02cos\nsystem\nU\x01a\x85\x81.", r"calls os\.system with arguments"),
+    (b"\x80\x02cos\nsystem\nU\x01a\x85R.", r"calls os\.system with arguments"),
+    (b"\x80\x02c_codecs\nencode\n)\x81.", "must be a type"),
+    (b"\x80\x02K\x01)\x81.", "must be a type"),
+    (b"(o.", "damaged"),
+    (b"ccopy_reg\n_reconstructor\n(cx\nX\nc__builtin__\nint\nI5\ntR.", r"calls x\.X with arguments"),
+    (b"\x80\x02cx\nX\n)\x81K\x01b.", "more than attributes"),
+    (b"\x80\x02cx\nX\n)\x81}K\x01K\x02sb.", "more than attributes"),
+    (b"\x80\x02cx\nX\n}U\x07__new__K\x01sb.", "damaged"),
+    (b"\x80\x02cx\nX\nN}U\x07__new__K\x01s\x86b.", "damaged"),
+    (b"\x80\x02cx\nX\n)}\x92.", "NEWOBJ_EX"),
+    (pickle.dumps(Slotted(1), 2), "more than attributes"),
+]
 
 
 @pytest.mark.parametrize(
-    ("data", "text"),
-    [
-        (b"(S'touch harmed'\nios\nsystem\n.", r"calls os\.system with arguments"),
-        (b"(cos\nsystem\nS'touch harmed'\no.", r"calls os\.system with arguments"),
-        (b"\x80\x02cos\nsystem\nU\x01a\x85\x81.", r"calls os\.system with arguments"),
-        (b"\x80\x02cos\nsystem\nU\x01a\x85R.", r"calls os\.system with arguments"),
-        (b"\x80\x02c_codecs\nencode\n)\x81.", "must be a type"),
-        (b"\x80\x02K\x01)\x81.", "must be a type"),
-        (b"(o.", "damaged"),
-        (b"ccopy_reg\n_reconstructor\n(cx\nX\nc__builtin__\nint\nI5\ntR.", r"calls x\.X with arguments"),
-        (b"\x80\x02cx\nX\n)\x81K\x01b.", "more than attributes"),
-        (b"\x80\x02cx\nX\n)\x81}K\x01K\x02sb.", "more than attributes"),
-        (b"\x80\x02cx\nX\n}U\x07__new__K\x01sb.", "damaged"),
-        (b"\x80\x02cx\nX\nN}U\x07__new__K\x01s\x86b.", "damaged"),
-        (b"\x80\x02cx\nX\n)}\x92.", "NEWOBJ_EX"),
-        (pickle.dumps(Slotted(1), 2), "more than attributes"),
-    ],
+    ("data", "text", "objects"),
+    [*((*each, False) for each in PROGRAMS.values()), *((*each, True) for each in WITH_OBJECTS)],
+    ids=[*PROGRAMS, *(f"object {number}" for number in range(len(WITH_OBJECTS)))],
 )
-def test_objects_that_are_refused(data: bytes, text: str) -> None:
+def test_programs_that_no_tool_writes(data: bytes, text: str, objects: bool) -> None:
     with pytest.raises(pickle.UnpicklingError, match=text):
-        unpickle(data, objects=True)
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_that_no_tool_writes(name: str) -> None:
-    data, text = PROGRAMS[name]
-    with pytest.raises(pickle.UnpicklingError, match=text):
-        unpickle(data)
+        unpickle(data, objects=objects)
 
 
 WATCHED = """
@@ -320,35 +312,31 @@ def test_lists_in_lists_end() -> None:
     assert deep == []
 
 
-TEXT = b"X" + (1_000_000).to_bytes(4, "little") + b"a" * 1_000_000 + b"q\0"
+LENGTH = (1_000_000).to_bytes(8, "little")
+TEXT = b"X" + LENGTH[:4] + b"a" * 1_000_000 + b"q\0"
 ARRAY = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\0\x85U\1btR"
 STATE = b"(K\1M\xe8\3M\xe8\3\x86cnumpy\ndtype\n(U\2u1tRK\0h\0tb"
 
 
-@pytest.mark.parametrize("call", [b"c_codecs\nencode\nh\0X\6\0\0\0latin1\x86R", ARRAY + STATE])
-def test_of_one_long_text_no_many_copies_are_made(call: bytes) -> None:
-    data = b"\x80\2(" + TEXT + 100 * call + b"t."
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        *(
+            (b"\x80\2(" + TEXT + 100 * call + b"t.", "expands to more bytes than it has")
+            for call in (b"c_codecs\nencode\nh\0X\6\0\0\0latin1\x86R", ARRAY + STATE)
+        ),
+        (
+            b"\x80\5\x96" + (10**6).to_bytes(8, "little") + bytes(10**6) + b"q\0(" + 100 * (ARRAY + STATE) + b"t\x86.",
+            "",
+        ),
+    ],
+    ids=["bytes of one text", "arrays of one text", "arrays of the same bytes"],
+)
+def test_no_many_copies_of_one_long_text_are_made(data: bytes, text: str) -> None:
     tracemalloc.start()
     try:
-        with pytest.raises(pickle.UnpicklingError, match="expands to more bytes than it has"):
+        with pytest.raises(pickle.UnpicklingError, match=text) if text else contextlib.nullcontext():
             unpickle(data)
-        assert tracemalloc.get_traced_memory()[1] < 6_000_000
-    finally:
-        tracemalloc.stop()
-
-
-def test_arrays_of_the_same_bytes_share_them() -> None:
-    data = (
-        b"\x80\5\x96"
-        + (1_000_000).to_bytes(8, "little")
-        + bytes(1_000_000)
-        + b"q\0("
-        + 100 * (ARRAY + STATE)
-        + b"t\x86."
-    )
-    tracemalloc.start()
-    try:
-        unpickle(data)
         assert tracemalloc.get_traced_memory()[1] < 6_000_000
     finally:
         tracemalloc.stop()

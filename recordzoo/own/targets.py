@@ -396,7 +396,7 @@ def _kind(path: Path, text: str, reading: Reading) -> Kind:
     from recordzoo.own.annotated import FORMATS, format_of
     from recordzoo.own.columns import has_paths
 
-    if path.is_dir() and _is_set(path):
+    if _is_set(path):  # first: an error of permissions then has a type
         return "set"
     if reading.from_ is not None:
         kind = "annotated" if reading.from_ in FORMATS else _READINGS.get(reading.from_, "foreign")
