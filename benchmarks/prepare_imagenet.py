@@ -1,7 +1,7 @@
 """Preparing a train archive (a tar of tars) from a cold cache, written through to the disk, its hash included.
 
 Against `torchvision.datasets.ImageNet` preparing the same file. It checks the MD5; recordzoo checks that in one run
-and the SHA-256 in another.
+and the SHA-256 in another. Imports count: 2.5 s of CPU for torchvision, which imports torch, and 0.3 s for recordzoo.
 """
 
 import hashlib
@@ -151,8 +151,8 @@ def measure(photos: list[bytes], repeats: int, total_bytes: int = 1_100_000_000)
             f"{median(cpu[name]):.1f} s of CPU; {memory:.0f} MB; {images} image files",
         )
         for name, checked, wanted in (
-            ("md5", "MD5 on both sides", 1.5),
-            ("sha256", "our SHA-256, their MD5", 1.8),
+            ("md5", "MD5 on both sides, imports included", 1.5),
+            ("sha256", "our SHA-256, their MD5, imports included", 1.8),
         )
     ]
 
