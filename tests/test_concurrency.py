@@ -58,6 +58,12 @@ def several(count: int, start: Callable[[], Process]) -> Iterator[list[Process]]
         yield [stack.enter_context(start()) for _ in range(count)]
 
 
+def at_once(count: int, start: Callable[[], Process]) -> list[Ended]:
+    """Run several processes at once, to their ends."""
+    with several(count, start) as processes:
+        return [process.end() for process in processes]
+
+
 def converted(ended: list[Ended]) -> int:
     """How many of the processes began to convert."""
     return sum("Preparing simple:" in each.log for each in ended)
@@ -70,8 +76,7 @@ class TestAllAtOnce:
         root = tmp_path / "root"
         with FileServer(tmp_path / "server") as server:
             options = {**served(archive, server.url), "check": True}
-            with several(RANKS, lambda: Process(root, "stream", **options)) as processes:
-                ended = [process.end() for process in processes]
+            ended = at_once(RANKS, lambda: Process(root, "stream", **options))
             assert len({each.digest for each in ended}) == 1
             assert server.sent(archive.name) == archive.stat().st_size
             assert len(server.log) == 1
@@ -87,8 +92,7 @@ class TestAllAtOnce:
         """Perhaps work is done twice, but there is one set, right for every process."""
         simple.write(tmp_path, form)
         start = functools.partial(Process, tmp_path, form, prefix=failing("flock", error), check=True, workers=1)
-        with several(4, start) as processes:
-            ended = [process.end() for process in processes]
+        ended = at_once(4, start)
         assert_made(tmp_path, form, whole[form], ended)
 
     @pytest.mark.parametrize("nodes", [1, 2])
@@ -121,8 +125,7 @@ class TestAllAtOnce:
             log = builder.end().log
         assert "Preparing simple: " in log
         assert "Waiting" not in log
-        with several(4, lambda: Process(tmp_path, "stream", workers=1)) as processes:
-            ended = [process.end() for process in processes]
+        ended = at_once(4, lambda: Process(tmp_path, "stream", workers=1))
         assert [(each.out, each.log) for each in ended] == [(f"{ended[0].digest}\n", "")] * 4
 
     @pytest.mark.slow
@@ -131,8 +134,7 @@ class TestAllAtOnce:
         root = tmp_path / "root"
         with FileServer(tmp_path / "server") as server:
             options = {**served(archive, server.url), "check": True}
-            with several(4, lambda: Process(root, "stream", locks=False, discard_raw=True, **options)) as processes:
-                ended = [process.end() for process in processes]
+            ended = at_once(4, lambda: Process(root, "stream", locks=False, discard_raw=True, **options))
             assert len({each.digest for each in ended}) == 1
         assert beside(root, "stream") == ["simple.records"]
 
@@ -140,8 +142,7 @@ class TestAllAtOnce:
         """A dead build must not tempt all of those that restart at once."""
         simple.write(tmp_path, "stream")
         preparing.run(tmp_path, "stream", env={"RECORDZOO_KILL_AT": "shard.done:2"}, workers=1)
-        with several(RANKS, lambda: Process(tmp_path, "stream", workers=1)) as processes:
-            ended = [process.end() for process in processes]
+        ended = at_once(RANKS, lambda: Process(tmp_path, "stream", workers=1))
         assert len({each.digest for each in ended}) == 1
         assert converted(ended) == 1
         assert sum("are already converted" in each.log for each in ended) == 1
@@ -153,17 +154,15 @@ class TestAllAtOnce:
         with Process(tmp_path, "stream", locks=False, workers=1, env={"RECORDZOO_KILL_AT": "shard.done:2"}) as process:
             assert process.end().code == -signal.SIGKILL
         (left,) = builds(tmp_path)
-        with several(RANKS, lambda: Process(tmp_path, "stream", locks=False, workers=1)) as processes:
-            ended = [process.end() for process in processes]
+        ended = at_once(RANKS, lambda: Process(tmp_path, "stream", locks=False, workers=1))
         shutil.rmtree(left)
         assert_made(tmp_path, "stream", whole["stream"], ended)
 
     def test_two_that_refresh(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
         again(tmp_path, "stream")
-        with several(3, lambda: Process(tmp_path, "stream", refresh=True, workers=1)) as processes:
-            ended = [process.end() for process in processes]
-            assert_made(tmp_path, "stream", whole["stream"], ended)
+        ended = at_once(3, lambda: Process(tmp_path, "stream", refresh=True, workers=1))
+        assert_made(tmp_path, "stream", whole["stream"], ended)
 
 
 def open_files(pid: int) -> list[str]:

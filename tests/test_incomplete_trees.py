@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,24 +40,47 @@ def test_a_split_whose_list_was_missing(dataset: str, kind: str, missing: str, s
         getattr(recordzoo, kind)(tmp_path, split)
 
 
-def test_a_scene_that_is_not_described(tmp_path: Path) -> None:
-    path = write_tree("clevr", tmp_path) / "clevr/CLEVR_v1.0/scenes/CLEVR_val_scenes.json"
-    content = json.loads(path.read_bytes())
-    path.write_text(json.dumps({**content, "scenes": content["scenes"][1:]}))
-    with pytest.raises(recordzoo.errors.SourceError, match=r"CLEVR_val_scenes\.json has no scene for CLEVR_val_"):
-        recordzoo.CLEVRClassificationRecord(tmp_path)
-    path.write_text('{"questions": []}')
-    with pytest.raises(recordzoo.errors.SourceError, match=r"CLEVR_val_scenes\.json is not a file of CLEVR's scenes"):
-        recordzoo.CLEVRClassificationRecord(tmp_path)
+SCENES, AIRCRAFT = "CLEVR_val_scenes.json", "images_variant_val.txt"
 
 
-def test_a_scene_whose_class_is_not_listed(tmp_path: Path) -> None:
-    path = write_tree("sun397", tmp_path) / "SUN397/ClassName.txt"
-    path.write_text(path.read_text().replace("/b/bakery-hall\n", ""))
-    with pytest.raises(
-        recordzoo.errors.SourceError, match=r"sun_\w+\.jpg lies in a folder that SUN397/ClassName.txt does not"
-    ):
-        recordzoo.SUN397Record(tmp_path)
+def without_first(text: str) -> str:
+    return text.partition("\n")[2]
+
+
+def without_scene(text: str) -> str:
+    content = json.loads(text)
+    return json.dumps({**content, "scenes": content["scenes"][1:]})
+
+
+@pytest.mark.parametrize(
+    ("dataset", "name", "change", "said"),
+    [
+        ("clevr", SCENES, without_scene, r"CLEVR_val_scenes\.json has no scene for CLEVR_val_"),
+        ("clevr", SCENES, lambda text: '{"questions": []}', r"CLEVR_val_scenes\.json is not a file of CLEVR's scenes"),
+        (
+            "sun397",
+            "ClassName.txt",
+            lambda text: text.replace("/b/bakery-hall\n", ""),
+            r"sun_\w+\.jpg lies in a folder that SUN397/ClassName.txt does not",
+        ),
+        ("fgvc_aircraft", "images_family_test.txt", without_first, r"images_family_test\.txt has other images than"),
+        ("fgvc_aircraft", AIRCRAFT, lambda text: f"0000001 Zeppelin\n{text}", r"'Zeppelin' is not in variants\.txt"),
+        (
+            "fgvc_aircraft",
+            AIRCRAFT,
+            lambda text: f"0000001\n{text}",
+            r"val\.txt.* line 1: expected 2 columns",
+        ),
+        ("oxford_pets", "test.txt", lambda text: f"beagle_7 3\n{text}", r"line 1: expected 4 columns, found 2"),
+    ],
+)
+def test_a_list_that_contradicts(
+    dataset: str, name: str, change: Callable[[str], str], said: str, tmp_path: Path
+) -> None:
+    path = next(write_tree(dataset, tmp_path).rglob(name))
+    path.write_text(change(path.read_text()))
+    with pytest.raises(recordzoo.errors.SourceError, match=said):
+        recordzoo.prepare(dataset, tmp_path)
 
 
 def test_an_outline_that_is_missing(tmp_path: Path) -> None:
@@ -125,28 +149,6 @@ def test_aircraft_with_one_list(level: str, split: str, tmp_path: Path) -> None:
             recordzoo.FGVCAircraftRecord(tmp_path, *asked)
         with pytest.raises(FileNotFoundError):
             tv.FGVCAircraft(tmp_path, *asked)
-
-
-def test_aircraft_whose_lists_disagree(tmp_path: Path) -> None:
-    path = write_tree("fgvc_aircraft", tmp_path) / "fgvc-aircraft-2013b/data/images_family_test.txt"
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
-    with pytest.raises(recordzoo.errors.SourceError, match=r"images_family_test\.txt has other images than"):
-        recordzoo.FGVCAircraftRecord(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("dataset", "name", "line", "said"),
-    [
-        ("fgvc_aircraft", "images_variant_val.txt", "0000001 Zeppelin", r"'Zeppelin' is not in variants\.txt"),
-        ("fgvc_aircraft", "images_variant_val.txt", "0000001", r"line 1: expected 2 columns, found 1"),
-        ("oxford_pets", "test.txt", "beagle_7 3", r"line 1: expected 4 columns, found 2"),
-    ],
-)
-def test_a_line_that_is_wrong(dataset: str, name: str, line: str, said: str, tmp_path: Path) -> None:
-    path = next(write_tree(dataset, tmp_path).rglob(name))
-    path.write_text(f"{line}\n{path.read_text()}")
-    with pytest.raises(recordzoo.errors.SourceError, match=rf"{name}.* {said}"):
-        recordzoo.prepare(dataset, tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # torchvision leaves a GIF open

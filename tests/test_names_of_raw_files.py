@@ -1,7 +1,5 @@
 """`prepare` with the name of a raw file, or of a dataset that a folder has, too: never another dataset unasked."""
 
-import io
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -9,17 +7,14 @@ import pytest
 import recordzoo
 from recordzoo.errors import ArgumentError, SourceError
 from tests.fakes import cub200
+from tests.fakes.archives import tar
 from tests.fakes.folder import image_bytes, write_tree
 from tests.preparing import prepared
 from tests.running import run
 
 
 def write_tar(path: Path, files: dict[str, bytes]) -> Path:
-    with tarfile.open(path, "w") as archive:
-        for name, data in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
+    path.write_bytes(tar(files))
     return path
 
 

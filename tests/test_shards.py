@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing.preparation import ensure
-from recordzoo.raw.archive import ArchiveSource, ChainSource
 from recordzoo.raw.member import even_runs
 from recordzoo.raw.tree import TreeSource
 from recordzoo.records.reader import RecordReader
@@ -59,11 +58,6 @@ class TestRefusals:
         with pytest.raises(ArgumentError, match=r"simple\.t.* cannot be cut .* Pass shard_bytes"):
             prepare(tmp_path, form, num_shards=3)
         assert beside(tmp_path, form) == []
-
-    def test_nor_is_a_chain_of_them(self, tmp_path: Path) -> None:
-        path = simple.write(tmp_path, "stream")
-        with pytest.raises(ArgumentError, match="cannot be cut"):
-            ChainSource([ArchiveSource(path), ArchiveSource(path)]).cut(2)
 
     def test_more_shards_than_files(self, tmp_path: Path) -> None:
         simple.write(tmp_path, "tree", simple.alike(3000, 4))
