@@ -127,6 +127,10 @@ class Preparation:
         """Receives the progress."""
         return self._raw.progress
 
+    @property
+    def _title(self) -> str:
+        return self.recipe.title(self.root)
+
     def is_ready(self) -> bool:
         """Whether the record set is published."""
         return is_record_set(self.target)
@@ -288,8 +292,8 @@ class Preparation:
             source = self.source()
         if source is None:
             missing = (
-                f"{self._raw.title}: no records and no raw data in {self.root} "
-                f"(looked for {self.target.name}, {self._raw.looked_for})."
+                f"{self._title}: no records and no raw data in {self.root} "
+                f"(looked for {', '.join([self.target.name, *self.recipe.looked_for(self.root)])})."
             )
             raise NotPreparedError(f"{missing} {self._how_to_get(download)}".strip(), root=str(self.root))
         self._refuse_if_forbidden()
@@ -308,9 +312,10 @@ class Preparation:
 
     def _download(self) -> None:
         if not self.recipe.raw_files:
+            looked_for = ", ".join(self.recipe.looked_for(self.root))
             raise NotPreparedError(
-                f"{self._raw.title}: no raw data in {self.root} (looked for {self._raw.looked_for}). It cannot be "
-                "downloaded: pass the path of data that you have.",
+                f"{self._title}: no raw data in {self.root} (looked for {looked_for}). It cannot be downloaded: pass "
+                "the path of data that you have.",
                 root=str(self.root),
             )
         self._raw.check_addresses()
@@ -334,14 +339,14 @@ class Preparation:
             return
         is_there = self.is_ready()
         what = f"{self.target} is not made again, for prepare=False" if is_there else f"no records at {self.target}"
-        raise NotPreparedError(f"{self._raw.title}: {what}. {self._command}", root=str(self.root))
+        raise NotPreparedError(f"{self._title}: {what}. {self._command}", root=str(self.root))
 
     def _check_size(self, source: Source, download: bool | None) -> None:
         """Refuse to convert large raw data without being asked."""
         if self.options.prepare or download or self.refresh or source.size_bytes <= auto_prepare_bytes():
             return
         raise NotPreparedError(
-            f"{self._raw.title}: {source.description} ({format_bytes(source.size_bytes)}) is not converted "
+            f"{self._title}: {source.description} ({format_bytes(source.size_bytes)}) is not converted "
             f"unasked: it is more than {format_bytes(auto_prepare_bytes())} "
             f"(RECORDZOO_AUTO_PREPARE_GB). {self._command}"
         )
@@ -453,7 +458,7 @@ class Preparation:
                 "recordzoo: it is begun again."
             )
         self.progress.note(
-            f"Preparing {self._raw.title}: {source.description} ({size}) -> {self.target}; "
+            f"Preparing {self._title}: {source.description} ({size}) -> {self.target}; "
             f"raw data and records together take {format_bytes(there)}"
             + (f"; {format_bytes(resumed)} are already converted" if resumed else "")
         )
@@ -482,7 +487,7 @@ class Preparation:
             if number not in finished.units
         ]
         total = sum(unit.size_bytes for unit in units)
-        self.progress.begin(f"converting {self._raw.title}", total, sum(units[n].size_bytes for n in finished.units))
+        self.progress.begin(f"converting {self._title}", total, sum(units[n].size_bytes for n in finished.units))
         run_tasks(
             finished,
             tasks,

@@ -69,16 +69,6 @@ class RawData:
         return self._source
 
     @property
-    def title(self) -> str:
-        """The dataset's name in messages."""
-        return self.recipe.title(self.root)
-
-    @property
-    def looked_for(self) -> str:
-        """The names of the raw data, for messages."""
-        return ", ".join(self.recipe.looked_for(self.root))
-
-    @property
     def missing(self) -> list[RemoteFile]:
         """The raw files that are not there."""
         return [remote for remote in self.recipe.raw_files if not remote.path(self.root).exists()]

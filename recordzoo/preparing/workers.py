@@ -56,28 +56,6 @@ _KEPT = "What is finished is kept; run the same command again."
 _loading = threading.Lock()
 
 
-class UnitProgress:
-    """Reports the progress of one unit that this process converts.
-
-    Args:
-        size_bytes: The unit's size. It may be an estimate: its members may have more or fewer bytes.
-        progress: Receives the progress.
-    """
-
-    def __init__(self, size_bytes: int, progress: Progress) -> None:
-        self._left, self._progress = size_bytes, progress
-
-    def advance(self, num_bytes: int, num_images: int) -> None:
-        """Count bytes read and images stored."""
-        counted = min(num_bytes, self._left)
-        self._left -= counted
-        self._progress.advance(counted, num_images)
-
-    def finish(self) -> None:
-        """Count the rest of the unit as done."""
-        self.advance(self._left, 0)
-
-
 class PoolProgress:
     """Reports the progress of units in other processes, from the size of their shards.
 
@@ -241,9 +219,16 @@ def run_tasks(
 
 
 def _run_here(finished: Finished, task: Task, progress: Progress) -> None:
-    meter = UnitProgress(task.unit.size_bytes, progress)
-    finished.add(UnitConverter(task, lambda facts: finished.check(), meter.advance).run())
-    meter.finish()
+    left = task.unit.size_bytes  # perhaps an estimate: its members may have more or fewer bytes
+
+    def advance(num_bytes: int, num_images: int) -> None:
+        nonlocal left
+        counted = min(num_bytes, left)
+        left -= counted
+        progress.advance(counted, num_images)
+
+    finished.add(UnitConverter(task, lambda facts: finished.check(), advance).run())
+    progress.advance(left, 0)
 
 
 def _run_pool(
