@@ -374,6 +374,16 @@ def test_another_hash_is_kept_aside_and_said(tmp_path: Path) -> None:
     assert (error.value.expected, error.value.found) == (hashlib.sha256(DATA).hexdigest(), found)
 
 
+def test_a_dead_host_is_asked_once_for_each_further_file(tmp_path: Path) -> None:
+    with serve() as dead:
+        pass
+    for attempts in (retry.ATTEMPTS, 1):
+        recorder = Recorder()
+        with pytest.raises(DownloadError, match="no connection to"):
+            get(remote(dead), tmp_path, progress=recorder)
+        assert sum("trying again in" in note for note in recorder.notes) == attempts - 1
+
+
 def test_a_dead_host_says_why(tmp_path: Path) -> None:
     with serve() as server:
         file = remote(server)

@@ -17,7 +17,7 @@ from recordzoo.base import settings
 from recordzoo.base.files import other_sha256
 from recordzoo.base.process import crash_point
 from recordzoo.base.progress import LogProgress, Progress, format_bytes, format_seconds
-from recordzoo.base.text import Address
+from recordzoo.base.text import Address, host
 from recordzoo.errors import (
     DiskSpaceError,
     DownloadError,
@@ -37,6 +37,9 @@ _REPLACED = (
     "If the host replaced the file, a newer recordzoo may know it; check_hash=False (--no-check-hash) takes it as it "
     "is, without a check."
 )
+
+_DEAD: set[str] = set()
+"""Hosts that could not be reached for a file of this process: for each further one they are asked once."""
 
 
 def fetch(
@@ -294,10 +297,11 @@ class _Transfer:
             self._stop.check()
         kept = self._part.size_bytes
         fate = f"{format_bytes(kept)} are kept; the same command goes on from there" if kept else "Nothing was received"
-        if failed >= http.ATTEMPTS:
-            raise DownloadError(
-                f"{address}: {err}; {http.ATTEMPTS} attempts in a row failed. {fate}.", path=self._target
-            ) from err
+        server = host(address.url)
+        if failed >= http.ATTEMPTS or (err.is_dead and server in _DEAD):
+            how = f"{http.ATTEMPTS} attempts in a row failed" if failed >= http.ATTEMPTS else "as for an earlier file"
+            _DEAD.update([server] if err.is_dead else [])
+            raise DownloadError(f"{address}: {err}; {how}. {fate}.", path=self._target) from err
         wait_s = err.wait_s
         if wait_s is None:
             wait_s = http.pause_s(failed)

@@ -45,16 +45,24 @@ class TryAgainError(Exception):
         reason: The failure, in words that follow a file's name and a colon.
         wait_s: The pause that the server asks for; None: the caller chooses.
         from_zero: This address cannot continue the present bytes.
+        is_dead: The host cannot be reached at all.
         slow_bytes: How many bytes of this attempt came too slowly to count as progress.
     """
 
     def __init__(
-        self, reason: str, *, wait_s: float | None = None, from_zero: bool = False, slow_bytes: int = 0
+        self,
+        reason: str,
+        *,
+        wait_s: float | None = None,
+        from_zero: bool = False,
+        slow_bytes: int = 0,
+        is_dead: bool = False,
     ) -> None:
         super().__init__(reason)
         self.wait_s = wait_s
         self.from_zero = from_zero
         self.slow_bytes = slow_bytes
+        self.is_dead = is_dead
 
 
 def pause_s(failed: int) -> float:
@@ -402,9 +410,10 @@ def _get_once(session: requests.Session, address: Address, headers: Mapping[str,
     except requests.exceptions.ProxyError as err:
         raise _proxy_error(session, url, err) from err
     except requests.exceptions.Timeout as err:
-        raise TryAgainError(f"{host(url)} did not answer for {settings.timeout_s():g} s") from err
+        is_dead = isinstance(err, requests.exceptions.ConnectTimeout)
+        raise TryAgainError(f"{host(url)} did not answer for {settings.timeout_s():g} s", is_dead=is_dead) from err
     except (requests.exceptions.ConnectionError, requests.exceptions.ChunkedEncodingError) as err:
-        raise TryAgainError(f"no connection to {host(url)} ({cause(err)})") from err
+        raise TryAgainError(f"no connection to {host(url)} ({cause(err)})", is_dead=True) from err
     except (requests.exceptions.RequestException, ValueError) as err:
         shown = public_text(str(err))
         # Chain the error only if its text shows no login of a proxy.
