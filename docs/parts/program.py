@@ -9,7 +9,7 @@ import typer.main
 
 from docs.parts.markdown import fenced, table, unwrapped
 from recordzoo.base import settings
-from recordzoo.cli.app import MEANINGS, app
+from recordzoo.cli.app import Exit, app
 
 
 def commands() -> str:
@@ -36,7 +36,7 @@ def leaf_commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:  #
 
 def exit_codes() -> str:
     """What each exit code means."""
-    return table(("code", "meaning"), [(str(code.value), meaning) for code, meaning in MEANINGS.items()])
+    return table(("code", "meaning"), [(str(code.value), code.meaning) for code in Exit])
 
 
 def environment() -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from importlib import import_module
 from types import FrameType, MappingProxyType
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import typer
 import typer.core
@@ -29,30 +29,26 @@ from recordzoo.errors import DownloadError, RecordZooError, TermsError
 
 
 class Exit(IntEnum):
-    """The exit codes of every command; 128 + n after signal n, as in a shell."""
+    """The exit codes of every command, with their meanings; 128 + n after signal n, as in a shell."""
 
-    OK = 0
-    FAILED = 1
-    USAGE = 2
-    NOT_FOUND = 3
-    NETWORK = 4
-    CORRUPT = 5
-    DISK_FULL = 6
-    INTERRUPTED = 130
-    TERMINATED = 143
+    meaning: str
 
+    OK = 0, "done, or nothing was to do"
+    FAILED = 1, "failed"
+    USAGE = 2, "wrong usage: an unknown option, name or value"
+    NOT_FOUND = 3, "not found, or files must be downloaded by hand or need --accept-terms"
+    NETWORK = 4, "the network or a server failed; the same command goes on from there"
+    CORRUPT = 5, "a checksum is wrong, or an archive or a record set is damaged"
+    DISK_FULL = 6, "too little room on the disk"
+    INTERRUPTED = 130, "interrupted (SIGINT); `prepare`, `copy`, `merge` and the like keep what is finished"
+    TERMINATED = 143, "terminated (SIGTERM); `prepare`, `copy`, `merge` and the like keep what is finished"
 
-MEANINGS: dict[Exit, str] = {
-    Exit.OK: "done, or nothing was to do",
-    Exit.FAILED: "failed",
-    Exit.USAGE: "wrong usage: an unknown option, name or value",
-    Exit.NOT_FOUND: "not found, or files must be downloaded by hand or need --accept-terms",
-    Exit.NETWORK: "the network or a server failed; the same command goes on from there",
-    Exit.CORRUPT: "a checksum is wrong, or an archive or a record set is damaged",
-    Exit.DISK_FULL: "too little room on the disk",
-    Exit.INTERRUPTED: "interrupted (SIGINT); `prepare`, `copy`, `merge` and the like keep what is finished",
-    Exit.TERMINATED: "terminated (SIGTERM); `prepare`, `copy`, `merge` and the like keep what is finished",
-}
+    def __new__(cls, code: int, meaning: str = "") -> Self:
+        """Make the member of a number and its meaning."""
+        found = int.__new__(cls, code)
+        found._value_, found.meaning = code, meaning
+        return found
+
 
 # The first match counts, so subclasses come first.
 _CODES: tuple[tuple[type[BaseException], Exit], ...] = (
@@ -329,7 +325,7 @@ def _show_help(context: typer.Context) -> None:
 
 def _exit_code_help() -> str:
     # "\b" keeps click from joining the lines.
-    lines = [f"{code.value:>3}  {meaning}" for code, meaning in MEANINGS.items()]
+    lines = [f"{code.value:>3}  {code.meaning}" for code in Exit]
     return "\n".join(["\b", "Exit codes:", *lines])
 
 

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -32,13 +31,6 @@ class Found:
     advice: list[str] = field(default_factory=list)
 
 
-class Check(NamedTuple):
-    """A check, and the function that runs it, given the directory of record sets."""
-
-    name: str
-    run: Callable[[Path], Found]
-
-
 def doctor(
     root: Annotated[
         Path,
@@ -55,12 +47,13 @@ def doctor(
     """
     if not root.is_dir():
         raise NotPreparedError(f"--root {root} is not there.", path=str(root))
-    found = {check.name: check.run(root) for check in CHECKS}
+    checks = {"versions": versions, "optional packages": optional_packages, "disk": disk}
+    found = {name: check(root) for name, check in checks.items()}
     problems = [text for each in found.values() for text in each.problems]
     advice = [text for each in found.values() for text in each.advice]
     if as_json:
-        checks = {name: each.facts for name, each in found.items()}
-        options.put_json({"ok": not problems, "checks": checks, "problems": problems, "advice": advice})
+        facts = {name: each.facts for name, each in found.items()}
+        options.put_json({"ok": not problems, "checks": facts, "problems": problems, "advice": advice})
     else:
         lines = []
         for name, each in found.items():
@@ -258,6 +251,3 @@ def lmdb_problem(path: Path) -> str:
         return ""
     last = (done.stderr.strip() or f"signal {-done.returncode}").splitlines()[-1]
     return f"LMDB cannot write here ({last})"
-
-
-CHECKS = (Check("versions", versions), Check("optional packages", optional_packages), Check("disk", disk))
