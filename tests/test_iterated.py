@@ -20,7 +20,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from recordzoo import RecordLoader, RecordSampler
+from recordzoo import RecordLoader
 from recordzoo.errors import ArgumentError
 
 # Any, here and below: of batches, states and samplers of all kinds.
@@ -345,23 +345,6 @@ def test_wrong_numbers_in_a_state(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         one.load_state_dict({**one.state_dict(), **change})
     assert flat(one) == list(DATA)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"consumed": -5}, "state: consumed=-5 must be 0 or more"),
-        ({"consumed": "5"}, "state: consumed='5' must be a whole number"),
-        ({"epoch": -1}, "state: epoch=-1 must be 0 or more"),
-    ],
-)
-def test_wrong_numbers_in_the_state_of_a_record_sampler(change: dict[str, Any], message: str) -> None:
-    sampler = RecordSampler(DATA)
-    for one in (sampler, loader(sampler=sampler)):
-        with pytest.raises(ArgumentError, match=message):
-            one.load_state_dict({**sampler.state_dict(), **change})
-    with pytest.raises(ArgumentError, match="not the state of a RecordSampler: it has no 'seed', but None"):
-        sampler.load_state_dict(None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("state", [None, []])

@@ -3,13 +3,11 @@
 import contextvars
 import functools
 import gc
-import io
 import itertools
 import multiprocessing
 import os
 import random
 import shutil
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -74,19 +72,6 @@ class Own:
 # Each of these is right in one process, one sample after the other.
 
 
-class SeededTwice(Own):
-    """Sets the same seed for an image and for its mask."""
-
-    def __getitem__(self, index: int) -> bool:
-        time.sleep(0.001)  # other threads run meanwhile
-        seed = random.randrange(2**31)
-        torch.manual_seed(seed)
-        of_image = torch.rand(50)
-        time.sleep(0.001)
-        torch.manual_seed(seed)
-        return torch.equal(of_image, torch.rand(50))
-
-
 class KeepsADraw(Own):
     """Keeps a random number on `self`, from one method to another."""
 
@@ -129,18 +114,6 @@ class OpensAtFirst(Own):
         return bool(self.file.read(SIZE) == value(index))
 
 
-class AsksADatabase(Own):
-    """Has a connection of sqlite3, which refuses threads other than the one that made it."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.connection = kept(sqlite3.connect(folder / "values.db"))
-
-    def __getitem__(self, index: int) -> bool:
-        ((found,),) = self.connection.execute("SELECT value FROM samples WHERE number = ?", (index,))
-        return bool(found == value(index))
-
-
 class HasALock(Own):
     """Has a lock, which cannot be pickled."""
 
@@ -151,18 +124,6 @@ class HasALock(Own):
     def __getitem__(self, index: int) -> bool:
         with self.lock:
             return True
-
-
-class OpensPicturesLazily(Own):
-    """Has pictures of PIL that read and decode their files when they are first used."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        data = (folder / "0.png").read_bytes()
-        self.images = [Image.open(io.BytesIO(data)) for _ in range(7)]
-
-    def __getitem__(self, index: int) -> bool:
-        return np.asarray(self.images[index % 7].convert("RGB")).max() == 200
 
 
 class CountsItsCalls(Own):
@@ -212,11 +173,6 @@ class DrawsInEachWorker(Own):
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("own")
     (root / "values").write_bytes(b"".join(map(value, range(COUNT))))
-    with sqlite3.connect(root / "values.db") as connection:
-        connection.execute("CREATE TABLE samples (number INTEGER PRIMARY KEY, value BLOB)")
-        connection.executemany("INSERT INTO samples VALUES (?, ?)", [(i, value(i)) for i in range(COUNT)])
-    connection.close()
-    Image.new("RGB", (400, 300), (200, 3, 4)).save(root / "0.png")
     return root
 
 
@@ -227,15 +183,7 @@ LOADERS: dict[str, Callable[..., Any]] = {
     "RecordLoader, 0": functools.partial(RecordLoader, num_workers=0),
     "RecordLoader, 2": functools.partial(RecordLoader, num_workers=2),
 }
-KINDS = (
-    SeededTwice,
-    KeepsADraw,
-    OneHandle,
-    OpensAtFirst,
-    AsksADatabase,
-    HasALock,
-    OpensPicturesLazily,
-)
+KINDS = (KeepsADraw, OneHandle, OpensAtFirst, HasALock)
 
 
 SHARED_POSITION = (OneHandle, "DataLoader, 2")  # its processes share a file's position, and read anything

@@ -20,7 +20,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Subset, random_split
 from torchdata.stateful_dataloader import StatefulDataLoader
 from torchvision.datasets import wrap_dataset_for_transforms_v2
 
-from recordzoo import ImageFolderRecord, RecordReader, RecordSampler, mix
+from recordzoo import ImageFolderRecord, RecordLoader, RecordReader, RecordSampler, mix
 from recordzoo.errors import ArgumentError
 from recordzoo.families.selection import Selection
 from recordzoo.loader.parts import forget, hint, locate, storage_of
@@ -307,11 +307,15 @@ def test_what_is_no_whole_number_is_refused(name: str, value: Any) -> None:
 @pytest.mark.parametrize("value", NOT_WHOLE)
 def test_states_with_what_is_no_whole_number_are_refused(value: Any) -> None:
     sampler = RecordSampler(range(10))
+    loader = RecordLoader(range(10), sampler=sampler)
     with pytest.raises(ArgumentError, match=r"epoch=.* must be a whole number"):
         sampler.set_epoch(value)
     for name in ("seed", "epoch", "consumed"):
         with pytest.raises(ArgumentError, match=f"state: {name}=.* must be a whole number"):
-            sampler.load_state_dict({**sampler.state_dict(), name: value})
+            loader.load_state_dict({**sampler.state_dict(), name: value})
+    for name in ("epoch", "consumed"):
+        with pytest.raises(ArgumentError, match=f"state: {name}=-1 must be 0 or more"):
+            loader.load_state_dict({**sampler.state_dict(), name: -1})
     if value is not None:
         with pytest.raises(ArgumentError, match=r"taken=.* must be a whole number"):
             sampler.state_dict(taken=value)
