@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from lightning import Fabric
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.utilities.warnings import PossibleUserWarning
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, RandomSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from recordzoo import RecordLoader, RecordSampler
 from tests.frameworks.ranks import answer_file, new_group
-from tests.frameworks.samples import Indices
+from tests.frameworks.samples import DRAWN, Indices, drawn
 
 EPOCHS = 3
 LENGTH = 60
@@ -72,6 +73,12 @@ class Late(LightningDataModule):
 # Any, also above: loaders have no common type.
 def make_loader(kind: str, length: int, *, shuffle: bool = True) -> Any:
     data = Indices(length)
+    if kind in DRAWN:
+        mixed, options = drawn(kind, data)
+        return RecordLoader(mixed, 5, num_workers=1, **options)
+    if kind == "other":
+        torch.manual_seed(0)  # it draws on each rank
+        return RecordLoader(data, 5, num_workers=1, sampler=RandomSampler(data))
     if kind == "record":
         # One process draws another seed each time, and Lightning keeps no loader's state at the end of an epoch.
         return RecordLoader(data, 5, shuffle=shuffle, num_workers=1, seed=1 if RANKS == 1 else None)
@@ -101,20 +108,37 @@ def fit(kind: str, folder: Path, resumed: str = "") -> dict[str, Any]:
     if kind == "late":
         trainer.fit(model, datamodule=Late())
     else:
-        loaders = make_loader(kind, LENGTH), make_loader(kind, VALIDATED, shuffle=False)
+        validated = make_loader("record" if kind in ("other", *DRAWN) else kind, VALIDATED, shuffle=False)
+        loaders = make_loader(kind, LENGTH), validated
         trainer.fit(model, *loaders, ckpt_path=folder / f"{resumed}.ckpt" if resumed else None)
     new_group()  # the next loader is made without one
-    return {"trained": [model.trained.get(epoch, []) for epoch in range(EPOCHS)], "validated": model.validated}
+    trained = [model.trained.get(epoch, []) for epoch in range(EPOCHS)]
+    return {"trained": trained, "validated": model.validated, "used": kinds(trainer.train_dataloader)}
+
+
+def kinds(loader: Any) -> list[str]:
+    return [type(loader).__name__, type(loader.sampler).__name__]
+
+
+def by_fabric(kind: str) -> dict[str, Any]:
+    fabric = Fabric(accelerator="cpu", devices=RANKS, strategy="ddp" if RANKS > 1 else "auto")
+    fabric.launch()
+    prepared = fabric.setup_dataloaders(make_loader(kind, LENGTH))
+    trained = [[batch.tolist() for batch in prepared] for _ in range(EPOCHS)]
+    new_group()
+    return {"trained": trained, "used": kinds(prepared._dataloader)}
 
 
 def main() -> None:
     torch.manual_seed(int(os.environ["RANK"]))
     found: dict[str, Any] = {}
-    for kind in ("stock", "late", "stateful", "record"):
+    for kind in ("stock", "late", "stateful", "record", "other", *DRAWN):
         folder = Path(kind).absolute()
         found[kind] = {"whole": fit(kind, folder)}
         if kind in ("stateful", "record"):  # others have no state
             found[kind]["resumed"] = {name: fit(kind, folder, name) for name in RESUMED}
+    for kind in ("record", "other", *DRAWN):
+        found[f"fabric {kind}"] = {"whole": by_fabric(kind)}
     answer_file().write_text(json.dumps(found))
 
 

@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from tests.frameworks.ranks import on_ranks
+from tests.frameworks.samples import DRAWN
 
 pytest.importorskip("lightning", reason="needs the extra `frameworks`: make frameworks")
 
 LENGTH, VALIDATED, BATCH_SIZE = 60, 24, 5
 KINDS = ("stock", "late", "stateful", "record")
+RECORD_LOADERS = [f"{who}{kind}" for who in ("", "fabric ") for kind in ("record", "other", *DRAWN)]
 
 
 # Any: what `lightning_ranks` found, by kind of loader.
@@ -19,7 +21,7 @@ def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return on_ranks("lightning_ranks", tmp_path_factory.mktemp("lightning"), ranks=request.param)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS[:3], *RECORD_LOADERS])
 def test_each_sample_once_an_epoch_over_all_ranks(ranks: list[Any], kind: str) -> None:
     trained = [rank[kind]["whole"]["trained"] for rank in ranks]
     for epoch in zip(*trained, strict=True):
@@ -28,6 +30,15 @@ def test_each_sample_once_an_epoch_over_all_ranks(ranks: list[Any], kind: str) -
     for mine in trained:
         for one, two in pairwise(mine):  # two epochs alike was Lightning's `iter(loader)` before `set_epoch(0)`
             assert [set(batch) for batch in one] != [set(batch) for batch in two]
+
+
+@pytest.mark.parametrize("kind", RECORD_LOADERS)
+def test_a_record_loader_stays_one(ranks: list[Any], kind: str) -> None:
+    """With another sampler, it makes a loader with torch's `DistributedSampler` on two ranks."""
+    sampler = "RecordSampler"
+    if kind.endswith("other"):
+        sampler = "DistributedSampler" if len(ranks) > 1 else "RandomSampler"
+    assert [rank[kind]["whole"]["used"] for rank in ranks] == [["RecordLoader", sampler]] * len(ranks)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DistributedSampler, SequentialSampler
+from torch.utils.data import SequentialSampler
 
 from recordzoo import RecordLoader
-from tests.frameworks.ranks import on_ranks
 from tests.frameworks.samples import BATCH, COUNT, DRAWN, Numbers, are_all, drawn
 
 lightning = pytest.importorskip("lightning", reason="needs the extra `frameworks`: make frameworks")
@@ -161,24 +160,3 @@ def test_fabric(tmp_path: Path) -> None:
     assert len(prepared) == COUNT // BATCH
     assert all(map(are_all, epochs))
     assert epochs[0] != epochs[1]
-
-
-@pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    return on_ranks("loader_script", tmp_path_factory.mktemp("ranks"))
-
-
-@pytest.mark.parametrize(
-    ("kind", "sampler"),
-    [("own", "RecordSampler"), ("other", DistributedSampler.__name__), *((kind, "RecordSampler") for kind in DRAWN)],
-)
-@pytest.mark.parametrize("who", ["by_trainer", "by_fabric"])
-def test_two_ranks(ranks: list[Any], who: str, kind: str, sampler: str) -> None:
-    """Each sample is on one rank, once an epoch; with another sampler too, which Lightning then wraps."""
-    answers = [rank[f"{who} {kind}"] for rank in ranks]
-    for epoch in range(2):
-        parts = [answer["epochs"][epoch] for answer in answers]
-        assert are_all(parts[0] + parts[1])
-        assert len(parts[0]) == len(parts[1])
-    assert {answer["loader"] for answer in answers} == {"RecordLoader"}
-    assert all(sampler in answer["sampler"] for answer in answers)
