@@ -14,6 +14,7 @@ from typing_extensions import override
 from recordzoo.datasets import caltech_recipe as recipe
 from recordzoo.families.base import Pair, Root, Transform, ZooDataset, check_choice, derived
 from recordzoo.families.pixels import with_form
+from recordzoo.families.selection import list_targets
 from recordzoo.images.decode import naming, open_picture
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import find_name
@@ -43,8 +44,7 @@ class _Caltech(ZooDataset):
     @derived
     def y(self) -> list[int]:
         """The labels."""
-        labels: list[int] = self._selection.targets().tolist()
-        return labels
+        return list_targets(self._selection)
 
     @derived
     def categories(self) -> list[str]:
@@ -87,9 +87,6 @@ class _Caltech(ZooDataset):
             return self._selection.position(number)
         name = recipe.image_name(self._RECIPE.image_name, self.categories, self.y[index], self.index[index])
         return find_name(self._selection.reader.names, name)
-
-    def __len__(self) -> int:
-        return self._length("index")
 
 
 class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvision is untyped

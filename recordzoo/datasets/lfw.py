@@ -11,7 +11,7 @@ from recordzoo.datasets.lfw_recipe import FOLDERS, SECOND, list_name
 from recordzoo.families.base import Root, Transform, check_choice, derived
 from recordzoo.families.files import FilesDataset
 from recordzoo.families.folders import Loader
-from recordzoo.families.selection import Selection, list_paths
+from recordzoo.families.selection import Selection, list_paths, list_targets
 from recordzoo.preparing.options import PrepareOptions
 
 
@@ -74,8 +74,7 @@ class LFWPeopleRecord(_LFWRecord, LFWPeople):  # type: ignore[misc]  # torchvisi
     @derived
     def targets(self) -> list[int]:
         """The number of the person on each image."""
-        labels: list[int] = self._selection.targets().tolist()
-        return labels
+        return list_targets(self._selection)
 
     @derived
     def class_to_idx(self) -> dict[str, int]:

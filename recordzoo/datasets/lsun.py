@@ -95,6 +95,9 @@ class LSUNClassRecord(ZooDataset, LSUNClass):  # type: ignore[misc]  # torchvisi
             image: Any = open_picture(reader, position).convert("RGB")
         return self._transformed(image, None)
 
+    def __len__(self) -> int:
+        return self.length
+
     def _position(self, index: int) -> int:
         number = self._as_opened("keys", index)
         if number is not None:
@@ -147,6 +150,9 @@ class LSUNRecord(ZooDataset, LSUN):  # type: ignore[misc]  # torchvision is unty
         self.dbs = [self._DATABASE(path, transform, **options) for path in paths]
         self.indices = list(itertools.accumulate(map(len, self.dbs)))
         self.length = sum(map(len, self.dbs))
+
+    def __len__(self) -> int:
+        return self.length
 
     @property
     def records_path(self) -> Path | Url:

@@ -126,6 +126,3 @@ class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[mi
 
     def _read_fields(self) -> Sequence[str]:
         return list(self._selection.reader.manifest.blobs)
-
-    def __len__(self) -> int:
-        return self._length("img_info")

@@ -42,6 +42,7 @@ class AnnotatedDataset(ZooDataset):
         _parsed: What was made of it, unchangeable: its snapshot.
     """
 
+    _ITEMS = "ids"
     _USUAL: ClassVar[Sequence[str]]
     _loader: PathLoader
     _file: "AnnotationFile"

@@ -126,9 +126,6 @@ class ArrayDataset(ZooDataset):
             pixels[number] = np.frombuffer(reader.read("image", position), np.uint8).reshape(shape)
         return pixels
 
-    def __len__(self) -> int:
-        return self._length(self._ITEMS)
-
     @override
     def batch_source(self) -> BatchSource:
         return replace(super().batch_source(), is_gray=self._is_gray())

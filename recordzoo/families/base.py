@@ -28,7 +28,7 @@ import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, Unpack, cast
+from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack, cast
 
 import numpy as np
 import torch
@@ -151,7 +151,7 @@ class HasDerived:
 
     def _length(self, name: str) -> int:
         """Return the length of a derived attribute, without making it."""
-        attribute = getattr(type(self), name)
+        attribute = getattr(type(self), name, None)
         if name in self.__dict__ or not isinstance(attribute, derived) or attribute.name in self._made:
             return len(getattr(self, name))
         return len(self._selection)
@@ -267,10 +267,6 @@ class ZooDataset(HasDerived, Dataset[Pair]):
     transform: Transform
     target_transform: Transform
     transforms: Transform
-
-    if TYPE_CHECKING:  # in torchvision's class, which comes after this one
-
-        def __len__(self) -> int: ...
 
     def __init__(
         self,
@@ -571,6 +567,9 @@ class ZooDataset(HasDerived, Dataset[Pair]):
         is_changed = hasattr(type(self), self._ITEMS) and not self._is_as_opened(self._ITEMS)
         note = "samples were changed; images and classes are as opened" if is_changed else ""
         return Shown(type(self).__name__, len(self), shown.reader, shown.all_positions(), shown.split, note)
+
+    def __len__(self) -> int:
+        return self._length(self._ITEMS)
 
     def __copy__(self) -> Self:
         twin = type(self).__new__(type(self))

@@ -113,9 +113,6 @@ class PathsDataset(ZooDataset):
     def _read_fields(self) -> Sequence[str]:
         return list(self._files)
 
-    def __len__(self) -> int:
-        return self._length(self._files["image"].attribute)
-
 
 class PairsDataset(PathsDataset):
     """`PathsDataset` of pairs: ``images``, and targets that are files; ``transforms`` gets both together."""
@@ -212,9 +209,6 @@ class FilesDataset(LoaderDataset):
         number = self._as_opened(self._LABELS, idx)
         return getattr(self, self._LABELS)[idx] if number is None else self._selection.target(number)
 
-    def __len__(self) -> int:
-        return self._length(self._ITEMS)
-
     def _position(self, index: int) -> int | None:
         number = self._as_opened(self._ITEMS, index)
         if number is None:
@@ -255,6 +249,3 @@ class CategoryFilesDataset(LoaderDataset):
     def _position(self, index: int) -> int | None:
         number = self._as_opened(self._ITEMS, index)
         return self._loader.find(self._listed(index)[0]) if number is None else self._selection.position(number)
-
-    def __len__(self) -> int:
-        return self._length(self._ITEMS)

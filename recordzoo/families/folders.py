@@ -357,9 +357,6 @@ class ClassFolderDataset(LoaderDataset):
     def _label(self, number: int) -> Any:
         return getattr(self, self._ITEMS)[number][1] if self._ITEMS in self._made else self._selection.target(number)
 
-    def __len__(self) -> int:
-        return self._length(self._ITEMS)
-
     @override
     def _batch_problem(self) -> str:
         if self._transforms_pairs:
