@@ -16,14 +16,14 @@ from recordzoo import CityscapesRecord, ObjectNetRecord, RecordReader, catalogue
 from recordzoo.errors import DownloadError, NotPreparedError, SourceError
 from tests import contract
 from tests.contract import DECLARED, Pair
+from tests.fakes.annotations import celeba
 from tests.fakes.annotations import cityscapes as STREETS
 from tests.fakes.catalogued import catalogued
-from tests.fakes.celeba import celeba
 from tests.fakes.class_folders import gtsrb, omniglot
+from tests.fakes.domains import IMAGENET_LABELS
+from tests.fakes.domains import TOP as OBJECTNET
+from tests.fakes.domains import objectnet as OBJECTS
 from tests.fakes.imagenet_tests import imagenet_real
-from tests.fakes.objectnet import IMAGENET_LABELS
-from tests.fakes.objectnet import TOP as OBJECTNET
-from tests.fakes.objectnet import objectnet as OBJECTS
 from tests.fakes.pictures import jpeg, picture
 from tests.fakes.server import FileServer
 

@@ -6,8 +6,7 @@ import pytest
 
 import recordzoo
 from recordzoo.records.reader import RecordReader
-from tests.fakes.annotations import kitti, oxford_pets, sbd
-from tests.fakes.celeba import celeba
+from tests.fakes.annotations import celeba, kitti, oxford_pets, sbd
 from tests.fakes.fake import Fake
 from tests.fakes.listed_files import fgvc_aircraft
 from tests.fakes.plain import cub200_2010, nabirds, online_products

@@ -10,8 +10,7 @@ import recordzoo
 from recordzoo.base.text import text_of
 from recordzoo.errors import SourceError
 from recordzoo.recipes.declared import Lists
-from tests.fakes.annotations import oxford_pets, sbd
-from tests.fakes.celeba import celeba
+from tests.fakes.annotations import celeba, oxford_pets, sbd
 from tests.fakes.class_folders import gtsrb
 from tests.fakes.fake import Fake
 from tests.fakes.flickr import flickr30k
