@@ -196,9 +196,6 @@ class CUB200_2010Record(TargetTypesDataset[TrainTest, CUB200_2010Target], ImageF
         target_type: What the target is, or a list of such names for a tuple of them: "category" (int from 0), "bbox"
             (float32 [4]: left, top, right, bottom in pixels) or "segmentation" (a rough mask as a PIL image of the size
             of the photograph, with the authors' values).
-
-    Attributes:
-        classes: The names of the folders: "001.Black_footed_Albatross".
     """
 
     entry = "cub200_2010"

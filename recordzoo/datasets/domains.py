@@ -150,9 +150,6 @@ class ObjectNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
         split: "test" for all images, or "imagenet" for those of the classes that ImageNet has. Labels are the same.
         download: Has no use: the error says how to get the tree.
 
-    Attributes:
-        classes: The names of the folders: "air_freshener".
-
     Raises:
         SourceError: There is the zip, and not the tree.
 

@@ -27,9 +27,6 @@ class ImageNetV2Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  
 
     Args:
         version: "matched-frequency", "threshold-0.7" or "top-images".
-
-    Attributes:
-        classes: "0" to "999".
     """
 
     entry = "imagenet_v2"

@@ -68,10 +68,6 @@ class DIV2KRecord(PairsDataset, VisionDataset):  # type: ignore[misc]  # torchvi
 
     Args:
         track: How the images of low resolution were made, and how many times smaller they are: "bicubic_x2", ...
-
-    Attributes:
-        images: The paths of the images of low resolution.
-        targets: The paths of the images of high resolution.
     """
 
     entry = "div2k"

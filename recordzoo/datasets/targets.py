@@ -28,9 +28,6 @@ class NABirdsRecord(TargetTypesDataset[TrainTest, NABirdsTarget], ImageFolder): 
             accept their terms on a form; the error says how.
         target_type: What the target is, or a list of such names for a tuple of them: "category" (int from 0), "bbox"
             (float32 [4]: x, y, width, height in pixels) or "parts" (float32 [11, 3]: x, y, visible).
-
-    Attributes:
-        classes: The numbers of the classes, as their folders have them: "0295".
     """
 
     entry = "nabirds"
@@ -100,9 +97,6 @@ class StanfordDogsRecord(TargetTypesDataset[TrainTest, DogTarget], ImageFolder):
     Args:
         target_type: What the target is, or a list of such names for a tuple of them: "category" (int from 0) or
             "boxes" (float32 [n, 4], one row a dog: xmin, ymin, xmax, ymax in pixels).
-
-    Attributes:
-        classes: The names of the folders: "n02085620-Chihuahua".
     """
 
     entry = "stanford_dogs"
@@ -129,9 +123,6 @@ class TinyImageNetRecord(TargetTypesDataset[TrainValTest, TinyTarget], ImageFold
     Args:
         target_type: What the target is, or a list of such names for a tuple of them: "category" (int from 0) or "bbox"
             (float32 [4]: xmin, ymin, xmax, ymax in pixels; not for "test").
-
-    Attributes:
-        classes: The WNIDs: "n01443537".
 
     Raises:
         ArgumentError: "bbox" is asked for with "test".
