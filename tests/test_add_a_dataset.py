@@ -55,7 +55,7 @@ def test_a_new_dataset_is_known_everywhere(copy: Path) -> None:
     assert "PebblesRecord" in (copy / "recordzoo" / "__init__.pyi").read_text()
     code = "from docs.parts import api, dataset_page, overview as o; print(api.classes(), o.page_table(), {})"
     built = run(copy, "-c", code.format("dataset_page.page('pebbles')"))
-    assert "[`PebblesRecord`](datasets/pebbles.md#recordzoo.PebblesRecord)" in built
+    assert "[`PebblesRecord`](../datasets/pebbles.md#recordzoo.PebblesRecord)" in built
     assert '<a href="pebbles/">Pebbles</a>' in built
     assert "\n# Pebbles\n" in built
     assert "| the defaults | `PIL image (RGB)` | `int` |" in built

@@ -124,11 +124,6 @@ class Flickr30kRecord(_FlickrRecord, Flickr30k):  # type: ignore[misc]  # torchv
         download: Download the archives of a folder called ``flickr30k-images`` into the folder above it, if neither is
             there; with ``accept_terms=True``.
 
-    Raises:
-        ArgumentError: There is no default for `ann_file`.
-        FileNotFoundError: `ann_file` is neither on the disk nor in the record set.
-        FolderError, NotPreparedError: There are no records and no images.
-
     Examples:
         >>> dataset = Flickr30kRecord("data/flickr30k-images", "data/dataset_flickr30k.json")
         >>> image, captions = dataset[0]
