@@ -249,7 +249,7 @@ class TestCoco:
             (lambda d: d["images"].append({**d["images"][0], "id": 77}), "is listed twice"),
             (lambda d: d["images"][0].update(id=d["images"][1]["id"]), "two images have the id"),
             (lambda d: d["annotations"][0].update(category_id=5), "categories that it does not list: 5"),
-            (lambda d: d["annotations"][0].update(image_id=555), "annotations of 1 images that it does not list: 555"),
+            (lambda d: d["annotations"][0].update(image_id=555), "annotations of 1 image that it does not list: 555"),
             (lambda d: d["annotations"][0].update(bbox=[1, 2, 3]), r"bbox is \[1, 2, 3\], not four numbers"),
             (lambda d: d["annotations"][0].update(bbox=[1, 2, 3, 1e300]), "not four numbers"),
             (lambda d: d["annotations"][0].pop("bbox"), "bbox is None, not four numbers"),
@@ -474,7 +474,7 @@ class TestYolo:
             ("labels/train/1.txt", "-1 .5 .5 .1 .1\n", "class -1 of"),
             ("labels/train/1.txt", "0.5 .5 .5 .1 .1\n", "class 0.5 of"),
             ("labels/train/1.txt", "0 50 50 10 10\n", "a coordinate is not between 0 and 1"),
-            ("labels/train/77.txt", "", "1 files have no image: labels/train/77.txt"),
+            ("labels/train/77.txt", "", "no image for 1 file: labels/train/77.txt"),
             ("images/train/1.png", "", "images/train/1.jpg and images/train/1.png have one stem"),
             ("data.yaml", YAML.replace("nc: 3", "nc: 4"), "nc is 4, and there are 3 names"),
             ("data.yaml", YAML.replace("2: dog", "4: dog"), "names has the keys 0, 1, 4, not 0 to 2"),
@@ -486,7 +486,7 @@ class TestYolo:
             ("data.yaml", YAML.replace("images/val", "images/dev"), "val is 'images/dev', which is not in"),
             ("data.yaml", YAML.replace("images/val", "../../elsewhere"), "val is '../../elsewhere', which is not in"),
             ("data.yaml", YAML.replace("images/val", "/tmp"), "val is '/tmp', which is not in"),
-            ("data.yaml", YAML.replace("images/val", "list.txt"), "list.txt lists 1 images that are not there: gone"),
+            ("data.yaml", YAML.replace("images/val", "list.txt"), "list.txt lists 1 missing image: gone"),
         ],
     )
     def test_faults(self, name: str, data: str, problem: str, tmp_path: Path) -> None:
@@ -549,7 +549,7 @@ class TestVoc:
         assert reader.value("annotations", 0) == [{"name": "dog", "difficult": "1"}, {"name": "cat"}]
         _, target = recordzoo.open(reader.path, transforms=lambda *pair: pair)[0]
         assert target["boxes"].tolist() == wanted
-        assert "1 images, 2 boxes (XYXY), 2 classes" in run("prepare", "ours", "--refresh", cwd=tmp_path).stderr
+        assert "1 image, 2 boxes (XYXY), 2 classes" in run("prepare", "ours", "--refresh", cwd=tmp_path).stderr
 
     def test_files_without_the_other(self, tmp_path: Path) -> None:
         tree(tmp_path / "ours", ("1.jpg", f"1.xml={self.XML}", "2.jpg"))
@@ -667,7 +667,7 @@ YOLO = ("images/1.jpg", f"labels/1.txt={BOX}")
             (*YOLO, f"labels/1.txt={'0' * (1 + (64 << 20))}"),
             r"labels/1\.txt cannot be read \(more than 67,108,864 bytes\)",
         ),
-        ("voc", ("1.jpg", f"1.xml={TestVoc.XML}", f"3.xml={TestVoc.XML}"), r"1 files have no image: 3\.xml"),
+        ("voc", ("1.jpg", f"1.xml={TestVoc.XML}", f"3.xml={TestVoc.XML}"), r"no image for 1 file: 3\.xml"),
         *(
             (
                 "voc",
@@ -685,8 +685,8 @@ YOLO = ("images/1.jpg", f"labels/1.txt={BOX}")
                 ("annotation>", "annotations>", "it begins with <annotations>"),
             )
         ),
-        ("masks", ("images/1.jpg", "images/2.jpg", "masks/1.png|L"), r"1 files have no masks: images/2\.jpg"),
-        ("masks", ("images/1.jpg", "masks/1.png|L", "masks/2.png|L"), r"1 files have no image: masks/2\.png"),
+        ("masks", ("images/1.jpg", "images/2.jpg", "masks/1.png|L"), r"no masks for 1 file: images/2\.jpg"),
+        ("masks", ("images/1.jpg", "masks/1.png|L", "masks/2.png|L"), r"no image for 1 file: masks/2\.png"),
         ("masks", ("images/1.jpg", "masks/1.png|L", "masks/1.gif|L"), r"masks/1\.gif and masks/1\.png have one stem"),
     ],
 )
@@ -736,8 +736,8 @@ class TestHeaders:
             assert len(read(root)) == 1
             said = run("prepare", "ours", "--refresh", cwd=tmp_path).stderr
             is_lying = (size, orientation) == ((80, 60), 6)
-            turned = "1 images are turned by their EXIF orientation when they are read"
-            assert ("1 images have an EXIF orientation" if is_lying else turned) in said
+            turned = "1 image turned by its EXIF orientation when it is read"
+            assert ("1 image with an EXIF orientation" if is_lying else turned) in said
             return
         with pytest.raises(SourceError, match=re.escape(problem)):
             read(root)
@@ -775,8 +775,8 @@ class TestHeaders:
             ("1.png", (80, 60), "LA", "masks/1.png is of mode LA", True),
             ("1.png", (60, 80), "L", "images/1.jpg is 80x60, and its mask masks/1.png is 60x80", True),
             ("1.png", (81, 60), "P", "its mask masks/1.png is 81x60", True),
-            ("1.png", (40, 30), "L", "1 masks are of another size than their images, and of the same shape", False),
-            ("1.jpg", (80, 60), "L", "1 masks are JPEGs, whose values are not exactly those that were drawn", False),
+            ("1.png", (40, 30), "L", "1 mask of another size than the image, and of the same shape", False),
+            ("1.jpg", (80, 60), "L", "1 mask as JPEG, whose values are not exactly those that were drawn", False),
             ("1.png", (80, 60), "1", "", False),
             ("1.png", (80, 60), "I;16", "", False),
         ],

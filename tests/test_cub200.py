@@ -199,14 +199,14 @@ def test_attribute_names_where_the_readme_says_they_are(tmp_path: Path) -> None:
 
 def test_a_listed_image_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     gone = FAKE.images[5]
-    with pytest.raises(SourceError, match=f"1 of them are not in the raw data: {gone}"):
+    with pytest.raises(SourceError, match=f"1 is not in the raw data: {gone}"):
         open_tree(tmp_path, (f"CUB_200_2011/images/{gone}",))
     assert not (tmp_path / "cub200.records").exists()
 
 
 def test_an_image_that_is_not_listed_is_an_error(tmp_path: Path) -> None:
     extra = "CUB_200_2011/images/001.Black_footed_Albatross/new.jpg"
-    with pytest.raises(SourceError, match=r"1 images .* not listed .*: 001\.Black_footed_Albatross/new\.jpg"):
+    with pytest.raises(SourceError, match=r"1 image is .* not listed .*: 001\.Black_footed_Albatross/new\.jpg"):
         open_tree(tmp_path, (), {extra: FAKE.files[f"CUB_200_2011/images/{FAKE.images[1]}"]})
 
 

@@ -110,7 +110,7 @@ def test_a_mirror_of_ones_own_has_them(name: str, tmp_path: Path) -> None:
     [
         ((b"ClassId", b"Class"), r"GT-final_test\.csv is no list of files and their classes \(KeyError\('ClassId'\)\)"),
         ((b"\r\n", b"x\r\n"), r"GT-final_test\.csv is no list of files"),
-        ((b"00000.ppm", b"00009.ppm"), r"1 images that the lists name are missing in the raw data.* 00009\.ppm"),
+        ((b"00000.ppm", b"00009.ppm"), r"the raw data lacks 1 image that the lists name.* 00009\.ppm"),
     ],
     ids=["a column", "a label", "a file"],
 )

@@ -167,7 +167,7 @@ def test_an_archive_in_kaggles_archive_is_said(tmp_path: Path) -> None:
         (b"ImageId,PredictionString\n", "nothing that says which class each image has"),
         (
             KAGGLE["LOC_val_solution.csv"].rpartition(b"ILSVRC")[0],
-            "do not say the class of 1 images: ILSVRC2012_val_0",
+            "do not say the class of 1 image: ILSVRC2012_val_0",
         ),
         (
             b"ImageId,PredictionString\nILSVRC2012_val_00000001,7 1 2 3 4\n",

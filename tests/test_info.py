@@ -258,7 +258,7 @@ class TestDamage:
         result = run("info", path, cwd=tmp_path)
         assert result.returncode == 5
         assert "  damaged: 1 (b\\x1b)\n" in result.stdout
-        assert result.stderr.startswith("error: 1 of 2 images that were looked at are damaged. Run: recordzoo verify")
+        assert result.stderr.startswith("error: 1 image is damaged, of 2 looked at. Run: recordzoo verify")
         result = run("info", path, "--json", cwd=tmp_path)
         assert (result.returncode, json.loads(result.stdout)["record_set"]["images"]["damaged"]) == (5, ["b\x1b"])
 

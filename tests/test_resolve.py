@@ -64,7 +64,7 @@ def test_a_skipped_mask_leaves_its_image():
     [
         (
             {"names": ["a.jpg", "b.jpg", "d.jpg"]},
-            r"birds: 1 images that the lists name are missing in the raw data, the first is d\.jpg\.",
+            r"birds: the raw data lacks 1 image that the lists name, the first is d\.jpg\.",
         ),
         (
             {"splits": {"train": ["a.jpg", "d.jpg"]}},

@@ -130,7 +130,7 @@ def progress_line(
     if total_bytes:
         parts[0] += f" of {format_bytes(total_bytes)} ({min(100, 100 * done_bytes // total_bytes)}%)"
     if num_images:
-        parts.append(f"{num_images:,} images")
+        parts.append(counted(num_images, "image"))
     if elapsed_s > 0.5 and fresh_bytes > 0:
         rate = fresh_bytes / elapsed_s
         rates = f"{format_bytes(rate)}/s"

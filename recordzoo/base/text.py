@@ -273,9 +273,9 @@ def name_first(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + more
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: "1 image", "2,000 images"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: "1 image", "2,000 images"; `many` if it is not `one` with an s."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def display_width(text: str) -> int:

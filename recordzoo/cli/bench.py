@@ -24,7 +24,7 @@ from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 
 from recordzoo.base.process import default_workers
-from recordzoo.base.text import JSON, clean, no_split
+from recordzoo.base.text import JSON, clean, counted, no_split
 from recordzoo.cli import options
 from recordzoo.cli.app import Exit
 from recordzoo.errors import ArgumentError, FolderError, NotPreparedError, OtherSourceError, RecordZooError
@@ -260,7 +260,8 @@ def bench(
     if as_json:
         options.put_json({"bench": document(results, task, repeats)})
     else:
-        asked = f"up to {images:,} images, batches of {batch_size}, {workers} workers, medians of {repeats}"
+        loading = f"batches of {batch_size}, {counted(workers, 'worker')}"
+        asked = f"up to {counted(images, 'image')}, {loading}, medians of {repeats}"
         problems = [f"{result.loader} did not run: {result.problem}" for result in results if result.problem]
         lines = [table(results), "", asked, f"transform: {clean(transform or DEFAULT)}", *problems]
         options.put_text("\n".join(lines))

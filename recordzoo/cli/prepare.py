@@ -376,7 +376,6 @@ def prepare(
         )
     if split is None:
         _say_splits(wanted)
-    _say_directories(wanted)
     if dry_run:
         show_plans(wanted, options, as_json)
     else:
@@ -477,16 +476,6 @@ def _say_splits(wanted: Sequence[Target]) -> None:
         )
 
 
-def _say_directories(wanted: Sequence[Target]) -> None:
-    """Tell the user if a directory here has the name of a dataset, but is not its raw data: it may have been meant."""
-    for name, root in {
-        target.entry.name: target.root / target.entry.folder for target in wanted if target.entry
-    }.items():
-        if Path(name).is_dir() and not (root.is_dir() and root.samefile(name)):
-            here = command("prepare", f"./{name}")
-            printed.say(f"{name} is the dataset of that name. For the directory {name} here, run: {here}")
-
-
 def _blocked_parts(wanted: Sequence[Target], options: "Options") -> dict[str, RecordZooError]:
     """Check the room for all record sets; return, by label, why parts of whole datasets cannot be prepared.
 
@@ -551,7 +540,7 @@ def _prepare(target: Target, options: "Options") -> dict[str, Any]:
     what = counted(len(reader), "record") + (f" of {read_as}" if target.kind == "foreign" else "")
     if target.kind == "tree" or read_as == "zip":
         names = reader.manifest.classes or ()
-        classes = f"{len(names):,} {'class' if len(names) == 1 else 'classes'}"
+        classes = counted(len(names), "class", "classes")
         what = f"{counted(len(reader), 'record')} of {classes} ({clean(name_first(names, _CLASSES_SHOWN))})"
     how = "" if made.was_ready else f", made in {format_seconds(max(1, elapsed_s))}"
     printed.say(f"{clean(target.label)}: ready, {what} in {clean(str(made.path))}{how}")

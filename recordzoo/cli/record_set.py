@@ -74,8 +74,8 @@ def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
     if headers is None or not headers.damaged:
         return Exit.OK
     options.say(
-        f"error: {len(headers.damaged):,} of {headers.num_looked_at:,} images that were looked at are damaged. "
-        f"Run: {command('verify', '--full', reader.path)}"
+        f"error: {counted(len(headers.damaged), 'image is', 'images are')} damaged, of {headers.num_looked_at:,} "
+        f"looked at. Run: {command('verify', '--full', reader.path)}"
     )
     return Exit.CORRUPT
 
@@ -591,7 +591,7 @@ def verify(
 def _checked(reader: RecordReader, report: Report, *, full: bool) -> str:
     """Describe what was checked and what was not."""
     records = counted(len(reader), "record")
-    files, size = f"{report.checked['files']:,} files", format_bytes(report.checked["bytes"])
+    files, size = counted(report.checked["files"], "file"), format_bytes(report.checked["bytes"])
     if full and isinstance(reader.path, Url):
         done = "was fetched and compared with the hashes in the manifest"
         return f"Every byte of {files} ({size}), with {records}, {done}."

@@ -221,7 +221,7 @@ def export(
     count, sizes = sum(splits.values()), [file.stat().st_size for file in done.rglob("*") if file.is_file()]
     named = ", ".join(f"{name} {number:,}" for name, number in splits.items() if name)
     files = _files(len(sizes), sum(sizes))
-    say(f"{clean(str(done))}: written, {files}, {count:,} samples{f' ({named})' if named else ''}")
+    say(f"{clean(str(done))}: written, {files}, {counted(count, 'sample')}{f' ({named})' if named else ''}")
     if as_json:
         facts = {"to": to, "splits": splits, "samples": count, "files": len(sizes), "size_bytes": sum(sizes)}
         put_json({"path": str(done), **facts})

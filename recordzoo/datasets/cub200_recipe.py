@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.base.text import JSON
+from recordzoo.base.text import JSON, counted
 from recordzoo.errors import SourceError
 from recordzoo.net.url import RemoteFile
 from recordzoo.raw.member import Member
@@ -209,13 +209,13 @@ def _image_ids(names: Sequence[str], id_of: Mapping[str, int]) -> NDArray[np.int
     """Return the id of each name; the list and the names must be the same set."""
     if lost := sorted(id_of.keys() - set(names)):
         raise SourceError(
-            f"{IMAGE_LIST} lists {len(id_of)} images, but {len(lost)} of them are not in the raw data: {_first(lost)}. "
-            f"{INCOMPLETE}"
+            f"{IMAGE_LIST} lists {len(id_of)} images, but {counted(len(lost), 'is', 'are')} not in the raw data: "
+            f"{_first(lost)}. {INCOMPLETE}"
         )
     if unlisted := [name for name in names if name not in id_of]:
         raise SourceError(
-            f"{len(unlisted)} images are in the raw data but not listed in {IMAGE_LIST}: {_first(unlisted)}. "
-            "Remove them, or remove the list to take all images without their annotations."
+            f"{counted(len(unlisted), 'image is', 'images are')} in the raw data but not listed in {IMAGE_LIST}: "
+            f"{_first(unlisted)}. Remove them, or remove the list to take all images without their annotations."
         )
     ids = np.array([id_of[name] for name in names], dtype=np.int64)
     if len(np.unique(ids)) != len(ids):

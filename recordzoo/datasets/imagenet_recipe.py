@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.base.text import JSON, name_first
+from recordzoo.base.text import JSON, counted, name_first
 from recordzoo.datasets import imagenet_forms as forms
 from recordzoo.errors import SourceError
 from recordzoo.raw.archive import ArchiveSource, ChainSource, NestedTarSource
@@ -145,7 +145,7 @@ class ImageNet(DeclaredRecipe):
         expected = next(split.count for split in self.entry.splits if split.name == self.part)
         if len(target) == expected:
             return ""
-        facts = [f"has {len(target):,} images, not {expected:,}."]
+        facts = [f"has {counted(len(target), 'image')}, not {expected:,}."]
         there = set(wnids)
         missing = [wnid for wnid in forms.all_wnids() if wnid not in there]
         facts += [f"Classes without images: {_first(missing)}."] if missing else []
@@ -186,7 +186,9 @@ def _sort_into_wnids(keys: Sequence[str], meta: forms.Meta | None, by_kaggle: Ma
             f"{DOWNLOAD_PAGE}."
         )
     if unknown := [key for key, wnid in wnid_of.items() if not wnid]:
-        raise SourceError(f"ImageNet: the lists do not say the class of {len(unknown):,} images: {_first(unknown)}.")
+        raise SourceError(
+            f"ImageNet: the lists do not say the class of {counted(len(unknown), 'image')}: {_first(unknown)}."
+        )
     return [f"{wnid_of[key]}/{key}" for key in keys]
 
 

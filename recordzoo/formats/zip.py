@@ -9,6 +9,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from recordzoo.base.text import counted
 from recordzoo.errors import ArchiveError, FolderError
 from recordzoo.formats.base import Foreign, Piece, Sample, fault, split_name
 from recordzoo.raw.member import MAX_MEMBER_BYTES, Member, greedy_runs
@@ -164,7 +165,7 @@ def _common_top(names: Sequence[str]) -> str:
 
 
 def _no_class(path: Path, names: Sequence[str]) -> FolderError:
-    lie = "1 image lies" if len(names) == 1 else f"{len(names):,} images lie"
+    lie = counted(len(names), "image lies", "images lie")
     return FolderError(
         f"{path}: {lie} in no class folder, such as {names[0]!r}. Unpack it, and move them into one folder for each "
         "class, or write a list (.csv, .txt) of paths and labels and prepare that.",

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from typing_extensions import override
 
+from recordzoo.base.text import counted
 from recordzoo.errors import ForkError
 from recordzoo.loader.epochs import Drawing, EpochBatches, Wanted
 from recordzoo.loader.making import Less, Maker, batch_seed, cut
@@ -408,7 +409,7 @@ class _Tally:
         if self.count:
             logger.warning(
                 "RecordLoader left out %s of this epoch that cannot be read or decoded; the first: %s",
-                "a sample" if self.count == 1 else f"{self.count:,} samples",
+                counted(self.count, "sample"),
                 self.first,
             )
 

@@ -16,7 +16,7 @@ from torch.utils.data import IterableDataset
 
 from recordzoo.base import settings
 from recordzoo.base.process import are_forked, can_fork, cores
-from recordzoo.base.text import JSON
+from recordzoo.base.text import JSON, counted
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.compiled import compiled_code
 from recordzoo.loader.epochs import EpochBatches, IteratedOrders, SampledOrders, Wanted
@@ -394,7 +394,7 @@ class RecordLoader(FrameworkLoader):
     def __repr__(self) -> str:
         is_own = self.batch_size is not None or self.batch_sampler is None
         sampler = self.sampler if is_own else self.batch_sampler
-        size = f" of {len(self.dataset):,} samples" if hasattr(self.dataset, "__len__") else ""
+        size = f" of {counted(len(self.dataset), 'sample')}" if hasattr(self.dataset, "__len__") else ""
         return (
             f"{type(self).__name__}({type(self.dataset).__name__}{size}, "
             f"batch_size={self.batch_size}, sampler={type(sampler).__name__}, num_workers={self.num_workers}, "

@@ -23,6 +23,7 @@ from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional
 from typing_extensions import override
 
+from recordzoo.base.text import counted
 from recordzoo.errors import SampleIndexError
 from recordzoo.families.base import BatchSource, ZooDataset
 from recordzoo.families.selection import Selection
@@ -457,5 +458,7 @@ def _checked(indices: Indices, size: int, kind: str, given_by: str = "") -> Indi
     """Return indices counted from 0; refuse those that a dataset of this kind and size does not have."""
     found = np.where(indices < 0, indices + size, indices)
     if len(wrong := indices[(found < 0) | (found >= size)]):
-        raise SampleIndexError(f"{given_by}there is no sample {wrong[0]} in {kind}, which has {size} samples.")
+        raise SampleIndexError(
+            f"{given_by}there is no sample {wrong[0]} in {kind}, which has {counted(size, 'sample')}."
+        )
     return found

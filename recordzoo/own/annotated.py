@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from recordzoo.base.files import read_text
 from recordzoo.base.settings import command, need
-from recordzoo.base.text import JSON, lines_of, name_first
+from recordzoo.base.text import JSON, counted, lines_of, name_first
 from recordzoo.errors import SourceError
 from recordzoo.images.decode import ORIENTATION
 from recordzoo.own.annotations import (
@@ -155,7 +155,7 @@ class Pairs:
             alone[what] = [files[0] for stem, files in self._stems.items() if stem not in self.others]
         for missing, files in alone.items():
             if files:
-                problems.add(f"{len(files):,} files have no {missing}: {name_first(files, _NUM_SHOWN)}")
+                problems.add(f"no {missing} for {counted(len(files), 'file')}: {name_first(files, _NUM_SHOWN)}")
         for files in (*self._stems.values(), *self.others.values()):
             if len(files) > 1:
                 problems.add(f"{' and '.join(files)} have one stem")
@@ -264,7 +264,10 @@ def read_yolo(root: Path) -> Listing:
         splits,
         columns,
         files=[*facts.files, *filter(None, files)],
-        remarks=[*facts.remarks, *([f"{without:,} images have no label file: no objects"] if without else [])],
+        remarks=[
+            *facts.remarks,
+            *([f"no label file, no objects: {counted(without, 'image')}"] if without else []),
+        ],
     )
 
 
@@ -400,7 +403,7 @@ class _Facts:
         missing = [name for name in listed if name not in there]
         if missing:
             self._problems.add(
-                f"{path} lists {len(missing):,} images that are not there: {name_first(missing, _NUM_SHOWN)}"
+                f"{path} lists {counted(len(missing), 'missing image')}: {name_first(missing, _NUM_SHOWN)}"
             )
         return listed
 
@@ -492,7 +495,7 @@ def read_voc(root: Path) -> Listing:
         splits,
         columns,
         files=list(filter(None, files)),
-        remarks=[f"{without:,} images have no XML file: no objects"] if without else [],
+        remarks=[f"no XML file, no objects: {counted(without, 'image')}"] if without else [],
         stated={name: each.size for name, each in zip(pairs.images, read, strict=True) if each.size is not None},
     )
 

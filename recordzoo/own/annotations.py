@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from recordzoo.base.files import MAX_TEXT_BYTES, open_at_once, read_small, read_text
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, lines_of, name_first, shorten
+from recordzoo.base.text import JSON, counted, lines_of, name_first, shorten
 from recordzoo.errors import SourceError
 from recordzoo.own.columns import MAX_SHOWN
 from recordzoo.own.listing import Column, Listing
@@ -88,12 +88,12 @@ def annotated(
         remarks: Remarks for the user.
         stated: Width and height of images, where the files state them.
     """
-    what = [f"{format} annotations", f"{len(images):,} images"]
+    what = [f"{format} annotations", counted(len(images), "image")]
     if boxes := columns.get("boxes"):
         classes = columns["labels"].spec.names
-        what.append(f"{sum(map(len, boxes.values)):,} boxes ({boxes.spec.box_format})")
+        what.append(f"{counted(sum(map(len, boxes.values)), 'box', 'boxes')} ({boxes.spec.box_format})")
         what += ["polygons"] if "annotations" in columns and boxes.spec.is_normalized else []
-        what.append("classes without names" if classes is None else f"{len(classes):,} classes")
+        what.append("classes without names" if classes is None else counted(len(classes), "class", "classes"))
     if masks:
         what.append("a mask for each")
     said = ", ".join(f"{name} ({len(found):,})" for name, found in splits.items())
@@ -425,7 +425,7 @@ class _CocoFile:
     def _check_references(self) -> None:
         absent = [number for number in self.objects if number not in self.images]
         if absent:
-            self._note(f"annotations of {len(absent):,} images that it does not list: {_shown(absent)}")
+            self._note(f"annotations of {counted(len(absent), 'image')} that it does not list: {_shown(absent)}")
         used = {number for objects in self.objects.values() for number in objects.categories}
         unknown = sorted(used - self.categories.keys(), key=_order)
         if unknown and "categories" in self._lists:

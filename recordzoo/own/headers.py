@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from recordzoo.base.text import name_first
+from recordzoo.base.text import counted, name_first
 from recordzoo.own.annotations import Problems
 from recordzoo.own.listing import Listing
 
@@ -93,13 +93,16 @@ def check_headers(listing: Listing, *, turns: bool) -> tuple[list[str], dict[str
                 problems.add(f"{_shape(image, header)}, and its mask {name} is {w}x{h}")
     problems.raise_if_any()
     left = [name for name, header in zip(images, headers, strict=True) if header and header.orientation in _TURNED]
-    said = {
-        "masks are of another size than their images, and of the same shape": scaled,
-        "masks are JPEGs, whose values are not exactly those that were drawn": lossy,
-        "images have an EXIF orientation, and are read as the file has them, not turned": left,
-        "images are turned by their EXIF orientation when they are read (--exif keep leaves them)": list(found),
-    }
-    return [f"{len(names):,} {what}: {name_first(names, _NUM_SHOWN)}" for what, names in said.items() if names], found
+    said = [
+        (scaled, "mask", "of another size than the image, and of the same shape"),
+        (lossy, "mask", "as JPEG, whose values are not exactly those that were drawn"),
+        (left, "image", "with an EXIF orientation, read as the file has it, not turned"),
+        (list(found), "image", "turned by its EXIF orientation when it is read (--exif keep leaves it)"),
+    ]
+    remarks = [
+        f"{counted(len(names), one)} {what}: {name_first(names, _NUM_SHOWN)}" for names, one, what in said if names
+    ]
+    return remarks, found
 
 
 def _shape(name: str, header: Header) -> str:

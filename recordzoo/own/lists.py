@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, is_device, quote
+from recordzoo.base.text import JSON, counted, is_device, quote
 from recordzoo.own.columns import (
     LABEL_COLUMNS,
     USUAL,
@@ -283,7 +283,7 @@ def _choice(fields: Mapping[str, Column], num_targets: int, image: str, splits: 
     """Describe how the columns were read, for the user to check."""
     read = []
     for name, field in fields.items():
-        names = "" if field.spec.names is None else f", {len(field.spec.names):,} names"
+        names = "" if field.spec.names is None else f", {counted(len(field.spec.names), 'name')}"
         column = "" if name == field.header else f" from {field.header!r}"
         read.append(f"{name}{column} ({field.spec.kind}{names})")
     targets, others = ", ".join(read[:num_targets]), ", ".join(read[num_targets:])

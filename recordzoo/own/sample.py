@@ -311,7 +311,8 @@ def label_problem(label: Any, num_classes: int | None) -> str | None:
         return None
     if 0 <= int(number) < num_classes:
         return None
-    return f"'target' {label} is not a label: with {num_classes} classes, labels are 0 to {num_classes - 1}"
+    classes = counted(num_classes, "class", "classes")
+    return f"'target' {label} is not a label: with {classes}, labels are 0 to {num_classes - 1}"
 
 
 _MAX_NAME = 4096

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from recordzoo.base.files import behind_links
 from recordzoo.base.progress import default_progress
-from recordzoo.base.text import JSON
+from recordzoo.base.text import JSON, counted
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
 from recordzoo.formats.base import Piece, PieceMember, Sample, unit_of
 from recordzoo.own.fields import Encoded, FieldPlan, Fields, Kind, UnevenError, infer
@@ -203,7 +203,7 @@ class Probe(SizedSource):
     @property
     @override
     def description(self) -> str:
-        return f"{self.name} ({self.count:,} samples)"
+        return f"{self.name} ({counted(self.count, 'sample')})"
 
     @override
     def fingerprint(self) -> str:

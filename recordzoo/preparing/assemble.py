@@ -17,6 +17,7 @@ from recordzoo.base import durable
 from recordzoo.base.files import hash_of
 from recordzoo.base.process import crash_point
 from recordzoo.base.progress import Progress
+from recordzoo.base.text import counted
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.preparing.convert import FinishedShard, ShardFacts, UnitEnd, UnitShards, load_shard
 from recordzoo.preparing.publish import LOCK, PLAN_NAME, SET, Build, written_bytes
@@ -436,7 +437,7 @@ def resolve(recipe: Recipe, table: Table, stored: Mapping[str, Sequence[str]], s
             missing.append(key)
     if missing:
         raise SourceError(
-            f"{recipe.set_name}: {len(missing):,} images that the lists name are missing in the raw data, the first is "
+            f"{recipe.set_name}: the raw data lacks {counted(len(missing), 'image')} that the lists name, the first is "
             f"{missing[0]}. {INCOMPLETE}"
         )
     splits = _positions(recipe, table)

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from typing_extensions import override
 
 from recordzoo.base.files import open_at_once
-from recordzoo.base.text import name_first
+from recordzoo.base.text import counted, name_first
 from recordzoo.errors import FolderError, SourceError
 from recordzoo.raw.member import MAX_MEMBER_BYTES, FileTable, Member, SizedSource, Unit, refuse_oversized
 
@@ -176,8 +176,9 @@ class _Listing:
             )
         if self._problems:
             named = name_first(self._problems, _NUM_NAMED)
+            what = counted(len(self._problems), "file or directory", "files or directories")
             raise SourceError(
-                f"{self._base}: {len(self._problems)} files or directories cannot be read: {named}. "
+                f"{self._base}: {what} cannot be read: {named}. "
                 "Restore or remove them, or their permissions, then run the same again.",
                 path=self._base,
                 problems=tuple(self._problems),

@@ -312,7 +312,7 @@ class ClassFolderRecipe(DeclaredRecipe):
         expected = sum(split.count for split in self.entry.splits if split.part == self.part) or self.entry.num_images
         if not self._is_known or expected in (None, num_images):
             return {}
-        text = f"has {num_images:,} images, not {expected:,}."
+        text = f"has {counted(num_images, 'image')}, not {expected:,}."
         logger.warning("%s %s", self.set_name, text)
         return {"incomplete": text}
 

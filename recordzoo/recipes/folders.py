@@ -17,7 +17,7 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON
+from recordzoo.base.text import JSON, counted
 from recordzoo.errors import ArgumentError, FolderError
 from recordzoo.net.url import RemoteFile
 from recordzoo.raw.member import Member, Source
@@ -306,7 +306,7 @@ def no_class_folder(root: str | os.PathLike[str]) -> FolderError:
     with contextlib.suppress(OSError):
         count = sum(is_image(name) for name in os.listdir(root))
     if count:
-        lie = "1 image lies" if count == 1 else f"{count:,} images lie"
+        lie = counted(count, "image lies", "images lie")
         hint = (
             f" {lie} there without class folders. To give them classes, move them into one folder for each class, or "
             "write a list (.csv, .txt) of their paths and labels and prepare that. To store them without classes, run: "
