@@ -1,5 +1,6 @@
 """What holds for every test: nothing reaches beyond this machine, and the caller's environment does not count."""
 
+import contextlib
 import gc
 import inspect
 import ipaddress
@@ -8,7 +9,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,23 @@ def chromium() -> Generator[Any, None, None]:
         pytest.skip(f"needs Chromium: none of {', '.join(browsing.NAMES)} is installed")
     with browsing.start_chromium() as browser:
         yield browser
+
+
+@pytest.fixture
+def open_page(chromium: Any) -> Generator[Callable[..., Any], None, None]:
+    """Open a page; when the test ends, nothing may have gone wrong on it, and nobody else been asked for anything."""
+    from tests.browsing import Watched, watched
+
+    opened: list[Watched] = []
+    with contextlib.ExitStack() as stack:
+
+        def open_it(url: str, **options: Any) -> Watched:
+            opened.append(stack.enter_context(watched(chromium, **options)))
+            opened[-1].page.goto(url)
+            return opened[-1]
+
+        yield open_it
+    assert [(it.problems, it.strangers) for it in opened if it.problems or it.strangers] == []
 
 
 def _printable(text: str) -> str:

@@ -51,25 +51,29 @@ def test_a_download_shows_bytes():
     assert "1.15GB/1.15GB" in last
 
 
-@pytest.mark.parametrize(("total", "done"), [(39_000_000, 25_000_000), (181_000_000, 197_000_000)])
-def test_the_end_is_the_end(total, done):
+def ended(total, *steps):
+    """The last line of a bar that advanced by these bytes and images."""
+
     def work():
         bar = BarProgress()
-        bar.begin("looking for broken images", total)
-        bar.advance(done, 7)
+        bar.begin("reading", total)
+        for step in steps:
+            bar.advance(*step)
         bar.end()
 
-    assert "100%|" in shown(work)[-1]
+    return shown(work)[-1]
+
+
+def test_the_end_is_the_end():
+    for total, done in ((39_000_000, 25_000_000), (181_000_000, 197_000_000)):
+        assert "100%|" in ended(total, (done, 7))
+    again = ended(100, (50, 3), (-50,), (80,))  # work that is done again
+    assert "100%" in again
+    assert "3 images" in again
 
 
 def test_without_a_total_there_is_no_bar():
-    def work():
-        bar = BarProgress()
-        bar.begin("reading", None)
-        bar.advance(5_000_000)
-        bar.end()
-
-    last = shown(work)[-1]
+    last = ended(None, (5_000_000,))
     assert last.startswith("reading: 5.00MB, ")
     assert "%" not in last
 

@@ -124,21 +124,15 @@ class TestTransform:
             load_transform(transform)
 
 
-class TestImages:
-    def test_the_tree_is_found_from_its_records(self, tree):
-        assert find_images(f"{tree}.records", None) == (tree, Path(f"{tree}.records"))
-
-    def test_a_tree_that_is_gone_is_left_out(self, tmp_path):
-        records = Path(f"{tmp_path / 'gone'}.records")
-        ensure(folder_recipe(), folder.write_tree(tmp_path / "gone"), prepare=True)
-        (tmp_path / "gone").rename(tmp_path / "elsewhere")
-        assert find_images(str(records), None) == (None, records)
-        assert Task(None, records).loaders == [STOCK, EXACT, FAST]
-
-    def test_records_that_are_not_there_are_left_out(self, tmp_path):
-        folder.write_tree(tmp_path / "photos")
-        assert find_images(str(tmp_path / "photos"), None) == (tmp_path / "photos", None)
-        assert Task(tmp_path / "photos", None).loaders == [FILES, FILES_OURS]
+def test_what_is_not_there_is_not_measured(tmp_path):
+    tree, records = tmp_path / "photos", tmp_path / "photos.records"
+    folder.write_tree(tree)
+    assert find_images(str(tree), None) == (tree, None)
+    ensure(folder_recipe(), tree, prepare=True)
+    assert find_images(str(records), None) == find_images(str(tree), None) == (tree, records)
+    tree.rename(tmp_path / "elsewhere")
+    assert find_images(str(records), None) == (None, records)
+    assert Task(None, records).loaders == [STOCK, EXACT, FAST]
 
 
 class TestNumbers:

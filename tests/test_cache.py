@@ -116,8 +116,6 @@ class TestList:
             "birds.records.build": "interrupted build",
             RAW_FILE.name: "raw file",
         }
-
-    def test_sizes_are_those_of_the_files(self, data):
         found = {item["kind"]: item["size_bytes"] for item in listed(data, cwd=data)}
         assert found["record set"] == sum(path.stat().st_size for path in (data / "photos.records").iterdir())
         assert found["interrupted build"] >= 1002
@@ -141,7 +139,6 @@ class TestList:
 
     def test_a_raw_file_is_ours_only_with_our_mark(self, tmp_path):
         path = sparse(tmp_path / "train.tar", 100)
-        assert listed(tmp_path, cwd=tmp_path) == []
         downloads.mark_path(path).write_text("downloaded by recordzoo: 100 1 1\n")  # of another file
         assert listed(tmp_path, cwd=tmp_path) == []
         downloads.write_mark(path)
@@ -219,17 +216,13 @@ class TestRemove:
         assert delete(left["path"], cwd=data).returncode == 0
         assert not list(data.glob("photos.records*"))
 
-    def test_a_set_with_files_of_others_is_left(self, data):
-        (data / "photos.records" / "notes.txt").write_text("mine")
-        result = delete(data / "photos.records", cwd=data)
-        assert result.returncode == 1
-        assert "it holds files that recordzoo did not write (notes.txt); move them away" in result.stderr
-        assert is_record_set(data / "photos.records")
-
-    def test_a_build_with_files_of_others_is_left(self, data):
-        (data / "birds.records.build" / "notes.txt").write_text("mine")
-        assert delete("birds.records.build", cwd=data).returncode == 1
-        assert (data / "birds.records.build" / "notes.txt").read_text() == "mine"
+    def test_what_holds_files_of_others_is_left(self, data):
+        for name in ("photos.records", "birds.records.build"):
+            (data / name / "notes.txt").write_text("mine")
+            before = snapshot(data)
+            result = delete(name, cwd=data)
+            assert (result.returncode, snapshot(data)) == (1, before)
+            assert "it holds files that recordzoo did not write (notes.txt); move them away" in result.stderr
 
     def test_a_link_is_refused(self, data, others):
         result = delete("linked.records", cwd=data)
@@ -250,24 +243,24 @@ class TestRemove:
         assert is_record_set(data / "photos.records")
         assert build.exists()
 
-    def test_a_dry_run_deletes_nothing(self, data):
+    @pytest.mark.parametrize(
+        ("options", "code", "said"),
+        [
+            (["--dry-run"], 0, "Would delete 1 record set, 1 raw file, "),
+            ([], 2, "There is no terminal to ask on: pass --yes, or --dry-run to only look.\n"),
+        ],
+    )
+    def test_nothing_is_deleted_without_yes(self, data, options, code, said):
         before = snapshot(data)
-        result = run("cache", "rm", "photos.records", RAW_FILE.name, "--dry-run", cwd=data)
-        assert (result.returncode, snapshot(data)) == (0, before)
-        assert "Would delete 1 record set, 1 raw file, " in result.stderr
-
-    def test_without_a_terminal_it_needs_yes(self, data):
-        before = snapshot(data)
-        result = run("cache", "rm", "photos.records", cwd=data)
-        assert (result.returncode, snapshot(data)) == (2, before)
-        assert result.stderr.endswith("There is no terminal to ask on: pass --yes, or --dry-run to only look.\n")
+        result = run("cache", "rm", "photos.records", RAW_FILE.name, *options, cwd=data)
+        assert (result.returncode, snapshot(data), said in result.stderr) == (code, before, True)
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("answer", ["\n", "n\n"])
-    def test_only_yes_is_yes(self, data, answer):
-        with pytest.raises(AssertionError, match=r"Nothing is deleted\."):  # exit code 1
-            run_on_terminal("cache", "rm", data / "photos.records", streams=("stdout", "stderr"), typed=answer)
-        assert is_record_set(data / "photos.records")
+    def test_only_yes_is_yes(self, data):
+        for answer in ("\n", "n\n"):
+            with pytest.raises(AssertionError, match=r"Nothing is deleted\."):  # exit code 1
+                run_on_terminal("cache", "rm", data / "photos.records", streams=("stdout", "stderr"), typed=answer)
+            assert is_record_set(data / "photos.records")
 
 
 VALUES = some_values(20)

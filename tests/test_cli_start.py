@@ -28,30 +28,19 @@ def photos(tmp_path):
     return folder.write_tree(tmp_path / "photos")
 
 
-class TestNothingSaid:
-    def test_the_help_is_printed(self, tmp_path):
-        result = run(cwd=tmp_path)
-        assert (result.returncode, result.stderr) == (0, "")
-        assert result.stdout == run("--help", cwd=tmp_path).stdout
-        assert "\n  prepare  " in result.stdout
-
-
-class TestInterrupted:
-    @pytest.mark.slow
-    def test_bench_does_not_promise_to_go_on(self, tmp_path):
-        photos = folder.write_tree(tmp_path / "photos")
-        assert run("prepare", photos, cwd=tmp_path).returncode == 0
-        (tmp_path / "own.py").write_text("import time\ndef wait(image):\n    print('begun')\n    time.sleep(60)\n")
-        words = [sys.executable, "-m", "recordzoo", "bench", "photos", "--transform", "own.py:wait", "--workers", "0"]
-        environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "PYTHONUNBUFFERED": "1"}
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        with subprocess.Popen(words, cwd=tmp_path, env=environment, start_new_session=True, **pipes) as process:
-            assert process.stdout.readline() == "begun\n"
-            os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it
-            said = process.stderr.read()
-        assert process.returncode == 130
-        assert said.splitlines()[-1] == ("interrupted; nothing of this run is kept, and the same command begins again.")
-        assert "Traceback" not in said
+@pytest.mark.slow
+def test_bench_that_is_interrupted_does_not_promise_to_go_on(photos, tmp_path):
+    (tmp_path / "own.py").write_text("import time\ndef wait(image):\n    print('begun')\n    time.sleep(60)\n")
+    words = [sys.executable, "-m", "recordzoo", "bench", "photos", "--transform", "own.py:wait", "--workers", "0"]
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "PYTHONUNBUFFERED": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, cwd=tmp_path, env=environment, start_new_session=True, **pipes) as process:
+        assert process.stdout.readline() == "begun\n"
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it
+        said = process.stderr.read()
+    assert process.returncode == 130
+    assert said.splitlines()[-1] == ("interrupted; nothing of this run is kept, and the same command begins again.")
+    assert "Traceback" not in said
 
 
 def says(result, code, *texts):

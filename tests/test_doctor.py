@@ -32,15 +32,26 @@ MOUNTS = """22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
 """
 
 
+SPECIAL = {
+    "nfs4 cifs": "a network file system",
+    "overlay": "the file system of a container",
+    "fuse.gcsfuse fuseblk": "a file system of a program",
+    "tmpfs": "kept in memory",
+    "9p": "a disk of Windows seen from Linux",
+    "vfat": "without permissions and links",
+    "lustre": "a file system of a cluster",
+}
+"""What is said of types of file systems."""
+
+
 class TestDisk:
     @pytest.fixture(autouse=True)
     def good(self, monkeypatch):
         """A disk that has room, and is nothing special."""
-        self.sizes = {"/dev/shm": Usage(32 * GIB, 32 * GIB)}
-        monkeypatch.setattr(
-            doctor.shutil, "disk_usage", lambda path: self.sizes.get(str(path), Usage(900 * GIB, 500 * GIB))
-        )
-        monkeypatch.setattr(doctor, "find_mount", lambda path: ("ext4", "/"))
+        self.sizes, self.mount = {"/dev/shm": Usage(32 * GIB, 32 * GIB)}, ("ext4", "/")
+        usual = Usage(900 * GIB, 500 * GIB)
+        monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: self.sizes.get(str(path), usual))
+        monkeypatch.setattr(doctor, "find_mount", lambda path: self.mount)
 
     def test_a_good_one_gets_no_advice(self, tmp_path):
         found = disk(tmp_path)
@@ -53,48 +64,26 @@ class TestDisk:
         }
         assert list(tmp_path.iterdir()) == []
 
-    def advice(self, folder, monkeypatch):
+    def test_special_file_systems_are_named_and_usual_ones_are_not(self, tmp_path, monkeypatch):
         monkeypatch.setattr(doctor, "lmdb_problem", lambda path: "")
-        found = disk(folder)
-        assert found.problems == []
-        (line,) = found.advice
-        return line
+        for kinds, said in SPECIAL.items():
+            for kind in kinds.split():
+                self.mount = (kind, "/")
+                (line,) = disk(tmp_path).advice
+                assert line.startswith(f"{tmp_path} is on {kind}: {said}")
+        for self.mount in [*((kind, "/") for kind in ("ext4", "xfs", "btrfs", "zfs", "apfs")), (None, None)]:
+            assert disk(tmp_path).advice == []
 
-    @pytest.mark.parametrize(
-        ("kind", "said"),
-        [
-            ("nfs4", "a network file system"),
-            ("cifs", "a network file system"),
-            ("overlay", "the file system of a container"),
-            ("fuse.gcsfuse", "a file system of a program"),
-            ("fuseblk", "a file system of a program"),
-            ("tmpfs", "kept in memory"),
-            ("9p", "a disk of Windows seen from Linux"),
-            ("vfat", "without permissions and links"),
-            ("lustre", "a file system of a cluster"),
-        ],
-    )
-    def test_special_file_systems_are_named(self, tmp_path, monkeypatch, kind, said):
-        monkeypatch.setattr(doctor, "find_mount", lambda path: (kind, "/"))
-        assert self.advice(tmp_path, monkeypatch).startswith(f"{tmp_path} is on {kind}: {said}")
-
-    @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "zfs", "apfs", None])
-    def test_usual_ones_are_not(self, tmp_path, monkeypatch, kind):
-        monkeypatch.setattr(doctor, "find_mount", lambda path: (kind, "/" if kind else None))
-        assert disk(tmp_path).advice == []
-
-    def test_too_little_space(self, tmp_path, monkeypatch):
-        self.sizes[str(tmp_path)] = Usage(900 * GIB, GIB)
-        assert "1.07 GB free; `recordzoo cache ls`" in self.advice(tmp_path, monkeypatch)
-
-    def test_little_shared_memory(self, tmp_path, monkeypatch):
-        self.sizes["/dev/shm"] = Usage(64 << 20, 64 << 20)
-        assert "The shared memory has 67.1 MB: workers of DataLoader" in self.advice(tmp_path, monkeypatch)
-
-    def test_a_directory_that_may_not_be_written_to(self, tmp_path, monkeypatch):
+    def test_what_is_short_is_advised(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(doctor, "lmdb_problem", lambda path: "")
+        self.sizes = {str(tmp_path): Usage(900 * GIB, GIB), "/dev/shm": Usage(64 << 20, 64 << 20)}
+        room, shared = disk(tmp_path).advice
+        assert "1.07 GB free; `recordzoo cache ls`" in room
+        assert "The shared memory has 67.1 MB: workers of DataLoader" in shared
         monkeypatch.setattr(doctor, "_is_writable", lambda path: False)
-        assert f"{tmp_path} may not be written to: pass --root" in self.advice(tmp_path, monkeypatch)
-        assert disk(tmp_path).facts["root"] == f"{tmp_path} (may not be written to)"
+        found = disk(tmp_path)
+        assert f"{tmp_path} may not be written to: pass --root" in found.advice[0]
+        assert (found.facts["root"], found.problems) == (f"{tmp_path} (may not be written to)", [])
 
     @pytest.mark.parametrize(
         ("code", "said"),
@@ -110,34 +99,29 @@ class TestDisk:
         assert list(tmp_path.iterdir()) == []
 
 
-class TestFileSystems:
-    @pytest.mark.parametrize(
-        ("path", "expected"),
-        [
-            ("/home/me", ("ext4", "/")),
-            ("/data/birds", ("lustre", "/data")),  # mounted over the other
-            ("/database", ("ext4", "/")),
-            ("/data/my disk/x", ("fuse.sshfs", "/data/my disk")),
-        ],
-    )
-    def test_the_volume_of_a_path(self, tmp_path, path, expected):
-        (tmp_path / "mountinfo").write_text(MOUNTS)
+def test_the_volume_of_a_path(tmp_path):
+    (tmp_path / "mountinfo").write_text(MOUNTS)
+    for path, expected in {
+        "/home/me": ("ext4", "/"),
+        "/data/birds": ("lustre", "/data"),  # mounted over the other
+        "/database": ("ext4", "/"),
+        "/data/my disk/x": ("fuse.sshfs", "/data/my disk"),
+    }.items():
         assert find_mount(Path(path), tmp_path / "mountinfo") == expected
+    assert find_mount(tmp_path, tmp_path / "nothing") == (None, None)
 
-    def test_where_there_is_no_list_nothing_is_known(self, tmp_path):
-        assert find_mount(tmp_path, tmp_path / "nothing") == (None, None)
 
-    @pytest.mark.slow
-    def test_a_full_disk(self, tmp_path):
-        with mounted(tmp_path / "small", "size=1m") as volume:
-            volume.fill(0)
-            words = [sys.executable, "-m", "recordzoo", "doctor", "--json", "--root", str(volume.mounted_at)]
-            done = subprocess.run([*volume.enter, *words], capture_output=True, text=True)
-            found = json.loads(done.stdout)
-            assert (done.returncode, found["ok"]) == (0, True)
-            assert found["checks"]["disk"]["file system"] == f"tmpfs, mounted at {volume.mounted_at}"
-            assert any(text.startswith(f"{volume.mounted_at} has 0 B free") for text in found["advice"])
-            assert [path.name for path in volume.path.iterdir()] == ["ballast"]
+@pytest.mark.slow
+def test_a_full_disk(tmp_path):
+    with mounted(tmp_path / "small", "size=1m") as volume:
+        volume.fill(0)
+        words = [sys.executable, "-m", "recordzoo", "doctor", "--json", "--root", str(volume.mounted_at)]
+        done = subprocess.run([*volume.enter, *words], capture_output=True, text=True)
+        found = json.loads(done.stdout)
+        assert (done.returncode, found["ok"]) == (0, True)
+        assert found["checks"]["disk"]["file system"] == f"tmpfs, mounted at {volume.mounted_at}"
+        assert any(text.startswith(f"{volume.mounted_at} has 0 B free") for text in found["advice"])
+        assert [path.name for path in volume.path.iterdir()] == ["ballast"]
 
 
 class TestPackages:

@@ -19,7 +19,6 @@ def script(tmp_path, monkeypatch):
     path.parent.mkdir(parents=True)
     path.touch(0o755)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", "/usr/bin")
     return path
 
 
@@ -27,32 +26,27 @@ def test_words_are_quoted():
     assert command("prepare", Path("my photos")) == "recordzoo prepare 'my photos'"
 
 
-def test_a_script_that_is_not_on_the_path_is_named_by_its_place(script):
-    assert find_program(str(script), str(script.with_name("python"))) == ".venv/bin/recordzoo"
-
-
-def test_a_script_elsewhere_is_named_by_its_whole_path(script, monkeypatch):
-    (script.parent / "deep").mkdir()
-    monkeypatch.chdir(script.parent / "deep")
-    assert find_program(str(script), "/usr/bin/python3") == str(script)
-
-
-def test_a_script_on_the_path_is_called_by_its_name(script, monkeypatch):
-    monkeypatch.setenv("PATH", f"{script.parent}:/usr/bin")
-    assert find_program(str(script), "/usr/bin/python3") == "recordzoo"
+@pytest.mark.parametrize(
+    ("path", "here", "found"),
+    [
+        ("/usr/bin", "", ".venv/bin/recordzoo"),
+        ("/usr/bin", ".venv/bin/deep", "{script}"),
+        (".venv/bin:/usr/bin", "", "recordzoo"),
+        ("other", "", ".venv/bin/recordzoo"),  # another recordzoo is on the path
+    ],
+)
+def test_a_script_is_named_so_that_a_shell_here_finds_it(script, monkeypatch, tmp_path, path, here, found):
+    for folder in (".venv/bin/deep", "other"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "other" / "recordzoo").touch(0o755)
+    monkeypatch.setenv("PATH", ":".join(str(tmp_path / each) for each in path.split(":")))
+    monkeypatch.chdir(tmp_path / here)
+    assert find_program(str(script), str(script.with_name("python"))) == found.format(script=script)
 
 
 def test_a_module_is_run_by_its_python(script):
     started_as = PACKAGE / "recordzoo" / "__main__.py"
     assert find_program(str(started_as), str(script.with_name("python"))) == ".venv/bin/python -m recordzoo"
-
-
-def test_another_recordzoo_on_the_path_is_not_the_one_that_runs(script, monkeypatch, tmp_path):
-    other = tmp_path / "other" / "recordzoo"
-    other.parent.mkdir()
-    other.touch(0o755)
-    monkeypatch.setenv("PATH", f"{other.parent}")
-    assert find_program(str(script), str(script.with_name("python"))) == ".venv/bin/recordzoo"
 
 
 def test_the_command_of_a_message_runs(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import recordzoo
-from tests.browsing import DESKTOP, PHONE, watched
+from tests.browsing import DESKTOP, PHONE
 from tests.fakes.odd_images import HOSTILE_NAMES
 from tests.fakes.pictures import jpeg, picture
 from tests.fakes.records import write_records
@@ -43,24 +43,6 @@ def hostile(tmp_path_factory):
         classes=[f"{name} " for name in WORSE_NAMES],
         encoding="image",
     )
-
-
-@pytest.fixture
-def open_page(chromium):
-    """Open a page; when the test ends, nothing may have gone wrong on it, and nobody else been asked for anything."""
-    contexts = []
-
-    def open_it(url, **options):
-        context = watched(chromium, **options)
-        it = context.__enter__()
-        contexts.append((context, it))
-        it.page.goto(url)
-        return it
-
-    yield open_it
-    for context, it in contexts:
-        context.__exit__(None, None, None)
-        assert (it.problems, it.strangers) == ([], [])
 
 
 class TestNotebook:

@@ -1,6 +1,7 @@
 """`recordzoo show` opens what it wrote on a desktop, and only there."""
 
 import io
+import itertools
 import os
 import time
 
@@ -86,13 +87,12 @@ def test_what_is_a_desktop(monkeypatch, variables, platform, expected):
     assert record_set.is_on_desktop() is expected
 
 
-@pytest.mark.parametrize("stream", ["stdout", "stderr"])
-@pytest.mark.parametrize("other", [io.StringIO(), None])
-def test_what_is_piped_or_closed_is_no_desktop(monkeypatch, stream, other):
-    go_to_a_desktop(monkeypatch)
-    assert record_set.is_on_desktop()
-    monkeypatch.setattr(f"sys.{stream}", other)
-    assert not record_set.is_on_desktop()
+def test_what_is_piped_or_closed_is_no_desktop(monkeypatch):
+    for stream, other in itertools.product(("stdout", "stderr"), (io.StringIO(), None)):
+        go_to_a_desktop(monkeypatch)
+        assert record_set.is_on_desktop()
+        monkeypatch.setattr(f"sys.{stream}", other)
+        assert not record_set.is_on_desktop()
 
 
 @pytest.mark.parametrize(
