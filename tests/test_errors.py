@@ -18,14 +18,6 @@ KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issu
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 class TestEveryError:
-    def test_keeps_text_and_details_through_pickle(self, kind):
-        again = pickle.loads(pickle.dumps(kind("what went wrong", path="/a", position=7)))
-        assert type(again) is kind
-        assert str(again) == "what went wrong"
-        assert (again.path, again.position) == ("/a", 7)
-        with pytest.raises(AttributeError):
-            _ = again.no_such_detail
-
     def test_comes_out_of_a_worker_as_itself(self, kind):
         try:
             raise kind("what went wrong", path="/a")
@@ -34,10 +26,13 @@ class TestEveryError:
         with pytest.raises(kind, match="what went wrong"):
             wrapped.reraise()
 
-    def test_names_its_section_of_the_site(self, kind, monkeypatch):
+    def test_keeps_text_details_and_its_section_of_the_site_through_pickle(self, kind, monkeypatch):
         monkeypatch.setattr(project, "url", {"Documentation": "https://docs.example.org/zoo"}.get)
-        again = pickle.loads(pickle.dumps(kind("what went wrong")))
-        assert str(again) == "what went wrong"
+        again = pickle.loads(pickle.dumps(kind("what went wrong", path="/a", position=7)))
+        assert type(again) is kind
+        assert (str(again), again.path, again.position) == ("what went wrong", "/a", 7)
+        with pytest.raises(AttributeError):
+            _ = again.no_such_detail
         about = f"See https://docs.example.org/zoo/errors/#{kind.__name__.lower()}"
         assert "".join(traceback.format_exception(again)).endswith(f"what went wrong\n{about}\n")
 

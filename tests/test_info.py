@@ -15,13 +15,13 @@ from PIL import Image
 from recordzoo.base.progress import LogProgress
 from recordzoo.base.text import display_width, shorten
 from recordzoo.cli.options import bar_chart
-from recordzoo.cli.record_set import SAMPLE, count_classes, find_variants, read_headers
+from recordzoo.cli.record_set import SAMPLE, read_headers
 from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes import folders as folder_recipe
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import RawFile
-from recordzoo.records.reader import RecordReader, load_labels
+from recordzoo.records.reader import RecordReader
 from tests.fakes import cifar as cifar10
 from tests.fakes import cub200, folder
 from tests.fakes.fake import md5
@@ -196,12 +196,8 @@ class TestClasses:
         assert shown == [*range(29, 19, -1), 3, 2, 1, 0, 30]
         assert "  ... 16 classes between\n" in told
 
-    def test_of_many_equal_ones_a_line(self, tmp_path):
-        assert "records of each class: 2, of all 21 classes\n" in text(self.write(tmp_path / "s.records", [2] * 21))
-
-    def test_a_class_without_records_is_counted(self, tmp_path):
-        reader = RecordReader(self.write(tmp_path / "s.records", [3, 0, 1]))
-        assert [each["count"] for each in count_classes(load_labels(reader))] == [3, 0, 1]
+        assert "records of each class: 2, of all 21 classes\n" in text(self.write(tmp_path / "equal.records", [2] * 21))
+        assert [each["count"] for each in info(self.write(tmp_path / "three", [3, 0, 1]))["class_counts"]] == [3, 0, 1]
 
     def test_numbers_without_names(self, tmp_path):
         path = write_records(tmp_path / "s", [SMALL] * 3, arrays={"target": np.array([7, -1, 7])}, encoding="image")
@@ -216,31 +212,27 @@ class TestClasses:
         assert (document["class_counts"], document["images"]) == (None, None)
         assert document["blobs"]["image"]["values"] == 1
         assert "class:" not in text(path)
-
-    def test_an_empty_set(self, tmp_path):
-        path = write_records(tmp_path / "s", [], classes=[], encoding="image")
-        assert info(path)["images"]["width"] is None
-        assert "records:   0\n" in text(path)
+        empty = write_records(tmp_path / "empty", [], classes=[], encoding="image")
+        assert info(empty)["images"]["width"] is None
+        assert "records:   0\n" in text(empty)
 
 
-class TestVariants:
-    def test_those_beside_it_of_the_same_data(self, tmp_path):
-        path = write_records(tmp_path / "a.records", [SMALL] * 3, encoding="image", kind=SetKind.FOLDER)
-        write_records(
-            tmp_path / "small.records", [SMALL] * 3, encoding="image", kind=SetKind.FOLDER, variant="resized-64"
-        )
-        write_records(tmp_path / "same.records", [SMALL] * 3, encoding="image", kind=SetKind.FOLDER)
-        write_records(
-            tmp_path / "other.records", [SMALL] * 4, encoding="image", kind=SetKind.FOLDER, variant="resized-64"
-        )
-        broken = write_records(
-            tmp_path / "broken.records", [SMALL] * 3, encoding="image", kind=SetKind.FOLDER, variant="resized-64"
-        )
-        (broken / "manifest.json").write_bytes(b"{")
-        (variant,) = find_variants(RecordReader(path))
-        assert info(path)["variants"] == [variant]
-        assert variant == {"path": str(tmp_path / "small.records"), "variant": "resized-64", "records": 3}
-        assert f"other variants beside it:\n  {tmp_path}/small.records (resized-64), 3 records\n" in text(path)
+def test_variants_beside_it_of_the_same_data(tmp_path):
+    small = {"variant": "resized-64"}
+    for name, count, more in (
+        ("a", 3, {}),
+        ("small", 3, small),
+        ("same", 3, {}),
+        ("other", 4, small),
+        ("bad", 3, small),
+    ):
+        place = tmp_path / f"{name}.records"
+        write_records(place, [SMALL] * count, encoding="image", kind=SetKind.FOLDER, **more)
+    (tmp_path / "bad.records" / "manifest.json").write_bytes(b"{")
+    variant = {"path": str(tmp_path / "small.records"), "variant": "resized-64", "records": 3}
+    assert info(tmp_path / "a.records")["variants"] == [variant]
+    told = text(tmp_path / "a.records")
+    assert f"other variants beside it:\n  {tmp_path}/small.records (resized-64), 3 records\n" in told
 
 
 def test_a_value_that_two_records_share_counts_once(tmp_path):

@@ -1,7 +1,6 @@
 """`recordzoo show` opens what it wrote on a desktop, and only there."""
 
 import io
-import itertools
 import os
 import time
 
@@ -58,41 +57,29 @@ class Terminal(io.StringIO):
         return True
 
 
-def go_to_a_desktop(monkeypatch):
-    """Make the streams a terminal on a desktop; in the test itself, because pytest sets them before each step."""
-    for name, value in DESKTOP.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(record_set, "PLATFORM", "linux")
-    for stream in ("stdout", "stderr"):
-        monkeypatch.setattr(f"sys.{stream}", Terminal())
+TERMINAL = {"sys.stdout": Terminal(), "sys.stderr": Terminal()}
 
 
 @pytest.mark.parametrize(
-    ("variables", "platform", "expected"),
+    ("variables", "platform", "streams", "expected"),
     [
-        ({}, "linux", True),
-        ({"DISPLAY": "", "WAYLAND_DISPLAY": "wayland-0"}, "linux", True),
-        ({"DISPLAY": ""}, "linux", False),
-        ({"DISPLAY": ""}, "darwin", True),
-        ({"DISPLAY": ""}, "win32", True),
-        ({"SSH_CONNECTION": "10.0.0.1 22 10.0.0.2 22"}, "linux", False),  # ssh -X
-        ({"SSH_TTY": "/dev/pts/1"}, "darwin", False),
+        ({}, "linux", {}, True),
+        ({"DISPLAY": "", "WAYLAND_DISPLAY": "wayland-0"}, "linux", {}, True),
+        ({"DISPLAY": ""}, "linux", {}, False),
+        ({"DISPLAY": ""}, "darwin", {}, True),
+        ({"DISPLAY": ""}, "win32", {}, True),
+        ({"SSH_CONNECTION": "10.0.0.1 22 10.0.0.2 22"}, "linux", {}, False),  # ssh -X
+        ({"SSH_TTY": "/dev/pts/1"}, "darwin", {}, False),
+        *(({}, "linux", {stream: other}, False) for stream in TERMINAL for other in (io.StringIO(), None)),
     ],
 )
-def test_what_is_a_desktop(monkeypatch, variables, platform, expected):
-    go_to_a_desktop(monkeypatch)
-    monkeypatch.setattr(record_set, "PLATFORM", platform)
-    for name, value in variables.items():
+def test_what_is_a_desktop(monkeypatch, variables, platform, streams, expected):
+    """A terminal that is neither piped nor closed, on a machine with a display of its own."""
+    for name, value in {**DESKTOP, **variables}.items():
         monkeypatch.setenv(name, value)
+    for name, value in {**TERMINAL, **streams, "recordzoo.cli.record_set.PLATFORM": platform}.items():
+        monkeypatch.setattr(name, value)
     assert record_set.is_on_desktop() is expected
-
-
-def test_what_is_piped_or_closed_is_no_desktop(monkeypatch):
-    for stream, other in itertools.product(("stdout", "stderr"), (io.StringIO(), None)):
-        go_to_a_desktop(monkeypatch)
-        assert record_set.is_on_desktop()
-        monkeypatch.setattr(f"sys.{stream}", other)
-        assert not record_set.is_on_desktop()
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def ls(
     folders: Annotated[
         list[Path] | None,
         path_argument(
-            "DIR...",
+            "DIR",
             "Look in these directories and two levels below them. Default: where sets were prepared, and the cache of "
             "sets at URLs.",
         ),
