@@ -164,6 +164,8 @@ DOS, UNIX, NTFS, MACOS = 0, 3, 11, 19
         (CP850, NTFS, 50, b"", "c\u00e4ts", True),
         (CP850, DOS, 20, unicode_path(CP850 + b"/1.jpg", "席/1.jpg"), "席", False),
         (CP850, DOS, 20, unicode_path(b"another", "席/1.jpg"), "c\u00e4ts", True),
+        (b"?", DOS, 20, unicode_path(b"?/1.jpg", "席/1.jpg"), "席", False),
+        (rb"cats\1.jpg", DOS, 20, b"", "cats", False),
         (GBK, UNIX, 20, b"", GBK.decode("utf-8", "surrogateescape"), False),
     ],
 )
@@ -173,7 +175,8 @@ def test_names_without_the_mark_of_utf_8(
     """Those of Info-ZIP's unzip 6.00 on Linux, which writes another byte for an umlaut of DOS: no valid UTF-8."""
     with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
         info = _Named("x")
-        info.raw, info.create_system, info.create_version, info.extra = raw + b"/1.jpg", system, version, extra
+        info.raw, info.create_system, info.create_version, info.extra = raw, system, version, extra
+        info.raw += b"" if b"." in raw else b"/1.jpg"
         with archive.open(info, "w") as member:
             member.write(IMAGES[0])
         archive.writestr("b/1.jpg", IMAGES[1])
@@ -181,5 +184,6 @@ def test_names_without_the_mark_of_utf_8(
     assert reader.manifest.classes == tuple(sorted(["b", name]))
     assert ("without a mark for UTF-8" in caplog.text) == is_guess
     if shutil.which("unzip") and not is_guess:
-        subprocess.run(["unzip", "-q", "-d", tmp_path / "unzipped", tmp_path / "photos.zip"], check=True)
+        done = subprocess.run(["unzip", "-qq", "-d", tmp_path / "unzipped", tmp_path / "photos.zip"], check=False)
+        assert done.returncode in (0, 1)  # 1: it warns of backslashes
         assert tuple(ImageFolder(tmp_path / "unzipped").classes) == reader.manifest.classes

@@ -223,12 +223,13 @@ def _entries(path: Path, archive: zipfile.ZipFile, passed_over: PassedOver | Non
     entries = []
     seen = set()
     for info in archive.infolist():
+        given = info.orig_filename if passed_over is not None else unzipped_name(info)
         try:
-            name = plain_name(info.orig_filename if passed_over is not None else unzipped_name(info))
+            name = plain_name(given)
         except ValueError as err:
             raise refused(str(path), info.orig_filename, str(err), path) from err
         mode = info.external_attr >> 16
-        if info.filename.endswith("/"):  # Python 3.11: is_dir() raises IndexError for an empty name
+        if "/" in (info.filename[-1:], given[-1:]):  # Python 3.11: is_dir() raises IndexError for an empty name
             continue
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
             kind = "symbolic link" if stat.S_ISLNK(mode) else "special file"
@@ -249,23 +250,22 @@ def unzipped_name(info: zipfile.ZipInfo) -> str:
 
     A name without the mark for UTF-8 is in an extra field, or the bytes of the system that packed it: UTF-8 on macOS
     and Linux. Of DOS and Windows ``unzip`` takes them for code page 850; what is valid UTF-8 is read as that here.
+    Some programs for Windows write "\\" between the parts of a path.
     """
-    raw = _unmarked(info)
-    if raw is None:
-        return info.orig_filename
-    if (named := _unicode_path(info.extra, raw)) is not None:
-        return named
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return raw.decode("cp850") if _is_of_dos(info) else raw.decode("utf-8", "surrogateescape")
+    name, raw = info.orig_filename, _unmarked(info)
+    if raw is not None:
+        if (named := _unicode_path(info.extra, raw)) is not None:
+            return named
+        try:
+            name = raw.decode()
+        except UnicodeDecodeError:
+            name = raw.decode("cp850") if _is_of_dos(info) else raw.decode("utf-8", "surrogateescape")
+    return name.replace("\\", "/") if info.create_system == _DOS and "/" not in name else name
 
 
 def _unmarked(info: zipfile.ZipInfo) -> bytes | None:
-    """Return the bytes of a name that is neither ASCII nor marked as UTF-8; None for any other."""
-    if info.flag_bits & _IS_UTF8 or info.orig_filename.isascii():
-        return None
-    return info.orig_filename.encode("cp437")
+    """Return the bytes of a name that is not marked as UTF-8; None for any other."""
+    return None if info.flag_bits & _IS_UTF8 else info.orig_filename.encode("cp437")
 
 
 def _is_of_dos(info: zipfile.ZipInfo) -> bool:
@@ -289,7 +289,10 @@ def _warn_of_guesses(path: Path, archive: zipfile.ZipFile) -> None:
     guessed = [
         unzipped_name(info)
         for info in archive.infolist()
-        if (raw := _unmarked(info)) is not None and _is_of_dos(info) and _unicode_path(info.extra, raw) is None
+        if (raw := _unmarked(info)) is not None
+        and not raw.isascii()
+        and _is_of_dos(info)
+        and _unicode_path(info.extra, raw) is None
     ]
     if guessed:
         logger.warning(
