@@ -661,6 +661,9 @@ YOLO = ("images/1.jpg", f"labels/1.txt={BOX}")
         ("yolo", (*YOLO, "classes.txt=cat\n\ndog\n"), r"classes\.txt, line 2: it is empty, and names no class"),
         ("yolo", (*YOLO, f"labels/1.txt=0 .5 .5 .1 {'x' * 9999}"), r"x{100}\.\.\.x{100,}'[^x]*To read its folders"),
         ("yolo", (*YOLO, f"data.yaml=names: [{'x' * 9999}]\nnc: {'9' * 9999}"), "nc is 999"),
+        ("yolo", (*YOLO, "data.yaml=nc: 99999999999"), "nc is 99999999999, and 100,000 classes are the most"),
+        ("yolo", (*YOLO, "data.yaml=nc: [2]"), "names is no list"),
+        ("yolo", (*YOLO, "labels/1.txt=2000000000 .5 .5 .1 .1"), "class 2000000000 of at most 100,000 classes"),
         ("yolo", (*YOLO, f"data.yaml=names: [cat]\ntrain: {'x' * 9999}"), "train is 'xxx"),
         (
             "yolo",

@@ -58,6 +58,7 @@ from recordzoo.records.writer import TREE_FILE
 _NAMES_FILES = ("classes.txt", "obj.names")
 _NONE = ("", "null", "~", "none")
 _LEAST, _MOST = -0.01, 1.01  # range of a coordinate; ultralytics allows the same for rounding
+_MOST_CLASSES = 100_000  # without names; each gets one
 _NUM_SHOWN = 5
 _ANNOTATION_ENDINGS = (".json", ".txt", ".yaml", ".yml", ".xml", ".names")
 
@@ -346,7 +347,10 @@ class _Facts:
                 self._note(f"names has the keys {name_first(list(names), _NUM_SHOWN)}, not 0 to {len(names) - 1}")
                 return None
             names = [next(value for key, value in names.items() if int(key) == number) for number in numbers]
-        if names is None and count is not None and count.isdecimal():
+        if names is None and isinstance(count, str) and count.isdecimal():
+            if len(count) > len(str(_MOST_CLASSES)) or int(count) > _MOST_CLASSES:
+                self._note(f"nc is {count}, and {_MOST_CLASSES:,} classes are the most")
+                return None
             return tuple(map(str, range(int(count))))
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             self._note("names is no list of texts and no mapping of numbers to texts")
@@ -442,8 +446,8 @@ def _row(cells: Sequence[str], names: Sequence[str] | None) -> _Row:
     if not all(map(math.isfinite, numbers)):
         raise ValueError("a number is not finite")
     label = int(numbers[0])
-    if label != numbers[0] or not 0 <= label < (1 << 31 if names is None else len(names)):
-        raise ValueError(f"class {cells[0]} of {'any number' if names is None else len(names)} classes")
+    if label != numbers[0] or not 0 <= label < (_MOST_CLASSES if names is None else len(names)):
+        raise ValueError(f"class {cells[0]} of {f'at most {_MOST_CLASSES:,}' if names is None else len(names)} classes")
     if not _LEAST <= min(numbers[1:]) <= max(numbers[1:]) <= _MOST:
         raise ValueError("a coordinate is not between 0 and 1: a fraction of the image's width or height")
     if count == 5:
