@@ -16,7 +16,7 @@ import pytest
 
 import recordzoo
 from recordzoo.datasets.arrays_recipe import MovingMNIST
-from recordzoo.formats import indexed
+from recordzoo.formats import find_foreign
 from recordzoo.formats import webdataset as tar_keys
 from recordzoo.own.sample import Row, packed, unpacked
 from recordzoo.preparing.convert import ShardFacts, ShardRows, load_shard, save_shard
@@ -46,8 +46,15 @@ def columns(folder: Path) -> Callable[[], object]:
 
 
 def index(folder: Path) -> Callable[[], object]:
+    (folder / "photos.bin").write_bytes(b"\xff\xd8\xff\xd8\xffabcdefg")
     np.save(folder / "photos.npy", INDEX)
-    return lambda: {name: values.tolist() for name, values in indexed._read_index(folder / "photos.npy").items()}
+
+    def read() -> object:
+        foreign = find_foreign(str(folder), "indexed", {})
+        assert foreign is not None
+        return [sample for piece in foreign.pieces for sample in foreign.read(piece)]
+
+    return read
 
 
 def sample(folder: Path) -> Callable[[], object]:

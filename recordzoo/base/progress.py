@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from typing_extensions import override
+
 from recordzoo.base import settings
 from recordzoo.base.text import clean, counted, shorten
 
@@ -22,38 +24,18 @@ class Progress(Protocol):
 
     def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
         """Start a stage ("downloading CUB_200_2011.tgz"); `done_bytes` were already there (a resumed download)."""
-        ...
 
     def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
         """Add work that was done; negative when work is repeated from the start."""
-        ...
 
     def note(self, text: str) -> None:
         """Show a message once: a wait, or a resumed download."""
-        ...
 
     def end(self) -> None:
         """Finish the stage; not called when it fails."""
-        ...
 
 
-class SilentProgress:
-    """Ignores everything; see `Progress`."""
-
-    def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
-        """See `Progress`."""
-
-    def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
-        """See `Progress`."""
-
-    def note(self, text: str) -> None:
-        """See `Progress`."""
-
-    def end(self) -> None:
-        """See `Progress`."""
-
-
-class LogProgress:
+class LogProgress(Progress):
     """Logs one line at the start and the end of a stage, and at intervals in between.
 
     Args:
@@ -67,16 +49,16 @@ class LogProgress:
         self._start_bytes = self._bytes = self._images = 0
         self._began = self._said = 0.0
 
+    @override
     def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
-        """See `Progress`."""
         self._stage, self._total = stage, total_bytes
         self._start_bytes = self._bytes = done_bytes
         self._images = 0
         self._began = self._said = time.monotonic()
         self._say(stage + (f", resuming at {format_bytes(done_bytes)}" if done_bytes else ""))
 
+    @override
     def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
-        """See `Progress`."""
         self._bytes += num_bytes
         self._images += num_images
         now = time.monotonic()
@@ -84,12 +66,12 @@ class LogProgress:
             self._said = now
             self._say(self._line(now))
 
+    @override
     def note(self, text: str) -> None:
-        """See `Progress`."""
         self._say(text)
 
+    @override
     def end(self) -> None:
-        """See `Progress`."""
         if self._bytes != self._total:  # the total was an estimate, or the work ended early
             self._total = None
         self._say(f"{self._line(time.monotonic())}: done")
@@ -101,6 +83,14 @@ class LogProgress:
         return progress_line(
             self._stage, self._bytes, self._total, self._images, now - self._began, self._bytes - self._start_bytes
         )
+
+
+class SilentProgress(LogProgress):
+    """Ignores everything."""
+
+    @override
+    def _say(self, text: str) -> None:
+        pass
 
 
 def format_bytes(num_bytes: float) -> str:
@@ -177,6 +167,7 @@ def is_terminal() -> bool:
 class LineProgress(LogProgress):
     """Prints the lines of `LogProgress` on stderr: without configuration, `logging` drops them."""
 
+    @override
     def _say(self, text: str) -> None:
         if logger.hasHandlers() or sys.stderr is None:
             super()._say(text)
@@ -204,7 +195,7 @@ def closed_on_error(progress: Progress) -> Iterator[None]:
         raise
 
 
-class BarProgress:
+class BarProgress(Progress):
     """Draws a tqdm bar for each stage: the share done, the rate and the time left, in 80 columns.
 
     The bar measures bytes. If images are counted, it shows images instead: a line has no room for both.
@@ -215,8 +206,8 @@ class BarProgress:
         self._has_total = False
         self._images = 0
 
+    @override
     def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
-        """See `recordzoo.base.progress.Progress`."""
         self.close()
         self._images, self._has_total = 0, bool(total_bytes)
         kind, is_widget = _bar_class()
@@ -236,8 +227,8 @@ class BarProgress:
             bar_format=self._layout("{remaining} left"),
         )
 
+    @override
     def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
-        """See `recordzoo.base.progress.Progress`."""
         if self._bar is None:
             return
         self._images += num_images
@@ -248,14 +239,14 @@ class BarProgress:
         else:
             self._bar.update(num_bytes)
 
+    @override
     def note(self, text: str) -> None:
-        """See `recordzoo.base.progress.Progress`."""
         from tqdm import tqdm
 
         tqdm.write(clean(text), file=sys.stderr)
 
+    @override
     def end(self) -> None:
-        """See `recordzoo.base.progress.Progress`."""
         if self._bar is not None:
             if self._has_total:  # the total was an estimate, or the work ended early
                 self._bar.total = self._bar.n

@@ -1,6 +1,5 @@
 """WebDataset: tar files whose members share a key; the extension of each is a field. Also written, for `export`."""
 
-import functools
 import io
 import itertools
 import json
@@ -94,7 +93,7 @@ class Keys:
         for key, data in parts.items():
             ending = _last(key)
             if ending in _DECODERS:
-                self._decoded[key] += _works(functools.partial(decode, ending), data)
+                self._decoded[key] += _works(_DECODERS[ending], data)
                 self._texts[key] += _works(as_text, data)
 
     def kinds(self) -> dict[str, str]:
@@ -208,7 +207,7 @@ class WebDataset(Foreign):
         if kind == "bytes":
             return data
         try:
-            return as_text(data) if kind == "text" else decode(kind, data)
+            return _DECODERS[kind](data)
         except ValueError as err:
             raise SourceError(f"{where}: .{key} cannot be read: {err}.") from err
 
@@ -283,21 +282,7 @@ def stored_as(name: str, kind: str) -> str:
     """
     if kind == "bytes":
         return "image" if name.rpartition(".")[2] in IMAGES else "bytes"
-    return "json" if kind == "text" or _DECODERS[kind] in (as_text, as_json) else ""
-
-
-# Any, here and below: numbers, arrays, text, JSON or bytes.
-def decode(ending: str, data: bytes) -> Any:
-    """Decode a file. WebDataset's own decoding is the model (webdataset/autodecode.py), without its pickles.
-
-    Args:
-        ending: The last part of its name, in small letters: of ``left.png`` that is ``png``.
-        data: Its bytes.
-
-    Raises:
-        ValueError: The content does not fit the extension.
-    """
-    return _DECODERS.get(ending, bytes)(data)
+    return "json" if _DECODERS[kind] in (as_text, as_json) else ""
 
 
 def as_text(data: bytes) -> str:
@@ -323,6 +308,7 @@ def as_number(data: bytes) -> int:
     return int(data)
 
 
+# Any: whatever JSON has.
 def as_json(data: bytes) -> Any:
     """Parse JSON; NaN and Infinity, which only Python writes, become None.
 
@@ -335,6 +321,7 @@ def as_json(data: bytes) -> Any:
         raise ValueError(f"it is no JSON ({err})") from None
 
 
+# Any: of any numeric dtype.
 def as_npy(data: bytes) -> NDArray[Any]:
     """Return an array that `numpy.save` wrote, without copying it. Nothing is allocated for a forged shape.
 
@@ -355,6 +342,7 @@ def as_npy(data: bytes) -> NDArray[Any]:
         raise ValueError(f"it is no array that is read here ({err})") from None
 
 
+# Any: numbers, arrays, text or JSON. WebDataset's own decoding is the model (autodecode.py), without its pickles.
 _DECODERS: Mapping[str, Callable[[bytes], Any]] = {
     **dict.fromkeys(("cls", "cls2", "class", "count", "index", "inx", "id"), as_number),
     **dict.fromkeys(("txt", "text", "transcript"), as_text),
