@@ -16,6 +16,7 @@ from PIL import Image
 from recordzoo import catalogue
 from recordzoo.base import settings as roots
 from recordzoo.base.process import Lock
+from recordzoo.errors import RemoteError
 from recordzoo.net import url as url_module
 from recordzoo.net.cache import Cache
 from recordzoo.preparing import raw as downloads
@@ -376,6 +377,24 @@ class TestCachedSets:
     def test_an_address_that_is_not_there(self, served, tmp_path):
         result = delete(f"{served.url}/birts.records", cwd=tmp_path)
         assert (result.returncode, f"birts.records is not in the cache {tmp_path}/cache." in result.stderr) == (3, True)
+
+    @pytest.mark.timeout(60)
+    def test_what_others_put_in_the_place_of_its_files_is_not_waited_for(self, served, tmp_path, monkeypatch):
+        address = f"{served.url}/birds.records"
+        digest = RecordReader(address).digest
+        folder = tmp_path / "cache" / digest
+        size = RecordReader(address).manifest.shards[1].size_bytes
+        for name in ("manifest.json", next(folder.glob("*.address")).name, f".shard-00001.lmdb.{size}.part"):
+            (folder / name).unlink(missing_ok=True)
+            os.mkfifo(folder / name)
+        monkeypatch.setenv("RECORDZOO_OFFLINE", "1")
+        with pytest.raises(RemoteError, match="RECORDZOO_OFFLINE is set"):
+            RecordReader(address)
+        monkeypatch.delenv("RECORDZOO_OFFLINE")
+        assert listed(tmp_path / "cache", cwd=tmp_path) == []
+        reader = RecordReader(address)
+        assert read_all(reader) == VALUES
+        assert not (folder / "shard-00001.lmdb").exists()
 
     def test_files_of_others_in_the_cache_are_left(self, served, tmp_path):
         digest = RecordReader(f"{served.url}/birds.records").digest

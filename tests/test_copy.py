@@ -1,6 +1,7 @@
 """`copy`: a record set at another place of this machine; from and to URLs it is `pull` and `push`."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -145,6 +146,22 @@ class TestFaults:
         assert not (here / "a.records").exists()
         path.write_bytes(data)
         assert all_files(recordzoo.copy(there, here)) == all_files(there)
+
+    @pytest.mark.timeout(60)
+    @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
+    def test_something_else_in_the_place_of_a_shard_is_not_read(self, there, here, make):
+        (there / shard(1)).unlink()
+        make(there / shard(1))
+        for place in (here / "b.records", "memory://planted/b.records"):
+            with pytest.raises(CorruptRecordError, match=shard(1)):
+                recordzoo.copy(there, place)
+
+    def test_a_copy_with_a_link_in_the_place_of_a_shard_is_damaged(self, there, here):
+        path = recordzoo.copy(there, here)
+        (path / shard(2)).rename(here / "elsewhere")
+        (path / shard(2)).symlink_to(here / "elsewhere")
+        with pytest.raises(OtherSourceError, match="a damaged copy of this record set"):
+            recordzoo.copy(there, here)
 
     def test_a_disk_that_gives_back_other_bytes(self, there, here, monkeypatch):
         rename = durable.rename

@@ -2,10 +2,12 @@
 
 import datetime
 import hashlib
+import os
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -581,6 +583,19 @@ def test_a_torn_side_file_is_none(tmp_path: Path, text: str) -> None:
     with serve() as server:
         assert get(remote(server, sha256=None), tmp_path).read_bytes() == DATA
     assert files(tmp_path) == {NAME}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to(path.with_name("mine"))])
+def test_what_is_in_the_place_of_the_side_file_is_neither_waited_for_nor_written_through(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    (tmp_path / "mine").write_bytes(b"of the user")
+    make(tmp_path / f"{NAME}.part.json")
+    leave_part(tmp_path, DATA[:1000])
+    with serve(Fault(drop_after=5000)) as server:
+        assert get(remote(server), tmp_path).read_bytes() == DATA
+    assert (tmp_path / "mine").read_bytes() == b"of the user"
 
 
 def test_another_process_is_waited_for(tmp_path: Path) -> None:

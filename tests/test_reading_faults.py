@@ -6,6 +6,7 @@ The cases are made, read and verified by `tests.fakes.damage` in other processes
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from recordzoo.errors import CorruptRecordError
 from recordzoo.records import shard as layout
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import RecordReader
+from recordzoo.records.writer import strangers
 from tests import fuzz
 from tests.fakes import mutants
 from tests.fakes.damage import good_set
@@ -91,6 +93,16 @@ class TestExtra:
         assert RecordReader(folder).extra("tree.json") is None
         make(folder / "tree.json")
         assert RecordReader(folder).extra("tree.json") is None
+
+    @pytest.mark.timeout(60)
+    @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
+    def test_names_of_others_are_told_without_the_manifest(self, good: Path, tmp_path: Path, make: Any) -> None:
+        folder = tmp_path / "x.records"
+        shutil.copytree(good, folder)
+        (folder / "manifest.json").unlink()
+        make(folder / "manifest.json")
+        (folder / "notes.txt").write_text("mine")
+        assert strangers(folder) == ["notes.txt"]
 
     def test_a_file_that_is_too_large_is_not_read(self, good: Path, tmp_path: Path) -> None:
         folder = tmp_path / "x.records"
@@ -169,6 +181,36 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def shard_bytes(good: Path) -> bytes:
     return (good / "shard-00000.lmdb").read_bytes()
+
+
+@pytest.mark.parametrize("entries", [None, 1 << 60])
+def test_a_tree_with_more_values_than_its_file_can_hold_is_not_gathered(
+    shard_bytes: bytes, entries: int | None
+) -> None:
+    """A branch leads to one leaf again and again, in which every node is the same: 500 million values in 1 GiB."""
+    page, data = os.sysconf("SC_PAGE_SIZE"), bytearray(shard_bytes)
+    nodes = (page - 16 - 20) // 2
+
+    def write(number: int, flags: int, node: bytes) -> None:
+        pointers = struct.pack("<H", page - 20) * nodes
+        head = struct.pack("<QHHHH", number, 0, flags, 16 + 2 * nodes, page - 20)
+        data[number * page : (number + 1) * page] = head + pointers + node
+
+    write(2, 1, struct.pack("<HHHHI8x", 3, 0, 0, 4, 0))
+    write(3, 2, struct.pack("<HHHHI8x", 0, 0, 0, 4, 0))
+    for head in (0, page):
+        struct.pack_into("<Q", data, head + 16 + 24 + 48 + 40, 2)  # the root
+        if entries is not None:
+            struct.pack_into("<Q", data, head + 16 + 24 + 48 + 32, entries)
+    taken = []
+
+    def read(begin: int, end: int) -> bytes:
+        taken.append(begin)
+        return bytes(data[begin:end])
+
+    with pytest.raises(CorruptRecordError, match="values"):
+        layout.walk(read, 1 << 30, "here")
+    assert len(taken) < 100
 
 
 def test_a_tree_that_shares_its_pages_is_not_walked_for_ever(shard_bytes: bytes) -> None:

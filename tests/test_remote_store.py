@@ -49,6 +49,7 @@ def fetched(store: Store, name: str = "a.bin", size: int = len(DATA), start: int
         ("https://u:p@host/x?sig=abc", "https://host/x", "https://u:p@host/x/a?sig=abc"),
         ("abfss://box@account.net/x", "abfss://box@account.net/x", "abfss://box@account.net/x/a"),
         ("memory://x", "memory://x", "memory://x/a"),
+        ("http://u:p@[::1]:80/x", "http://[::1]:80/x", "http://u:p@[::1]:80/x/a"),
     ],
 )
 def test_an_address_is_shown_without_what_is_secret(text, shown, child):

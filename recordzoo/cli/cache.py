@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 from recordzoo.base import durable, settings
+from recordzoo.base.files import read_small
 from recordzoo.base.process import who_holds
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.text import clean, counted, name_first
@@ -199,7 +200,7 @@ def _describe(path: Path) -> Item | None:
             foreign = [name for name in names if not _IN_BUILD.fullmatch(name)]
             return _item(BUILD, path, build["set"].removesuffix(ENDING), foreign, who_holds(path / LOCK))
         if re.fullmatch("[0-9a-f]{64}", path.name) and path.parent in _cache_folder():
-            if MANIFEST_NAME in names and manifest_digest((path / MANIFEST_NAME).read_bytes()) != path.name:
+            if MANIFEST_NAME in names and manifest_digest(read_small(path / MANIFEST_NAME)) != path.name:
                 return None
             cache = Cache(path.parent)
             address = min((url for url, digest in cache.addresses().items() if digest == path.name), default="")

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from PIL import PngImagePlugin
 
 from recordzoo.base import durable
+from recordzoo.base.files import read_small
 from recordzoo.base.progress import Progress, SilentProgress, format_bytes
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, PLATFORM, clean, counted, display_width
@@ -633,7 +634,7 @@ def _remedy(place: Path) -> str:
 def _copied_from(place: Path) -> str:
     """Return the path or URL from which a record set was copied or pulled; "" if there is none, or it is gone."""
     try:
-        origin = str(json.loads((place / COPIED_FILE).read_bytes())["from"])
+        origin = str(json.loads(read_small(place / COPIED_FILE))["from"])
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return ""
     if is_url(origin) or (is_record_set(Path(origin)) and not os.path.samefile(origin, place)):

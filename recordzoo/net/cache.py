@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from recordzoo.base import settings
-from recordzoo.base.files import LOCKS_ARE_MANDATORY, free_bytes, open_file, replace
+from recordzoo.base.files import LOCKS_ARE_MANDATORY, free_bytes, open_file, read_small, replace
 from recordzoo.base.process import Lock, NoLocksError, crash_point, who_holds
 from recordzoo.errors import RecordError
-from recordzoo.net.part import NO_ROOM, HashedFile, Part
+from recordzoo.net.part import NO_ROOM, HashedFile, Part, is_usable
 from recordzoo.net.store import Store
 
 logger = logging.getLogger("recordzoo")
@@ -180,7 +180,7 @@ class Cache:
     def _fetch(self, store: Store, file: HashedFile, part: Path, path: Path, *, is_bounded: bool) -> int:
         """Complete a part, compare its hash, and give it its name."""
         part.parent.mkdir(parents=True, exist_ok=True)
-        if part.is_symlink() or (part.exists() and not os.access(part, os.R_OK | os.W_OK)):
+        if not is_usable(part):
             raise InTheWayError(f"{part} belongs to another user. Delete it, or set RECORDZOO_CACHE_DIR")
         try:
             with Part(part) as out:
@@ -231,7 +231,7 @@ class Cache:
         found: list[tuple[float, str, str]] = []
         for path in self.folder.glob("*/*.address"):
             with contextlib.suppress(OSError, ValueError):  # removed to make room, or damaged
-                found.append((path.stat().st_mtime, path.read_text(encoding="utf-8"), path.parent.name))
+                found.append((path.stat().st_mtime, read_small(path).decode(), path.parent.name))
         return {address: digest for _, address, digest in sorted(found)}
 
     def is_coming(self, digest: str) -> bool:

@@ -25,7 +25,7 @@ from typing import Protocol, Self, TypeVar
 from typing_extensions import override
 
 from recordzoo.base import durable
-from recordzoo.base.files import hash_text, is_own, new_hash, replace
+from recordzoo.base.files import hash_text, is_own, new_hash, read_small, replace
 from recordzoo.base.process import Lock, NoLocksError, holder
 from recordzoo.base.progress import Progress, SilentProgress
 from recordzoo.errors import ArgumentError
@@ -460,7 +460,7 @@ class PartialFile(Part):
             with contextlib.suppress(FileExistsError):  # as above: on Windows a rename never replaces
                 durable.rename(self.path, self._target)
         durable.remove(self.path)
-        durable.remove(_side(self.path))
+        _remove_side(self.path)
 
     def put_aside(self, found: str) -> Path:
         """Keep the wrong bytes under a ``.bad-`` name, and continue with an empty part."""
@@ -474,7 +474,7 @@ class PartialFile(Part):
     def _set_stamp(self, stamp: Stamp | None) -> None:
         self.stamp = stamp
         if stamp is None:
-            durable.remove(_side(self.path))
+            _remove_side(self.path)
             return
         facts = {
             "url": stamp.url,
@@ -482,13 +482,15 @@ class PartialFile(Part):
             "last_modified": stamp.last_modified,
         }
         try:
-            _side(self.path).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+            _remove_side(self.path)  # it may be a link
+            with open(_side(self.path), "x", encoding="utf-8") as file:
+                file.write(json.dumps(facts, indent=1))
         except OSError:  # a full disk, which the first byte reports: without the stamp, the next process starts over
             self.stamp = None
 
     def _read_stamp(self) -> Stamp | None:
         try:
-            facts = json.loads(_side(self.path).read_text(encoding="utf-8"))
+            facts = json.loads(read_small(_side(self.path)))
             return Stamp(str(facts["url"]), str(facts["etag"]), str(facts["last_modified"]))
         except (OSError, ValueError, KeyError, TypeError):  # missing, or cut by a crash: unknown
             return None
@@ -529,7 +531,7 @@ def partial_file(
         if target.exists():
             yield None
             return
-        part = PartialFile(target, path if lock.is_mine and _is_usable(path) else own, algorithm)
+        part = PartialFile(target, path if lock.is_mine and is_usable(path) else own, algorithm)
         try:
             yield part
         finally:
@@ -537,13 +539,13 @@ def partial_file(
                 part.close()
                 if part.path == own or not part.path.stat().st_size:  # Ctrl-C may come before it is counted
                     durable.remove(part.path)
-                    durable.remove(_side(part.path))
+                    _remove_side(part.path)
     finally:
         if lock.is_mine:
             lock.delete()
 
 
-def _is_usable(path: Path) -> bool:
+def is_usable(path: Path) -> bool:
     """Whether a part can be continued: it is a file that this user may write to and rename."""
     try:
         status = path.lstat()
@@ -571,7 +573,7 @@ def tidy(target: Path) -> None:
             if lock.try_acquire():
                 part = target.with_name(f"{target.name}.part")
                 if not part.exists():
-                    durable.remove(_side(part))
+                    _remove_side(part)
                 lock.delete()
 
 
@@ -582,3 +584,8 @@ def lock_path(target: Path) -> Path:
 
 def _side(part: Path) -> Path:
     return part.with_name(f"{part.name}.json")
+
+
+def _remove_side(part: Path) -> None:
+    with contextlib.suppress(OSError):  # a directory, or another user's: `_read_stamp` takes it for none
+        durable.remove(_side(part))

@@ -20,7 +20,7 @@ from recordzoo.base.text import Address, public_url, quote, shown
 from recordzoo.errors import ArgumentError, DownloadError, TermsError
 
 _FORM = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
-_CHAIN = re.compile(r"[a-z][a-z0-9+.-]*(://[^:]*)?::", re.IGNORECASE)  # fsspec's chains of file systems
+_CHAIN = re.compile(r"[a-z][a-z0-9+.-]*(://[^:\[]*)?::", re.IGNORECASE)  # fsspec's chains; "[" begins an IPv6 host
 _COLLAPSED = re.compile(
     r"([a-z0-9+.-]+::)*((s3|gs|gcs|az|abfss?|hf|https?|memory|mongodb(\+srv)?):[/\\](?![/\\])|"
     r"[a-z0-9+.-]{2,}:[/\\][^/\\]*@)",

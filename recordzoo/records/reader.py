@@ -211,6 +211,9 @@ class RecordReader:
             data = self._shards.read(shard, length, offset)
         except RecordError:
             raise
+        except MemoryError as err:
+            text = f"{self.path}: there is no memory for {length:,} bytes of {field} {position}."
+            raise RecordError(text, path=str(self.path)) from err
         except OSError as err:
             raise self._corrupt(field, position, f"{spec.name} cannot be read ({err.strerror})") from err
         if crc32(data) == crc and len(data) == length:

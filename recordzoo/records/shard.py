@@ -129,6 +129,7 @@ _FLAGS = 5  # where a page has its flags, in units of 2 bytes
 _BRANCH, _LEAF, _LEAF2 = 0x01, 0x02, 0x20
 BIG = 0x01
 _KEY_BYTES, _NODE_BYTES = 4, 20
+_NODE_BYTES_LEAST = 2 + 8 + 4  # of an empty value: pointer, header, key
 _NO_ROOT = (1 << 64) - 1
 _MAX_DEPTH = 32
 
@@ -202,12 +203,16 @@ def walk(read: Callable[[int, int], bytes], size_bytes: int, where: str) -> tupl
 
     if meta.flags:
         raise damaged("its database has flags that recordzoo does not set")
-    pages = [
-        _leaf(number, page, np.array(nodes, np.int64), meta, damaged)
-        for number, page, nodes in leaves(
-            lambda number: read(number * size, (number + 1) * size), meta.root, size_bytes // size, damaged
-        )
-    ]
+    if meta.entries > size_bytes // _NODE_BYTES_LEAST:
+        raise damaged(f"its head says {meta.entries:,} values, more than the file can hold")
+    pages, found = [], 0
+    for number, page, nodes in leaves(
+        lambda number: read(number * size, (number + 1) * size), meta.root, size_bytes // size, damaged
+    ):
+        found += len(nodes)
+        if found > meta.entries:  # nodes may overlap, and pages be shared: bound the memory
+            raise damaged(f"the tree has more values than its head says, {meta.entries:,}")
+        pages.append(_leaf(number, page, np.array(nodes, np.int64), meta, damaged))
     columns = [np.concatenate(column) for column in zip(*pages, strict=True)] or [np.zeros(0, np.uint64)] * 3
     slots, offsets, lengths = columns
     if len(slots) != meta.entries:

@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base import durable
+from recordzoo.base.files import read_small
 from recordzoo.base.process import crash_point
 from recordzoo.base.text import JSON
 from recordzoo.records.arrays import AnyArray, file_name, marks_name, pack_marks, pack_names, write_array
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import (
     MANIFEST_NAME,
+    MAX_MANIFEST_BYTES,
     NAME_PATTERN,
     OBJECT_LABELS,
     ORIGINAL,
@@ -205,7 +207,7 @@ def strangers(folder: Path) -> list[str]:
     if MANIFEST_NAME not in names:
         return []
     try:
-        own = own_files(parse_manifest((folder / MANIFEST_NAME).read_bytes(), str(folder)))
+        own = own_files(parse_manifest(read_small(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES), str(folder)))
     except OSError:  # includes RecordError
         own = {MANIFEST_NAME, *BESIDE, *filter(_LIKE_OURS.fullmatch, names)}
     return [name for name in names if name not in own]

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -237,9 +238,10 @@ class Copy:
 
 def _has_size(path: Path, size_bytes: int) -> bool:
     try:
-        return path.stat().st_size == size_bytes
+        status = path.lstat()
     except OSError:
         return False
+    return stat.S_ISREG(status.st_mode) and status.st_size == size_bytes
 
 
 def _read_back(path: Path, expected: str) -> None:

@@ -33,6 +33,7 @@ from recordzoo.records.manifest import (
     manifest_digest,
     parse_manifest,
 )
+from recordzoo.records.reader import RecordReader
 from recordzoo.records.writer import own_files
 from recordzoo.sets.places import Source, destination
 
@@ -136,6 +137,7 @@ class Push:
     def __post_init__(self) -> None:
         assert isinstance(self.source.place, Path)
         self.path, self.store, self.shown = self.source.place, Store(self.url), self.progress or default_progress()
+        self._reader = RecordReader(self.path, digest=self.source.digest)  # opens regular files only
         marks = [HashedFile(name, len(data), hash_text(hashlib.sha256(data))) for name, data in self.source.marks()]
         self.files = [*self.source.files(), *marks]
         self.is_published = False
@@ -287,7 +289,10 @@ class Push:
         if file.name not in self._etags:
             state, sums, part = hashlib.sha256(), list[bytes](), part_bytes(file.size_bytes)
             part *= 2 if file.size_bytes < 2 * part else 1  # s3fs sends such a file whole
-            with contextlib.suppress(FileNotFoundError), open(self.path / file.name, "rb") as opened:
+            with (
+                contextlib.suppress(RecordError),
+                open(self._reader.open_file(file.name, file.size_bytes), "rb") as opened,
+            ):
                 while data := opened.read(part):
                     crew.advance()
                     state.update(data)
