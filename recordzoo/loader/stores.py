@@ -172,10 +172,11 @@ class Records(SampleStore):
     def stack(self, indices: Indices) -> Pixels:
         assert self.shape is not None
         channels, width, size = self.shape.channels, self.shape.width, math.prod(self.shape)
-        images = []
-        for position in self._selection.positions(indices).tolist():
-            image = self.reader.read("image", position)
-            images.append(image if len(image) == size else self.reader.decoded("image", position))  # it raises
+        positions = self._selection.positions(indices)
+        images = self.reader.read_all("image", positions)
+        for position, image in zip(positions.tolist(), images, strict=True):
+            if len(image) != size:
+                self.reader.decoded("image", position)  # it raises
         starts = np.arange(len(indices), dtype=np.int64) * size
         return Pixels(np.frombuffer(b"".join(images), np.uint8), starts, (width * channels, channels, 1))
 

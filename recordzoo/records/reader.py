@@ -1,5 +1,6 @@
 """`RecordReader`: read bytes or values by position. Datasets use no other access to a record set."""
 
+import contextlib
 import difflib
 import operator
 import os
@@ -224,6 +225,26 @@ class RecordReader:
         if self.remote is not None:
             raise self.remote.changed(shard)
         raise self._corrupt(field, position, f"its bytes in {spec.name}, slot {slot}, have another CRC-32")
+
+    def read_all(self, field: str, positions: NDArray[np.int64]) -> list[bytes]:
+        """Return the stored bytes of a blob field at several positions: as `read`, in half the time of small values."""
+        rows = self._index(field)[positions]
+        found = [b""] * len(rows)
+        for number in np.unique(rows["shard"]).tolist():
+            if number >= len(self.manifest.shards):
+                continue
+            size = self.manifest.shards[number].size_bytes
+            is_inside = (rows["offset"] <= size) & (rows["length"] <= size - np.minimum(rows["offset"], size))
+            here = np.flatnonzero((rows["shard"] == number) & is_inside)
+            with contextlib.suppress(RecordError, OSError):  # `read` raises it
+                values = self._shards.read_all(number, rows["length"][here].tolist(), rows["offset"][here].tolist())
+                for place, value in zip(here.tolist(), values, strict=True):
+                    found[place] = value
+        checks = zip(found, rows["length"].tolist(), rows["crc32"].tolist(), positions.tolist(), strict=True)
+        return [
+            value if value and len(value) == length and crc32(value) == crc else self.read(field, position)
+            for value, length, crc, position in checks
+        ]
 
     def _row(self, field: str, position: int) -> tuple[int, int, int, int, int]:
         rows = self._rows.get(field)

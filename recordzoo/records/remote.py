@@ -256,6 +256,10 @@ class RemoteShards(Shards):
         return self._fetch(number, length, offset)
 
     @override
+    def read_all(self, number: int, lengths: Sequence[int], offsets: Sequence[int]) -> list[bytes]:
+        return [self.read(number, length, offset) for length, offset in zip(lengths, offsets, strict=True)]
+
+    @override
     def read_again(self, number: int, length: int, offset: int) -> bytes:
         """Remove the shard from the cache and return the bytes from the server.
 

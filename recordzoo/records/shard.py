@@ -60,6 +60,14 @@ class Shards:
         finally:
             shard_files.release(lease)
 
+    def read_all(self, number: int, lengths: Sequence[int], offsets: Sequence[int]) -> list[bytes]:
+        """Do `read` for several places of a shard."""
+        lease = self._lease(number)
+        try:
+            return [pread(lease.fd, length, offset) for length, offset in zip(lengths, offsets, strict=True)]
+        finally:
+            shard_files.release(lease)
+
     def read_again(self, number: int, length: int, offset: int) -> bytes | None:
         """Return damaged bytes from their original source; None if there is no source.
 

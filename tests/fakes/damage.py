@@ -511,6 +511,8 @@ def contents(folder: Path) -> dict[str, Any]:
                 return records.read(field, position) if records.has(field, position) else None
 
             ask(f"{field} {position}", read)
+        there = [each for each in range(min(len(records), 1000)) if found[f"{field} {each}"] is not None]
+        ask(f"all of {field}", lambda field=field, there=there: records.read_all(field, np.array(there, np.int64)))  # type: ignore[misc]
     return found
 
 
