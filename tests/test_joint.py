@@ -1,6 +1,7 @@
 """Transforms of an image with its boxes and masks: the samples of torchvision's class in torchvision's loader."""
 
 import pickle
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy import stats
 from torch.utils.data import DataLoader
 from torchvision import transforms as v1
 from torchvision import tv_tensors
@@ -23,8 +25,11 @@ from recordzoo import (
 from recordzoo.errors import ImageError
 from recordzoo.images import decode
 from recordzoo.images.decode import ArrayFrame, Deferred, deferring
-from recordzoo.loader.plan import Crop
+from recordzoo.loader.geometry import resized
+from recordzoo.loader.plan import PixelOp, decide
+from recordzoo.loader.render import render
 from recordzoo.loader.source import Source, read_joint
+from recordzoo.loader.table import on_picture, read_plan
 from tests.batching import assert_same
 from tests.contract import DECLARED, ROWS
 from tests.fakes import voc
@@ -40,7 +45,8 @@ CHAINS = {
     "padded": [v2.Pad([3, 5]), v2.Resize((50, 60)), v2.RandomVerticalFlip(1), v2.ToImage()],
     "boxes": [v2.ConvertBoundingBoxFormat("CXCYWH"), v2.ClampBoundingBoxes(), v2.ToImage(), v2.ToPureTensor()],
     "colours": [v2.RandomInvert(1), v2.RandomGrayscale(1), v2.ToImage()],
-    "not known": [v2.Resize((50, 60)), v2.RandomRotation((20, 20)), v2.SanitizeBoundingBoxes(), v2.ToImage(), TO_FLOAT],
+    "turned": [v2.Resize((50, 60)), v2.RandomRotation((20, 20)), v2.SanitizeBoundingBoxes(), v2.ToImage(), TO_FLOAT],
+    "not known": [v2.Resize((50, 60)), v2.RandomRotation((20, 20), expand=True), v2.ToImage(), TO_FLOAT],
 }
 
 
@@ -69,7 +75,7 @@ def test_detection(root: Path, name: str) -> None:
     assert_same(found, list(DataLoader(theirs, 4, collate_fn=listed)))
 
 
-@pytest.mark.parametrize("name", ["geometry", "tensors", "not known"])
+@pytest.mark.parametrize("name", ["geometry", "tensors", "turned", "not known"])
 def test_segmentation(root: Path, name: str) -> None:
     chain = [each for each in CHAINS[name] if not isinstance(each, v2.SanitizeBoundingBoxes)]
     ours = wrap_dataset_for_transforms_v2(VOCSegmentationRecord(root, transforms=v2.Compose(chain)))
@@ -110,21 +116,122 @@ def test_random_crops_move_masks_with_the_image(tmp_path: Path) -> None:
     assert len(seen) > 4
 
 
-def test_boxes_are_padded_and_then_cropped() -> None:
-    """As in v2: a float box is rounded after either step, and one step gives other bits."""
-    transform = v2.RandomCrop((40, 50), padding=[3, 5, 7, 9])
+FILLS = {Image.Image: (9, 8, 7), tv_tensors.Image: [3.0], tv_tensors.Mask: 5, "others": 1}
+ANY = [
+    v2.RandomResizedCrop((20, 30)),
+    v2.RandomCrop((30, 40), padding=[3, 5, 7, 9]),
+    v2.RandomCrop((60, 90), pad_if_needed=True, fill=FILLS),
+    v2.CenterCrop((41, 90)),
+    v2.Pad([1, 2, 3, 4], fill=FILLS),
+    v2.RandomHorizontalFlip(1),
+    v2.RandomVerticalFlip(1),
+    v2.RandomZoomOut(fill=defaultdict(lambda: 4, FILLS), p=1),
+    v2.RandomZoomOut(side_range=(1.5, 2.5), p=1),
+    v2.RandomIoUCrop(),
+    v2.RandomIoUCrop(0.1, 0.9, 0.8, 1.2, sampler_options=[0.2, 0.6], trials=9),
+    v2.ScaleJitter((70, 40), (0.3, 1.5)),
+    v2.RandomShortestSize([20, 30, 64], max_size=70),
+    v2.RandomShortestSize(33),
+    v2.RandomResize(20, 40),
+]
+"""Transforms for PIL images and tensors."""
+OF_PICTURES = [
+    v2.RandomRotation(30),
+    v2.RandomRotation((-200, 200), "bilinear", center=(3, 4.5), fill=FILLS),
+    v2.RandomAffine(20, (0.2, 0.1), (0.7, 1.4), (-10, 10, -5, 5), fill=[9]),
+    v2.RandomAffine(0, shear=30, interpolation=v2.InterpolationMode.BICUBIC, center=[20, 1], fill=FILLS),
+    v2.RandomPerspective(p=1),
+    v2.RandomPerspective(1.0, p=1, interpolation=Image.Resampling.NEAREST, fill=FILLS),
+    v2.RandomPhotometricDistort(p=0.7),
+]
+
+
+@pytest.mark.parametrize("count", [25, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("is_tensor", [False, True])
+@pytest.mark.parametrize("transform", [*ANY, *OF_PICTURES], ids=lambda each: type(each).__name__)
+def test_pixels_boxes_and_masks_of_any_transform(
+    transform: Any, is_tensor: bool, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """v2 itself, with the parameters that were decided."""
+    if is_tensor and (transform in OF_PICTURES or count > 25):
+        return
+    plan = read_joint(v2.Compose([v2.ToImage(), transform] if is_tensor else [transform]))
+    assert plan is not None
+    assert plan.is_fused
+    rng = np.random.default_rng(3)
+    for number in range(count):
+        height, width = (30 + 7 * (number % 7), 70 - 9 * (number % 5))
+        picture = Image.fromarray(rng.integers(0, 256, (height, width, 3), np.uint8))
+        corners = np.sort(rng.uniform(0, 1, (6, 2, 2)) * (width, height), axis=1).reshape(6, 4)
+        boxes = torch.as_tensor(corners.astype(np.int64) if number % 2 else corners)
+        target = {
+            "boxes": tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(height, width)),  # type: ignore[call-overload]
+            "masks": tv_tensors.Mask(torch.as_tensor(rng.integers(0, 21, (2, height, width), np.uint8))),
+            "points": tv_tensors.KeyPoints(torch.rand(4, 2) * 30, canvas_size=(height, width)),
+            "labels": torch.arange(6),
+        }
+        draws = rng.random(plan.image.num_draws).tolist()
+        actions, found = plan.decide(ArrayFrame(np.asarray(picture)), target, draws)
+        (step,) = plan.image.steps
+        _, params = step.decide_with(target, (height, width), draws)
+        if isinstance(transform, v2.RandomPhotometricDistort):
+            made: Any = picture
+            for change in actions:
+                assert isinstance(change, PixelOp)
+                made = on_picture(change, made)
+            right: Any = (made, target)
+        else:
+            monkeypatch.setattr(type(transform), "make_params", lambda self, inputs, params=params: params or {})
+            right = transform(v2.functional.to_image(picture) if is_tensor else picture, target)
+        image = render(ArrayFrame(np.asarray(picture)), actions, "exact")
+        assert torch.equal(image, right[0] if is_tensor else v2.functional.pil_to_tensor(right[0]))
+        assert_same(found, right[1])
+        assert found["boxes"].canvas_size == right[1]["boxes"].canvas_size
+
+
+RANDOM = [each for each in (*ANY, *OF_PICTURES[:-1]) if type(each).make_params is not v2.Transform.make_params]
+
+
+def flat(params: dict[str, Any] | None, shape: int) -> list[float]:
+    """Return the numbers of parameters, and -1 for each if nothing is done."""
+    values = [params[name] for name in sorted(params) if name != "is_within_crop_area"] if params else [[-1] * shape]
+    return [float(number) for each in values for number in (each if isinstance(each, list | tuple) else [each])]
+
+
+@pytest.mark.parametrize("transform", RANDOM, ids=lambda each: type(each).__name__)
+def test_parameters_are_distributed_as_those_of_v2(transform: Any) -> None:
     plan = read_joint(v2.Compose([transform]))
     assert plan is not None
-    points = torch.rand(200, 4, generator=torch.Generator().manual_seed(1)) * 60
-    boxes = tv_tensors.BoundingBoxes(points, format="XYXY", canvas_size=(60, 70))  # type: ignore[call-overload]
-    frame = ArrayFrame(np.zeros((60, 70, 3), np.uint8))
-    for draws in ([0.0, 0.0], [0.5, 0.3], [0.99, 0.99]):
-        (crop,), found = plan.decide(frame, boxes, draws)
-        params = {"needs_pad": True, "padding": [3, 5, 7, 9], "needs_crop": True, "height": 40, "width": 50}
-        assert isinstance(crop, Crop)
-        right = transform.transform(boxes, {**params, "top": crop.top + 5, "left": crop.left + 3})
-        assert torch.equal(found, right)
-        assert found.canvas_size == right.canvas_size
+    (step,) = plan.image.steps
+    size = (61, 83)
+    corners = torch.tensor([[3.0, 4.0, 50.0, 60.0], [20.0, 10.0, 40.0, 20.0]])
+    boxes = tv_tensors.BoundingBoxes(corners, format="XYXY", canvas_size=size)  # type: ignore[call-overload]
+    torch.manual_seed(1)
+    all_params = [transform.make_params([boxes]) for _ in range(600)]
+    for params in all_params:
+        if isinstance(transform, v2.RandomResize):
+            params["size"] = resized(tuple(params["size"]), None, size)
+        if isinstance(transform, v2.RandomCrop):
+            params["needs_crop"] = True
+    shape = max(len(flat(params, 0)) for params in all_params)
+    rights = np.array([flat(params, shape) for params in all_params])
+    draws = np.random.default_rng(2).random((600, step.num_draws))
+    found = np.array([flat(step.decide_with({"boxes": boxes}, size, each.tolist())[1], shape) for each in draws])
+    assert found.shape == rights.shape
+    for column, right in zip(found.T, rights.T, strict=True):
+        assert stats.ks_2samp(column, right).pvalue > 1e-4
+
+
+def test_photometric_distortion_is_distributed_as_v2s() -> None:
+    plan = read_plan(v2.RandomPhotometricDistort(hue=(-0.1, 0.3), p=0.4))
+    found = [decide(plan.steps, (4, 4), each.tolist()) for each in np.random.default_rng(2).random((3000, 11))]
+    names: list[list[str]] = [[getattr(change, "name", "") for change in each] for each in found]
+    for name in ("brightness", "contrast", "saturation", "hue", "permute"):
+        assert stats.binomtest(sum(name in each for each in names), 3000, 0.4).pvalue > 1e-3
+    both = [each.index("contrast") < each.index("hue") for each in names if {"contrast", "hue"} <= {*each}]
+    assert stats.binomtest(sum(both), len(both), 0.5).pvalue > 1e-3
+    hues = [each.arguments[0] for action in found for each in action if getattr(each, "name", "") == "hue"]  # type: ignore[union-attr]
+    assert stats.kstest(hues, stats.uniform(-0.1, 0.4).cdf).pvalue > 1e-3
 
 
 def test_it_is_the_image_that_is_compiled(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,6 +273,7 @@ def test_what_is_said(root: Path) -> None:
     said = RecordLoader(dataset, 4, collate_fn=listed).explain()
     assert "boxes and masks are moved as the image is" in said
     assert "not fused: RandomRotation(degrees=[20.0, 20.0]" in said
+    assert "it expands images" in said
 
 
 def test_a_class_of_ones_own_is_left_alone(root: Path) -> None:

@@ -365,7 +365,7 @@ class Compiled:
         found = []
         for number, each in enumerate(changes):
             for name, numbers in each:
-                found.append((number, self._run.NAMES.index(name), (*numbers, *(0.0,) * (8 - len(numbers)))))
+                found.append((number, self._run.NAMES.index(name), (*numbers, *(0.0,) * (10 - len(numbers)))))
         operations = np.array(found, self._run.OPERATION)
         rows = np.array(places, np.int64)
         _call(self._run.change, images, rows, *size, operations, values, out, is_last)
@@ -401,13 +401,16 @@ class Compiled:
 
     def _changes_like_torchvision(self, name: str) -> bool:
         pixels = np.random.default_rng(0).integers(0, 256, (*_CHANGES_PROBE, 3), dtype=np.uint8)
-        probe = PixelOp(name, PIXEL_OPS[name].probe)
-        asked = compiled_form(probe, _CHANGES_PROBE)
-        assert asked is not None
-        right = np.asarray(on_picture(probe, Image.fromarray(pixels))).astype(np.int16)
-        made = np.empty((1, pixels.size), np.uint8)
-        self.change(pixels.reshape(1, -1), [0], _CHANGES_PROBE, [[asked]], BYTES, made, is_last=True)
-        return bool(np.abs(made.reshape(right.shape) - right).max() <= PIXEL_OPS[name].tolerance)
+        for arguments in PIXEL_OPS[name].probes:
+            probe = PixelOp(name, arguments)
+            asked = compiled_form(probe, _CHANGES_PROBE)
+            assert asked is not None
+            right = np.asarray(on_picture(probe, Image.fromarray(pixels))).astype(np.int16)
+            made = np.empty((1, pixels.size), np.uint8)
+            self.change(pixels.reshape(1, -1), [0], _CHANGES_PROBE, [[asked]], BYTES, made, is_last=True)
+            if np.abs(made.reshape(right.shape) - right).max() > PIXEL_OPS[name].tolerance:
+                return False
+        return True
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> None:

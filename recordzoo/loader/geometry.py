@@ -1,50 +1,52 @@
-"""Read torchvision's transforms: those that move pixels, those that change colors, and those that change values.
-
-Each step stands before the functions that read its transform.
-"""
+"""Read torchvision's transforms that move pixels. Each step stands before the functions that read its transform."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
+from torch.utils import _pytree as pytree
 from torchvision import tv_tensors
+from torchvision.ops import box_iou
 from torchvision.transforms import InterpolationMode, v2
 from torchvision.transforms import functional as v1_functional
 from torchvision.transforms.v2 import functional as v2_functional
 from typing_extensions import override
 
 from recordzoo.loader.plan import (
+    ATTEMPTS,
     Action,
     Arithmetic,
     Crop,
     Draws,
-    Erase,
     Flip,
-    Operation,
-    PixelOp,
+    Move,
     Plan,
     Resampling,
     Resize,
     Size,
     Step,
-    StepReader,
     UnknownTransformError,
     between,
     is_v2,
     with_step,
 )
 
-ATTEMPTS = 10
-"""torchvision's attempts to find a box of a random area and aspect ratio."""
+Padding = tuple[int, int, int, int]
+"""Left, top, right, bottom."""
+
+Color = tuple[int, int, int]
+"""Red, green, blue."""
+
+BLACK = 0, 0, 0
 
 
 @dataclass(frozen=True)
-class RandomResizedCropStep(Step):
+class RandomResizedCropStep(Move):
     """`RandomResizedCrop`.
 
     Attributes:
@@ -55,8 +57,6 @@ class RandomResizedCropStep(Step):
     scale: tuple[float, float]
     ratio: tuple[float, float]
     resamplings: tuple[Resampling, ...]
-
-    moves = True
 
     @cached_property
     def num_draws(self) -> int:  # type: ignore[override]  # computed once
@@ -72,6 +72,10 @@ class RandomResizedCropStep(Step):
     @override
     def output(self, size: Size | None) -> Size | None:
         return self.size
+
+    @override
+    def params(self, actions: list[Action]) -> dict[str, Any]:
+        return _box(actions[0])
 
     @cached_property
     def _resizes(self) -> list[Resize]:
@@ -102,41 +106,41 @@ class RandomResizedCropStep(Step):
 
 
 @dataclass(frozen=True)
-class ResizeStep(Step):
+class ResizeStep(Move):
     """`Resize`, to a height and width or by the shorter side."""
 
     size: tuple[int, ...]
     max_size: int | None
     resampling: Resampling
 
-    moves = True
-
     @override
     def actions(self, size: Size, draws: Draws) -> list[Action]:
-        return [Resize(*self._resized(size), self.resampling)]
+        return [Resize(*resized(self.size, self.max_size, size), self.resampling)]
 
     @override
     def output(self, size: Size | None) -> Size | None:
-        return (self.size[0], self.size[1]) if len(self.size) == 2 else size and self._resized(size)
-
-    def _resized(self, size: Size) -> Size:
         if len(self.size) == 2:
             return self.size[0], self.size[1]
-        height, width = size
-        short, long = sorted(size)
-        new_short, new_long = self.size[0], int(self.size[0] * long / short)
-        if self.max_size is not None and new_long > self.max_size:
-            new_short, new_long = int(self.max_size * new_short / new_long), self.max_size
-        return (new_long, new_short) if width <= height else (new_short, new_long)
+        return size and resized(self.size, self.max_size, size)
+
+
+def resized(wanted: tuple[int, ...], longest: int | None, size: Size) -> Size:
+    """Return the size of the result of `Resize`: height and width are wanted, or the shorter side."""
+    if len(wanted) == 2:
+        return wanted[0], wanted[1]
+    height, width = size
+    short, long = sorted(size)
+    new_short, new_long = wanted[0], int(wanted[0] * long / short)
+    if longest is not None and new_long > longest:
+        new_short, new_long = int(longest * new_short / new_long), longest
+    return (new_long, new_short) if width <= height else (new_short, new_long)
 
 
 @dataclass(frozen=True)
-class CenterCropStep(Step):
+class CenterCropStep(Move):
     """`CenterCrop`; an image that is too small gets black borders."""
 
     size: Size
-
-    moves = True
 
     @override
     def actions(self, size: Size, draws: Draws) -> list[Action]:
@@ -149,68 +153,202 @@ class CenterCropStep(Step):
 
 
 @dataclass(frozen=True)
-class RandomCropStep(Step):
-    """`RandomCrop` with black padding.
+class RandomCropStep(Move):
+    """`RandomCrop` with padding.
 
     Attributes:
         size: Height and width.
         padding: Left, top, right, bottom.
+        pads_if_needed: Whether an image that is too small is padded further.
+        fill: The color of the padding.
     """
 
     size: Size
-    padding: tuple[int, int, int, int]
+    padding: Padding
+    pads_if_needed: bool = False
+    fill: Color = BLACK
 
     num_draws = 2
-    moves = True
 
-    def free(self, size: Size) -> tuple[int, int]:
-        """Return how far the crop can move down and right in an image of a size.
+    def place(self, size: Size) -> tuple[Padding, Size]:
+        """Return the padding of an image of a size, and how far the crop can then move down and right.
 
         Raises:
             ValueError: The image is too small, in torchvision's words.
         """
-        left, top, right, bottom = self.padding
-        padded = size[0] + top + bottom, size[1] + left + right
-        if padded[0] < self.size[0] or padded[1] < self.size[1]:
-            raise ValueError(f"Required crop size {self.size} is larger than input image size {padded}")
-        return padded[0] - self.size[0], padded[1] - self.size[1]
+        height, width = padded(size, self.padding)
+        down, across = self.size[0] - height, self.size[1] - width
+        if not self.pads_if_needed and max(down, across) > 0:
+            raise ValueError(f"Required crop size {self.size} is larger than input image size {height, width}")
+        more = max(0, across), max(0, down)  # on either side
+        left, top, right, bottom = (side + more[number % 2] for number, side in enumerate(self.padding))
+        return (left, top, right, bottom), (abs(down), abs(across))
 
     @override
     def actions(self, size: Size, draws: Draws) -> list[Action]:
-        down, across = self.free(size)
-        left, top, _, _ = self.padding
-        return [Crop(int(draws[0] * (down + 1)) - top, int(draws[1] * (across + 1)) - left, *self.size)]
+        (left, top, _, _), (down, across) = self.place(size)
+        top, left = int(draws[0] * (down + 1)) - top, int(draws[1] * (across + 1)) - left
+        return [Crop(top, left, *self.size, self.fill)]
 
     @override
     def output(self, size: Size | None) -> Size | None:
         return self.size
 
+    @override
+    def decide_with(self, target: Any, size: Size, draws: Draws) -> tuple[list[Action], dict[str, Any] | None]:
+        actions, (left, top, right, bottom) = self.actions(size, draws), self.place(size)[0]
+        box = _box(actions[0])
+        return actions, {
+            **box,
+            **{"top": box["top"] + top, "left": box["left"] + left, "padding": [left, top, right, bottom]},
+            **{"needs_pad": any((left, top, right, bottom)), "needs_crop": True},
+        }
+
 
 @dataclass(frozen=True)
-class PadStep(Step):
-    """`Pad` with black.
+class PadStep(Move):
+    """`Pad`.
 
     Attributes:
         padding: Left, top, right, bottom.
+        fill: The color of the padding.
     """
 
-    padding: tuple[int, int, int, int]
-
-    moves = True
+    padding: Padding
+    fill: Color = BLACK
 
     @override
     def actions(self, size: Size, draws: Draws) -> list[Action]:
-        left, top, right, bottom = self.padding
-        return [Crop(-top, -left, size[0] + top + bottom, size[1] + left + right)]
+        return [Crop(-self.padding[1], -self.padding[0], *padded(size, self.padding), self.fill)]
 
     @override
     def output(self, size: Size | None) -> Size | None:
-        left, top, right, bottom = self.padding
-        return size and (size[0] + top + bottom, size[1] + left + right)
+        return size and padded(size, self.padding)
 
 
 @dataclass(frozen=True)
-class RandomFlipStep(Step):
+class ZoomOutStep(Move):
+    """`RandomZoomOut`: padding up to a multiple of the size.
+
+    Attributes:
+        factors: The smallest and the largest multiple.
+        fill: The color of the padding.
+    """
+
+    probability: float
+    factors: tuple[float, float]
+    fill: Color
+
+    num_draws = 4
+
+    @override
+    def actions(self, size: Size, draws: Draws) -> list[Action]:
+        if draws[0] >= self.probability:
+            return []
+        factor = between(*self.factors, draws[1])
+        height, width = int(size[0] * factor), int(size[1] * factor)
+        return [Crop(-int((height - size[0]) * draws[2]), -int((width - size[1]) * draws[3]), height, width, self.fill)]
+
+    @override
+    def output(self, size: Size | None) -> Size | None:
+        return None
+
+    @override
+    def decide_with(self, target: Any, size: Size, draws: Draws) -> tuple[list[Action], dict[str, Any] | None]:
+        actions = self.actions(size, draws)
+        for crop in actions:
+            assert isinstance(crop, Crop)
+            right, bottom = crop.width + crop.left - size[1], crop.height + crop.top - size[0]
+            return actions, {"padding": [-crop.left, -crop.top, right, bottom]}
+        return actions, None
+
+
+@dataclass(frozen=True)
+class RandomSizeStep(Move):
+    """`ScaleJitter`, `RandomShortestSize` or `RandomResize`.
+
+    Attributes:
+        choose: The size of an image, and a random number -> the size of the result.
+    """
+
+    choose: Callable[[Size, float], Size]
+    resampling: Resampling
+
+    num_draws = 1
+
+    @override
+    def actions(self, size: Size, draws: Draws) -> list[Action]:
+        return [Resize(*self.choose(size, draws[0]), self.resampling)]
+
+    @override
+    def output(self, size: Size | None) -> Size | None:
+        return None
+
+    @override
+    def params(self, actions: list[Action]) -> dict[str, Any]:
+        (resized,) = actions
+        assert isinstance(resized, Resize)
+        return {"size": [resized.height, resized.width]}
+
+
+@dataclass(frozen=True)
+class IoUCropStep(Move):
+    """`RandomIoUCrop`: a crop with enough of a box; boxes whose center is outside become empty.
+
+    Attributes:
+        transform: The transform, for its options.
+    """
+
+    transform: Any
+
+    num_draws = 1  # the seed of a generator: the number of attempts has no limit
+
+    @override
+    def actions(self, size: Size, draws: Draws) -> list[Action]:
+        raise AssertionError("the crop depends on the boxes")
+
+    @override
+    def output(self, size: Size | None) -> Size | None:
+        return None
+
+    @override
+    def decide_with(self, target: Any, size: Size, draws: Draws) -> tuple[list[Action], dict[str, Any] | None]:
+        its, (height, width) = self.transform, size
+        given = next(leaf for leaf in pytree.tree_leaves(target) if isinstance(leaf, tv_tensors.BoundingBoxes))
+        boxes = v2_functional.convert_bounding_box_format(given.as_subclass(torch.Tensor), given.format, "XYXY")
+        x, y = 0.5 * (boxes[..., 0] + boxes[..., 2]), 0.5 * (boxes[..., 1] + boxes[..., 3])
+        random = np.random.default_rng(int(draws[0] * (1 << 53)))
+        while True:
+            least = its.options[random.integers(len(its.options))]
+            if least >= 1.0:
+                return [], None
+            for _ in range(its.trials):
+                shares = its.min_scale + (its.max_scale - its.min_scale) * random.random(2)
+                w, h = int(width * shares[0]), int(height * shares[1])
+                if not its.min_aspect_ratio <= w / h <= its.max_aspect_ratio or w == 0:
+                    continue
+                left, top = int((width - w) * random.random()), int((height - h) * random.random())
+                is_inside = (left < x) & (x < left + w) & (top < y) & (y < top + h)
+                box = torch.tensor([[left, top, left + w, top + h]], dtype=boxes.dtype)
+                if is_inside.any() and box_iou(boxes[is_inside], box).max() >= least:
+                    found = Crop(top, left, h, w)
+                    return [found], {**_box(found), "is_within_crop_area": is_inside}
+
+
+def _box(action: Action) -> dict[str, Any]:
+    """Return a crop as v2 names its parts."""
+    assert isinstance(action, Crop)
+    return {"top": action.top, "left": action.left, "height": action.height, "width": action.width}
+
+
+def padded(size: Size, padding: Padding) -> Size:
+    """Return the size after padding."""
+    left, top, right, bottom = padding
+    return size[0] + top + bottom, size[1] + left + right
+
+
+@dataclass(frozen=True)
+class RandomFlipStep(Move):
     """`RandomHorizontalFlip` or `RandomVerticalFlip`."""
 
     probability: float
@@ -218,7 +356,6 @@ class RandomFlipStep(Step):
 
     num_draws = 1
     keeps_size = True
-    moves = True
 
     @override
     def actions(self, size: Size, draws: Draws) -> list[Action]:
@@ -261,12 +398,9 @@ def center_crop(plan: Plan, transform: Any) -> Plan:
 
 def random_crop(plan: Plan, transform: Any) -> Plan:
     """Read `RandomCrop`."""
-    if transform.pad_if_needed:
-        raise UnknownTransformError("it pads as needed")
-    padding = transform.padding
-    if padding and (transform.padding_mode != "constant" or transform.fill != 0):
-        raise UnknownTransformError("it pads with something else than black")
-    return _before_float(plan, RandomCropStep(_pair(transform.size), _padding(padding, type(transform))))
+    padding, pads = _padding(transform.padding, type(transform)), bool(transform.pad_if_needed)
+    fill = _color_of_padding(plan, transform) if transform.padding or pads else BLACK
+    return _before_float(plan, RandomCropStep(_pair(transform.size), padding, pads, fill))
 
 
 def flip(plan: Plan, transform: Any) -> Plan:
@@ -281,9 +415,54 @@ def vertical_flip(plan: Plan, transform: Any) -> Plan:
 
 def pad(plan: Plan, transform: Any) -> Plan:
     """Read `Pad`."""
-    if transform.padding_mode != "constant" or transform.fill != 0:
-        raise UnknownTransformError("it pads with something else than black")
-    return _before_float(plan, PadStep(_padding(transform.padding, type(transform))))
+    padding = _padding(transform.padding, type(transform))
+    return _before_float(plan, PadStep(padding, _color_of_padding(plan, transform)))
+
+
+def zoom_out(plan: Plan, transform: Any) -> Plan:
+    """Read `RandomZoomOut`."""
+    low, high = map(float, transform.side_range)
+    return _before_float(plan, ZoomOutStep(float(transform.p), (low, high), _color(plan, transform)))
+
+
+def scale_jitter(plan: Plan, transform: Any) -> Plan:
+    """Read `ScaleJitter`, whose target size is width and height."""
+    (wide, high), (low, most) = transform.target_size, transform.scale_range
+
+    def choose(size: Size, draw: float) -> Size:
+        ratio = min(high / size[0], wide / size[1]) * between(low, most, draw)
+        return int(size[0] * ratio), int(size[1] * ratio)
+
+    return _random_size(plan, transform, choose)
+
+
+def shortest_size(plan: Plan, transform: Any) -> Plan:
+    """Read `RandomShortestSize`."""
+    sizes, most = list(transform.min_size), transform.max_size
+
+    def choose(size: Size, draw: float) -> Size:
+        ratio = sizes[int(draw * len(sizes))] / min(size)
+        ratio = ratio if most is None else min(ratio, most / max(size))
+        return int(size[0] * ratio), int(size[1] * ratio)
+
+    return _random_size(plan, transform, choose)
+
+
+def random_resize(plan: Plan, transform: Any) -> Plan:
+    """Read `RandomResize`."""
+    low, high = transform.min_size, transform.max_size
+    return _random_size(plan, transform, lambda size, draw: resized((int(between(low, high, draw)),), None, size))
+
+
+def _random_size(plan: Plan, transform: Any, choose: Callable[[Size, float], Size]) -> Plan:
+    return _before_float(plan, RandomSizeStep(choose, _resampling(plan, transform, transform.interpolation)))
+
+
+def iou_crop(plan: Plan, transform: Any) -> Plan:
+    """Read `RandomIoUCrop`."""
+    if not plan.is_joint:
+        raise UnknownTransformError("it needs boxes")
+    return _before_float(plan, IoUCropStep(transform))
 
 
 def _before_float(plan: Plan, step: Step) -> Plan:
@@ -324,278 +503,61 @@ def _resampling(plan: Plan, transform: Any, interpolation: Any) -> Resampling:
     return Resampling(resized, _FILTERS.get(interpolation, "") if is_known else "", arithmetic)
 
 
-_FILTERS: dict[Any, str] = {
+_MODES: dict[Any, str] = {
     name: mode.value
     for mode, number in (
+        (InterpolationMode.NEAREST, Image.Resampling.NEAREST),
         (InterpolationMode.BILINEAR, Image.Resampling.BILINEAR),
         (InterpolationMode.BICUBIC, Image.Resampling.BICUBIC),
     )
     for name in (mode, mode.value, number)  # v2 keeps the form that was given
 }
 
-
-@dataclass(frozen=True)
-class ChangeStep(Step):
-    """A change with a probability: `RandomGrayscale`, `RandomInvert`, ..."""
-
-    probability: float
-    change: PixelOp
-
-    num_draws = 1
-    keeps_size = True
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        return [self.change] if draws[0] < self.probability else []
-
-
-@dataclass(frozen=True)
-class ColorJitterStep(Step):
-    """`ColorJitter`: brightness, contrast, saturation and hue in a random order.
-
-    Attributes:
-        ranges: The range of each factor, by the operation's name; None: the operation is skipped.
-    """
-
-    ranges: Mapping[str, tuple[float, float] | None]
-
-    num_draws = 5  # a factor per operation, then their order
-    keeps_size = True
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        found: list[Action] = []
-        names = list(self.ranges)
-        place = int(draws[-1] * math.factorial(len(names)))
-        for left in range(len(names), 0, -1):
-            place, chosen = divmod(place, left)
-            name = names.pop(chosen)
-            if (limits := self.ranges[name]) is not None:
-                found.append(PixelOp(name, (between(*limits, draws[left - 1]),)))
-        return found
-
-
-@dataclass(frozen=True)
-class RandomAffineStep(Step):
-    """`RandomAffine`, and `RandomRotation` as one that only turns; by the nearest pixel.
-
-    Attributes:
-        degrees, translate, scale, shear, center: As of the transform; shear is a range for x and one for y.
-        fill: The color outside of the moved image.
-        turns: Whether Pillow's rotation gives the bytes.
-    """
-
-    degrees: tuple[float, float]
-    translate: tuple[float, float] = (0.0, 0.0)
-    scale: tuple[float, float] = (1.0, 1.0)
-    shear: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-    center: tuple[float, float] | None = None
-    fill: Any = None
-    turns: bool = False
-
-    num_draws = 6  # angle, translations, scale, shears
-    keeps_size = True
-    moves = None
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        angle = between(*self.degrees, draws[0])
-        if self.turns:
-            return [PixelOp("rotate", (angle, self.fill, self.center))]
-        across, down = self.translate[0] * size[1], self.translate[1] * size[0]
-        translate = [round(between(-across, across, draws[1])), round(between(-down, down, draws[2]))]
-        shear = [between(*self.shear[:2], draws[4]), between(*self.shear[2:], draws[5])]
-        return [PixelOp("affine", (angle, translate, between(*self.scale, draws[3]), shear, self.fill, self.center))]
-
-
-@dataclass(frozen=True)
-class BlurStep(Step):
-    """`GaussianBlur`.
-
-    Attributes:
-        window: Width and height of the window, both odd.
-        sigma: The range of sigma.
-    """
-
-    window: tuple[int, int]
-    sigma: tuple[float, float]
-
-    num_draws = 1
-    keeps_size = True
-    is_exact = False
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        sigma = between(*self.sigma, draws[0])
-        return [PixelOp("blur", (*self.window, sigma, sigma))]
-
-
-@dataclass(frozen=True)
-class RandomErasingStep(Step):
-    """`RandomErasing` with one value for each channel."""
-
-    probability: float
-    scale: tuple[float, float]
-    ratio: tuple[float, float]
-    values: tuple[float, float, float]
-
-    num_draws = 3 + 2 * ATTEMPTS  # decision, top, left; then area and aspect ratio of each attempt
-    keeps_size = True
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        if draws[0] >= self.probability:
-            return []
-        height, width = size
-        low, high = math.log(self.ratio[0]), math.log(self.ratio[1])
-        for number in range(3, self.num_draws, 2):
-            area = height * width * between(*self.scale, draws[number])
-            aspect = math.exp(between(low, high, draws[number + 1]))
-            h, w = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
-            if h < height and w < width:
-                top, left = int(draws[1] * (height - h + 1)), int(draws[2] * (width - w + 1))
-                return [Erase(top, left, h, w, self.values)]
-        return []
-
-
-def of_pictures(read: Callable[[Any], Step]) -> StepReader:
-    """Restrict a reader to PIL images: torchvision computes other bytes for tensors."""
-
-    def reader(plan: Plan, transform: Any) -> Plan:
-        if plan.is_tensor:
-            raise UnknownTransformError("the image is a tensor by then; before ToTensor or ToImage it would be known")
-        return with_step(plan, read(transform))
-
-    return reader
-
-
-def sometimes(name: str, *attributes: str) -> StepReader:
-    """Read a transform that applies one operation with probability `p`; `attributes` are the operation's arguments."""
-
-    def read(transform: Any) -> Step:
-        arguments = tuple(getattr(transform, attribute) for attribute in attributes)
-        return ChangeStep(float(transform.p), PixelOp(name, arguments))
-
-    return of_pictures(read)
-
-
-@of_pictures
-def jitter(transform: Any) -> Step:
-    """Read `ColorJitter`."""
-    ranges: dict[str, tuple[float, float] | None] = {}
-    for name in ("brightness", "contrast", "saturation", "hue"):
-        limits = getattr(transform, name)
-        ranges[name] = None if limits is None else (float(limits[0]), float(limits[1]))
-    return ColorJitterStep(ranges)
-
-
-@of_pictures
-def grayscale(transform: Any) -> Step:
-    """Read `Grayscale`."""
-    if transform.num_output_channels != 3:
-        raise UnknownTransformError("it makes images of one channel")
-    return ChangeStep(1.0, PixelOp("grayscale"))
-
-
-@of_pictures
-def blur(transform: Any) -> Step:
-    """Read `GaussianBlur`."""
-    refuse_other_dtype()  # in which torchvision computes the window
-    if torch.is_autocast_enabled("cpu"):
-        raise UnknownTransformError("torch.autocast computes it in another dtype")
-    width, height = transform.kernel_size
-    return BlurStep((int(width), int(height)), (float(transform.sigma[0]), float(transform.sigma[1])))
-
-
-def erase(plan: Plan, transform: Any) -> Plan:
-    """Read `RandomErasing`."""
-    if plan.pointwise.operations is None:
-        raise UnknownTransformError("the image is not float by then")
-    value = transform.value
-    if isinstance(value, str) or value is None:
-        raise UnknownTransformError("it fills boxes with noise")
-    values = [float(each) for each in ([value] if isinstance(value, int | float) else value)]
-    if len(values) not in (1, 3):
-        raise UnknownTransformError("its value has not one number for each of three channels")
-    red, green, blue = values * 3 if len(values) == 1 else values
-    scale, ratio = tuple(map(float, transform.scale)), tuple(map(float, transform.ratio))
-    step = RandomErasingStep(float(transform.p), (scale[0], scale[1]), (ratio[0], ratio[1]), (red, green, blue))
-    return with_step(plan, step, erases=True)
-
-
-def to_tensor(plan: Plan, transform: Any) -> Plan:
-    """Read `ToTensor`."""
-    refuse_other_dtype()
-    return replace(pil_to_tensor(plan, transform), pointwise=plan.pointwise.then(("div", 255.0)))
-
-
-def refuse_other_dtype() -> None:
-    """Refuse a transform whose result depends on torch's default dtype, if that is another one than usual."""
-    if torch.get_default_dtype() is not torch.float32:
-        raise UnknownTransformError("torch's default dtype is not float32")
-
-
-def pil_to_tensor(plan: Plan, transform: Any) -> Plan:
-    """Read `PILToTensor`."""
-    if plan.is_tensor:
-        raise UnknownTransformError("the image is a tensor already")
-    return replace(plan, is_tensor=True)
-
-
-def to_image(plan: Plan, transform: Any) -> Plan:
-    """Read `ToImage`."""
-    if isinstance(tv_tensors.Image(torch.empty(1, 1, 1)) + 0, tv_tensors.Image):
-        raise UnknownTransformError('torchvision.tv_tensors.set_return_type is "TVTensor"')
-    return replace(plan, is_tensor=True, is_image=True)
-
-
-def to_pure_tensor(plan: Plan, transform: Any) -> Plan:
-    """Read `ToPureTensor`."""
-    return replace(plan, is_image=False)
-
-
-def convert_dtype(plan: Plan, transform: Any) -> Plan:
-    """Read `ConvertImageDtype`: v1 divides by 255, v2 multiplies by 1 / 255."""
-    return _to_float(plan, transform.dtype, ("mul", 1.0 / 255) if is_v2(transform) else ("div", 255.0))
-
-
-def to_dtype(plan: Plan, transform: Any) -> Plan:
-    """Read `ToDtype`."""
-    scaled: tuple[Operation, ...] = (("mul", 1.0 / 255),) if transform.scale else ()
-    return _to_float(plan, transform.dtype, *scaled)
-
-
-def normalize(plan: Plan, transform: Any) -> Plan:
-    """Read `Normalize`."""
-    if plan.pointwise.operations is None:
-        raise UnknownTransformError("the image is not float by then")
-    _refuse_erased(plan)
-    mean, std = _channels(transform.mean), _channels(transform.std)
-    if not all(map(np.float32, std)):
-        raise UnknownTransformError("its std has a zero")
-    return replace(plan, pointwise=plan.pointwise.then(("sub", mean), ("div", std)))
-
-
-def _to_float(plan: Plan, dtype: object, *operations: Operation) -> Plan:
-    if not plan.is_tensor:
-        raise UnknownTransformError("the image is no tensor by then")
-    if dtype is plan.pointwise.dtype:
-        return plan
-    _refuse_erased(plan)
-    if dtype is not torch.float32:
-        raise UnknownTransformError(f"its dtype is {dtype}; float32 and uint8 are known")
-    return replace(plan, pointwise=plan.pointwise.then(*operations))
-
-
-def _refuse_erased(plan: Plan) -> None:
-    if plan.erases:
-        raise UnknownTransformError("boxes of the image are erased by then, and would be changed, too")
-
-
-def _channels(values: Any) -> tuple[float, ...]:
-    if isinstance(values, torch.Tensor) and values.requires_grad:
-        raise UnknownTransformError("a gradient is wanted")
-    channels = tuple(float(value) for value in ([values] if isinstance(values, float | int) else values))
-    if len(channels) not in (1, 3) or not all(map(math.isfinite, channels)):
-        raise UnknownTransformError("it has not one number for each of three channels")
-    return channels * 3 if len(channels) == 1 else channels
+_FILTERS = {name: mode for name, mode in _MODES.items() if mode != "nearest"}
+
+
+def mode_of(transform: Any) -> str:
+    """Return the interpolation of a transform that moves pixels by fractions: "nearest", "bilinear" or "bicubic"."""
+    mode = _MODES.get(transform.interpolation)
+    if mode is None:
+        raise UnknownTransformError(f"its interpolation is {transform.interpolation}")
+    return mode
+
+
+def fill_of(transform: Any, kind: type = Image.Image) -> Any:
+    """Return the fill of a type of images, as given, after a check that it is a color."""
+    fill = transform.fill
+    if isinstance(fill, dict):  # v2 takes one for each type
+        fill = fill.get(kind, fill.get("others"))
+    color_of(fill)
+    return fill
+
+
+def color_of(fill: Any) -> Color:
+    """Return the color of a fill: None, one number, or one per channel."""
+    if fill is None:
+        return BLACK
+    channels = [fill] * 3 if isinstance(fill, int | float) else list(fill) * (3 if len(fill) == 1 else 1)
+    if len(channels) != 3:
+        raise UnknownTransformError("its fill has not one number for each of three channels")
+    red, green, blue = (int(value) for value in channels)
+    if not 0 <= min(red, green, blue) <= max(red, green, blue) <= 255:
+        raise UnknownTransformError("its fill is no color")
+    return red, green, blue
+
+
+def _color(plan: Plan, transform: Any) -> Color:
+    kind = tv_tensors.Image if plan.is_image else torch.Tensor if plan.is_tensor else Image.Image
+    fill = fill_of(transform, kind)
+    color = color_of(fill)
+    if plan.is_tensor and not (is_v2(transform) or fill == color[0]):
+        raise UnknownTransformError("v1 fills tensors with one number")
+    if plan.is_tensor and not np.all(np.equal(color, 0 if fill is None else fill)):
+        raise UnknownTransformError("its fill has fractions")
+    return color
+
+
+def _color_of_padding(plan: Plan, transform: Any) -> Color:
+    if transform.padding_mode != "constant":
+        raise UnknownTransformError(f"its padding_mode is {transform.padding_mode}")
+    return _color(plan, transform)

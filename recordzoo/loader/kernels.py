@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 # Python for numba, which infers its types itself.
-"""Compiled operations on pixels: colors, tables of bytes, blur, and the weights of resampling.
+"""Compiled operations on pixels: colors, tables of bytes, blur, moves by fractions of pixels.
 
 A pixel is a uint32: red in the lowest byte, then green and blue; the highest byte is unused. An operation takes
-``(source, target, numbers)``: two images, uint32 [H, W], and up to eight numbers, float64; it writes all of the target.
+``(source, target, numbers)``: two images, uint32 [H, W], and up to ten numbers, float64; it writes all of the target.
 Values are float32 wherever Pillow's are.
 """
 
@@ -146,95 +146,6 @@ def copy_lanes(chosen):
         return types.void(types.int64, types.int64), generate
 
     return choose
-
-
-PILLOW, TORCH = range(2)
-"""The library of the weights."""
-
-_PILLOW_BITS = 22
-_TORCH_LIMIT = 1 << 15
-
-
-@compiled
-def _value(kind, x):
-    """Return a filter's value at a distance."""
-    x = abs(x)
-    if kind == 0:
-        return 1.0 - x if x < 1.0 else 0.0
-    a = -0.5
-    if x < 1.0:
-        return ((a + 2.0) * x - (a + 3.0)) * x * x + 1
-    if x < 2.0:
-        return (((x - 5) * x + 8) * x - 4) * a
-    return 0.0
-
-
-@compiled
-def _floats(kind, size_in, size_out, number, values):
-    """Write the weights of an output pixel, of sum 1; return its first source pixel and their number."""
-    scale = size_in / size_out
-    stretch = max(scale, 1.0)
-    support = (1.0 if kind == 0 else 2.0) * stretch
-    inverse = 1.0 / stretch
-    center = (number + 0.5) * scale
-    start = max(int(center - support + 0.5), 0)
-    count = min(int(center + support + 0.5), size_in) - start
-    total = 0.0
-    for tap in range(count):
-        values[tap] = _value(kind, (tap + start - center + 0.5) * inverse)
-        total += values[tap]
-    if total != 0.0:
-        for tap in range(count):
-            values[tap] /= total
-    return start, count
-
-
-@compiled
-def _torch_bits(largest):
-    """Return the number of fractional bits of torch's weights, from the image's largest weight."""
-    bits = 0
-    while bits < _PILLOW_BITS and int(0.5 + largest * (1 << (bits + 1))) < _TORCH_LIMIT:
-        bits += 1
-    return bits
-
-
-@compiled
-def compute_weights(kind, whose, size_in, size_out, first, source, firsts, weights):
-    """Compute the source pixels and weights of output pixels; return the weights' number of fractional bits.
-
-    Args:
-        kind: The filter's number.
-        whose: `PILLOW` or `TORCH`.
-        size_in: Pixels of the whole source.
-        size_out: Pixels of the whole output.
-        first: The first output pixel to compute; `firsts` has one row per output pixel.
-        source: The first source pixel present.
-        firsts: Written: each output pixel's first source pixel, relative to `source`, and their number; int64 [n, 2].
-        weights: Written: int32 [n, taps].
-    """
-    floats = np.empty((size_out, weights.shape[1]), np.float64)
-    largest = 0.0
-    for number in range(size_out):  # torch's precision depends on the largest weight of the whole image
-        row = floats[number]
-        start, count = _floats(kind, size_in, size_out, number, row)
-        for tap in range(count):
-            largest = max(largest, row[tap])
-        if first <= number < first + len(firsts):
-            firsts[number - first, 0] = start - source
-            firsts[number - first, 1] = count
-    bits = _torch_bits(largest) if whose == TORCH else _PILLOW_BITS
-    for number in range(len(firsts)):
-        row = floats[number + first]
-        for tap in range(firsts[number, 1]):
-            weights[number, tap] = int((-0.5 if row[tap] < 0 else 0.5) + row[tap] * (1 << bits))
-    return bits
-
-
-@compiled
-def most_taps(kind, size_in, size_out):
-    """Return the largest number of weights of an output pixel."""
-    stretch = max(size_in / size_out, 1.0)
-    return int(np.ceil((1.0 if kind == 0 else 2.0) * stretch)) * 2 + 1
 
 
 _ZERO, _MOST = np.float32(0), np.float32(255)
@@ -586,6 +497,97 @@ def affine(source, target, numbers):
             at_y += down
         first_x += across_row
         first_y += down_row
+
+
+@compiled
+def _within(place, size):
+    """Move a coordinate to the nearest one inside."""
+    return min(max(place, 0), size - 1)
+
+
+@compiled
+def _linear(first, second, share, shift):
+    """Interpolate one byte between two pixels."""
+    value = np.float64(channel(first, shift))
+    return value + (np.float64(channel(second, shift)) - value) * share
+
+
+@compiled
+def _cubic(one, two, three, four, share):
+    """Interpolate between the second and the third of four numbers."""
+    by_one, by_two, by_three = -one + three, 2 * (one - two) + three - four, -one + two - three + four
+    return two + share * (by_one + share * (by_two + share * by_three))
+
+
+@compiled
+def _cubic_of_row(source, row, columns, share, shift):
+    """Interpolate one byte between four pixels of a row."""
+    one, two, three, four = columns
+    return _cubic(
+        np.float64(channel(source[row, one], shift)),
+        np.float64(channel(source[row, two], shift)),
+        np.float64(channel(source[row, three], shift)),
+        np.float64(channel(source[row, four], shift)),
+        share,
+    )
+
+
+@compiled
+def warp(source, target, numbers):
+    """Map pixels by a perspective, as in Pillow.
+
+    Numbers: 0, 1 or 2 for nearest, bilinear or bicubic; the pixel outside; a to h of (ax + by + c) / (gx + hy + 1) and
+    (dx + ey + f) / (gx + hy + 1).
+    """
+    kind, outside = int(numbers[0]), np.uint32(numbers[1])
+    a, b, c, d, e, f, g, h = numbers[2:10]
+    height, width = source.shape
+    for y in range(height):
+        for x in range(width):
+            across, down = x + 0.5, y + 0.5
+            divisor = g * across + h * down + 1
+            if divisor == 0.0:
+                target[y, x] = outside
+                continue
+            at_x, at_y = (a * across + b * down + c) / divisor, (d * across + e * down + f) / divisor
+            if not (0.0 <= at_x < width and 0.0 <= at_y < height):
+                target[y, x] = outside
+            elif kind == 0:
+                target[y, x] = source[int(at_y), int(at_x)]
+            else:
+                at_x, at_y = at_x - 0.5, at_y - 0.5
+                left, top = -1 if at_x < 0.0 else int(at_x), -1 if at_y < 0.0 else int(at_y)
+                share_x, share_y = at_x - left, at_y - top
+                row, below = _within(top, height), _within(top + 1, height)
+                column, right = _within(left, width), _within(left + 1, width)
+                made = np.uint32(0)
+                if kind == 1:
+                    for shift in range(0, 24, 8):
+                        upper = _linear(source[row, column], source[row, right], share_x, shift)
+                        lower = _linear(source[below, column], source[below, right], share_x, shift)
+                        made |= np.uint32(upper + (lower - upper) * share_y) << np.uint32(shift)
+                else:
+                    above, last = _within(top - 1, height), _within(top + 2, height)
+                    columns = _within(left - 1, width), column, right, _within(left + 2, width)
+                    for shift in range(0, 24, 8):
+                        value = _cubic(
+                            _cubic_of_row(source, above, columns, share_x, shift),
+                            _cubic_of_row(source, row, columns, share_x, shift),
+                            _cubic_of_row(source, below, columns, share_x, shift),
+                            _cubic_of_row(source, last, columns, share_x, shift),
+                            share_y,
+                        )
+                        made |= np.uint32(min(max(value, 0.0), 255.0)) << np.uint32(shift)
+                target[y, x] = made
+
+
+@compiled
+def permute(source, target, numbers):
+    """Change the order of the channels."""
+    red, green, blue = np.uint32(8 * numbers[0]), np.uint32(8 * numbers[1]), np.uint32(8 * numbers[2])
+    old, new = source.ravel(), target.ravel()
+    for i in range(len(old)):
+        new[i] = pack((old[i] >> red) & 255, (old[i] >> green) & 255, (old[i] >> blue) & 255)
 
 
 @compiled

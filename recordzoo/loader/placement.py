@@ -121,7 +121,7 @@ def code_of_samples(source: Source) -> list[Code]:
             found.append(Code(type(leaf.dataset).__name__, is_safe=False))
         if isinstance(leaf, JointLeaf):
             # Some transforms of boxes call a function of the user's, though they are known.
-            boxes = [each for each in leaf.plan.of_target if not isinstance(each, int) and not is_torchvisions(each)]
+            boxes = [each for step, each in leaf.plan.parts if step is None and not is_torchvisions(each)]
             found += [_code(each) for each in (*boxes, *leaf.plan.rest)]
         found += [_code(each) for plan in leaf.views.plans for each in plan.rest]
     return found

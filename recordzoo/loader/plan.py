@@ -36,12 +36,13 @@ Arithmetic = Literal["Pillow", "torch", "float"]
 
 @dataclass(slots=True)  # not frozen: twice as fast to create, and there are many
 class Crop:
-    """Crop a box. Pixels outside the image are black."""
+    """Crop a box. Pixels outside the image get the color `fill`."""
 
     top: int
     left: int
     height: int
     width: int
+    fill: tuple[int, int, int] = (0, 0, 0)
 
     def is_inside(self, size: Size) -> bool:
         """Whether the box lies within an image of this height and width."""
@@ -115,12 +116,14 @@ class Step(ABC):
     Attributes:
         num_draws: Random numbers per image.
         keeps_size: Whether the size of every image stays the same.
-        moves: Whether its actions are all `Geometry`: True, False, or None if that depends on the random numbers.
+        is_geometric: Whether its actions are all `Geometry`.
+        moves: Whether boxes and masks move with the image; None: they cannot.
         is_exact: Whether compiled code gives the bytes of Pillow and torchvision.
     """
 
     num_draws: int = 0
     keeps_size: ClassVar[bool] = False
+    is_geometric: ClassVar[bool] = False
     moves: ClassVar[bool | None] = False
     is_exact: bool = True
 
@@ -136,24 +139,33 @@ class Step(ABC):
         """Return the size of the result; None if it differs between images."""
         return size
 
+    def params(self, actions: list[Action]) -> dict[str, Any] | None:
+        """Return the parameters of v2's `transform` for boxes and masks; None if they stay where they are."""
+        return {} if actions else None
+
+    def decide_with(self, target: Any, size: Size, draws: Draws) -> tuple[list[Action], dict[str, Any] | None]:
+        """Decide the actions on an image with a target; return them with their `params`."""
+        actions = self.actions(size, draws)
+        return actions, self.params(actions)
+
+
+class Move(Step):
+    """A step that moves pixels by whole pixels, or resizes; boxes and masks move, too."""
+
+    is_geometric = True
+    moves = True
+
 
 def decide(steps: Sequence[Step], size: Size, draws: Draws) -> list[Action]:
     """Return all actions on an image of a size."""
     actions: list[Action] = []
-    for decided in decide_each(steps, size, draws):
-        actions += decided
-    return actions
-
-
-def decide_each(steps: Sequence[Step], size: Size, draws: Draws) -> list[list[Action]]:
-    """Return the actions on an image of a size, by step; the arguments are those of `decide`."""
-    found: list[list[Action]] = []
     start = 0
     for step in steps:
-        found.append(step.actions(size, draws[start : start + step.num_draws]))
+        found = step.actions(size, draws[start : start + step.num_draws])
         start += step.num_draws
-        size = size_after(found[-1], size)
-    return found
+        size = size_after(found, size)
+        actions += found
+    return actions
 
 
 def size_after(actions: Sequence[Action], size: Size) -> Size:
@@ -173,6 +185,9 @@ def between(low: float, high: float, draw: float) -> float:
     """Interpolate linearly from `low` to `high`."""
     return low + (high - low) * draw
 
+
+ATTEMPTS = 10
+"""torchvision's attempts to find a box of a random area and aspect ratio."""
 
 Transform = Callable[[Any], Any]
 
@@ -245,6 +260,7 @@ class Plan:
         rest: The first unknown transform and those after it; they run as written.
         ending: A plan for the known transforms at the end of `rest`, if there are any.
         erases: Whether boxes of the finished values are erased.
+        is_joint: Whether image and target are transformed together.
         fused: The transforms that the steps were read from.
         reason: Why the first transform of `rest` is unknown.
     """
@@ -257,6 +273,7 @@ class Plan:
     rest: tuple[Transform, ...] = ()
     ending: "Plan | None" = None
     erases: bool = False
+    is_joint: bool = False
     fused: tuple[Transform, ...] = ()
     reason: str = ""
 
@@ -268,7 +285,7 @@ class Plan:
     @property
     def is_geometric(self) -> bool:
         """Whether pixels are only moved: no colors are changed, no boxes erased."""
-        return all(step.moves for step in self.steps)
+        return all(step.is_geometric for step in self.steps)
 
     @property
     def is_exact(self) -> bool:
@@ -321,6 +338,23 @@ def with_step(plan: Plan, step: Step, *, erases: bool = False) -> Plan:
     if plan.erases:
         raise UnknownTransformError("boxes of the image are erased by then")
     return replace(plan, steps=(*plan.steps, step), size=step.output(plan.size), erases=erases)
+
+
+def of_pictures(read: Callable[[Any], Step]) -> StepReader:
+    """Restrict a reader to PIL images: torchvision computes other bytes for tensors."""
+
+    def reader(plan: Plan, transform: Any) -> Plan:
+        if plan.is_tensor:
+            raise UnknownTransformError("the image is a tensor by then; before ToTensor or ToImage it would be known")
+        return with_step(plan, read(transform))
+
+    return reader
+
+
+def refuse_other_dtype() -> None:
+    """Refuse a transform whose result depends on torch's default dtype, if that is another one than usual."""
+    if torch.get_default_dtype() is not torch.float32:
+        raise UnknownTransformError("torch's default dtype is not float32")
 
 
 def is_v2(transform: Any) -> bool:

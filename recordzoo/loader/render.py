@@ -32,7 +32,7 @@ from recordzoo.loader.compiled import (
     compiled_now,
     job_of,
 )
-from recordzoo.loader.geometry import CenterCropStep, PadStep, RandomCropStep, RandomFlipStep
+from recordzoo.loader.geometry import BLACK, CenterCropStep, PadStep, RandomCropStep, RandomFlipStep
 from recordzoo.loader.plan import (
     Action,
     Arithmetic,
@@ -122,7 +122,7 @@ def _cropped(image: torch.Tensor, crop: Crop) -> torch.Tensor:
     inside = image[:, max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)]
     if inside.shape[1:] == (crop.height, crop.width):
         return inside
-    padded = image.new_zeros((3, crop.height, crop.width))
+    padded = torch.tensor(crop.fill, dtype=torch.uint8)[:, None, None].repeat(1, crop.height, crop.width)
     y, x = max(-top, 0), max(-left, 0)
     padded[:, y : y + inside.shape[1], x : x + inside.shape[2]] = inside
     return padded
@@ -456,6 +456,8 @@ def only_moves(plan: Plan, shape: StoredShape) -> bool:
     crops = [step for step in plan.steps if isinstance(step, _CROPS)]
     if not all(isinstance(step, PadStep) for step in crops[:-1]):
         return False  # what a crop cut off must not come back
+    if any(getattr(step, "fill", BLACK) != BLACK for step in crops):
+        return False
     means = [transform.mean for transform in plan.fused if hasattr(transform, "mean")]
     return shape.channels == 3 or all(np.size(mean) == 1 for mean in means)  # torchvision refuses three for one channel
 
@@ -485,8 +487,8 @@ def moves_of(steps: Sequence[Step], size: Size, draws: NDArray[np.float64]) -> N
             directions[is_flipped, side] *= -1
             continue
         if isinstance(step, RandomCropStep):
-            across, down = step.padding[:2]
-            chosen = (own * (np.array(step.free(size)) + 1)).astype(np.int64) - (down, across)
+            (left, top, _, _), free = step.place(size)
+            chosen = (own * (np.array(free) + 1)).astype(np.int64) - (top, left)
         else:
             (crop,) = step.actions(size, [])
             assert isinstance(crop, Crop)

@@ -6,6 +6,7 @@ it to boxes and masks.
 """
 
 import copy
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +21,6 @@ from torch.utils.data import ConcatDataset, Subset
 from torchvision import tv_tensors
 from torchvision.datasets.vision import StandardTransform
 from torchvision.transforms import v2
-from torchvision.transforms.v2 import functional
 from typing_extensions import override
 
 from recordzoo.base.text import counted
@@ -29,23 +29,21 @@ from recordzoo.families.base import BatchSource, ZooDataset
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import ArrayFrame, Deferred, Frame, deferring
 from recordzoo.loader.epochs import Indices, indices_of
-from recordzoo.loader.geometry import CenterCropStep, RandomCropStep
+from recordzoo.loader.geometry import IoUCropStep
 from recordzoo.loader.parts import Mix, NewNumbers, by_part
 from recordzoo.loader.plan import (
     Action,
-    Crop,
     Draws,
-    Flip,
     Plan,
-    Resize,
     Step,
     UnknownTransformError,
     Views,
-    decide_each,
+    decide,
     functions,
     is_v2,
     items_of,
     pictures,
+    size_after,
 )
 from recordzoo.loader.render import only_moves, sized
 from recordzoo.loader.stores import (
@@ -86,14 +84,14 @@ class JointPlan:
     Attributes:
         transforms: All transforms, as written.
         image: The plan for the image.
-        of_target: The operations on the target, in order: the index of a step of `image`, or a transform.
+        parts: The transforms of it, in order: each with its step of `image`, or None if it acts on the target only.
         rest: The first unknown transform and those after it; each takes and returns image and target.
         is_joint: Whether a transform takes image and target together. Otherwise `transforms` is a `StandardTransform`.
     """
 
     transforms: Any
     image: Plan
-    of_target: tuple[Any, ...] = ()
+    parts: tuple[tuple[Step | None, Any], ...] = ()
     rest: tuple[Any, ...] = ()
     is_joint: bool = True
 
@@ -113,6 +111,9 @@ class JointPlan:
         v2 would transform an image in the target like the sample's image, and refuses a mask of another size.
         """
         leaves = pytree.tree_leaves(target) if self.is_joint else ()
+        has_boxes = any(isinstance(leaf, tv_tensors.BoundingBoxes) for leaf in leaves)
+        if not has_boxes and any(isinstance(step, IoUCropStep) for step in self.image.steps):
+            return False  # v2 raises an error
         return not any(
             isinstance(leaf, _IMAGES) or (isinstance(leaf, tv_tensors.Mask) and tuple(leaf.shape[-2:]) != size)
             for leaf in leaves
@@ -123,13 +124,29 @@ class JointPlan:
 
         `draws` are the random numbers for `image`.
         """
-        decided = decide_each(self.image.steps, (frame.height, frame.width), draws)
-        for each in self.of_target:
-            if isinstance(each, int):
-                target = _moved(target, self.image.steps[each], decided[each])
-            else:
-                _, target = each(None, target)
-        return [action for actions in decided for action in actions], target
+        size = frame.height, frame.width
+        if not self.is_joint:
+            return decide(self.image.steps, size, draws), target
+        actions: list[Action] = []
+        start = 0
+        for step, transform in self.parts:
+            if step is None:
+                _, target = transform(None, target)
+                continue
+            found, params = step.decide_with(target, size, draws[start : start + step.num_draws])
+            start += step.num_draws
+            size = size_after(found, size)
+            actions += found
+            if step.moves and params is not None:
+                move = functools.partial(_moved, transform, params)
+                target = pytree.tree_map(move, target)
+        return actions, target
+
+
+# Any: a transform, and a part of a target.
+def _moved(transform: Any, params: dict[str, Any], leaf: Any) -> Any:
+    """Move boxes or masks as v2 does; leave other parts of a target."""
+    return transform.transform(leaf, params) if isinstance(leaf, _MOVED) else leaf
 
 
 def read_joint(transforms: Any) -> JointPlan | None:
@@ -141,60 +158,31 @@ def read_joint(transforms: Any) -> JointPlan | None:
     return replace(found, transforms=transforms) if found.image.fused else None
 
 
-def _read_all(parts: list[Any]) -> JointPlan:
-    plan, of_target, rest = Plan(), [], ()
-    for number, each in enumerate(parts):
+def _read_all(transforms: list[Any]) -> JointPlan:
+    plan, rest = Plan(is_joint=True), ()
+    parts: list[tuple[Step | None, Any]] = []
+    for number, each in enumerate(transforms):
         try:
             if replaced := functions.replaced():
                 raise UnknownTransformError(replaced)
-            if type(each) in _OF_TARGETS and not customized(each):
-                plan = replace(plan, fused=(*plan.fused, each))
-                of_target.append(each)
-                continue
-            new = _read(plan, each)
+            new = plan if type(each) in _OF_TARGETS and not customized(each) else _read(plan, each)
         except Exception as err:  # noqa: BLE001 - objects of any kind; what cannot be read is not known
-            plan, rest = replace(plan, reason=why_unknown(err)), tuple(parts[number:])
+            plan, rest = replace(plan, reason=why_unknown(err)), tuple(transforms[number:])
             break
-        added = range(len(plan.steps), len(new.steps))
-        of_target += [place for place in added if new.steps[place].moves]
-        if type(each) is v2.ToPureTensor:
-            of_target.append(each)
+        parts += [(step, each) for step in new.steps[len(plan.steps) :]]
+        if type(each) in (*_OF_TARGETS, v2.ToPureTensor):
+            parts.append((None, each))
         plan = replace(new, fused=(*plan.fused, each))
-    return JointPlan(v2.Compose(parts), plan, tuple(of_target), rest)
+    return JointPlan(v2.Compose(transforms), plan, tuple(parts), rest)
 
 
 def _read(plan: Plan, transform: Any) -> Plan:
     if not is_v2(transform):
         raise UnknownTransformError(f"{type(transform).__qualname__} is not one of v2, which know boxes and masks")
     new = read_one(plan, transform)
-    for step in new.steps[len(plan.steps) :]:
-        if step.moves is None:
-            raise UnknownTransformError("it is not known for boxes and masks")
+    if any(step.moves is None for step in new.steps[len(plan.steps) :]):
+        raise UnknownTransformError("it is not known for boxes and masks")
     return new
-
-
-def _moved(target: Any, step: Step, actions: list[Action]) -> Any:
-    """Move the boxes and masks of a target like its image."""
-
-    def move(leaf: Any) -> Any:
-        if not isinstance(leaf, _MOVED):
-            return leaf
-        if isinstance(step, CenterCropStep):  # rounds differently for boxes
-            return functional.center_crop(leaf, list(step.size))
-        left = top = 0
-        if isinstance(step, RandomCropStep) and any(step.padding):  # float boxes are rounded after either step
-            left, top = step.padding[:2]
-            leaf = functional.pad(leaf, list(step.padding))
-        for action in actions:
-            if isinstance(action, Crop):
-                leaf = functional.crop(leaf, action.top + top, action.left + left, action.height, action.width)
-            elif isinstance(action, Resize):
-                leaf = functional.resize(leaf, [action.height, action.width])
-            elif isinstance(action, Flip):
-                leaf = functional.vertical_flip(leaf) if action.is_vertical else functional.horizontal_flip(leaf)
-        return leaf
-
-    return pytree.tree_map(move, target)
 
 
 def frame_of(image: Any) -> Frame | None:

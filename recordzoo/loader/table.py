@@ -1,14 +1,11 @@
 """The table of known transforms, and the reading of a dataset's transforms with it.
 
 A row of `OPS` is an operation: its transforms, torchvision's function, and the numbers for compiled code. Before it
-stand transforms that choose other transforms: from their own list, or from torchvision's tables.
+stand the readers of transforms that make a tensor of an image, and change its values.
 """
 
-import functools
-import itertools
 import math
-from bisect import bisect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,12 +19,15 @@ from torchvision import tv_tensors
 from torchvision.transforms import InterpolationMode, functional, v2
 from typing_extensions import override
 
-from recordzoo.loader import geometry
+from recordzoo.loader import changes, geometry
+from recordzoo.loader.changes import ContainerReader, sometimes
 from recordzoo.loader.frameworks import as_torchvision
-from recordzoo.loader.geometry import of_pictures, sometimes
 from recordzoo.loader.plan import (
+    ATTEMPTS,
     Action,
     Draws,
+    Erase,
+    Operation,
     PixelOp,
     Plan,
     Size,
@@ -36,283 +36,144 @@ from recordzoo.loader.plan import (
     Transform,
     UnknownTransformError,
     Views,
+    between,
     called_of,
     functions,
     is_v2,
+    refuse_other_dtype,
     views_of,
     with_step,
 )
 
 
 @dataclass(frozen=True)
-class SomeOfStep(Step):
-    """Some of several steps.
+class RandomErasingStep(Step):
+    """`RandomErasing` with one value for each channel."""
 
-    Attributes:
-        steps: The steps of each transform.
-        choose: Random numbers -> the indices of the chosen transforms, in order.
-        num_choosing: Random numbers needed by `choose`.
-    """
+    probability: float
+    scale: tuple[float, float]
+    ratio: tuple[float, float]
+    values: tuple[float, float, float]
 
-    steps: Sequence[Sequence[Step]]
-    choose: Callable[[Draws], Sequence[int]]
-    num_choosing: int
-
+    num_draws = 3 + 2 * ATTEMPTS  # decision, top, left; then area and aspect ratio of each attempt
     keeps_size = True
-    moves = None
-
-    @functools.cached_property
-    def num_draws(self) -> int:  # type: ignore[override]  # computed once
-        """The draws for choosing, then those of all steps."""
-        return self.num_choosing + sum(step.num_draws for steps in self.steps for step in steps)
-
-    @property
-    def is_exact(self) -> bool:  # type: ignore[override]  # read-only
-        """Whether all steps are exact."""
-        return all(step.is_exact for steps in self.steps for step in steps)
 
     @override
     def actions(self, size: Size, draws: Draws) -> list[Action]:
-        decided: list[list[Action]] = []
-        start = self.num_choosing
-        for steps in self.steps:
-            found: list[Action] = []
-            for step in steps:
-                found += step.actions(size, draws[start : start + step.num_draws])
-                start += step.num_draws
-            decided.append(found)
-        return [action for number in self.choose(draws[: self.num_choosing]) for action in decided[number]]
-
-
-Inner = Sequence[Sequence[Step]]
-"""The steps of each transform in a container."""
-
-ContainerReader = Callable[[Any, Inner], Step]
-
-
-def random_apply(transform: Any, inner: Inner) -> Step:
-    """Read `RandomApply`."""
-    probability = float(transform.p)
-    together = [step for steps in inner for step in steps]
-    return SomeOfStep([together], lambda draws: [0] if draws[0] < probability else [], 1)
-
-
-def random_choice(transform: Any, inner: Inner) -> Step:
-    """Read `RandomChoice`."""
-    shares = list(transform.p or [1] * len(inner))
-    bounds = [bound / sum(shares) for bound in itertools.accumulate(shares)]
-    return SomeOfStep(inner, lambda draws: [min(bisect(bounds, draws[0]), len(inner) - 1)], 1)
-
-
-def random_order(transform: Any, inner: Inner) -> Step:
-    """Read `RandomOrder`."""
-    return SomeOfStep(inner, lambda draws: sorted(range(len(inner)), key=draws.__getitem__), len(inner))
-
-
-Magnitudes = Callable[[Size], Mapping[str, tuple[Sequence[float], bool]]]
-"""For a size, the operations of an automatic augmentation: magnitudes (maybe none), and whether they get a sign."""
-
-
-@dataclass(frozen=True)
-class AutomaticStep(Step):
-    """`TrivialAugmentWide` and `RandAugment`: operations drawn from all of them.
-
-    Attributes:
-        magnitudes: The operations.
-        num_operations: Number of operations drawn.
-        magnitude: The index of each operation's magnitude; None: drawn at random.
-        fill: The color outside of a moved image.
-    """
-
-    magnitudes: Magnitudes
-    num_operations: int
-    magnitude: int | None
-    fill: Any
-
-    keeps_size = True
-    moves = None
-
-    @property
-    def num_draws(self) -> int:  # type: ignore[override]  # it depends on the transform
-        """Draws for operation, magnitude and sign of each."""
-        return 3 * self.num_operations
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        found: list[Action] = []
-        space = self.magnitudes(size)
-        names = list(space)
-        for start in range(0, self.num_draws, 3):
-            name = names[int(draws[start] * len(names))]
-            place = self.magnitude if self.magnitude is not None else int(draws[start + 1] * len(space[name][0]))
-            found += named_changes(name, _signed(space[name], place, draws[start + 2]), self.fill)
-        return found
-
-
-@dataclass(frozen=True)
-class PolicyStep(Step):
-    """`AutoAugment`: one of many pairs of operations.
-
-    Attributes:
-        magnitudes: The operations.
-        policies: Pairs of (name, probability, index of the magnitude or None).
-        fill: The color outside of a moved image.
-    """
-
-    magnitudes: Magnitudes
-    policies: Sequence[Sequence[tuple[str, float, int | None]]]
-    fill: Any
-
-    num_draws = 5
-    keeps_size = True
-    moves = None
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        found: list[Action] = []
-        space = self.magnitudes(size)
-        pair = self.policies[int(draws[0] * len(self.policies))]
-        for number, (name, probability, place) in enumerate(pair):
-            if draws[1 + number] > probability:
-                continue
-            found += named_changes(name, _signed(space[name], place, draws[3 + number]), self.fill)
-        return found
-
-
-def _signed(row: tuple[Sequence[float], bool], place: int | None, draw: float) -> float:
-    """Return a magnitude of an operation's row, with a random sign if it gets one; 0 if it has none."""
-    values, is_signed = row
-    magnitude = values[place] if place is not None and values else 0.0
-    return -magnitude if is_signed and draw < 0.5 else magnitude
-
-
-def named_changes(name: str, magnitude: float, fill: Any) -> list[PixelOp]:
-    """Return the changes made by an operation of torchvision's automatic augmentations.
-
-    Args:
-        magnitude: The signed magnitude; for "Solarize" a threshold of 0 to 255.
-    """
-    angle = math.degrees(math.atan(magnitude))
-    match name:
-        case "Identity":
+        if draws[0] >= self.probability:
             return []
-        case "ShearX":
-            return [PixelOp("affine", (0.0, [0, 0], 1.0, [angle, 0.0], fill, [0, 0]))]
-        case "ShearY":
-            return [PixelOp("affine", (0.0, [0, 0], 1.0, [0.0, angle], fill, [0, 0]))]
-        case "TranslateX":
-            return [PixelOp("affine", (0.0, [int(magnitude), 0], 1.0, [0.0, 0.0], fill, None))]
-        case "TranslateY":
-            return [PixelOp("affine", (0.0, [0, int(magnitude)], 1.0, [0.0, 0.0], fill, None))]
-        case "Rotate":
-            return [PixelOp("rotate", (magnitude, fill, None))]
-        case "Posterize":
-            return [PixelOp("posterize", (int(magnitude),))]
-        case "Solarize":
-            return [PixelOp("solarize", (magnitude,))]
-        case "AutoContrast" | "Equalize" | "Invert":
-            return [PixelOp(name.lower())]
-    return [PixelOp(_FACTORS[name], (1.0 + magnitude,))]
+        height, width = size
+        low, high = math.log(self.ratio[0]), math.log(self.ratio[1])
+        for number in range(3, self.num_draws, 2):
+            area = height * width * between(*self.scale, draws[number])
+            aspect = math.exp(between(low, high, draws[number + 1]))
+            h, w = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+            if h < height and w < width:
+                top, left = int(draws[1] * (height - h + 1)), int(draws[2] * (width - w + 1))
+                return [Erase(top, left, h, w, self.values)]
+        return []
 
 
-_FACTORS = {"Brightness": "brightness", "Color": "saturation", "Contrast": "contrast", "Sharpness": "sharpness"}
+def erase(plan: Plan, transform: Any) -> Plan:
+    """Read `RandomErasing`."""
+    if plan.pointwise.operations is None:
+        raise UnknownTransformError("the image is not float by then")
+    value = transform.value
+    if isinstance(value, str) or value is None:
+        raise UnknownTransformError("it fills boxes with noise")
+    values = [float(each) for each in ([value] if isinstance(value, int | float) else value)]
+    if len(values) not in (1, 3):
+        raise UnknownTransformError("its value has not one number for each of three channels")
+    red, green, blue = values * 3 if len(values) == 1 else values
+    scale, ratio = tuple(map(float, transform.scale)), tuple(map(float, transform.ratio))
+    step = RandomErasingStep(float(transform.p), (scale[0], scale[1]), (ratio[0], ratio[1]), (red, green, blue))
+    return with_step(plan, step, erases=True)
 
 
-@of_pictures
-def trivial_augment(transform: Any) -> Step:
-    """Read `TrivialAugmentWide`."""
-    return AutomaticStep(_magnitudes(transform, transform.num_magnitude_bins), 1, None, _fill(transform))
+def identity(plan: Plan, transform: Any) -> Plan:
+    """Read `Identity`."""
+    return plan
 
 
-@of_pictures
-def rand_augment(transform: Any) -> Step:
-    """Read `RandAugment`."""
-    magnitudes = _magnitudes(transform, transform.num_magnitude_bins)
-    return AutomaticStep(magnitudes, transform.num_ops, transform.magnitude, _fill(transform))
+def to_picture(plan: Plan, transform: Any) -> Plan:
+    """Read `ToPILImage`."""
+    if not plan.is_tensor or plan.pointwise.operations is not None:
+        raise UnknownTransformError("the image is no tensor of bytes by then")
+    if transform.mode not in (None, "RGB"):
+        raise UnknownTransformError(f"its mode is {transform.mode}")
+    return replace(plan, is_tensor=False, is_image=False)
 
 
-@of_pictures
-def auto_augment(transform: Any) -> Step:
-    """Read `AutoAugment`."""
-    policies = getattr(transform, "policies", None) or getattr(transform, "_policies", None)
-    if policies is None:
-        raise UnknownTransformError("this torchvision keeps its policies elsewhere")
-    return PolicyStep(_magnitudes(transform, 10), policies, _fill(transform))
+def to_tensor(plan: Plan, transform: Any) -> Plan:
+    """Read `ToTensor`."""
+    refuse_other_dtype()
+    return replace(pil_to_tensor(plan, transform), pointwise=plan.pointwise.then(("div", 255.0)))
 
 
-@of_pictures
-def random_affine(transform: Any) -> Step:
-    """Read `RandomAffine`."""
-    shear = list(transform.shear or ()) + [0.0] * 4
-    return geometry.RandomAffineStep(
-        _two(transform.degrees),
-        _two(transform.translate or (0, 0)),
-        _two(transform.scale or (1, 1)),
-        (*_two(shear[:2]), *_two(shear[2:4])),
-        transform.center,
-        _fill(transform),
-    )
+def pil_to_tensor(plan: Plan, transform: Any) -> Plan:
+    """Read `PILToTensor`."""
+    if plan.is_tensor:
+        raise UnknownTransformError("the image is a tensor already")
+    return replace(plan, is_tensor=True)
 
 
-@of_pictures
-def random_rotation(transform: Any) -> Step:
-    """Read `RandomRotation`."""
-    if transform.expand:
-        raise UnknownTransformError("it expands images, which then differ in size")
-    return geometry.RandomAffineStep(
-        _two(transform.degrees), center=transform.center, fill=_fill(transform), turns=True
-    )
+def to_image(plan: Plan, transform: Any) -> Plan:
+    """Read `ToImage`."""
+    if isinstance(tv_tensors.Image(torch.empty(1, 1, 1)) + 0, tv_tensors.Image):
+        raise UnknownTransformError('torchvision.tv_tensors.set_return_type is "TVTensor"')
+    return replace(plan, is_tensor=True, is_image=True)
 
 
-def _two(values: Any) -> tuple[float, float]:
-    first, second = map(float, values)
-    return first, second
+def to_pure_tensor(plan: Plan, transform: Any) -> Plan:
+    """Read `ToPureTensor`."""
+    return replace(plan, is_image=False)
 
 
-_NEAREST = (InterpolationMode.NEAREST, InterpolationMode.NEAREST.value, Image.Resampling.NEAREST)
+def convert_dtype(plan: Plan, transform: Any) -> Plan:
+    """Read `ConvertImageDtype`: v1 divides by 255, v2 multiplies by 1 / 255."""
+    return _to_float(plan, transform.dtype, ("mul", 1.0 / 255) if is_v2(transform) else ("div", 255.0))
 
 
-def _fill(transform: Any) -> Any:
-    """Return the color outside of moved images; check that images are moved by whole pixels."""
-    if transform.interpolation not in _NEAREST:
-        raise UnknownTransformError(f"its interpolation is {transform.interpolation}; only the nearest pixel is known")
-    fill = transform.fill
-    if isinstance(fill, dict):
-        raise UnknownTransformError("its fill depends on the type of the image")
-    if isinstance(fill, Sequence) and len(fill) not in (1, 3):
-        raise UnknownTransformError("its fill has not one number for each of three channels")
-    return fill
+def to_dtype(plan: Plan, transform: Any) -> Plan:
+    """Read `ToDtype`."""
+    scaled: tuple[Operation, ...] = (("mul", 1.0 / 255),) if transform.scale else ()
+    return _to_float(plan, transform.dtype, *scaled)
 
 
-def _magnitudes(transform: Any, num_bins: int) -> Magnitudes:
-    """Return torchvision's own table of operations and magnitudes, for a size."""
-    solarize = 255.0 if is_v2(transform) else 1.0  # v2 has thresholds from 0 to 1
-
-    @functools.lru_cache(64)
-    def found(size: Size) -> Mapping[str, tuple[Sequence[float], bool]]:
-        table: dict[str, tuple[Sequence[float], bool]] = {}
-        for name, (magnitudes, is_signed) in _space(transform, num_bins, size).items():
-            numbers = [] if magnitudes is None or magnitudes.ndim == 0 else [float(value) for value in magnitudes]
-            table[name] = ([solarize * value for value in numbers] if name == "Solarize" else numbers), bool(is_signed)
-        return table
-
-    try:
-        for name, (magnitudes, _) in found((224, 224)).items():
-            named_changes(name, magnitudes[0] if magnitudes else 0.0, None)
-    except (AttributeError, KeyError, TypeError, ValueError) as err:  # the table is private to torchvision
-        raise UnknownTransformError("this torchvision has another table of its magnitudes") from err
-    return found
+def normalize(plan: Plan, transform: Any) -> Plan:
+    """Read `Normalize`."""
+    if plan.pointwise.operations is None:
+        raise UnknownTransformError("the image is not float by then")
+    _refuse_erased(plan)
+    mean, std = _channels(transform.mean), _channels(transform.std)
+    if not all(map(np.float32, std)):
+        raise UnknownTransformError("its std has a zero")
+    return replace(plan, pointwise=plan.pointwise.then(("sub", mean), ("div", std)))
 
 
-def _space(transform: Any, num_bins: int, size: Size) -> dict[str, Any]:
-    if is_v2(transform):
-        space = transform._AUGMENTATION_SPACE
-        return {name: (make(num_bins, *size), is_signed) for name, (make, is_signed) in space.items()}
-    if isinstance(transform, v1.TrivialAugmentWide):
-        trivial: dict[str, Any] = transform._augmentation_space(num_bins)
-        return trivial
-    sized: dict[str, Any] = transform._augmentation_space(num_bins, size)
-    return sized
+def _to_float(plan: Plan, dtype: object, *operations: Operation) -> Plan:
+    if not plan.is_tensor:
+        raise UnknownTransformError("the image is no tensor by then")
+    if dtype is plan.pointwise.dtype:
+        return plan
+    _refuse_erased(plan)
+    if dtype is not torch.float32:
+        raise UnknownTransformError(f"its dtype is {dtype}; float32 and uint8 are known")
+    return replace(plan, pointwise=plan.pointwise.then(*operations))
+
+
+def _refuse_erased(plan: Plan) -> None:
+    if plan.erases:
+        raise UnknownTransformError("boxes of the image are erased by then, and would be changed, too")
+
+
+def _channels(values: Any) -> tuple[float, ...]:
+    if isinstance(values, torch.Tensor) and values.requires_grad:
+        raise UnknownTransformError("a gradient is wanted")
+    channels = tuple(float(value) for value in ([values] if isinstance(values, float | int) else values))
+    if len(channels) not in (1, 3) or not all(map(math.isfinite, channels)):
+        raise UnknownTransformError("it has not one number for each of three channels")
+    return channels * 3 if len(channels) == 1 else channels
 
 
 CompiledOp = tuple[str, tuple[float, ...]]
@@ -330,7 +191,7 @@ class Op:
         pillow: torchvision's function of a PIL image and arguments.
         numbers: Returns the compiled operation and its numbers, from the image's height and width and the arguments;
             None where torchvision raises an error. By default the arguments are the numbers.
-        probe: Arguments to compare both functions with, before the compiled operation is used.
+        probes: Arguments to compare both functions with, before the compiled operation is used.
         tolerance: Allowed difference of the bytes from torchvision's.
     """
 
@@ -339,18 +200,32 @@ class Op:
     containers: dict[str, ContainerReader] = field(default_factory=dict)
     pillow: Callable[..., Any] | None = None
     numbers: Callable[..., CompiledOp | None] | None = None
-    probe: tuple[Any, ...] = ()
+    probes: tuple[tuple[Any, ...], ...] = ((),)
     tolerance: int = 0
 
 
 def _affine(
-    picture: Image.Image, angle: float, translate: list[int], scale: float, shear: list[float], fill: Any, center: Any
+    picture: Image.Image,
+    angle: float,
+    translate: list[int],
+    scale: float,
+    shear: list[float],
+    mode: str,
+    fill: Any,
+    center: Any,
 ) -> Any:
-    return functional.affine(picture, angle, translate, scale, shear, fill=fill, center=center)
+    return functional.affine(picture, angle, translate, scale, shear, InterpolationMode(mode), fill, center)
 
 
 def _affine_numbers(
-    size: Size, angle: float, translate: Sequence[int], scale: float, shear: Sequence[float], fill: Any, center: Any
+    size: Size,
+    angle: float,
+    translate: Sequence[int],
+    scale: float,
+    shear: Sequence[float],
+    mode: str,
+    fill: Any,
+    center: Any,
 ) -> CompiledOp:
     """Return the matrix from output to input coordinates, rounded as in torchvision."""
     center_x, center_y = (size[1] * 0.5, size[0] * 0.5) if center is None else center
@@ -360,10 +235,14 @@ def _affine_numbers(
     a, b = a / scale, (b + math.sin(turn)) / scale
     c, d = -(math.sin(turn - down) / cosine) / scale, math.cos(turn - down) / cosine / scale
     x, y = -center_x - translate[0], -center_y - translate[1]
-    return "affine", (a, b, a * x + b * y + center_x, c, d, c * x + d * y + center_y, _pixel(fill))
+    return _moved((a, b, a * x + b * y + center_x, c, d, c * x + d * y + center_y), mode, fill)
 
 
-def _rotate_numbers(size: Size, angle: float, fill: Any, center: Any) -> CompiledOp | None:
+def _rotate(picture: Image.Image, angle: float, mode: str, fill: Any, center: Any) -> Any:
+    return functional.rotate(picture, angle, InterpolationMode(mode), center=center, fill=fill)
+
+
+def _rotate_numbers(size: Size, angle: float, mode: str, fill: Any, center: Any) -> CompiledOp | None:
     """Return the matrix as Pillow computes it, which rounds sine and cosine; None for turns without a matrix."""
     if center is None and angle % 360.0 in (90.0, 180.0, 270.0):
         return None
@@ -371,15 +250,30 @@ def _rotate_numbers(size: Size, angle: float, fill: Any, center: Any) -> Compile
     cosine, sine = round(math.cos(turn), 15), round(math.sin(turn), 15)
     x, y = (size[1] / 2, size[0] / 2) if center is None else center
     across, down = cosine * -x + sine * -y + x, -sine * -x + cosine * -y + y
-    return "affine", (cosine, sine, across, -sine, cosine, down, _pixel(fill))
+    return _moved((cosine, sine, across, -sine, cosine, down), mode, fill)
+
+
+def _perspective(picture: Image.Image, coefficients: list[float], mode: str, fill: Any) -> Any:
+    return v2.functional.perspective(picture, None, None, InterpolationMode(mode), fill, coefficients)
+
+
+def _perspective_numbers(size: Size, coefficients: Sequence[float], mode: str, fill: Any) -> CompiledOp:
+    return "warp", (_WARPS[mode], _pixel(fill), *coefficients)
+
+
+def _moved(matrix: tuple[float, ...], mode: str, fill: Any) -> CompiledOp:
+    """Return the operation that maps pixels by a matrix of 2 rows and 3 columns."""
+    if mode == "nearest":  # for which Pillow computes in integers
+        return "affine", (*matrix, _pixel(fill))
+    return "warp", (_WARPS[mode], _pixel(fill), *matrix, 0.0, 0.0)
+
+
+_WARPS = {"nearest": 0, "bilinear": 1, "bicubic": 2}
 
 
 def _pixel(fill: Any) -> int:
-    """Return the pixel of a fill: None, one number, or one per channel."""
-    if fill is None:
-        return 0
-    channels = [fill] * 3 if isinstance(fill, int | float) else list(fill) * (3 if len(fill) == 1 else 1)
-    red, green, blue = (int(value) for value in channels)
+    """Return the pixel of a fill."""
+    red, green, blue = geometry.color_of(fill)
     return red | green << 8 | blue << 16
 
 
@@ -403,15 +297,29 @@ OPS = (
     Op("crop", {"CenterCrop": geometry.center_crop, "RandomCrop": geometry.random_crop}),
     Op("mirror", {"RandomHorizontalFlip": geometry.flip}, pillow=functional.hflip),
     Op("upend", {"RandomVerticalFlip": geometry.vertical_flip}, pillow=functional.vflip),
-    Op("pad", {"Pad": geometry.pad}),
-    Op("jitter", {"ColorJitter": geometry.jitter}),
-    Op("brightness", pillow=functional.adjust_brightness, probe=(1.3,)),
-    Op("contrast", pillow=functional.adjust_contrast, probe=(0.6,)),
-    Op("saturation", pillow=functional.adjust_saturation, probe=(1.7,)),
-    Op("hue", pillow=functional.adjust_hue, numbers=_hue_numbers, probe=(0.2,)),
+    Op("pad", {"Pad": geometry.pad, "v2.RandomZoomOut": geometry.zoom_out}),
+    Op(
+        "resize_at_random",
+        {
+            "v2.ScaleJitter": geometry.scale_jitter,
+            "v2.RandomShortestSize": geometry.shortest_size,
+            "v2.RandomResize": geometry.random_resize,
+        },
+    ),
+    Op("crop_with_boxes", {"v2.RandomIoUCrop": geometry.iou_crop}),
+    Op("jitter", {"ColorJitter": changes.jitter, "v2.RandomPhotometricDistort": changes.distort}),
+    Op(
+        "permute",
+        pillow=lambda picture, *order: v2.functional.permute_channels(picture, list(order)),
+        probes=((2, 0, 1), (0, 2, 1)),
+    ),
+    Op("brightness", pillow=functional.adjust_brightness, probes=((1.3,),)),
+    Op("contrast", pillow=functional.adjust_contrast, probes=((0.6,),)),
+    Op("saturation", pillow=functional.adjust_saturation, probes=((1.7,),)),
+    Op("hue", pillow=functional.adjust_hue, numbers=_hue_numbers, probes=((0.2,),)),
     Op(
         "grayscale",
-        {"Grayscale": geometry.grayscale, "RandomGrayscale": sometimes("grayscale")},
+        {"Grayscale": changes.grayscale, "RandomGrayscale": sometimes("grayscale")},
         pillow=lambda picture: functional.to_grayscale(picture, 3),
     ),
     Op(
@@ -419,13 +327,13 @@ OPS = (
         {"RandomPosterize": sometimes("posterize", "bits")},
         pillow=functional.posterize,
         numbers=_posterize_numbers,
-        probe=(3,),
+        probes=((3,),),
     ),
     Op(
         "solarize",
         {"RandomSolarize": sometimes("solarize", "threshold")},
         pillow=functional.solarize,
-        probe=(99.5,),
+        probes=((99.5,),),
     ),
     Op("invert", {"RandomInvert": sometimes("invert")}, pillow=functional.invert),
     Op("autocontrast", {"RandomAutocontrast": sometimes("autocontrast")}, pillow=functional.autocontrast),
@@ -434,41 +342,50 @@ OPS = (
         "sharpness",
         {"RandomAdjustSharpness": sometimes("sharpness", "sharpness_factor")},
         pillow=functional.adjust_sharpness,
-        probe=(1.9,),
+        probes=((1.9,),),
     ),
     Op(
         "affine",
-        {"RandomAffine": random_affine},
+        {"RandomAffine": changes.random_affine},
         pillow=_affine,
         numbers=_affine_numbers,
-        probe=(21.5, [3, 0], 1.1, [11.0, 5.0], None, None),
+        probes=tuple((21.5, [3, 0], 1.1, [11.0, 5.0], mode, None, None) for mode in _WARPS),
     ),
     Op(
         "rotate",
-        {"RandomRotation": random_rotation},
-        pillow=lambda picture, angle, fill, center: functional.rotate(picture, angle, center=center, fill=fill),
+        {"RandomRotation": changes.random_rotation},
+        pillow=_rotate,
         numbers=_rotate_numbers,
-        probe=(31.5, None, None),
+        probes=tuple((31.5, mode, None, None) for mode in _WARPS),
+    ),
+    Op(
+        "perspective",
+        {"RandomPerspective": changes.random_perspective},
+        pillow=_perspective,
+        numbers=_perspective_numbers,
+        probes=tuple(([1.3, 0.1, -4.0, -0.05, 1.2, -2.0, 0.004, -0.003], mode, 9) for mode in _WARPS),
     ),
     Op(
         "blur",
-        {"GaussianBlur": geometry.blur},
+        {"GaussianBlur": changes.blur},
         pillow=lambda picture, w, h, across, down: functional.gaussian_blur(picture, [w, h], [across, down]),
         numbers=_blur_numbers,
-        probe=(5, 7, 0.8, 1.3),
+        probes=((5, 7, 0.8, 1.3),),
         tolerance=1,  # sums float32 in another order than torch
     ),
-    Op("trivial_augment", {"TrivialAugmentWide": trivial_augment}),
-    Op("rand_augment", {"RandAugment": rand_augment}),
-    Op("auto_augment", {"AutoAugment": auto_augment}),
-    Op("apply", containers={"RandomApply": random_apply}),
-    Op("choice", containers={"RandomChoice": random_choice}),
-    Op("order", containers={"RandomOrder": random_order}),
-    Op("to_tensor", {"v1.ToTensor": geometry.to_tensor, "PILToTensor": geometry.pil_to_tensor}),
-    Op("to_image", {"v2.ToImage": geometry.to_image, "v2.ToPureTensor": geometry.to_pure_tensor}),
-    Op("to_dtype", {"ConvertImageDtype": geometry.convert_dtype, "v2.ToDtype": geometry.to_dtype}),
-    Op("normalize", {"Normalize": geometry.normalize}),
-    Op("erase", {"RandomErasing": geometry.erase}),
+    Op("trivial_augment", {"TrivialAugmentWide": changes.trivial_augment}),
+    Op("rand_augment", {"RandAugment": changes.rand_augment}),
+    Op("auto_augment", {"AutoAugment": changes.auto_augment}),
+    Op("apply", containers={"RandomApply": changes.random_apply}),
+    Op("choice", containers={"RandomChoice": changes.random_choice}),
+    Op("order", containers={"RandomOrder": changes.random_order}),
+    Op("identity", {"v2.Identity": identity, "nn.Identity": identity}),
+    Op("to_tensor", {"v1.ToTensor": to_tensor, "PILToTensor": pil_to_tensor}),
+    Op("to_picture", {"ToPILImage": to_picture}),
+    Op("to_image", {"v2.ToImage": to_image, "v2.ToPureTensor": to_pure_tensor}),
+    Op("to_dtype", {"ConvertImageDtype": convert_dtype, "v2.ToDtype": to_dtype}),
+    Op("normalize", {"Normalize": normalize}),
+    Op("erase", {"RandomErasing": erase}),
 )
 """All rows."""
 
@@ -493,7 +410,7 @@ def compiled_form(change: PixelOp, size: Size) -> CompiledOp | None:
 def _classes(name: str) -> list[type]:
     """Return the classes of a name in `Op.transforms`."""
     version, _, alone = name.rpartition(".")
-    return [getattr({"v1": v1, "v2": v2}[each], alone) for each in ((version,) if version else ("v1", "v2"))]
+    return [getattr({"v1": v1, "v2": v2, "nn": nn}[each], alone) for each in ((version,) if version else ("v1", "v2"))]
 
 
 READERS = {kind: reader for op in OPS for name, reader in op.transforms.items() for kind in _classes(name)}

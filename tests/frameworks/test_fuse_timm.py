@@ -13,11 +13,10 @@ from torchvision import transforms as v1
 
 from recordzoo.images.decode import decode_rgb, open_encoded
 from recordzoo.loader.compiled import compiled_code
-from recordzoo.loader.geometry import RandomErasingStep
 from recordzoo.loader.making import uniforms
 from recordzoo.loader.plan import Action, Crop, Erase, Flip, Resize, decide
 from recordzoo.loader.render import RowRenderer, render
-from recordzoo.loader.table import read_plan
+from recordzoo.loader.table import RandomErasingStep, read_plan
 from tests.fakes.pictures import jpeg, picture
 
 timm_data = pytest.importorskip("timm.data", reason="needs the extra `frameworks`: make frameworks")
