@@ -136,41 +136,55 @@ def test_columns_of_all_kinds(tmp_path: Path) -> None:
         assert reader.manifest.fields["coarse"] == FieldSpec(FieldKind.CLASS, ("sea", "land"))
 
 
+def write_files(path: Path, *rows: tuple[bytes | None, str], **columns: list[int]) -> Path:
+    """Write a column "photo" of files, by their bytes and paths, as `Image` is stored."""
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    files = [{"bytes": data, "path": place} for data, place in rows]
+    parquet.write_table(pa.table({"photo": pa.array(files, kind), **columns}), path)
+    return path
+
+
 def test_paths_of_images_are_kept_and_missing_bytes_are_read(tmp_path: Path) -> None:
     (tmp_path / "one.jpg").write_bytes(SAMPLES[0][0])
-    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    rows = [{"bytes": None, "path": "one.jpg"}, {"bytes": SAMPLES[1][0], "path": "two.jpg"}]
-    parquet.write_table(pa.table({"photo": pa.array(rows, kind), "label": [4, 5]}), tmp_path / "birds.parquet")
-    reader = imported(tmp_path / "birds.parquet", tmp_path / "one.records")
+    path = write_files(tmp_path / "x.parquet", (None, "one.jpg"), (SAMPLES[1][0], "two.jpg"), label=[4, 5])
+    reader = imported(path, tmp_path / "one.records")
     assert [reader.read("image", position) for position in (0, 1)] == [data for data, _ in SAMPLES[:2]]
     assert [reader[position]["image_path"] for position in (0, 1)] == ["one.jpg", "two.jpg"]
     assert reader.array("target").tolist() == [4, 5]
     assert reader.manifest.classes is None
 
 
-@pytest.mark.parametrize(("path", "text"), [("secret.txt", "it is no image"), ("none.jpg", "No such file")])
-def test_a_path_that_leads_to_no_image(tmp_path: Path, path: str, text: str) -> None:
-    (tmp_path / "secret.txt").write_text("a password")
-    rows = [{"bytes": None, "path": path}]
-    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    parquet.write_table(pa.table({"image": pa.array(rows, kind)}), tmp_path / "birds.parquet")
-    check_refused(tmp_path / "birds.parquet", tmp_path / "one.records", "rows 0 to 0, column image", repr(path), text)
+ELSEWHERE = "it leads out of {folder}. If you trust the file, pass --allow-paths (allow_paths=True)"
 
 
-def test_a_path_that_leads_elsewhere(tmp_path: Path) -> None:
-    """By "..", from the root, or through a link; with allow_paths it is read."""
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("secret.txt", "it is no image"),
+        ("none.jpg", "No such file"),
+        pytest.param(
+            "pipe.jpg", "it is no file", marks=pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="none here")
+        ),
+        ("../other.jpg", ELSEWHERE),
+        ("{folder}/../other.jpg", ELSEWHERE),
+        ("link.jpg", ELSEWHERE),
+    ],
+)
+def test_a_path_that_is_not_read(tmp_path: Path, path: str, text: str) -> None:
+    """It leads to no image, or elsewhere; that is read with allow_paths. Nothing waits for a FIFO."""
     folder = tmp_path / "set"
     folder.mkdir()
     (tmp_path / "other.jpg").write_bytes(SAMPLES[0][0])
     (folder / "link.jpg").symlink_to(tmp_path / "other.jpg")
-    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    for path in ("../other.jpg", str(tmp_path / "other.jpg"), "link.jpg"):
-        table = pa.table({"image": pa.array([{"bytes": None, "path": path}], kind)})
-        parquet.write_table(table, folder / "birds.parquet")
-        text = f"it leads out of {folder}. If you trust the file, pass --allow-paths (allow_paths=True)"
-        check_refused(folder / "birds.parquet", tmp_path / "one.records", repr(path), text)
-    made = prepared(folder / "birds.parquet", tmp_path / "two.records", workers=1, allow_paths=True)
-    assert RecordReader(made).read("image", 0) == SAMPLES[0][0]
+    (folder / "secret.txt").write_text("a password")
+    if path == "pipe.jpg":
+        os.mkfifo(folder / path)
+    path, text = path.format(folder=folder), text.format(folder=folder)
+    table = write_files(folder / "x.parquet", (None, path))
+    check_refused(table, tmp_path / "one.records", "rows 0 to 0, column photo", repr(path), text)
+    if "leads out" in text:
+        made = prepared(table, tmp_path / "two.records", workers=1, allow_paths=True)
+        assert RecordReader(made).read("image", 0) == SAMPLES[0][0]
 
 
 @pytest.mark.slow
@@ -186,10 +200,7 @@ def test_a_file_that_unpacks_to_far_more(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_footer_that_ends_the_process_that_reads_it(tmp_path: Path) -> None:
     """pyarrow aborts; that is a child process."""
-    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    image = pa.array([{"bytes": SAMPLES[0][0], "path": "a"}], kind)
-    path = tmp_path / "x.parquet"
-    parquet.write_table(pa.table({"image": image, "label": [1]}), path)
+    path = write_files(tmp_path / "x.parquet", (SAMPLES[0][0], "a"), label=[1])
     data = path.read_bytes()
     start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     said = set()
@@ -202,15 +213,6 @@ def test_a_footer_that_ends_the_process_that_reads_it(tmp_path: Path) -> None:
         except SourceError as err:
             said.add(str(err))
     assert said == {f"{path} is damaged: the library that reads it crashed, or took more than 30 s."}
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFOs")
-def test_a_path_to_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.jpg")
-    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    rows = pa.array([{"bytes": None, "path": str(tmp_path / "pipe.jpg")}], kind)
-    parquet.write_table(pa.table({"image": rows}), tmp_path / "birds.parquet")
-    check_refused(tmp_path / "birds.parquet", tmp_path / "one.records", "it is no file")
 
 
 @pytest.mark.slow
@@ -305,40 +307,46 @@ print(good, bad)
 """
 
 
-def test_forged_offsets(tmp_path: Path) -> None:
-    """A string that ends behind its buffer: pyarrow itself would read other memory."""
-    batch = pa.record_batch({"caption": ["x" * 38, "x" * 39]})
+OFFSETS, ROWS = np.array([0, 38, 77], np.int32), np.array([4242], np.int64)
+
+
+@pytest.mark.parametrize(
+    ("columns", "number", "forged", "texts"),
+    [
+        # A string that ends behind its buffer: pyarrow itself would read other memory.
+        ({"a": ["x" * 38, "x" * 39]}, OFFSETS, np.array([0, 38, 1 << 30], np.int32), ("is cut or damaged",)),
+        # Columns of nulls have no bytes: their rows would never end.
+        ({"a": pa.nulls(4242)}, ROWS, np.array([1 << 50], np.int64), (", byte ", "rows are too many")),
+    ],
+    ids=["offsets", "rows"],
+)
+def test_forged_numbers_of_an_arrow_file(
+    columns: dict[str, Any], number: Any, forged: Any, texts: tuple[str, ...], tmp_path: Path
+) -> None:
+    batch = pa.record_batch(columns)
     with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as file, pa.ipc.new_stream(file, batch.schema) as writer:
         writer.write_batch(batch)
-    data, offsets = (tmp_path / "x.arrow").read_bytes(), np.array([0, 38, 77], np.int32).tobytes()
-    assert data.count(offsets) == 1
-    (tmp_path / "x.arrow").write_bytes(data.replace(offsets, np.array([0, 38, 1 << 30], np.int32).tobytes()))
-    check_refused(tmp_path / "x.arrow", tmp_path / "one.records", "x.arrow is cut or damaged")
+    data = (tmp_path / "x.arrow").read_bytes()
+    assert number.tobytes() in data
+    (tmp_path / "x.arrow").write_bytes(data.replace(number.tobytes(), forged.tobytes()))
+    check_refused(tmp_path / "x.arrow", tmp_path / "one.records", "x.arrow", *texts)
 
 
-def test_a_forged_number_of_rows(tmp_path: Path) -> None:
-    """Columns of nulls have no bytes: their rows would never end."""
-    batch = pa.record_batch({"nothing": pa.nulls(4242)})
-    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as file, pa.ipc.new_stream(file, batch.schema) as writer:
-        writer.write_batch(batch)
-    data, rows = (tmp_path / "x.arrow").read_bytes(), np.array([4242], np.int64).tobytes()
-    assert rows in data
-    (tmp_path / "x.arrow").write_bytes(data.replace(rows, np.array([1 << 50], np.int64).tobytes()))
-    check_refused(tmp_path / "x.arrow", tmp_path / "one.records", "x.arrow, byte ", "rows are too many")
+SHAPE = b'{"info": {"features": {"grid": {"_type": "Array2D", "shape": [7, 1000000000], "dtype": "uint8"}}}}'
 
 
-@pytest.mark.parametrize("metadata", [b"[]", b"{", b'{"info": {"features": 3}}', b"[" * 100_000])
-def test_forged_features(tmp_path: Path, metadata: bytes) -> None:
-    table = pa.table({"image": [b"x"]}).replace_schema_metadata({"huggingface": metadata})
+@pytest.mark.parametrize(
+    ("metadata", "texts"),
+    [
+        *((data, ("does not describe its columns as datasets does",)) for data in (b"[]", b"{", b"[" * 100_000)),
+        (b'{"info": {"features": 3}}', ("does not describe its columns as datasets does",)),
+        (SHAPE, ("rows 0 to 0, column grid", "reshape")),
+    ],
+)
+def test_forged_features(tmp_path: Path, metadata: bytes, texts: tuple[str, ...]) -> None:
+    table = pa.table({"grid": [[[1, 2]]]}).replace_schema_metadata({"huggingface": metadata})
     parquet.write_table(table, tmp_path / "x.parquet")
-    check_refused(tmp_path / "x.parquet", tmp_path / "one.records", "does not describe its columns as datasets does")
-
-
-def test_a_forged_shape(tmp_path: Path) -> None:
-    features = b'{"info": {"features": {"grid": {"_type": "Array2D", "shape": [7, 1000000000], "dtype": "uint8"}}}}'
-    table = pa.table({"grid": [[[1, 2]]]}).replace_schema_metadata({"huggingface": features})
-    parquet.write_table(table, tmp_path / "x.parquet")
-    check_refused(tmp_path / "x.parquet", tmp_path / "one.records", "rows 0 to 0, column grid", "reshape")
+    check_refused(tmp_path / "x.parquet", tmp_path / "one.records", *texts)
 
 
 @pytest.mark.slow

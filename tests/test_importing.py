@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -221,49 +222,53 @@ def test_two_records_of_one_name_are_never_one(on_error: str, tmp_path: Path) ->
         imported(tmp_path / "x.lmdb", on_error=on_error)
 
 
-# TorchRecord
+# TorchRecord, Caffe
 
 
-@pytest.mark.parametrize("db_num", [1, 3, 12])
-@pytest.mark.parametrize("padded", [True, False])
-def test_torchrecord_pixels(padded: bool, db_num: int, tmp_path: Path) -> None:
-    pairs = legacy.pixels(30)
-    path = legacy.torchrecord(tmp_path / "record", [legacy.tensors(*pair) for pair in pairs], db_num, padded=padded)
-    reader = imported(path)
-    assert_pixels(reader, pairs)
-    assert reader.names[0] == ("db0/00" if padded and db_num < 12 else "db0/0")
-    assert reader.names[29].startswith(f"db{db_num - 1}/")
-    assert reader.manifest.dataset == "torchrecord"
+def tensors(path: Path, pairs: list[Any], db_num: int, **options: Any) -> Path:
+    return legacy.torchrecord(path, [legacy.tensors(*pair) for pair in pairs], db_num, **options)
 
 
-@pytest.mark.parametrize("db_num", [1, 12])
-def test_torchrecord_before_its_first_release(db_num: int, tmp_path: Path) -> None:
-    pairs = legacy.pixels(30)
-    reader = imported(legacy.torchrecord_folders(tmp_path / "record", [legacy.tensors(*p) for p in pairs], db_num))
-    assert_pixels(reader, pairs)
-    assert reader.names[0] == "db0/0"
-    assert reader.names[29].startswith(f"db{db_num - 1}/")
+def datums(path: Path, pairs: list[Any], encode: Callable[..., bytes] = legacy.datum) -> Path:
+    return legacy.caffe(path, {f"cat/{number}": encode(*pair) for number, pair in enumerate(pairs)})
 
 
-def test_torchrecord_files(tmp_path: Path) -> None:
-    pairs = legacy.files(15)
-    path = legacy.torchrecord(tmp_path / "record", [legacy.file_tensors(*pair) for pair in pairs], 2)
-    assert_files(imported(path), pairs)
+PIXELS, FILES, DOTS = legacy.pixels(30), legacy.files(15), [(a[:1, :1], label) for a, label in legacy.pixels(1300)]
+FLOATS = [(np.random.default_rng(i).standard_normal((4, 1, 1 + i % 2)).astype(np.float32), i - 2) for i in range(5)]
 
 
-def test_torchrecord_with_more_databases_than_records(tmp_path: Path) -> None:
-    pairs = legacy.pixels(3)
-    reader = imported(legacy.torchrecord(tmp_path / "record", [legacy.tensors(*pair) for pair in pairs], 5))
-    assert_pixels(reader, pairs)
-    assert list(reader.names) == ["db1/0", "db3/0", "db4/0"]
-
-
-def test_torchrecord_of_many_pages(tmp_path: Path) -> None:
-    """Trees of named databases with branches."""
-    pairs = [(array[:1, :1], label) for array, label in legacy.pixels(1300)]
-    reader = imported(legacy.torchrecord(tmp_path / "record", [legacy.tensors(*pair) for pair in pairs], 2))
-    assert_pixels(reader, pairs)
-    assert [reader.names[i] for i in (0, 649, 650, 1299)] == ["db0/000", "db0/649", "db1/000", "db1/649"]
+@pytest.mark.parametrize(
+    ("write", "pairs", "names"),
+    [
+        *((partial(tensors, db_num=n), PIXELS, {0: "db0/00", 29: f"db{n - 1}/"}) for n in (1, 3)),
+        (partial(tensors, db_num=12), PIXELS, {0: "db0/0", 29: "db11/"}),
+        *((partial(tensors, db_num=n, padded=False), PIXELS, {0: "db0/0", 29: f"db{n - 1}/"}) for n in (1, 3, 12)),
+        # More databases than records; trees of named databases with branches.
+        (partial(tensors, db_num=5), PIXELS[:3], {0: "db1/0", 1: "db3/0", 2: "db4/0"}),
+        (partial(tensors, db_num=2), DOTS, {0: "db0/000", 649: "db0/649", 650: "db1/000", 1299: "db1/649"}),
+        # Before the first release, a folder for each database.
+        *(
+            (
+                lambda path, pairs, n=n: legacy.torchrecord_folders(path, [legacy.tensors(*p) for p in pairs], n),
+                PIXELS,
+                {0: "db0/0", 29: f"db{n - 1}/"},
+            )
+            for n in (1, 12)
+        ),
+        (lambda path, pairs: legacy.torchrecord(path, [legacy.file_tensors(*p) for p in pairs], 2), FILES, {}),
+        *((datums, legacy.pixels(13, channels), {12: "00000012_cat/12"}) for channels in (1, 3)),
+        (partial(datums, encode=legacy.encoded_datum), FILES, {0: "00000000_cat/0.jpg", 1: "00000001_cat/1.png"}),
+        (partial(datums, encode=legacy.float_datum), FLOATS, {}),
+    ],
+)
+def test_what_torchrecord_and_caffe_wrote(
+    write: Callable[..., Path], pairs: list[Any], names: dict[int, str], tmp_path: Path
+) -> None:
+    reader = imported(write(tmp_path / "lmdb", pairs))
+    (assert_files if isinstance(pairs[0][0], bytes) else assert_pixels)(reader, pairs)
+    for position, name in names.items():
+        assert reader.names[position] == name if name[-1] != "/" else reader.names[position].startswith(name)
+    assert reader.manifest.dataset == ("torchrecord" if reader.names[0].startswith("db") else "caffe")
 
 
 def test_torchrecord_without_one_of_its_databases(tmp_path: Path) -> None:
@@ -294,34 +299,6 @@ def test_tensors_of_something_else(value: bytes, text: str, tmp_path: Path) -> N
     path = legacy.torchrecord(tmp_path / "record", [good, value])
     with pytest.raises(SourceError, match=rf"record/data\.mdb, db0, key b'1': .*{text}"):
         imported(path, from_="torchrecord")
-
-
-# Caffe
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-def test_caffe_pixels(channels: int, tmp_path: Path) -> None:
-    pairs = legacy.pixels(13, channels)
-    path = legacy.caffe(tmp_path / "lmdb", {f"cat/{i}.jpg": legacy.datum(*pair) for i, pair in enumerate(pairs)})
-    reader = imported(path)
-    assert_pixels(reader, pairs)
-    assert reader.names[12] == "00000012_cat/12.jpg"
-    assert reader.manifest.dataset == "caffe"
-
-
-def test_caffe_files(tmp_path: Path) -> None:
-    pairs = legacy.files(9)
-    path = legacy.caffe(tmp_path / "lmdb", {f"cat/{i}": legacy.encoded_datum(*pair) for i, pair in enumerate(pairs)})
-    reader = imported(path)
-    assert_files(reader, pairs)
-    assert list(reader.names)[:2] == ["00000000_cat/0.jpg", "00000001_cat/1.png"]
-
-
-def test_caffe_floats_as_they_were(tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    pairs = [(rng.standard_normal((4, 1, 1 + i % 2)).astype(np.float32), i - 2) for i in range(5)]
-    path = legacy.caffe(tmp_path / "lmdb", {str(i): legacy.float_datum(*p) for i, p in enumerate(pairs)})
-    assert_pixels(imported(path), pairs)
 
 
 def test_a_datum_without_a_label_has_the_label_0() -> None:

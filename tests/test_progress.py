@@ -57,14 +57,6 @@ def test_the_log_says_begin_resume_and_end(caplog):
     ]
 
 
-def test_the_log_speaks_now_and_then(caplog):
-    caplog.set_level(logging.INFO, "recordzoo")
-    told = progress.LogProgress(interval_s=0.0)
-    told.begin("converting x", 100)
-    told.advance(10)
-    assert caplog.records[-1].message.startswith("converting x: 10 B of 100 B (10%)")
-
-
 TREE = """
 import sys
 from pathlib import Path

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -71,6 +72,9 @@ class BackgroundHash:
         path: The file; it must be complete.
         algorithm: Its name in hashlib.
 
+    Attributes:
+        position: The number of bytes hashed so far.
+
     Raises:
         ArgumentError: hashlib has no such algorithm.
         OSError: The file cannot be opened. Later errors are raised by `hexdigest`.
@@ -80,17 +84,11 @@ class BackgroundHash:
         self._path = path
         self._digest = new_hash(algorithm)
         self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - the thread closes it
-        self._position = 0
-        self._finished = False
+        self.position = 0
         self._closed = False
-        self._error: BaseException | None = None
+        self._result: Future[str] = Future()
         self._thread = threading.Thread(target=self._run, name=f"hash of {path.name}", daemon=True)
         self._thread.start()
-
-    @property
-    def position(self) -> int:
-        """The number of bytes hashed so far."""
-        return self._position
 
     def wait(self, timeout_s: float) -> bool:
         """Wait up to `timeout_s` seconds for the thread; return whether it has ended."""
@@ -104,14 +102,7 @@ class BackgroundHash:
             OSError: The file could not be read.
             SourceError: `close` was called before the end was reached.
         """
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-        if not self._finished:
-            raise SourceError(
-                f"The hash of {self._path} was stopped at byte {self._position}, before the end of the file."
-            )
-        return self._digest.hexdigest()
+        return self._result.result()
 
     def close(self) -> None:
         """Stop within one chunk and wait for the thread; may be called again and after the end."""
@@ -121,19 +112,19 @@ class BackgroundHash:
     def _run(self) -> None:
         try:
             with self._file:
-                self._read_all()
+                self._result.set_result(self._read_all())
         except BaseException as err:  # noqa: BLE001 - re-raised by `hexdigest`
-            self._error = err
+            self._result.set_exception(err)
 
-    def _read_all(self) -> None:
+    def _read_all(self) -> str:
         buffer = memoryview(bytearray(_CHUNK_BYTES))
         while not self._closed:
             count = self._file.readinto(buffer)
             if not count:
-                self._finished = True
-                return
+                return self._digest.hexdigest()
             self._digest.update(buffer[:count])
-            self._position += count
+            self.position += count
+        raise SourceError(f"The hash of {self._path} was stopped at byte {self.position}, before the end of the file.")
 
 
 _OPEN_AT_ONCE: int = getattr(os, "O_NONBLOCK", 0)  # opening a FIFO would wait for a writer
