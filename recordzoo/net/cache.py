@@ -184,9 +184,17 @@ class Cache:
             raise InTheWayError(f"{part} belongs to another user. Delete it, or set RECORDZOO_CACHE_DIR")
         try:
             with Part(part) as out:
-                if is_bounded:
-                    self._make_room(file.size_bytes)
-                is_right = out.complete(store, file, lambda piece: _write(out, piece))
+                if is_bounded:  # the part is there, and counts with its final size
+                    if file.size_bytes > (limit := self.limit()):
+                        text = f"{self.folder} may take {limit:,} bytes, and the file has {file.size_bytes:,}"
+                        raise NotCachedError(text)
+                    self._evict(limit)
+
+                def write(piece: bytes) -> None:
+                    out.write(piece)
+                    crash_point("cache.received")
+
+                is_right = out.complete(store, file, write)
                 if is_right and not LOCKS_ARE_MANDATORY:
                     with contextlib.suppress(FileNotFoundError):  # the cache was deleted; the fetched bytes are right
                         if os.path.samestat(part.stat(), os.fstat(out.fileno())):
@@ -202,13 +210,6 @@ class Cache:
             raise
         _remove(part)
         raise WrongBytesError(file.name)
-
-    def _make_room(self, size_bytes: int) -> None:
-        """Remove files until all of them fit; the part of the new one is there, and counts with its final size."""
-        limit = self.limit()
-        if size_bytes > limit:
-            raise NotCachedError(f"{self.folder} may take {limit:,} bytes, and the file has {size_bytes:,}")
-        self._evict(limit)
 
     def _evict(self, most_bytes: int, *, spares_small: bool = False) -> None:
         """Remove the least recently used files, shards first, until the others have at most so many bytes.
@@ -284,11 +285,6 @@ def _remove(path: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _write(part: Part, piece: bytes) -> None:
-    part.write(piece)
-    crash_point("cache.received")
 
 
 def _is_written(path: Path) -> bool:

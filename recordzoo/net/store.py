@@ -87,9 +87,6 @@ class Store:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.url,)
 
-    def __repr__(self) -> str:
-        return f"Store({str(self.url)!r})"
-
     def file_system(self) -> "AbstractFileSystem":
         """Return this process's file system.
 
@@ -104,7 +101,12 @@ class Store:
             check_buckets(self.url)
             failure = None
             try:
-                self._fs, self._pid = _make_file_system(self.url), os.getpid()
+                from fsspec.config import conf
+                from fsspec.core import url_to_fs
+
+                given, known = _OPTIONS.get(self.url.scheme, {}), conf.get(self.url.scheme, {})
+                options = {name: value for name, value in given.items() if name not in known}
+                self._fs, self._pid = url_to_fs(self.url.full, use_listings_cache=False, **options)[0], os.getpid()
             except Exception as err:  # noqa: BLE001 - packages raise errors of all kinds
                 failure = remote_error(err, self.url, "opened")
             if failure is not None:
@@ -186,7 +188,8 @@ class Store:
         while begin < end:
             data = self._retried(name, "read", cut, failed)
             if not data:
-                raise self._too_short(name, size_bytes)
+                text = f"{self.url / name} has fewer than {size_bytes:,} bytes: it was replaced, or it was not written "
+                raise RemoteError(f"{text}completely.", url=str(self.url / name), status=RANGE_NOT_SATISFIABLE)
             parts.append(data)
             begin += len(data)
         return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -224,12 +227,10 @@ class Store:
         return [self._last_part(entry) for entry in self._listing() if entry.get("type") == "directory"]
 
     def _listing(self) -> Sequence[dict[str, Any]]:
-        def look() -> Sequence[dict[str, Any]]:
-            found: Sequence[dict[str, Any]] = self.file_system().ls(self.path(), detail=True, refresh=True)
-            return found
-
+        found: Sequence[dict[str, Any]]
         try:
-            return self._retried("", "listed", look)
+            found = self._retried("", "listed", lambda: self.file_system().ls(self.path(), detail=True, refresh=True))
+            return found
         except RemoteError as err:
             if err.status == NOT_FOUND:
                 return []
@@ -360,14 +361,6 @@ class Store:
             time.sleep(pause_s)
         raise AssertionError("unreachable")
 
-    def _too_short(self, name: str, size_bytes: int) -> RemoteError:
-        url = self.url / name
-        return RemoteError(
-            f"{url} has fewer than {size_bytes:,} bytes: it was replaced, or it was not written completely.",
-            url=str(url),
-            status=RANGE_NOT_SATISFIABLE,
-        )
-
 
 def _etag(entry: dict[str, Any]) -> str:
     etag = entry.get("ETag") or (entry.get("lfs") or {}).get("sha256")
@@ -398,14 +391,3 @@ def _create_here(path: Path, data: bytes) -> None:
             file.write(data)
     finally:
         part.unlink()
-
-
-def _make_file_system(url: Url) -> "AbstractFileSystem":
-    from fsspec.config import conf
-    from fsspec.core import url_to_fs
-
-    options = {
-        name: value for name, value in _OPTIONS.get(url.scheme, {}).items() if name not in conf.get(url.scheme, {})
-    }
-    fs: AbstractFileSystem = url_to_fs(url.full, use_listings_cache=False, **options)[0]
-    return fs

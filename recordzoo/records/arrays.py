@@ -120,9 +120,12 @@ def map_file(path: Path) -> NDArray[Any]:
     return values
 
 
+ARRAY_ENDING = ".npy"
+
+
 def file_name(name: str) -> str:
     """Return the file name of an array."""
-    return f"{name}.npy"
+    return f"{name}{ARRAY_ENDING}"
 
 
 def write_array(folder: Path, name: str, values: AnyArray) -> ArraySpec:

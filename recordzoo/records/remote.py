@@ -3,7 +3,6 @@
 import collections
 import contextlib
 import functools
-import hashlib
 import logging
 import os
 import tempfile
@@ -12,14 +11,12 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.base import settings
-from recordzoo.base.files import hash_text
 from recordzoo.base.process import Background
 from recordzoo.base.settings import command
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError, RemoteError
@@ -28,10 +25,11 @@ from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
 from recordzoo.net.part import HashedFile
 from recordzoo.net.store import Store, StoredFile
 from recordzoo.net.url import Url
-from recordzoo.records.arrays import AnyArray, file_name
+from recordzoo.records.arrays import ARRAY_ENDING, AnyArray
 from recordzoo.records.files import close_evicted, evictable, shard_files
 from recordzoo.records.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ShardSpec, manifest_digest
 from recordzoo.records.shard import Shards
+from recordzoo.records.writer import hashed_files
 
 logger = logging.getLogger("recordzoo")
 
@@ -48,8 +46,7 @@ class RemoteDirectory:
         limit = settings.cache_bytes() if cache_bytes is None else cache_bytes
         self.path, self.cache, self.store = url, Cache(limit_bytes=limit, evicted=close_evicted), Store(url)
         self.digest = ""
-        self._arrays: dict[str, HashedFile] = {}
-        self._shards: dict[str, HashedFile] = {}
+        self._files: dict[str, HashedFile] = {}
 
     def read_manifest(self, digest: str | None = None) -> bytes:
         """Return the manifest: of a known digest from the cache if possible, else the present one from the server.
@@ -76,15 +73,12 @@ class RemoteDirectory:
     def describe(self, digest: str, manifest: Manifest) -> None:
         """Set the files and their hashes."""
         self.digest = digest
-        for name, spec in manifest.arrays.items():
-            self._arrays[file_name(name)] = HashedFile(file_name(name), spec.size_bytes, spec.hash)
-        for shard in manifest.shards:
-            self._shards[shard.name] = HashedFile(shard.name, shard.size_bytes, shard.hash)
+        self._files = {file.name: file for file in hashed_files(manifest)}
 
     @property
     def size_bytes(self) -> int:
         """The size of all arrays and shards."""
-        return sum(file.size_bytes for file in (*self._arrays.values(), *self._shards.values()))
+        return sum(file.size_bytes for file in self._files.values())
 
     def open(self, name: str, size_bytes: int | None = None) -> int:
         """Open a file of the record set; fetch it if it is not in the cache.
@@ -96,31 +90,34 @@ class RemoteDirectory:
             RemoteError: It cannot be fetched.
             NotCachedError: It is a shard that the cache cannot hold.
         """
-        if name in self._shards:
-            return self._fetch(self._shards[name], is_bounded=True)
-        if name not in self._arrays:
+        file = self._files.get(name)
+        if file is None:
             return _unnamed([self._extra(name)])
+        is_array = name.endswith(ARRAY_ENDING)
         try:
-            return self._fetch(self._arrays[name], is_bounded=False)
+            return self.cache.fetch(self.store, self.digest, file, is_bounded=not is_array)
         except NotCachedError as err:
+            if not is_array:
+                raise
             logger.warning("%s is kept in memory: %s", self.path / name, err)
-            return _unnamed([self._array(self._arrays[name])])
+            return _unnamed(self.store.pieces(name, file.size_bytes))
+        except WrongBytesError:
+            failure = self.explained(name, None)
+        except RemoteError as err:
+            failure = self.explained(name, err)
+        raise failure
 
     def is_here(self, name: str) -> bool:
         """Whether a shard can be read from the cache; records its use."""
-        fd = self.cache.find(self.digest, name, self._shards[name].size_bytes)
+        fd = self.cache.find(self.digest, name, self._files[name].size_bytes)
         if fd is not None:
             os.close(fd)
         return fd is not None
 
     def read_range(self, name: str, begin: int, end: int) -> bytes:
-        """Return a range of a shard from the server.
-
-        Raises:
-            As `open`.
-        """
+        """Return a range of a shard from the server; raise as `open`."""
         try:
-            return self.store.read_range(name, begin, end, self._shards[name].size_bytes)
+            return self.store.read_range(name, begin, end, self._files[name].size_bytes)
         except RemoteError as err:
             raise self.explained(name, err) from None
 
@@ -153,21 +150,6 @@ class RemoteDirectory:
             f"{command('push', 'SET', self.path, '--verify')}",
             path=str(self.path / name),
         )
-
-    def _fetch(self, file: HashedFile, *, is_bounded: bool) -> int:
-        try:
-            return self.cache.fetch(self.store, self.digest, file, is_bounded=is_bounded)
-        except WrongBytesError:
-            failure = self.explained(file.name, None)
-        except RemoteError as err:
-            failure = self.explained(file.name, err)
-        raise failure
-
-    def _array(self, file: HashedFile) -> bytes:
-        data = b"".join(self.store.pieces(file.name, file.size_bytes))
-        if hash_text(hashlib.sha256(data)) != file.hash:
-            raise self.explained(file.name, None)
-        return data
 
     def _extra(self, name: str) -> bytes:
         """Return a file that the manifest does not name; it is untrusted, as on disk."""
@@ -239,12 +221,6 @@ class RemoteShards(Shards):
 
     @override
     def read(self, number: int, length: int, offset: int) -> bytes:
-        """Return bytes of a shard.
-
-        Raises:
-            RecordError: They cannot be fetched.
-            OSError: They cannot be read from the cache.
-        """
         value = self._own().take((number, length, offset))
         if value is not None:
             return value
@@ -261,11 +237,7 @@ class RemoteShards(Shards):
 
     @override
     def read_again(self, number: int, length: int, offset: int) -> bytes:
-        """Remove the shard from the cache and return the bytes from the server.
-
-        Raises:
-            RecordError: The server cannot be read.
-        """
+        """Remove the shard from the cache and return the bytes from the server."""
         name = self.specs[number].name
         shard_files.close((self._token, number))
         self._directory.drop(name)
@@ -309,9 +281,6 @@ class RemoteShards(Shards):
         if self._is_here(number):
             with contextlib.suppress(NotCachedError):  # it was just evicted
                 super()._advise(number, begins, ends, advice)
-
-    def __getstate__(self) -> dict[str, Any]:
-        raise TypeError("A reader pickles, its shards do not.")
 
     @override
     def _open(self, number: int) -> int:

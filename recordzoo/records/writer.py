@@ -17,6 +17,7 @@ from recordzoo.base import durable
 from recordzoo.base.files import read_small
 from recordzoo.base.process import crash_point
 from recordzoo.base.text import JSON
+from recordzoo.net.part import HashedFile
 from recordzoo.records.arrays import AnyArray, file_name, marks_name, pack_marks, pack_names, write_array
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import (
@@ -187,6 +188,13 @@ def _write_arrays(folder: Path, contents: SetContents) -> dict[str, ArraySpec]:
         "names_offsets": offsets,
     }
     return {name: write_array(folder, name, values) for name, values in arrays.items()}
+
+
+def hashed_files(manifest: Manifest) -> list[HashedFile]:
+    """List the files that a manifest names: the small ones first, so that a mistake shows early."""
+    arrays = [HashedFile(file_name(name), spec.size_bytes, spec.hash) for name, spec in manifest.arrays.items()]
+    shards = [HashedFile(spec.name, spec.size_bytes, spec.hash) for spec in manifest.shards]
+    return [*sorted(arrays, key=lambda file: (file.size_bytes, file.name)), *shards]
 
 
 def own_files(manifest: Manifest) -> set[str]:

@@ -19,7 +19,7 @@ from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.publish import Build, Output, generation, publish
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import RecordReader, is_record_set
-from recordzoo.records.writer import COPIED_FILE
+from recordzoo.records.writer import COPIED_FILE, hashed_files
 from recordzoo.sets.places import Source, named
 from recordzoo.sets.push import Push, push_job
 
@@ -150,7 +150,7 @@ class Copy:
         self.target = named(self.folder.expanduser().absolute(), here.name)
         if isinstance(here, Path) and generation(self.target) == generation(here) is not None:
             raise ArgumentError(f"{self.target} is the record set itself. Name another directory.")
-        self.files, self.copied, self.was_ready = self.source.files(), dict[str, int](), False
+        self.files, self.copied, self.was_ready = hashed_files(self.source.manifest), dict[str, int](), False
 
     def plan(self) -> None:
         """Set the expected result, and change nothing; what an interrupted copy left counts as not yet copied."""

@@ -11,10 +11,9 @@ from recordzoo.base.settings import command
 from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, RecordError, RemoteError
 from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
 from recordzoo.net.hub import HubDataset, is_bucket
-from recordzoo.net.part import HashedFile
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url, is_url
-from recordzoo.records.arrays import MARKS_EXTRA_BYTES, file_name, fits, marks_name
+from recordzoo.records.arrays import MARKS_EXTRA_BYTES, fits, marks_name
 from recordzoo.records.files import pread
 from recordzoo.records.manifest import (
     ENDING,
@@ -80,13 +79,6 @@ class Source:
         if data is None or manifest_digest(data) != reader.digest:
             raise RecordError(f"{reader.folder} was replaced while it was opened. Run the same command again.")
         return cls(reader.folder, data, reader.manifest, reader.digest, _Folder(reader))
-
-    def files(self) -> list[HashedFile]:
-        """List the files that the manifest names: the small ones first, so that a mistake shows early."""
-        arrays, shards = self.manifest.arrays, self.manifest.shards
-        small = [HashedFile(file_name(name), spec.size_bytes, spec.hash) for name, spec in arrays.items()]
-        large = [HashedFile(spec.name, spec.size_bytes, spec.hash) for spec in shards]
-        return [*sorted(small, key=lambda file: (file.size_bytes, file.name)), *large]
 
     def marks(self) -> Iterator[tuple[str, bytes]]:
         """Yield name and content of each undamaged file of marks; readers determine missing ones again."""

@@ -34,7 +34,7 @@ from recordzoo.records.manifest import (
     parse_manifest,
 )
 from recordzoo.records.reader import RecordReader
-from recordzoo.records.writer import own_files
+from recordzoo.records.writer import hashed_files, own_files
 from recordzoo.sets.places import Source, destination
 
 CARD = "README.md"
@@ -139,7 +139,7 @@ class Push:
         self.path, self.store, self.shown = self.source.place, Store(self.url), self.progress or default_progress()
         self._reader = RecordReader(self.path, digest=self.source.digest)  # opens regular files only
         marks = [HashedFile(name, len(data), hash_text(hashlib.sha256(data))) for name, data in self.source.marks()]
-        self.files = [*self.source.files(), *marks]
+        self.files = [*hashed_files(self.source.manifest), *marks]
         self.is_published = False
         self.old: set[str] = set()  # names of files of the set to be replaced
         self.copied: dict[str, int] = {}
