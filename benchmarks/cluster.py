@@ -20,6 +20,7 @@ from pathlib import Path
 
 from benchmarks.common import arguments, fresh_folder, interleaved, machine, many, median, photographs
 from benchmarks.pages import in_short, table, write_section
+from recordzoo.base.text import counted
 
 WORKERS = (1, 2, 4)
 NUM_CLASSES = 64
@@ -69,7 +70,7 @@ else:
         print(*timed(executor=executor))
 """
 
-HEAD = ("Dask, s (against processes started before)", *(f"{number} workers" for number in WORKERS))
+HEAD = ("Dask, s (against processes started before)", *(counted(number, "worker") for number in WORKERS))
 _TEXT = """\
 {table}
 

@@ -95,20 +95,17 @@ def test_bench(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "name"),
     [
-        "info photos-8.records",
-        "info cub200",
-        "prepare cub200 --dry-run --root empty",
-        "prepare old",
-        "prepare old --dry-run",
+        ("info photos-8.records", "info-record-set"),
+        ("info cub200", "info-dataset"),
+        ("prepare cub200 --dry-run --root empty", "prepare-dry-run"),
+        ("prepare old", "prepare"),
+        ("prepare old --dry-run", "prepare-dry-run"),
     ],
 )
-def test_other_forms_of_a_document(words, here):
+def test_other_forms_of_a_document(words, name, here):
     (here / "empty").mkdir(exist_ok=True)
-    name = {"prepare": "prepare", "show": "show"}.get(words.split()[0])
-    name = "prepare-dry-run" if "--dry-run" in words else name
-    name = name or ("info-record-set" if "photos" in words else "info-dataset")
     check(name, run(*words.split(), "--json", cwd=here).stdout)
 
 
