@@ -144,6 +144,7 @@ def entry_document(entry: Entry) -> dict[str, JSON]:
     document["costs"] = dataclasses.asdict(entry.costs)
     for file in document["files"]:
         file["urls"] = [public_url(url) for url in file["urls"]]
+        del file["folder"], file["instructions"]  # those of the dataset
     for part in document["parts"]:
         part["label"] = entry.label(part["name"])
         part["set_name"] = entry.set_name(part["name"])
