@@ -382,26 +382,22 @@ class PassedOver:
 
 def once(members: Iterator[Member], label: str) -> Iterator[Member]:
     """Yield members that can be read only once, and only before the next one: a stream cannot go back."""
-    turn: list[Member] = []
+    turn: list[Member] = []  # the one that may be read now
+
+    def take(member: Member) -> Member:
+        if not turn or turn[0] is not member:
+            raise RuntimeError(
+                f"{member.name!r} of {label}: it is read too late (an archive's member can be read once)"
+            )
+        return turn.pop()
+
     try:
         for member in members:
-            turn = [member]
-            read = functools.partial(_in_turn, _read, turn, member.name, label)
-            stream = functools.partial(_in_turn, Member.open, turn, member.name, label)
+            turn[:] = [member]
+            read, stream = lambda it=member: take(it).read(), lambda it=member: take(it).open()
             yield Member(member.name, member.size_bytes, read, stream=stream)
-            turn.clear()
     finally:
         turn.clear()
-
-
-def _read(member: Member) -> bytes:
-    return member.read()
-
-
-def _in_turn(action: Callable[[Member], T], turn: list[Member], name: str, label: str) -> T:
-    if not turn:
-        raise RuntimeError(f"{name!r} of {label}: it is read too late (an archive's member can be read once)")
-    return action(turn.pop())
 
 
 class TapeFile(io.RawIOBase):

@@ -107,7 +107,7 @@ class DeclaredRecipe(Recipe):
     def require(self, names: Collection[str]) -> None:
         """Require these raw files, even if they are optional."""
         self.raw_files = tuple(
-            dataclasses.replace(file, optional=file.optional and file.name not in names) for file in self.raw_files
+            dataclasses.replace(file, optional=False) if file.name in names else file for file in self.raw_files
         )
 
     @abstractmethod
