@@ -73,7 +73,7 @@ def ours(transform: Any, data: bytes, seed: int = 0, precision: Precision = "exa
     image = render(frame, actions, precision)
     if precision == "exact":
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(rendering, "compiled_for", lambda precision: None)
+            patch.setattr(rendering, "compiled_for", lambda *_, **__: None)
             assert torch.equal(render(open_encoded(data), actions, precision), image)  # and without compiled code
     kept = [each for each in actions if not isinstance(each, Erase)]  # `render` erases nothing
     for row in in_rows([(open_encoded(data), kept)], tuple(image.shape[1:]), precision):
@@ -634,7 +634,7 @@ def test_fast_knows_all_names_of_the_filters(interpolation: Any) -> None:
     assert action.resampling.mode == "bilinear"  # type: ignore[union-attr]
 
 
-# Distributions
+# Distributions; those of boxes and sizes: test_joint.py
 
 
 SIZE = (151, 203)
@@ -645,36 +645,6 @@ def decided(transform: Any) -> Iterator[list[Action]]:
     plan = read_plan(transform)
     for row in uniforms(1, 2, np.arange(DRAWS), plan.num_draws).tolist():
         yield decide(plan.steps, SIZE, row)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"scale": (0.3, 1.0), "ratio": (0.5, 2.0)}, {"scale": (0.9, 1.2)}, {"scale": (0.05, 0.4), "ratio": (1, 1)}],
-)
-def test_random_resized_crop_is_distributed_as_torchvisions(options: dict[str, Any]) -> None:
-    transform = v1.RandomResizedCrop(9, **options)
-    crops = [actions[0] for actions in decided(transform)]
-    found = np.array([(each.top, each.left, each.height, each.width) for each in crops])  # type: ignore[union-attr]
-    torch.manual_seed(11)
-    image = torch.empty(3, *SIZE)
-    right = np.array([transform.get_params(image, transform.scale, transform.ratio) for _ in range(DRAWS)])
-    for name, of in {
-        "area": lambda crops: crops[:, 2] * crops[:, 3],
-        "aspect": lambda crops: crops[:, 3] / crops[:, 2],
-        "top": lambda crops: crops[:, 0] / np.maximum(1, SIZE[0] - crops[:, 2]),
-        "left": lambda crops: crops[:, 1] / np.maximum(1, SIZE[1] - crops[:, 3]),
-        "bottom": lambda crops: crops[:, 0] + crops[:, 2],
-        "right": lambda crops: crops[:, 1] + crops[:, 3],
-    }.items():
-        assert stats.ks_2samp(of(found), of(right)).pvalue > 1e-3, name
-
-
-def test_random_crop_is_uniform() -> None:
-    crops: list[Any] = [actions[0] for actions in decided(v1.RandomCrop((148, 206), padding=(3, 2)))]
-    counts = np.zeros((8, 4), int)
-    for crop in crops:
-        counts[crop.top + 2, crop.left + 3] += 1
-    assert stats.chisquare(counts.ravel()).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("probability", [0.5, 0.1])

@@ -140,7 +140,7 @@ def test_a_pillow_that_does_something_else(monkeypatch: pytest.MonkeyPatch) -> N
     rows = torch.empty((1, 3, 30, 40), dtype=torch.uint8)
     assert renderer(other, 30, 40).make([(ArrayFrame(noise(50, 60)), [BILINEAR])], rows) == [0]
     assert RowRenderer(30, 40, None, "fast", other).make([(ArrayFrame(noise(50, 60)), [BILINEAR])], rows) == []
-    monkeypatch.setattr(rendering, "compiled_for", lambda precision: other)
+    monkeypatch.setattr(rendering, "compiled_for", lambda *_, **__: other)
     monkeypatch.setattr(other, "resize", lambda *_: pytest.fail("asked"))
     right = np.asarray(Image.fromarray(noise(50, 60)).resize((40, 30), FILTERS["bilinear"]))
     assert np.array_equal(render(ArrayFrame(noise(50, 60)), [BILINEAR], "exact").permute(1, 2, 0), right)
@@ -156,7 +156,7 @@ def test_a_torch_that_does_something_else(monkeypatch: pytest.MonkeyPatch) -> No
         other = Compiled()
     assert other.exact == {"Pillow"}
     assert renderer(other, 30, 40).make([(ArrayFrame(pixels), [action])], rows) == [0]
-    monkeypatch.setattr(rendering, "compiled_for", lambda precision: other)
+    monkeypatch.setattr(rendering, "compiled_for", lambda *_, **__: other)
     right = resize(v2.functional.to_image(Image.fromarray(pixels)), [30, 40])
     assert torch.equal(render(ArrayFrame(pixels), [action], "exact"), right)
     assert RowRenderer(30, 40, None, "fast", other).make([(ArrayFrame(pixels), [action])], rows) == []

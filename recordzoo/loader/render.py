@@ -10,6 +10,7 @@ looks each pixel up in a table of finished values.
 
 import ctypes
 import functools
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -48,7 +49,7 @@ from recordzoo.loader.plan import (
     Step,
     Views,
 )
-from recordzoo.loader.table import CompiledOp, compiled_form, on_picture
+from recordzoo.loader.table import PIXEL_OPS, CompiledOp, compiled_form, on_picture
 
 Precision = Literal["exact", "fast"]
 PRECISIONS = ("exact", "fast")
@@ -72,15 +73,17 @@ def render(frame: Frame, actions: Sequence[Action], precision: Precision) -> tor
         uint8 [3, H, W], of any memory layout; a copy, never the frame's own memory.
     """
     image, done = _decoded(frame, actions, precision)
-    for action in actions[done:]:
-        if isinstance(action, Crop):
-            image = _cropped(image, action)
-        elif isinstance(action, Flip):
-            image = image.flip(-2 if action.is_vertical else -1)
-        elif isinstance(action, PixelOp):
-            image = _tensor(np.array(on_picture(action, to_picture(image))))
-        elif isinstance(action, Resize):
-            image = _resized(image, action, precision)
+    for is_change, group in itertools.groupby(actions[done:], lambda action: isinstance(action, PixelOp)):
+        if is_change:
+            image = _changed(image, [action for action in group if isinstance(action, PixelOp)], precision)
+            continue
+        for action in group:
+            if isinstance(action, Crop):
+                image = _cropped(image, action)
+            elif isinstance(action, Flip):
+                image = image.flip(-2 if action.is_vertical else -1)
+            elif isinstance(action, Resize):
+                image = _resized(image, action, precision)
     return image
 
 
@@ -145,9 +148,37 @@ def _resized(image: torch.Tensor, action: Resize, precision: Precision) -> torch
     return _tensor(np.array(resampling.resize(picture, [action.height, action.width])))
 
 
-def compiled_for(precision: Precision) -> Compiled | None:
+def _changed(image: torch.Tensor, changes: Sequence[PixelOp], precision: Precision) -> torch.Tensor:
+    size = image.shape[1], image.shape[2]
+    # Single images are always torchvision's own, where a batch may differ by a step.
+    is_exact = all(PIXEL_OPS[change.name].tolerance == 0 for change in changes)
+    found = compiled_for(precision, changes=True) if is_exact and min(size) > 0 else None
+    forms = None if found is None else forms_of(found, changes, size, precision)
+    if found is not None and forms is not None:
+        pixels = np.ascontiguousarray(image.permute(1, 2, 0).numpy()).reshape(1, -1)
+        made = np.empty_like(pixels)
+        found.change(pixels, [0], size, [forms], BYTES, made, is_last=True)
+        return _tensor(made.reshape(*size, 3))
+    picture = to_picture(image)
+    for change in changes:
+        picture = on_picture(change, picture)
+    return _tensor(np.array(picture))
+
+
+def forms_of(found: Compiled, changes: Sequence[PixelOp], size: Size, precision: Precision) -> list[CompiledOp] | None:
+    """Return the compiled forms of changes; None if compiled code cannot do all of them as torchvision does."""
+    known = found.exact_changes
+    if not changes or known is None:
+        return None if changes else []
+    forms = [compiled_form(change, size) for change in changes]
+    is_exact = precision == "fast" or all(change.name in known for change in changes)
+    asked = [form for form in forms if form is not None]
+    return asked if is_exact and len(asked) == len(forms) else None
+
+
+def compiled_for(precision: Precision, *, changes: bool = False) -> Compiled | None:
     """Return compiled code for single images; "exact" does not wait for it: Pillow gives the same pixels."""
-    return compiled_code() if precision == "fast" else compiled_now()
+    return compiled_code(changes=changes) if precision == "fast" else compiled_now(changes=changes)
 
 
 def resample(image: torch.Tensor, height: int, width: int, mode: str) -> torch.Tensor:
@@ -298,7 +329,8 @@ class RowRenderer:
         left, work = [], _Work()
         for number, (frame, actions) in enumerate(images):
             shape = shape_of(actions, (frame.height, frame.width), self._resamples)
-            changes = None if shape is None else self._forms(shape.changes)
+            size = self._height, self._width
+            changes = None if shape is None else forms_of(self._compiled, shape.changes, size, self._precision)
             job = None if shape is None or changes is None else self._job(frame, shape, number)
             if (
                 shape is None
@@ -324,16 +356,6 @@ class RowRenderer:
             frame.decompressor.begin_again()
             left.append(number)
         return left
-
-    def _forms(self, changes: list[PixelOp]) -> list[CompiledOp] | None:
-        """Return the compiled forms of changes; None if compiled code cannot do all of them as torchvision does."""
-        known = self._compiled.exact_changes
-        if not changes or known is None:
-            return None if changes else []
-        found = [compiled_form(change, (self._height, self._width)) for change in changes]
-        is_exact = all(change.name in known for change in changes)
-        asked = [each for each in found if each is not None]
-        return asked if len(asked) == len(found) and (is_exact or self._precision == "fast") else None
 
     def _render(self, work: "_Work", rows: torch.Tensor) -> list[int]:
         """Make images into rows; return the numbers of those that could not be decoded."""
