@@ -285,7 +285,7 @@ def display_width(text: str) -> int:
 
 def shorten(text: str, columns: int) -> str:
     """Shorten a text to `columns` by cutting its middle."""
-    if display_width(text) <= columns:
+    if 2 * len(text) <= columns or display_width(text) <= columns:
         return text
     start, end = "", ""
     for head, tail in zip(text, reversed(text), strict=True):
