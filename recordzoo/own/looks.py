@@ -16,7 +16,8 @@ from recordzoo.base.settings import command
 from recordzoo.base.text import name_first
 from recordzoo.errors import SourceError
 from recordzoo.formats.zip import is_shown
-from recordzoo.own.annotations import has_coco_keys, is_split, is_usual_folder
+from recordzoo.own.annotations import is_split, is_usual_folder
+from recordzoo.own.coco import has_coco_keys
 from recordzoo.raw.zip import unzipped_name
 from recordzoo.recipes.declared import is_image
 

@@ -1,0 +1,283 @@
+"""YOLO's label files with `data.yaml` or `classes.txt`.
+
+The format: https://docs.ultralytics.com/datasets/detect/ and /datasets/segment/.
+"""
+
+import json
+import math
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.base.files import read_text
+from recordzoo.base.settings import need
+from recordzoo.base.text import counted, lines_of, name_first
+from recordzoo.errors import SourceError
+from recordzoo.own.annotations import (
+    NUM_NAMED,
+    YOLO,
+    Pairs,
+    Problems,
+    annotated,
+    box_columns,
+    is_file_name,
+    is_split,
+    slug,
+)
+from recordzoo.own.listing import Listing
+from recordzoo.records.kinds import BoxFormat
+
+_NAMES_FILES = ("classes.txt", "obj.names")
+_NONE = ("", "null", "~", "none")
+_LEAST, _MOST = -0.01, 1.01  # range of a coordinate; ultralytics allows the same for rounding
+_MOST_CLASSES = 100_000  # without names; each gets one
+
+_Row = tuple[int, Sequence[float], Sequence[float]]
+"""An object: its class, its box, and the corners of its polygon, if any."""
+
+
+def has_labels(root: Path) -> bool:
+    """Whether a directory has images and text files in `labels/`, or label files beside the images."""
+    pairs = Pairs(root, YOLO)
+    return bool(pairs.others) and (not pairs.is_beside or (pairs.match and _is_label(root, pairs)))
+
+
+def _is_label(root: Path, pairs: Pairs) -> bool:
+    """Whether the first text beside its image has rows of numbers."""
+    for name in filter(None, map(pairs.of, pairs.images)):
+        try:
+            cells = lines_of(read_text(root / name))[0].split()
+            return len(list(map(float, cells))) > 4
+        except (SourceError, LookupError, ValueError):
+            return False
+    return False
+
+
+def read_yolo(root: Path) -> Listing:
+    """Read images and their label files: boxes, or polygons as annotations with the boxes around them.
+
+    An image without a label file has no objects.
+
+    Raises:
+        PrepareError: PyYAML, which reads data.yaml, is not installed.
+        SourceError: Files are missing or damaged; the message names up to 20 problems.
+    """
+    problems, pairs = Problems(root), Pairs(root, YOLO)
+    pairs.check(problems, is_optional=True)
+    files = [pairs.of(name) for name in pairs.images]
+    facts = _Facts(root, problems, list(filter(None, files)))
+    splits = facts.splits(pairs)
+    objects = [[] if file is None else facts.rows(file) for file in files]
+    problems.raise_if_any()
+    has_polygons = any(points for rows in objects for _, _, points in rows)
+    without = files.count(None)
+    labels = [np.array([label for label, _, _ in rows], np.int64) for rows in objects]
+    columns = box_columns(
+        [np.array([box for _, box, _ in rows], np.float32).reshape(-1, 4) for rows in objects],
+        labels,
+        [_texts(rows) for rows in objects] if has_polygons else (),
+        facts.names or numbered(labels),
+        BoxFormat.CXCYWH,
+        is_normalized=True,
+    )
+    return annotated(
+        root,
+        YOLO,
+        pairs.images,
+        splits,
+        columns,
+        files=[*facts.files, *filter(None, files)],
+        remarks=[
+            *facts.remarks,
+            *([f"no label file, no objects: {counted(without, 'image')}"] if without else []),
+        ],
+    )
+
+
+def numbered(labels: Sequence[NDArray[np.int64]]) -> tuple[str, ...]:
+    """Return the names of classes that have none: "0", "1", ... to the greatest one that occurs."""
+    return tuple(map(str, range(1 + max((int(each.max()) for each in labels if each.size), default=-1))))
+
+
+def _texts(rows: Sequence[_Row]) -> bytes:
+    """Encode objects as in COCO; a polygon's coordinates stay fractions of width and height."""
+    objects = [{"category_id": label, "segmentation": [points] if points else []} for label, _, points in rows]
+    return json.dumps(objects, separators=(",", ":")).encode()
+
+
+class _Facts:
+    """The facts in `data.yaml` or `classes.txt`, and the reader of label files.
+
+    Attributes:
+        files: The existing ones, and the lists of images that they name.
+        names: The class names; None if no file has them.
+    """
+
+    def __init__(self, root: Path, problems: Problems, labels: Sequence[str]) -> None:
+        self._root, self._problems = root, problems
+        self.files: list[str] = []
+        self.remarks: list[str] = []
+        self.names: tuple[str, ...] | None = None
+        found = sorted(path for pattern in ("*.yaml", "*.yml") for path in root.glob(pattern))
+        usual = [path for path in found if path.stem in ("data", "dataset")] or found
+        self._yaml = usual[0].name if usual and (len(usual) == 1 or usual != found) else "data.yaml"
+        self._said = self._read() if usual else {}
+        if self.names is None:
+            self._read_names(labels)
+
+    def _read_names(self, labels: Sequence[str]) -> None:
+        """Read the class names beside the images, or beside the label files; all files must have the same."""
+        folders = dict.fromkeys(["", *(f"{PurePosixPath(name).parts[0]}/" for name in labels), "labels/"])
+        found = [f"{folder}{name}" for folder in folders for name in _NAMES_FILES]
+        self.files += (there := [name for name in found if (self._root / name).is_file()])
+        for name in there:
+            names = tuple(line.strip() for line in self._problems.lines(name))
+            while names and not names[-1]:
+                names = names[:-1]
+            if "" in names:  # LabelImg and darknet count that line as a class, other tools do not
+                self._problems.add(f"{name}, line {names.index('') + 1}: it is empty, and names no class")
+            if self.names not in (None, names):
+                self._problems.add(f"{name} has other classes than {there[0]}")
+            self.names = names
+
+    def _read(self) -> dict[str, Any]:  # Any: YAML values, every scalar a text
+        need("yaml", f"{self._yaml} is read")
+        import yaml
+
+        self.files.append(self._yaml)
+        self.remarks.append(f"read {self._yaml}")
+        if (text := self._problems.text(self._yaml)) is None:
+            return {}
+        try:
+            # BaseLoader reads all scalars as texts: a class named "no" or "1" keeps its name.
+            said = yaml.load(text, yaml.BaseLoader)
+        except (ValueError, RecursionError, yaml.YAMLError) as err:
+            self._note(f"it cannot be read as YAML ({err})")
+            return {}
+        if not isinstance(said, dict):
+            self._note("it is no mapping")
+            return {}
+        if "kpt_shape" in said:
+            self._note("it describes key points (kpt_shape), which are not read")
+        self.names = self._names(said.get("names"), said.get("nc"))
+        return said
+
+    def _names(self, names: Any, count: Any) -> tuple[str, ...] | None:
+        if isinstance(names, dict):
+            numbers = sorted(int(key) for key in names if key.isdecimal())
+            if numbers != list(range(len(names))):
+                self._note(f"names has the keys {name_first(list(names), NUM_NAMED)}, not 0 to {len(names) - 1}")
+                return None
+            names = [next(value for key, value in names.items() if int(key) == number) for number in numbers]
+        if names is None and isinstance(count, str) and count.isdecimal():
+            if len(count) > len(str(_MOST_CLASSES)) or int(count) > _MOST_CLASSES:
+                self._note(f"nc is {count}, and {_MOST_CLASSES:,} classes are the most")
+                return None
+            return tuple(map(str, range(int(count))))
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            self._note("names is no list of texts and no mapping of numbers to texts")
+            return None
+        if count is not None and count != str(len(names)):
+            self._note(f"nc is {count}, and there are {len(names)} names")
+        return tuple(names)
+
+    def splits(self, pairs: Pairs) -> dict[str, NDArray[np.int64]]:
+        """Return the splits of `data.yaml`; without it, of the folders named like splits."""
+        said = {key: value for key, value in self._said.items() if is_split(key) and value not in _NONE}
+        if not said:
+            return pairs.splits()
+        found, images = {}, pairs.images
+        for key, value in said.items():
+            wanted: set[str] = set()
+            for place in value if isinstance(value, list) else [value]:
+                path = self._inside(place) if isinstance(place, str) else None
+                if path is None and key == "test":
+                    self.remarks.append(f"test is left out: {place} is not there")
+                elif path is None:
+                    self._note(f"{key} is {place!r}, which is not in the directory")
+                else:
+                    wanted.update(self._listed(path, images))
+            positions = [position for position, name in enumerate(images) if name in wanted]
+            if wanted or key != "test":
+                found[slug(key)] = np.array(positions, np.int64)
+        return found
+
+    def _inside(self, place: str) -> str | None:
+        """Return a path in `data.yaml` relative to the directory; None if it does not exist.
+
+        Its base path may be the author's directory: the path is also tried without it. Like in ultralytics, a leading
+        "../" may be dropped.
+        """
+        base = self._said.get("path")
+        bases = [base, ""] if isinstance(base, str) else [""]
+        for path in (os.path.join(base, place.removeprefix(top)) for base in bases for top in ("", "../")):
+            name = os.path.relpath(os.path.join(self._root, path), self._root).replace(os.sep, "/")
+            if name == "." or (is_file_name(name) and os.path.exists(self._root / name)):
+                return name
+        return None
+
+    def _listed(self, path: str, images: Sequence[str]) -> list[str]:
+        """Return the images below a folder or in a list."""
+        if not (self._root / path).is_file():
+            return [name for name in images if path == "." or name.startswith(f"{path}/")]
+        self.files.append(path)
+        listed = [
+            os.path.normpath(line.strip()).replace(os.sep, "/") for line in self._problems.lines(path) if line.strip()
+        ]
+        there = set(images)
+        listed = [next((each for each in _shortened(name) if each in there), name) for name in listed]
+        missing = [name for name in listed if name not in there]
+        if missing:
+            self._problems.add(
+                f"{path} lists {counted(len(missing), 'missing image')}: {name_first(missing, NUM_NAMED)}"
+            )
+        return listed
+
+    def rows(self, name: str) -> list[_Row]:
+        """Read a label file."""
+        found = []
+        for number, line in enumerate(self._problems.lines(name), 1):
+            if not line.strip():
+                continue
+            try:
+                found.append(_row(line.split(), self.names))
+            except ValueError as err:
+                self._problems.add(f"{name}, line {number}: {err}")
+        return found
+
+    def _note(self, problem: str) -> None:
+        self._problems.add(f"{self._yaml}: {problem}")
+
+
+def _shortened(name: str) -> Iterator[str]:
+    """Yield a path, and it without its first folders: they may be those of the author's machine."""
+    parts = name.split("/")
+    return ("/".join(parts[start:]) for start in range(len(parts)))
+
+
+def _row(cells: Sequence[str], names: Sequence[str] | None) -> _Row:
+    """Parse a class and four numbers, or a class and the corners of a polygon.
+
+    Raises:
+        ValueError: The cells are neither.
+    """
+    numbers = [float(cell) for cell in cells]
+    count = len(numbers)
+    if count != 5 and (count < 7 or count % 2 == 0):
+        raise ValueError(f"{count} numbers, where a box has 5, and a polygon 7, 9, 11, ...")
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError("a number is not finite")
+    label = int(numbers[0])
+    if label != numbers[0] or not 0 <= label < (_MOST_CLASSES if names is None else len(names)):
+        raise ValueError(f"class {cells[0]} of {f'at most {_MOST_CLASSES:,}' if names is None else len(names)} classes")
+    if not _LEAST <= min(numbers[1:]) <= max(numbers[1:]) <= _MOST:
+        raise ValueError("a coordinate is not between 0 and 1: a fraction of the image's width or height")
+    if count == 5:
+        return label, numbers[1:], []
+    low_x, high_x, low_y, high_y = (extent(numbers[start::2]) for start in (1, 2) for extent in (min, max))
+    box = [(low_x + high_x) / 2, (low_y + high_y) / 2, high_x - low_x, high_y - low_y]
+    return label, box, numbers[1:]
