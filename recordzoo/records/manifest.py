@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
@@ -52,6 +52,7 @@ OWN_HASH = re.compile(rb'\n "hash": "(sha256:[0-9a-f]{64})"')
 """The line of the manifest's own hash; one space: only a top-level key matches."""
 _NAMES = ("names", "names_offsets")
 _UNHASHED = f"sha256:{'0' * 64}"
+_KEYS = {"size_bytes": "bytes", "num_values": "values", "num_records": "records"}  # where an attribute has another name
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,56 +182,21 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """Encode the manifest as ASCII with sorted keys: equal manifests give equal bytes."""
-        document = {
-            "format": FORMAT,
-            "version": VERSION,
-            "features": [],
-            "kind": self.kind,
-            "dataset": self.dataset,
-            "part": self.part,
-            "variant": self.variant,
-            "records": self.num_records,
-            "blobs": {
-                name: {
-                    "encoding": spec.encoding,
-                    "shape": None if spec.shape is None else list(spec.shape),
-                    "dtype": spec.dtype,
-                }
-                for name, spec in self.blobs.items()
-            },
-            "arrays": {
-                name: {
-                    "dtype": spec.dtype,
-                    "shape": list(spec.shape),
-                    "bytes": spec.size_bytes,
-                    "crc32": spec.crc32,
-                    "hash": spec.hash,
-                }
-                for name, spec in self.arrays.items()
-            },
-            "splits": dict(self.splits),
-            "shards": [
-                {
-                    "name": spec.name,
-                    "bytes": spec.size_bytes,
-                    "values": spec.num_values,
-                    "page_size": spec.page_size,
-                    "last_page": spec.last_page,
-                    "hash": spec.hash,
-                }
-                for spec in self.shards
-            ],
-            "fields": {name: spec.to_json() for name, spec in self.fields.items()},
-            "default_target": self.default_target,
-            "source": self.source,
-            "raw_files": [{"name": r.name, "bytes": r.size_bytes, "hash": r.hash} for r in self.raw_files],
-            "bad": dict(self.bad),
-            "skipped": dict(self.skipped),
-            "metadata": dict(self.metadata),
-            "hash": _UNHASHED,
-        }
+        document = {"format": FORMAT, "version": VERSION, "features": [], "hash": _UNHASHED, **_plain(self)}
         data = json.dumps(document, sort_keys=True, indent=1, ensure_ascii=True, allow_nan=False).encode() + b"\n"
         return _with_hash(data, own_hash(data))
+
+
+# Any: what a manifest holds.
+def _plain(value: Any) -> Any:
+    """Return a manifest, or a value in it, as JSON: an object for a specification, with the format's keys."""
+    if isinstance(value, FieldSpec):
+        return value.to_json()
+    if isinstance(value, Manifest | BlobSpec | ArraySpec | ShardSpec | RawFile):
+        return {_KEYS.get(each.name, each.name): _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def own_hash(data: bytes) -> str:
