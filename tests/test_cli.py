@@ -128,9 +128,6 @@ class TestListAndInfo:
         roots.remember(birds)
         elsewhere = recordzoo("verify", "cub200", cwd=tmp_path, **state)
         assert elsewhere.stderr.endswith(f"It is prepared elsewhere: {birds}/cub200.records.\n")
-        none = recordzoo("list", "--prepared", "--root", tmp_path)
-        assert (none.returncode, none.stdout) == (0, "")
-        assert none.stderr.startswith(f"No dataset of the catalogue is prepared in {tmp_path}. ")
 
     def test_json_is_one_document(self):
         document = json.loads(recordzoo("list", "--json").stdout)

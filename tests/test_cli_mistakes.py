@@ -83,7 +83,6 @@ MISTAKES = [
     ("prepare cub200 --from classes", 2, "(--from) is for "),
     ("prepare cub200 --allow-empty", 2, "(--allow-empty) is for "),
     ("prepare raw --split train", 2, "split"),
-    ("list --root .", 2, "needs --prepared"),
     # values
     ("list --obtained never", 2, "download, terms, partly, by-hand"),
     ("list --checked list", 2, "--checked 'list' is none of bytes, lists, layout. Did you mean lists?"),

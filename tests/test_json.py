@@ -52,7 +52,6 @@ def here(tmp_path_factory):
     assert run("prepare", "photos", cwd=here).returncode == 0
     assert run("prepare", "photos", "--short-side", 8, cwd=here).returncode == 0
     assert run("push", "photos", "memory://there", cwd=here).returncode == 0
-    (here / "cub200.records").symlink_to("photos.records")  # prepared, as far as `list` looks
     images = legacy.pixels(2)
     legacy.caffe(here / "old", {f"{i:08d}": legacy.datum(*each) for i, each in enumerate(images)})
     return here
@@ -60,7 +59,6 @@ def here(tmp_path_factory):
 
 CASES = {
     "list": ("list", 0),
-    "list-prepared": ("list --prepared --root .", 0),
     "info-dataset": ("info imagenet", 0),
     "info-record-set": ("info photos", 0),
     "prepare": ("prepare photos", 0),

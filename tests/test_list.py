@@ -2,15 +2,12 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
-import recordzoo
 from docs.parts.overview import page_table
 from recordzoo import catalogue
 from recordzoo.catalogue.search import GROUPS
-from tests.fakes.arrays import usps
 from tests.preparing import REPOSITORY
 from tests.running import run
 
@@ -77,19 +74,6 @@ def test_groups_of_licenses_are_those_of_the_site() -> None:
     for group in GROUPS:
         rows = re.findall(rf'<tr[^>]*data-license="(?:any )?{group}[|"].*?<code>(\w+)</code>', page)
         assert sorted(rows) == names("--license", group)
-
-
-def test_what_is_prepared(tmp_path: Path) -> None:
-    usps.write_archive(tmp_path)
-    (made,) = recordzoo.prepare("usps.test", tmp_path, check_hash=False, workers=1)
-    lines = run("list", "--prepared", "--root", tmp_path, cwd=REPOSITORY).stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["NAME", "usps.test"]
-    assert lines[1].endswith(str(made))
-    (found,) = json.loads(run("list", "--prepared", "--root", tmp_path, "--json", cwd=REPOSITORY).stdout)["prepared"]
-    assert (found["name"], found["path"]) == ("usps.test", str(made))
-    assert found["size_bytes"] == sum(path.stat().st_size for path in made.iterdir())
-    nothing = run("list", "--prepared", "--root", tmp_path, "--task", "detection", cwd=REPOSITORY)
-    assert "No dataset of the catalogue is prepared" in nothing.stderr
 
 
 def test_number_of_images() -> None:

@@ -142,7 +142,6 @@ SECTIONS: Mapping[str, Mapping[str, _Command | _Group]] = {
             "List the datasets that can be prepared by name.",
             "recordzoo list bird",
             "recordzoo list --task detection --license 'open license' --max-size 2GB",
-            "recordzoo list --prepared --root data",
         ),
         "info": _Command(
             "listing:info",

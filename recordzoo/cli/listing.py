@@ -1,7 +1,6 @@
 """`list`: the datasets of the catalogue. `info`: the facts of one; `recordzoo.cli.record_set` prints those of a set."""
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -188,10 +187,6 @@ def list_command(
     checked: Annotated[
         str | None, options.option("HOW", "Only those whose recipe was checked so: bytes, lists, layout.")
     ] = None,
-    prepared: Annotated[
-        bool, options.flag("--prepared", "Only the record sets that are prepared under ROOT, with their sizes.")
-    ] = False,
-    root: Annotated[Path | None, options.path_option("DIR", "With --prepared: where they are; default: here.")] = None,
     as_json: options.Json = False,
 ) -> None:
     """List the datasets that can be prepared by name.
@@ -212,46 +207,14 @@ def list_command(
         )
     except ArgumentError as err:
         raise ArgumentError(f"--{err}") from err
-    if prepared:
-        list_prepared(found, root or Path(), as_json)
-    elif root is not None:
-        raise ArgumentError("--root says where to look for record sets; it needs --prepared.")
-    else:
-        list_datasets(found, as_json)
-
-
-def list_datasets(entries: Sequence[Entry], as_json: bool) -> None:
-    """Print one line for each dataset."""
     if as_json:
-        options.put_json({"datasets": [entry_document(entry) for entry in entries]})
-        return
-    if not entries:
-        options.say(f"No dataset fits. {command('list')} shows all {len(catalogue.names())}.")
-        return
-    head = ("NAME", "TASK", "IMAGES", "DOWNLOAD", "LICENSE", "CHECKED")
-    rows = [(e.name, e.task, number(e.num_images), download(e), shown(e.license), e.checked.by) for e in entries]
-    options.put(options.table(head, rows, options.wrapping_width()))
-
-
-def list_prepared(entries: Sequence[Entry], root: Path, as_json: bool) -> None:
-    """Print one line for each record set of the catalogue's datasets under a root."""
-    found: list[dict[str, JSON]] = []
-    for entry in entries:
-        for part in entry.parts:
-            path = root / f"{entry.set_name(part.name)}.records"
-            if (path / "manifest.json").is_file():
-                size_bytes = sum(file.stat().st_size for file in path.iterdir())
-                found.append({"name": entry.label(part.name), "path": str(path), "size_bytes": size_bytes})
-    if as_json:
-        options.put_json({"prepared": found})
+        options.put_json({"datasets": [entry_document(entry) for entry in found]})
     elif found:
-        rows = [(each["name"], format_bytes(each["size_bytes"]), each["path"]) for each in found]
-        options.put(options.table(("NAME", "SIZE", "PATH"), rows, options.wrapping_width()))
+        head = ("NAME", "TASK", "IMAGES", "DOWNLOAD", "LICENSE", "CHECKED")
+        rows = [(e.name, e.task, number(e.num_images), download(e), shown(e.license), e.checked.by) for e in found]
+        options.put(options.table(head, rows, options.wrapping_width()))
     else:
-        options.say(
-            f"No dataset of the catalogue is prepared in {root.absolute()}. {command('cache', 'ls')} lists all record "
-            "sets, also those of your own images."
-        )
+        options.say(f"No dataset fits. {command('list')} shows all {len(catalogue.names())}.")
 
 
 def download(entry: Entry) -> str:
