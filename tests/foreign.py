@@ -70,6 +70,12 @@ def written(name: str) -> tuple[Path, Expected]:
     return folder / "data", Expected(**json.loads((folder / "expected.json").read_text(encoding="utf-8")))
 
 
+# Any: the options of `prepare`.
+def imported(path: Path | str, output: Path | None = None, **options: Any) -> RecordReader:
+    """Import with one process. Default output: `my.records` beside the path."""
+    return RecordReader(prepared(path, output or Path(path).with_name("my.records"), **{"workers": 1, **options}))
+
+
 def check(path: Path | str, expected: Expected, output: Path, **options: Any) -> RecordReader:
     """Import with one process and with two: the same bytes, and these are the samples."""
     one = RecordReader(prepared(path, output, workers=1, shard_bytes=UNIT_BYTES, **options))

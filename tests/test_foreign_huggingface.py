@@ -20,7 +20,7 @@ from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 from tests.fakes.hub import Hub as HubServer
 from tests.fakes.hub import Repository
-from tests.foreign import check, check_refused, check_resumed, digest, expected_of, pairs
+from tests.foreign import check, check_refused, check_resumed, digest, expected_of, imported, pairs
 from tests.preparing import REPOSITORY, prepared
 
 if TYPE_CHECKING:
@@ -50,10 +50,6 @@ def write_shards(folder: Path, dataset: "Dataset", split: str = "train", count: 
         shard = dataset.shard(count, number, contiguous=True)
         shard.to_parquet(folder / f"{split}-{number:05d}-of-{count:05d}.parquet")
     return folder
-
-
-def imported(path: Path | str, output: Path, **options: Any) -> RecordReader:
-    return RecordReader(prepared(path, output, workers=1, **options))
 
 
 @pytest.mark.slow

@@ -17,10 +17,8 @@ from recordzoo.errors import ArgumentError
 from recordzoo.formats import base
 from recordzoo.formats import webdataset as tar_keys
 from recordzoo.own.sample import default_place
-from recordzoo.records.reader import RecordReader
 from tests.fakes import archives as fake
-from tests.foreign import check, check_refused, check_resumed, expected_of, pairs
-from tests.preparing import prepared
+from tests.foreign import check, check_refused, check_resumed, expected_of, imported, pairs
 
 IMAGE = pairs(1)[0][0]
 
@@ -51,10 +49,6 @@ def put(path: Path, *samples: Mapping[str, bytes]) -> Path:
     return path
 
 
-def imported(path: Path | str, folder: Path, **options: Any) -> RecordReader:
-    return RecordReader(prepared(path, folder / "my.records", workers=1, **options))
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # WebDataset's reader leaves its shards open
 def test_what_webdataset_wrote_is_what_webdataset_reads(tmp_path: Path) -> None:
@@ -68,7 +62,7 @@ def test_what_webdataset_wrote_is_what_webdataset_reads(tmp_path: Path) -> None:
     reader = check(folder, expected, tmp_path / "one.records")
     endings = [".png" if image.startswith(b"\x89") else ".jpg" for image, _ in samples]
     assert list(reader.names) == [each["__key__"] + end for each, end in zip(theirs, endings, strict=True)]
-    again = imported(f"{folder}/train-{{000000..000001}}.tar", tmp_path)
+    again = imported(f"{folder}/train-{{000000..000001}}.tar", tmp_path / "again.records")
     assert list(again.names) == list(reader.names)[:16]
     dataset = ImageFolderRecord(reader.path)
     assert dataset[5][1] == theirs[5]["cls"]
@@ -95,7 +89,7 @@ def test_files_of_every_kind_and_none(tmp_path: Path) -> None:
         "name": b"whoever",
     }
     second = {"jpeg": pairs(2)[1][0], "cls": b"-1", "id": b"x7", "npy": npy(np.arange(3.0)[::-1])}
-    reader = imported(put(tmp_path / "a.tar", first, second), tmp_path)
+    reader = imported(put(tmp_path / "a.tar", first, second))
     assert list(reader.names) == ["0.jpg", "1.jpeg"]
     assert [reader.read("image", position) for position in (0, 1)] == [IMAGE, second["jpeg"]]
     assert reader.array("target").tolist() == [3, -1]
@@ -112,12 +106,12 @@ def test_files_of_every_kind_and_none(tmp_path: Path) -> None:
 def test_an_image_and_its_mask(tmp_path: Path) -> None:
     mask = pairs(4)[3][0]
     path = put(tmp_path / "a.tar", {"jpg": IMAGE, "png": mask, "cls": b"1"}, {"webp": IMAGE, "cls": b"2"})
-    reader = imported(path, tmp_path)
+    reader = imported(path)
     assert [reader.read("image", 0), reader.read("png", 0), reader.read("image", 1)] == [IMAGE, mask, IMAGE]
     both = {"png": "image", "jpg": "image"}
     text = "sample '0': .jpg and .png would both be the field 'image'"
     check_refused(path, tmp_path / "no.records", text, fields=both)
-    other = imported(path, tmp_path, fields={"png": "image", "cls": "number"}, refresh=True)
+    other = imported(path, fields={"png": "image", "cls": "number"}, refresh=True)
     assert [other.read("image", 0), other.read("jpg", 0), other.read("image", 1)] == [mask, IMAGE, IMAGE]
     assert other.array("number").tolist() == [1, 2]
 
@@ -133,21 +127,21 @@ def test_files_that_belong_to_no_sample(tmp_path: Path) -> None:
     }
     path = tmp_path / "a.tgz"
     path.write_bytes(fake.tar(files, format=tarfile.PAX_FORMAT))
-    assert list(imported(path, tmp_path).names) == ["a/0.jpg"]
+    assert list(imported(path).names) == ["a/0.jpg"]
 
 
 def test_long_and_foreign_names(tmp_path: Path) -> None:
     key = "ordner/" + "ü" * 150
     path = tmp_path / "a.tar"
     path.write_bytes(fake.tar({f"{key}.jpg": IMAGE, f"{key}.cls": b"1"}, format=tarfile.PAX_FORMAT))
-    assert list(imported(path, tmp_path).names) == [f"{key}.jpg"]
+    assert list(imported(path).names) == [f"{key}.jpg"]
 
 
 def test_splits_and_keys_that_repeat(tmp_path: Path) -> None:
     samples = pairs(6)
     folder = write_shards(tmp_path / "shards", "birds-train-%03d.tar", samples[:4])
     write_shards(folder, "birds-val-%03d.tar", samples[4:], shards=1)
-    reader = imported(folder, tmp_path)
+    reader = imported(folder)
     assert {name: reader.split(name).tolist() for name in reader.manifest.splits} == {
         "train": [0, 1, 2, 3],
         "val": [4, 5],
@@ -161,7 +155,7 @@ def test_folders_of_splits(inner: str, tmp_path: Path) -> None:
         folder = tmp_path / "birds" / inner / split
         folder.mkdir(parents=True)
         put(folder / "00000.tar", {"jpg": IMAGE, "cls": b"1"})
-    assert set(imported(tmp_path / "birds", tmp_path).manifest.splits) == {"train", "validation"}
+    assert set(imported(tmp_path / "birds").manifest.splits) == {"train", "validation"}
 
 
 @pytest.mark.slow
@@ -169,11 +163,11 @@ def test_a_key_that_only_later_samples_have(tmp_path: Path) -> None:
     samples = [{"jpg": IMAGE, "cls": b"1"}] * 256 + [{"jpg": IMAGE, "cls": b"1", "txt": b"late", "mask.png": IMAGE}]
     path = put(tmp_path / "a.tar", *samples)
     check_refused(path, tmp_path / "my.records", "sample '256'", "a file .txt", "--field txt=FIELD")
-    reader = imported(path, tmp_path, fields={"txt": "caption", "mask.png": "mask"})
+    reader = imported(path, fields={"txt": "caption", "mask.png": "mask"})
     assert [reader.value("caption", position) for position in (0, 256)] == [None, "late"]
     assert (reader.has("mask", 0), reader.read("mask", 256)) == (False, IMAGE)
     with pytest.raises(ArgumentError, match="has no 'tyt', which argument fields names"):
-        imported(path, tmp_path, fields={"tyt": "caption"}, refresh=True)
+        imported(path, fields={"tyt": "caption"}, refresh=True)
 
 
 GOOD = {"0.jpg": IMAGE, "0.cls": b"1", "0.npy": npy(np.zeros(2))}
@@ -214,7 +208,7 @@ def test_sparse_and_huge(tmp_path: Path) -> None:
 def test_values_that_none_of_the_samples_holds_as_its_name_says(tmp_path: Path) -> None:
     pickled = npy(np.array([{}], object))
     path = put(tmp_path / "a.tar", *[{"jpg": IMAGE, "cls": b"cat", "npy": pickled, "json": b"\xff{"}] * 2)
-    reader = imported(path, tmp_path)
+    reader = imported(path)
     assert [reader.value(field, 1) for field in ("target", "npy", "json")] == ["cat", pickled, b"\xff{"]
 
 
@@ -298,7 +292,7 @@ def test_the_default_place(path: str, place: str) -> None:
 
 
 def test_samples_without_an_image(tmp_path: Path) -> None:
-    reader = imported(put(tmp_path / "a.tar", {"txt": b"a", "cls": b"4"}), tmp_path)
+    reader = imported(put(tmp_path / "a.tar", {"txt": b"a", "cls": b"4"}))
     assert (list(reader.names), reader.value("txt", 0), reader.array("target").tolist()) == (["0"], "a", [4])
 
 

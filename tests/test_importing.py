@@ -41,7 +41,7 @@ from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import lmdb_options
 from tests.fakes import legacy
 from tests.fakes.progress import Publishes
-from tests.foreign import written
+from tests.foreign import imported, written
 from tests.preparing import contents, prepared
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -52,11 +52,6 @@ def source_of(path: Path) -> ForeignSource:
     assert foreign is not None
     foreign.open()
     return ForeignSource(foreign)
-
-
-# Any: the options of `prepare`.
-def imported(path: Path, **options: Any) -> RecordReader:
-    return RecordReader(prepared(path, path.with_name("my.records"), **{"workers": 1, **options}))
 
 
 def assert_files(reader: RecordReader, pairs: list[legacy.Pair]) -> None:
@@ -81,46 +76,32 @@ def assert_pixels(reader: RecordReader, pairs: list[tuple[np.ndarray, int]]) -> 
 # folder2lmdb
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-@pytest.mark.parametrize("form", [list, legacy.batched])
-def test_pickled_pairs(form: Callable, protocol: int, tmp_path: Path) -> None:
-    pairs = legacy.files(12)
-    legacy.folder2lmdb(tmp_path / "train.lmdb", form(pairs), lambda value: pickle.dumps(value, protocol))
-    reader = imported(tmp_path / "train.lmdb")
-    assert_files(reader, pairs)
-    assert list(reader.names)[:3] == ["0.jpg", "1.png", "2.jpg"]
-    assert reader.manifest.dataset == "folder2lmdb"
+def arrays(pairs: list[legacy.Pair]) -> list[list[Any]]:
+    return [[np.frombuffer(image, np.uint8), label] for image, label in pairs]
+
+
+def numbers(pairs: list[legacy.Pair]) -> list[tuple[bytes, Any]]:
+    return [(image, (np.int64, np.int32)[number % 2](label)) for number, (image, label) in enumerate(pairs)]
 
 
 @pytest.mark.parametrize(
     ("form", "dumps"),
     [
-        (list, legacy.msgpack),
-        (list, legacy.old_msgpack),
-        (lambda pairs: [(np.frombuffer(image, np.uint8), label) for image, label in pairs], legacy.msgpack),
-        (lambda pairs: [(np.frombuffer(image, np.uint8), label) for image, label in pairs], legacy.old_msgpack),
-        (lambda pairs: [(image, np.int64(label)) for image, label in pairs], legacy.msgpack),
-        (lambda pairs: [(image, np.int64(label)) for image, label in pairs], legacy.old_msgpack),
-        (lambda pairs: [[np.frombuffer(image, np.uint8), label] for image, label in pairs], pickle.dumps),
+        *((form, partial(pickle.dumps, protocol=n)) for n in range(6) for form in (list, legacy.batched)),
+        *((form, dumps) for form in (list, arrays, numbers) for dumps in (legacy.msgpack, legacy.old_msgpack)),
+        *((form, pickle.dumps) for form in (arrays, numbers, lambda pairs: [list(pair) for pair in pairs])),
         (legacy.batched, legacy.msgpack),
-        (lambda pairs: [(image, np.int32(label)) for image, label in pairs], pickle.dumps),
-        (lambda pairs: [list(pair) for pair in pairs], pickle.dumps),
     ],
 )
 def test_pairs_in_all_the_forms_that_the_versions_gave_them(form: Callable, dumps: Callable, tmp_path: Path) -> None:
-    pairs = [
-        *legacy.files(45),
-        *((legacy.files(1)[0][0], label) for label in (46, -300, 4000)),
-    ]
+    """The last image could be text, which the old format of msgpack does not tell from bytes."""
+    image = legacy.files(1)[0][0]
+    pairs = [*legacy.files(45), (image, 46), (image, -300), (image, 4000), (b"P3 1 1 255 1 2 3 ", 4)]
     legacy.folder2lmdb(tmp_path / "train.lmdb", form(pairs), dumps)
-    assert_files(imported(tmp_path / "train.lmdb"), pairs)
-
-
-def test_an_image_that_could_be_text(tmp_path: Path) -> None:
-    """The old format of msgpack does not tell bytes from text."""
-    pairs = [(b"P3 1 1 255 1 2 3 ", 4)]
-    legacy.folder2lmdb(tmp_path / "train.lmdb", pairs, legacy.old_msgpack)
-    assert_files(imported(tmp_path / "train.lmdb"), pairs)
+    reader = imported(tmp_path / "train.lmdb")
+    assert_files(reader, pairs)
+    assert list(reader.names)[:3] == ["0.jpg", "1.png", "2.jpg"]
+    assert reader.manifest.dataset == "folder2lmdb"
 
 
 def test_what_pyarrow_wrote_in_the_order_of_its_keys(tmp_path: Path) -> None:
@@ -150,28 +131,6 @@ def test_a_file_beside_its_lock_and_a_directory_with_one_database(tmp_path: Path
     assert (tmp_path / "a" / "train.lmdb-lock").exists()
     assert_files(imported(path), pairs)
     assert_files(RecordReader(prepared(tmp_path / "a", tmp_path / "b.records")), pairs)
-
-
-@pytest.mark.parametrize(
-    ("pair", "text"),
-    [
-        ((np.zeros((4, 4, 3), np.uint8), 1), "its image is a numpy.ndarray, not an image's file.*recordzoo.convert"),
-        ((b"x", np.arange(3)), "its label is a numpy.ndarray"),
-        ((b"x", np.array([1.5])), "its label is a numpy.ndarray"),
-        ((b"x", "cat"), "its label is a str"),
-        ((b"x", True), "its label is a bool"),
-        ((b"x", 1 << 63), "larger than 64 bits"),
-        ((b"x", 1, "a.jpg"), "it is a tuple of 3, not a pair"),
-        (b"x", "it is a bytes, not a pair"),
-        (({"a": 1}, 1), "its image is a dict"),
-        ((Path("x"), 1), r"asks for pathlib\.[\w.]*Path"),
-    ],
-)
-def test_a_pair_of_something_else_is_named_with_database_and_key(pair: Any, text: str, tmp_path: Path) -> None:
-    path = legacy.folder2lmdb(tmp_path / "train.lmdb", [(b"\xff\xd8\xff1", 1), (b"\xff\xd8\xff2", 2), pair])
-    with pytest.raises(SourceError, match=rf"train\.lmdb/data\.mdb, key b'2': .*{text}"):
-        imported(path)
-    assert not (tmp_path / "my.records").exists()
 
 
 @pytest.mark.parametrize(
@@ -284,46 +243,60 @@ def test_torchrecord_without_one_of_its_databases(tmp_path: Path) -> None:
         imported(path)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (legacy.chunk(1, b""), "two tensors, but has 1"),
-        (legacy.chunk(1, legacy.chunk(5, b"abc")) + legacy.chunk(1, legacy.chunk(5, b"1")), "neither .* nor RGB"),
-        (legacy.tensors(np.zeros((2, 2, 3), np.uint8), 1).replace(b"\x2a\x011", b"\x2a\x01x"), "its label is b'x'"),
-        (legacy.number(1, 5), "two tensors, but has 0"),
-        (b"\x0a\xff", "it is no TensorProtos: Error parsing"),
-    ],
-)
-def test_tensors_of_something_else(value: bytes, text: str, tmp_path: Path) -> None:
-    good = legacy.tensors(np.zeros((2, 2, 3), np.uint8), 1)
-    path = legacy.torchrecord(tmp_path / "record", [good, value])
-    with pytest.raises(SourceError, match=rf"record/data\.mdb, db0, key b'1': .*{text}"):
-        imported(path, from_="torchrecord")
-
-
 def test_a_datum_without_a_label_has_the_label_0() -> None:
     size = legacy.number(1, 1) + legacy.number(2, 1) + legacy.number(3, 2)
     assert lmdb_values.caffe_value(size + legacy.chunk(4, b"ab")).label == 0
 
 
+DOT = np.zeros((2, 2, 3), np.uint8)
+WRITERS: dict[str, Callable[[Path, Any], Path]] = {
+    "folder2lmdb": lambda path, value: legacy.folder2lmdb(path, [(b"\xff\xd8\xff1", 1), value]),
+    "torchrecord": lambda path, value: legacy.torchrecord(path, [legacy.tensors(DOT, 1), value]),
+    "caffe": lambda path, value: legacy.caffe(path, {"a": legacy.datum(DOT, 1), "b": value}),
+}
+
+
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("tool", "value", "text"),
     [
-        (legacy.datum(np.zeros((2, 2, 3), np.uint8), 1)[:-8], "no Datum"),
+        ("folder2lmdb", (DOT, 1), "its image is a numpy.ndarray, not an image's file.*recordzoo.convert"),
+        ("folder2lmdb", (b"x", np.arange(3)), "its label is a numpy.ndarray"),
+        ("folder2lmdb", (b"x", np.array([1.5])), "its label is a numpy.ndarray"),
+        ("folder2lmdb", (b"x", "cat"), "its label is a str"),
+        ("folder2lmdb", (b"x", True), "its label is a bool"),
+        ("folder2lmdb", (b"x", 1 << 63), "larger than 64 bits"),
+        ("folder2lmdb", (b"x", 1, "a.jpg"), "it is a tuple of 3, not a pair"),
+        ("folder2lmdb", b"x", "it is a bytes, not a pair"),
+        ("folder2lmdb", ({"a": 1}, 1), "its image is a dict"),
+        ("folder2lmdb", (Path("x"), 1), r"asks for pathlib\.[\w.]*Path"),
+        ("torchrecord", legacy.chunk(1, b""), "two tensors, but has 1"),
+        ("torchrecord", legacy.chunk(1, legacy.chunk(5, b"abc")) + legacy.chunk(1, legacy.chunk(5, b"1")), "nor RGB"),
+        ("torchrecord", legacy.tensors(DOT, 1).replace(b"\x2a\x011", b"\x2a\x01x"), "its label is b'x'"),
+        ("torchrecord", legacy.number(1, 5), "two tensors, but has 0"),
+        ("torchrecord", b"\x0a\xff", "it is no TensorProtos: Error parsing"),
+        ("caffe", legacy.datum(DOT, 1)[:-8], "no Datum"),
         (
+            "caffe",
             legacy.number(1, 3) + legacy.number(2, 2) + legacy.number(3, 2) + legacy.chunk(4, b"abc"),
             r"3 bytes and 0 fl",
         ),
-        (legacy.number(1, -1) + legacy.number(2, -2) + legacy.number(3, 1) + legacy.chunk(4, b"ab"), "no Datum"),
-        (legacy.number(7, 1), "has no data"),
-        (legacy.encoded_datum(legacy.files(1)[0][0], 3), "holds an encoded image, and the first record pixels"),
-        (legacy.float_datum(np.zeros((1, 1, 2)), 3), "holds <f4 numbers of 3 dimensions, and the first record pixels"),
+        (
+            "caffe",
+            legacy.number(1, -1) + legacy.number(2, -2) + legacy.number(3, 1) + legacy.chunk(4, b"ab"),
+            "no Datum",
+        ),
+        ("caffe", legacy.number(7, 1), "has no data"),
+        ("caffe", legacy.encoded_datum(legacy.files(1)[0][0], 3), "holds an encoded image, and the first record pix"),
+        ("caffe", legacy.float_datum(DOT[:1, :, :1], 3), "holds <f4 numbers of 3 dimensions, and the first record pix"),
     ],
 )
-def test_a_datum_of_something_else(value: bytes, text: str, tmp_path: Path) -> None:
-    path = legacy.caffe(tmp_path / "lmdb", {"a": legacy.datum(np.zeros((2, 2, 3), np.uint8), 1), "b": value})
-    with pytest.raises(SourceError, match=rf"lmdb/data\.mdb, key b'00000001_b': .*({text})"):
-        imported(path)
+def test_a_value_of_something_else_is_named_with_database_and_key(
+    tool: str, value: Any, text: str, tmp_path: Path
+) -> None:
+    path = WRITERS[tool](tmp_path / "lmdb", value)
+    with pytest.raises(SourceError, match=rf"lmdb/data\.mdb, (db0, )?key b'(1|00000001_b)': .*({text})"):
+        imported(path, from_=tool)
+    assert not (tmp_path / "my.records").exists()
 
 
 def test_names_lead_nowhere_and_are_told_apart(tmp_path: Path) -> None:

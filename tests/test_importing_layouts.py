@@ -17,13 +17,8 @@ from recordzoo.errors import PrepareError, SourceError
 from recordzoo.formats import lmdb_values
 from recordzoo.records.reader import RecordReader
 from tests.fakes import legacy
-from tests.preparing import prepared
+from tests.foreign import imported
 from tests.test_unpickle import Reduced
-
-
-# Any: the options of `prepare`.
-def imported(path: Path, **options: Any) -> RecordReader:
-    return RecordReader(prepared(path, path.with_name("my.records"), **{"workers": 1, **options}))
 
 
 def write_values(path: Path, values: list[Any]) -> Path:

@@ -227,7 +227,34 @@ class Foreign(ABC):
             ArgumentError: A named key does not exist, several keys hold images, or two would become one field.
         """
         self.check_fields(list(columns))
-        return self.name_fields(list(columns), usual_fields(self.location, self.fields, columns))
+        usual: dict[str, str] = {}
+        free = {key: holds_images(values) for key, values in columns.items() if key not in self.fields}
+        images = {key.lower(): key for key, is_image in free.items() if is_image}
+        if images and "image" not in self.fields.values():
+            key = next(iter(images)) if len(images) == 1 else self.usual_key("image", images, IMAGES)
+            if key is None:
+                keys = list(images.values())
+                raise ArgumentError(
+                    f"{self.location}: {', '.join(map(repr, keys))} hold images. Say which one is the field image: "
+                    f"--field {keys[0]}=image, or fields={{{keys[0]!r}: 'image'}}."
+                )
+            usual[images[key]] = "image"
+        others = {key.lower(): key for key, is_image in free.items() if not is_image}
+        if label := self.usual_key("target", others, LABELS):
+            usual[others[label]] = "target"
+        return self.name_fields(list(columns), usual)
+
+    def usual_key(self, field: str, keys: Container[str], table: Sequence[str]) -> str | None:
+        """Return the key that becomes a field by its usual name; None if the user named a key for the field.
+
+        Args:
+            field: The field.
+            keys: The possible keys.
+            table: The usual names, the most usual first.
+        """
+        if field in self.fields.values():
+            return None
+        return next((key for key in table if key in keys and key not in self.fields), None)
 
     def check_fields(self, keys: Sequence[str]) -> None:
         """Refuse names for missing keys, and too many keys.
@@ -317,45 +344,7 @@ def split_name(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def usual_key(named: Mapping[str, str], field: str, keys: Container[str], table: Sequence[str]) -> str | None:
-    """Return the key that becomes a field by its usual name; None if the user named a key for the field.
-
-    Args:
-        named: The fields of keys, as named by the user.
-        field: The field.
-        keys: The possible keys.
-        table: The usual names, the most usual first.
-    """
-    if field in named.values():
-        return None
-    return next((key for key in table if key in keys and key not in named), None)
-
-
 # Any, here and below: values of all kinds.
-def usual_fields(location: str, named: Mapping[str, str], columns: Mapping[str, Sequence[Any]]) -> dict[str, str]:
-    """Return the key that becomes "image", because it holds images, and the one that becomes "target", by its name.
-
-    Args:
-        location: For messages.
-        named: The fields of keys that the user named. They win.
-        columns: The first values of each key.
-    """
-    usual: dict[str, str] = {}
-    images = {key.lower(): key for key, values in columns.items() if key not in named and holds_images(values)}
-    if images and "image" not in named.values():
-        key = next(iter(images)) if len(images) == 1 else usual_key(named, "image", images, IMAGES)
-        if key is None:
-            keys = list(images.values())
-            raise ArgumentError(
-                f"{location}: {', '.join(map(repr, keys))} hold images. Say which one is the field image: "
-                f"--field {keys[0]}=image, or fields={{{keys[0]!r}: 'image'}}."
-            )
-        usual[images[key]] = "image"
-    others = {key.lower(): key for key in columns if key not in named and not holds_images(columns[key])}
-    label = usual_key(named, "target", others, LABELS)
-    return usual | ({others[label]: "target"} if label else {})
-
-
 def holds_images(values: Sequence[Any]) -> bool:
     """Whether the first value that is not None is an encoded image."""
     first = next((value for value in values if value is not None), None)

@@ -61,7 +61,7 @@ SPLITS = ("train", "training", "val", "valid", "validation", "dev", "test", "tes
 
 def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
     """See `Format`."""
-    if is_address(location):
+    if location.startswith("hf://"):
         hub = Hub(location)
         return HuggingFace(location, fields, table_files(location, hub.sizes()), hub)
     path = Path(location)
@@ -69,11 +69,6 @@ def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
         return HuggingFace(location, fields, [TableFile(path.name, path.stat().st_size)], path.parent)
     files = table_files(location, tables_below(path)) if path.is_dir() else []
     return HuggingFace(location, fields, files, path) if files else None
-
-
-def is_address(location: str) -> bool:
-    """Whether a location is on the Hub."""
-    return location.startswith("hf://")
 
 
 class Hub:

@@ -36,7 +36,6 @@ from recordzoo.formats.base import (
     image_ending,
     refuse_missing,
     split_names,
-    usual_key,
 )
 from recordzoo.raw.member import MAX_MEMBER_BYTES, unpacked_cap
 from recordzoo.recipes.recipe import sniffed_ending
@@ -107,8 +106,8 @@ class TFRecords(Foreign):
             key: feature_of(key, [each[key] for each in examples if len(each.get(key, ()))]) for key in keys
         }
         images = {key for key in keys if key.startswith("image") or self._features[key].is_image}
-        image = usual_key(fields, "image", images, IMAGES)
-        label = usual_key(fields, "target", keys, LABELS)
+        image = self.usual_key("image", images, IMAGES)
+        label = self.usual_key("target", keys, LABELS)
         usual = {key: field for key, field in ((image, "image"), (label, "target")) if key is not None}
         self._keys = self.name_fields(keys, usual)
         for key, name in self._keys.items():
