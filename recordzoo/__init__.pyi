@@ -3,6 +3,7 @@ from recordzoo import datasets as datasets
 from recordzoo import errors as errors
 from recordzoo.base.progress import Progress as Progress
 from recordzoo.datasets.arrays import FER2013Record as FER2013Record
+from recordzoo.datasets.arrays import MedMNISTRecord as MedMNISTRecord
 from recordzoo.datasets.arrays import MovingMNISTRecord as MovingMNISTRecord
 from recordzoo.datasets.arrays import PCAMRecord as PCAMRecord
 from recordzoo.datasets.arrays import SEMEIONRecord as SEMEIONRecord
@@ -13,13 +14,11 @@ from recordzoo.datasets.caltech import Caltech101Record as Caltech101Record
 from recordzoo.datasets.caltech import Caltech256Record as Caltech256Record
 from recordzoo.datasets.categories import INaturalistRecord as INaturalistRecord
 from recordzoo.datasets.categories import OmniglotRecord as OmniglotRecord
-from recordzoo.datasets.celeba import CelebARecord as CelebARecord
 from recordzoo.datasets.cifar import CIFAR10Record as CIFAR10Record
 from recordzoo.datasets.cifar import CIFAR100Record as CIFAR100Record
 from recordzoo.datasets.cifar import CIFAR100CRecord as CIFAR100CRecord
 from recordzoo.datasets.cifar import CIFAR10_1Record as CIFAR10_1Record
 from recordzoo.datasets.cifar import CIFAR10CRecord as CIFAR10CRecord
-from recordzoo.datasets.cityscapes import CityscapesRecord as CityscapesRecord
 from recordzoo.datasets.coco import CocoDetectionRecord as CocoDetectionRecord
 from recordzoo.datasets.coco import CocoCaptionsRecord as CocoCaptionsRecord
 from recordzoo.datasets.coco import CocoPanopticRecord as CocoPanopticRecord
@@ -33,6 +32,10 @@ from recordzoo.datasets.domains import ObjectNetRecord as ObjectNetRecord
 from recordzoo.datasets.domains import Office31Record as Office31Record
 from recordzoo.datasets.domains import OfficeHomeRecord as OfficeHomeRecord
 from recordzoo.datasets.domains import PACSRecord as PACSRecord
+from recordzoo.datasets.faces import CelebARecord as CelebARecord
+from recordzoo.datasets.faces import LFWPairsRecord as LFWPairsRecord
+from recordzoo.datasets.faces import LFWPeopleRecord as LFWPeopleRecord
+from recordzoo.datasets.faces import WIDERFaceRecord as WIDERFaceRecord
 from recordzoo.datasets.factors import DSpritesRecord as DSpritesRecord
 from recordzoo.datasets.factors import SmallNORBRecord as SmallNORBRecord
 from recordzoo.datasets.flickr import Flickr30kRecord as Flickr30kRecord
@@ -51,8 +54,6 @@ from recordzoo.datasets.labelled import GTSRBRecord as GTSRBRecord
 from recordzoo.datasets.labelled import ImagenetteRecord as ImagenetteRecord
 from recordzoo.datasets.labelled import Places365Record as Places365Record
 from recordzoo.datasets.labelled import StanfordCarsRecord as StanfordCarsRecord
-from recordzoo.datasets.lfw import LFWPairsRecord as LFWPairsRecord
-from recordzoo.datasets.lfw import LFWPeopleRecord as LFWPeopleRecord
 from recordzoo.datasets.listed import CLEVRClassificationRecord as CLEVRClassificationRecord
 from recordzoo.datasets.listed import DTDRecord as DTDRecord
 from recordzoo.datasets.listed import FGVCAircraftRecord as FGVCAircraftRecord
@@ -61,7 +62,6 @@ from recordzoo.datasets.listed import Food101Record as Food101Record
 from recordzoo.datasets.listed import SUN397Record as SUN397Record
 from recordzoo.datasets.lsun import LSUNClassRecord as LSUNClassRecord
 from recordzoo.datasets.lsun import LSUNRecord as LSUNRecord
-from recordzoo.datasets.medmnist import MedMNISTRecord as MedMNISTRecord
 from recordzoo.datasets.mnist import EMNISTRecord as EMNISTRecord
 from recordzoo.datasets.mnist import FashionMNISTRecord as FashionMNISTRecord
 from recordzoo.datasets.mnist import KMNISTRecord as KMNISTRecord
@@ -69,6 +69,7 @@ from recordzoo.datasets.mnist import MNISTRecord as MNISTRecord
 from recordzoo.datasets.mnist import QMNISTRecord as QMNISTRecord
 from recordzoo.datasets.oxford_pets import OxfordIIITPetRecord as OxfordIIITPetRecord
 from recordzoo.datasets.pairs import ADE20KRecord as ADE20KRecord
+from recordzoo.datasets.pairs import CityscapesRecord as CityscapesRecord
 from recordzoo.datasets.pairs import DIV2KRecord as DIV2KRecord
 from recordzoo.datasets.pairs import KittiRecord as KittiRecord
 from recordzoo.datasets.pairs import SBDatasetRecord as SBDatasetRecord
@@ -87,7 +88,6 @@ from recordzoo.datasets.targets import StanfordDogsRecord as StanfordDogsRecord
 from recordzoo.datasets.targets import TinyImageNetRecord as TinyImageNetRecord
 from recordzoo.datasets.voc import VOCDetectionRecord as VOCDetectionRecord
 from recordzoo.datasets.voc import VOCSegmentationRecord as VOCSegmentationRecord
-from recordzoo.datasets.wider_face import WIDERFaceRecord as WIDERFaceRecord
 from recordzoo.families.record_set import RecordDataset as RecordDataset
 from recordzoo.formats.export import export as export
 from recordzoo.formats.to_hf import to_hf as to_hf

@@ -1,4 +1,4 @@
-"""torchvision's datasets of one array from records: FER2013, MovingMNIST, PCAM, SEMEION, STL10, SVHN and USPS."""
+"""Datasets of one array from records: FER2013, MedMNIST, MovingMNIST, PCAM, SEMEION, STL10, SVHN and USPS."""
 
 import operator
 import os
@@ -7,10 +7,11 @@ from typing import Any, Literal, NoReturn, Unpack
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torchvision.datasets import FER2013, PCAM, SEMEION, STL10, SVHN, USPS, MovingMNIST
+from torchvision.datasets import CIFAR10, FER2013, PCAM, SEMEION, STL10, SVHN, USPS, MovingMNIST
 from typing_extensions import override
 
 from recordzoo.base.text import TrainTest, TrainValTest
+from recordzoo.datasets.arrays_recipe import MEDMNIST_CLASSES, MEDMNIST_SIZES, MEDMNIST_SPLITS, medmnist_part
 from recordzoo.errors import ArgumentError
 from recordzoo.families.arrays import ArrayDataset
 from recordzoo.families.base import Root, Transform, ZooDataset, check_choice, derived
@@ -276,3 +277,54 @@ class USPSRecord(ArrayDataset, USPS):  # type: ignore[misc]  # torchvision is un
     def _chosen_split(self) -> str:
         self._part = super()._chosen_split()
         return self._part
+
+
+class MedMNISTRecord(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvision is untyped
+    """A set of MedMNIST, read from records. Targets are ints; of ChestMNIST arrays of 14 zeros and ones.
+
+    Args:
+        name: "pathmnist", "chestmnist", "dermamnist", ...: one of the 12 sets with images.
+        size: Width and height of the images: 28, 64, 128 or 224.
+
+    Examples:
+        >>> dataset = MedMNISTRecord("data", "pathmnist", split="val")
+        >>> image, label = dataset[0]
+    """
+
+    entry = "medmnist"
+
+    def __init__(
+        self,
+        root: Root,
+        name: str = "pathmnist",
+        split: TrainValTest = "train",
+        size: Literal[28, 64, 128, 224] = 28,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self.name = check_choice(name, "name", tuple(MEDMNIST_CLASSES))
+        self.split = check_choice(split, "split", MEDMNIST_SPLITS)
+        if size not in MEDMNIST_SIZES:
+            raise ArgumentError(f"size must be 28, 64, 128 or 224; it is {size!r}.")
+        self.size = size
+        self._part = medmnist_part(name, size)
+        self._show_split(split, download=download, options=options)
+
+    def extra_repr(self) -> str:
+        """Name the set, its split and its size."""
+        return f"Name: {self.name}\nSplit: {self.split}\nSize: {self.size}"
+
+    # Any: a list of ints, or an array.
+    @derived
+    def targets(self) -> Any:
+        """The labels: a list of ints; of ChestMNIST int64 [n, 14]."""
+        found = self._selection.targets()
+        return found if found.ndim > 1 else found.tolist()
+
+    @derived
+    def classes(self) -> list[str]:
+        """The names of the classes; of ChestMNIST those of the findings."""
+        return self._names_of("target")

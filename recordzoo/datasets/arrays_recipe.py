@@ -1,6 +1,7 @@
-"""How FER2013, Moving MNIST, PCAM, SEMEION, STL-10, SVHN and USPS become records: arrays in files of many kinds."""
+"""How FER2013, MedMNIST, Moving MNIST, PCAM, SEMEION, STL-10, SVHN and USPS become records: arrays of many kinds."""
 
 import csv
+import dataclasses
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -12,9 +13,10 @@ from typing_extensions import override
 
 from recordzoo.base.text import text_of
 from recordzoo.errors import SourceError
-from recordzoo.recipes.arrays import ArraysRecipe, Chunk, Splits, seekable
+from recordzoo.recipes.arrays import ArraysRecipe, Chunk, Splits, read_npy, seekable
 from recordzoo.recipes.recipe import NO_TARGET, Stored, Table
 from recordzoo.records.arrays import MAX_HEADER_BYTES, header_of
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 _CHUNK = 1024
 _FACES = {"train": ("Training",), "test": ("PublicTest", "PrivateTest")}
@@ -204,6 +206,88 @@ class USPS(ArraysRecipe):
             yield {"image": images, "target": np.array([int(row[0]) - 1 for row in rows], np.int64)}
 
 
+_ORGANS = (
+    *("bladder", "femur-left", "femur-right", "heart", "kidney-left", "kidney-right", "liver", "lung-left"),
+    *("lung-right", "pancreas", "spleen"),
+)
+_GRANULOCYTES = "immature granulocytes(myelocytes, metamyelocytes and promyelocytes)"
+
+MEDMNIST_CLASSES: Mapping[str, tuple[str, ...]] = {
+    "pathmnist": (
+        *("adipose", "background", "debris", "lymphocytes", "mucus", "smooth muscle", "normal colon mucosa"),
+        *("cancer-associated stroma", "colorectal adenocarcinoma epithelium"),
+    ),
+    "chestmnist": (
+        *("atelectasis", "cardiomegaly", "effusion", "infiltration", "mass", "nodule", "pneumonia", "pneumothorax"),
+        *("consolidation", "edema", "emphysema", "fibrosis", "pleural", "hernia"),
+    ),
+    "dermamnist": (
+        *("actinic keratoses and intraepithelial carcinoma", "basal cell carcinoma", "benign keratosis-like lesions"),
+        *("dermatofibroma", "melanoma", "melanocytic nevi", "vascular lesions"),
+    ),
+    "octmnist": ("choroidal neovascularization", "diabetic macular edema", "drusen", "normal"),
+    "pneumoniamnist": ("normal", "pneumonia"),
+    "retinamnist": ("0", "1", "2", "3", "4"),
+    "breastmnist": ("malignant", "normal, benign"),
+    "bloodmnist": (
+        *("basophil", "eosinophil", "erythroblast", _GRANULOCYTES, "lymphocyte", "monocyte", "neutrophil", "platelet"),
+    ),
+    "tissuemnist": (
+        *("Collecting Duct, Connecting Tubule", "Distal Convoluted Tubule", "Glomerular endothelial cells"),
+        *("Interstitial endothelial cells", "Leukocytes", "Podocytes", "Proximal Tubule Segments"),
+        "Thick Ascending Limb",
+    ),
+    "organamnist": _ORGANS,
+    "organcmnist": _ORGANS,
+    "organsmnist": _ORGANS,
+}
+"""The names of the classes, of ChestMNIST those of the findings, as the authors' package has them."""
+
+MEDMNIST_SIZES = (28, 64, 128, 224)
+MEDMNIST_SPLITS = ("train", "val", "test")
+
+_IN_COLOUR = ("pathmnist", "dermamnist", "retinamnist", "bloodmnist")
+
+
+def medmnist_part(name: str, size: int) -> str:
+    """Name the part of a set in a size: "pathmnist", "pathmnist-64"."""
+    return name if size == MEDMNIST_SIZES[0] else f"{name}-{size}"
+
+
+class MedMNIST(ArraysRecipe):
+    """One set in one size. A label is a number, of ChestMNIST 14 numbers: which findings there are."""
+
+    splits: Splits = {split: [(f"{split}_images.npy", f"{split}_labels.npy")] for split in MEDMNIST_SPLITS}
+
+    @property
+    @override
+    def image_shape(self) -> tuple[int, ...]:  # type: ignore[override]  # a constant of other recipes
+        name, _, size = self.part.partition("-")
+        side = int(size or MEDMNIST_SIZES[0])
+        return (side, side, 3) if name in _IN_COLOUR else (side, side)
+
+    @override
+    def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
+        for values in read_npy(file):
+            if "_images" in name:
+                yield {"image": values}
+            else:
+                yield {"target": (values[:, 0] if values.shape[1] == 1 else values).astype(np.int64)}
+
+    @override
+    def classes(self, texts: Mapping[str, bytes]) -> Sequence[str]:
+        return MEDMNIST_CLASSES[self.part.partition("-")[0]]
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        table = super().build_table(stored, sidecars)
+        if table.arrays["target"].ndim == 1:
+            return table
+        return dataclasses.replace(
+            table, classes=None, fields={"target": FieldSpec(FieldKind.MULTILABEL, tuple(table.classes or ()))}
+        )
+
+
 RECIPES = {
     "fer2013": FER2013,
     "moving_mnist": MovingMNIST,
@@ -212,4 +296,5 @@ RECIPES = {
     "stl10": STL10,
     "svhn": SVHN,
     "usps": USPS,
+    "medmnist": MedMNIST,
 }

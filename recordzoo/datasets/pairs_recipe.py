@@ -1,4 +1,4 @@
-"""How ADE20K, DIV2K, KITTI and SBD become records: images with a file for the target of each."""
+"""How ADE20K, Cityscapes, DIV2K, KITTI and SBD become records: images with files for the targets of each."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,11 +6,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
 from typing_extensions import override
 
+from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
-from recordzoo.recipes.declared import Files, ListedRecipe, Lists
-from recordzoo.recipes.recipe import Blob, Sidecar, Table, present
+from recordzoo.recipes.declared import DeclaredRecipe, Files, ListedRecipe, Lists, files_under, name_key
+from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.records.kinds import FieldKind, FieldSpec
 
 ADE20K_FOLDER = "ADEChallengeData2016"
@@ -186,9 +188,95 @@ def sbd_split(image_set: str) -> str:
     return image_set.replace("_", "-")
 
 
+CITYSCAPES_IMAGES = "leftImg8bit"
+CITYSCAPES_ENDING = "_leftImg8bit.png"
+
+CITYSCAPES_SUFFIXES = {
+    "instance": "instanceIds.png",
+    "semantic": "labelIds.png",
+    "color": "color.png",
+    "polygon": "polygons.json",
+}
+"""The suffix of the files of each target type; target types are blob fields."""
+
+_CITYSCAPES_SPLITS = {"fine": ("train", "val", "test"), "coarse": ("train", "val"), "extra": ("train_extra",)}
+"""The folders of each part's splits."""
+
+
+def cityscapes_split(folder: str) -> str:
+    """Name the split of a folder: names of splits have no "_"."""
+    return folder.replace("_", "-")
+
+
+class Cityscapes(DeclaredRecipe):
+    """The images of a part's splits, sorted by name, with their existing targets."""
+
+    fields = {
+        "image": BlobField("image"),
+        **{kind: BlobField("bytes" if kind == "polygon" else "image") for kind in CITYSCAPES_SUFFIXES},
+    }
+
+    @property
+    def targets(self) -> str:
+        """The folder of the targets."""
+        return "gtFine" if self.part == "fine" else "gtCoarse"
+
+    @property
+    def _files(self) -> Mapping[str, tuple[str, str]]:
+        """For each field, the folder and the suffix of its files."""
+        ends = {kind: (self.targets, f"_{self.targets}_{suffix}") for kind, suffix in CITYSCAPES_SUFFIXES.items()}
+        return {"image": (CITYSCAPES_IMAGES, CITYSCAPES_ENDING), **ends}
+
+    @property
+    @override
+    def tree_marks(self) -> Sequence[str]:
+        splits = "|".join(_CITYSCAPES_SPLITS[self.part])
+        return [f"{folder}/{splits}/" for folder in (CITYSCAPES_IMAGES, self.targets)]
+
+    @override
+    def tree_names(self, base: Path) -> Sequence[str] | None:
+        tops = (CITYSCAPES_IMAGES, self.targets)
+        splits = [
+            split for split in _CITYSCAPES_SPLITS[self.part] if all((base / top / split).is_dir() for top in tops)
+        ]
+        if not splits:
+            return None
+        files = self._files.values()
+        found = [files_under(base, f"{top}/{split}", (end.lower(),)) for split in splits for top, end in files]
+        return [name for names in found for name in names]
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        top, _, name = member.name.partition("/")
+        if name.count("/") != 2 or name.partition("/")[0] not in _CITYSCAPES_SPLITS[self.part]:
+            return
+        for field, (folder, ending) in self._files.items():
+            if folder == top and name.endswith(ending):
+                yield Blob(field, name.removesuffix(ending), member.read())
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        stems = sorted(stored.keys["image"], key=name_key)
+        if not stems:
+            raise SourceError(f"Cityscapes: there is no image under {CITYSCAPES_IMAGES}/ in the raw data. {INCOMPLETE}")
+        folders = np.array([stem.partition("/")[0] for stem in stems])
+        return Table(
+            names=[stem + CITYSCAPES_ENDING for stem in stems],
+            keys={field: present(stems, stored.keys[field]) for field in self.fields},
+            splits={
+                cityscapes_split(split): np.flatnonzero(folders == split)
+                for split in _CITYSCAPES_SPLITS[self.part]
+                if split in folders
+            },
+            fields={kind: FieldSpec(FieldKind.MASKS) for kind in CITYSCAPES_SUFFIXES if kind != "polygon"},
+            default_target="instance",
+        )
+
+
 RECIPES = {
     "ade20k": ADE20K,
     "div2k": DIV2K,
     "kitti": Kitti,
     "sbd": SBD,
+    "cityscapes": Cityscapes,
 }
