@@ -2,7 +2,7 @@
 
     with S3Server() as server:
         bucket = server.new_bucket()
-        server.put(bucket, "photos.records/manifest.json", data)
+        Bucket(server, bucket).put("photos.records/manifest.json", data)
         server.fail("GET", r"shard-00000", Fault(500))            # the next one fails, later ones are answered
         server.fail("GET", r"shard-00001", Fault(drop_after=10), times=None)  # all fail
         ...  # a client with AWS_ENDPOINT_URL=server.url
@@ -49,18 +49,12 @@ class Fault:
         status: Answer only this status, with S3's error document; the request is not passed on.
         code: The code in that document. Default: the usual one of the status.
         drop_after: Close the connection after so many bytes of the body.
-        flip: Invert the byte of the body at this offset.
-        stall_after: Send so many bytes of the body, then nothing until the client leaves or the server stops.
-        mute: Never answer, until the client leaves or the server stops; the request is not passed on.
         lost: Pass the request on, and close the connection instead of answering.
     """
 
     status: int | None = None
     code: str = ""
     drop_after: int | None = None
-    flip: int | None = None
-    stall_after: int | None = None
-    mute: bool = False
     lost: bool = False
 
 
@@ -109,20 +103,15 @@ class S3Server:
     Attributes:
         url: The endpoint, without a slash at the end.
         log: The requests so far, in order.
-        latency_s: Wait so long before each answer.
-        stalled: Set when an answer has come to its `stall_after`, or is `mute`.
     """
 
     def __init__(self) -> None:
         self.log: list[Request] = []
-        self.latency_s = 0.0
-        self.stalled = threading.Event()
         self._rules: list[_Rule] = []
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._moto: subprocess.Popen[str] | None = None
         self._http = Server(("127.0.0.1", 0), functools.partial(_Handler, self))
-        self.stopping = self._http.stopping
         self.url = f"http://127.0.0.1:{self._http.server_port}"
         self.port = 0
 
@@ -146,27 +135,11 @@ class S3Server:
     def new_bucket(self) -> str:
         """Create an empty bucket, and return its name."""
         name = f"bucket-{next(self._numbers)}"
-        self._ask("PUT", name)
+        self.ask("PUT", name)
         return name
 
-    def put(self, bucket: str, key: str, data: bytes) -> None:
-        """Store an object; neither faults nor the log have a part in this and the next three."""
-        self._ask("PUT", f"{bucket}/{key}", data)
-
-    def get(self, bucket: str, key: str) -> bytes:
-        """Return an object's bytes."""
-        return self._ask("GET", f"{bucket}/{key}")
-
-    def delete(self, bucket: str, key: str) -> None:
-        """Remove an object."""
-        self._ask("DELETE", f"{bucket}/{key}")
-
-    def keys(self, bucket: str) -> list[str]:
-        """List a bucket's objects, sorted; at most 1,000."""
-        found = xml.etree.ElementTree.fromstring(self._ask("GET", f"{bucket}?list-type=2"))
-        return sorted(each.text or "" for each in found.iterfind("{*}Contents/{*}Key"))
-
-    def _ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
+    def ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        """Ask moto itself; neither faults nor the log have a part in this."""
         path, _, query = path.partition("?")
         with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port)) as host:
             address = f"/{urllib.parse.quote(path)}{'?' if query else ''}{query}"
@@ -195,8 +168,6 @@ class S3Server:
         with self._lock:
             self._rules.clear()
             self.log.clear()
-            self.latency_s = 0.0
-            self.stalled.clear()
 
     def next_fault(self, request: Request) -> Fault:
         """The fault of the answer to a request: of the first rule that has one."""
@@ -225,16 +196,18 @@ class Bucket:
         return f"s3://{self.name}"
 
     def put(self, key: str, data: bytes) -> None:
-        self.server.put(self.name, key, data)
+        self.server.ask("PUT", f"{self.name}/{key}", data)
 
     def get(self, key: str) -> bytes:
-        return self.server.get(self.name, key)
+        return self.server.ask("GET", f"{self.name}/{key}")
 
     def delete(self, key: str) -> None:
-        self.server.delete(self.name, key)
+        self.server.ask("DELETE", f"{self.name}/{key}")
 
     def keys(self) -> list[str]:
-        return self.server.keys(self.name)
+        """List the objects, sorted; at most 1,000."""
+        found = xml.etree.ElementTree.fromstring(self.server.ask("GET", f"{self.name}?list-type=2"))
+        return sorted(each.text or "" for each in found.iterfind("{*}Contents/{*}Key"))
 
     def put_folder(self, folder: Path, key: str) -> None:
         """Store the files of a folder as `key`/name, each with a request of its own."""
@@ -276,11 +249,7 @@ class _Handler(BaseHTTPRequestHandler):
         request = Request(self.command, path, parts.query, self.headers, len(body))
         self.owner.log.append(request)
         fault = self.owner.next_fault(request)
-        if self.owner.latency_s:
-            self.owner.stopping.wait(self.owner.latency_s)
-        if fault.mute:
-            self._stall()
-        elif fault.status is not None:
+        if fault.status is not None:
             self._refuse(request, fault.status, fault.code or _CODES[fault.status])
         else:
             self._pass_on(request, fault, body)
@@ -311,8 +280,6 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.lost:
             self.close_connection = True
             return
-        if fault.flip is not None and data:
-            data = data[: fault.flip] + bytes([data[fault.flip] ^ 0xFF]) + data[fault.flip + 1 :]
         kept = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP_BY_HOP}
         self._answer(request, fault, answer.status, kept, data)
 
@@ -330,27 +297,12 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(request, fault, body)
 
     def _send(self, request: Request, fault: Fault, body: bytes) -> None:
-        limit = min(at for at in (fault.drop_after, fault.stall_after, len(body)) if at is not None)
+        limit = len(body) if fault.drop_after is None else fault.drop_after
         for start in range(0, limit, _CHUNK_BYTES):
             piece = body[start : min(limit, start + _CHUNK_BYTES)]
             self.wfile.write(piece)
             request.sent += len(piece)
-        if fault.stall_after is not None:
-            self._stall()
-        elif fault.drop_after is not None:
-            self.close_connection = True
-
-    def _stall(self) -> None:
-        self.close_connection = True
-        self.owner.stalled.set()
-        self.connection.settimeout(0.05)
-        while not self.owner.stopping.is_set():
-            with contextlib.suppress(TimeoutError):
-                try:
-                    if not self.connection.recv(1):
-                        return
-                except ConnectionError:
-                    return
+        self.close_connection = self.close_connection or fault.drop_after is not None
 
 
 def _serve() -> None:
