@@ -86,12 +86,3 @@ def test_a_dataset_answers_once(leaves: list[ImageFolderRecord]) -> None:
     theirs = ImageFolder(leaves[0].root)
     own = {name for name in dir(leaves[0]) if not name.startswith("_") and not hasattr(theirs, name)}
     assert own == {"batch_source", "download", "entry", "raw_files", "read", "records_path", "target_type"}
-
-
-def test_targets(leaves: list[ImageFolderRecord]) -> None:
-    leaf = Source(leaves[1]).leaves[0]
-    found = leaf.targets(np.array([3, 0, 3]))
-    assert found.dtype == np.int64
-    assert found.tolist() == [leaves[1].targets[index] for index in (3, 0, 3)]
-    assert type(leaf.target(3)) is int
-    assert leaf.frame(0).width == leaves[1][0][0].width

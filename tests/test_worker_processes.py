@@ -1,5 +1,6 @@
 """`RecordLoader` in worker processes: the same batches as in threads, the same errors, and nothing left behind."""
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -93,6 +94,25 @@ def test_persistent_workers_stay(tree: Path) -> None:
     assert os.getpid() not in first
     fresh = loader(dataset, 8, collate_fn=pid)
     assert set(fresh).isdisjoint(fresh)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_leaves_persistent_workers_to_its_parent(tree: Path) -> None:
+    """It iterates with workers of its own, and forgets those of its parent, which goes on with them."""
+    dataset = ImageFolderRecord(tree, transform=UINT8)
+    kept = loader(dataset, 8, collate_fn=pid, persistent_workers=True, timeout=100)
+    first = set(kept)
+    child = os.fork()
+    if not child:
+        code = 1
+        with contextlib.suppress(BaseException):
+            code = 0 if len(set(kept) - first) == 2 else 2
+            del kept
+            gc.collect()
+        os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert set(kept) == first
 
 
 @pytest.mark.parametrize("leave", ["close", "forget", "forget in a cycle", "all"])

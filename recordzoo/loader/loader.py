@@ -297,14 +297,14 @@ class RecordLoader(FrameworkLoader):
         written = [each for leaf in maker.source.leaves for each in leaf.written]
         key = [self.dataset, self.collate_fn, self._worker_init_fn, self.batch_transform, *written]
         kept = self._processes if self.persistent_workers else None
-        if kept is not None and not kept[0].is_broken and list(map(id, kept[2])) == list(map(id, key)):
+        if kept is not None and kept[0].is_usable and list(map(id, kept[2])) == list(map(id, key)):
             with contextlib.suppress(Exception):  # a worker was killed since the last epoch: others are started
                 return ProcessIteration(kept[0], kept[1], order, instead)
         tasks = Tasks(self.dataset, _HINTED)
         workplace = Workplace(maker, self._worker_init_fn)
         loader = Workers(
-            workplace,  # type: ignore[arg-type]  # it has __getitems__, which is used
-            batch_sampler=tasks,  # type: ignore[arg-type]  # of tasks, not of indices
+            workplace,  # it has __getitems__, which is used
+            batch_sampler=tasks,  # of tasks, not of indices
             num_workers=self.num_workers,
             collate_fn=as_made,
             pin_memory=self.pin_memory,

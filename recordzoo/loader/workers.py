@@ -192,12 +192,22 @@ class Workers(DataLoader[Any]):
     """torch's `DataLoader` of a `Workplace`, with tasks instead of indices.
 
     Attributes:
-        is_broken: Whether the workers were ended within an epoch and cannot be reused.
+        home: The process that has the workers.
+        is_broken: Whether the workers were ended within an epoch.
         owner: The number of the epoch that uses the workers; each epoch takes them from the previous one.
     """
 
     is_broken = False
     owner = 0
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.home = Home()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether another epoch can use the workers."""
+        return self.home.is_here and not self.is_broken
 
     def check_worker_number_rationality(self) -> None:
         """Do nothing: `DataLoader` warns of more worker processes than cores, and here their number may be a guess."""
@@ -222,7 +232,7 @@ class ProcessIteration(BatchIterator):
         self._make_instead = instead
         self._instead: BatchIterator | None = None
         loader.owner += 1
-        self._tasks, self._home, self._loader, self._number = tasks, Home(), loader, loader.owner
+        self._tasks, self._loader, self._number = tasks, loader, loader.owner
         self._timeout_s, self._is_kept = loader.timeout, loader.persistent_workers
         batches: Any = iter(loader)  # of a private class of torch's
         self._batches: Any = batches
@@ -232,7 +242,7 @@ class ProcessIteration(BatchIterator):
         self._forgotten.atexit = False
         if self._is_kept:
             self._forgotten.detach()
-        _begun.add(self)
+        _begun.add(batches)
 
     def take(self) -> tuple[Any, Wanted]:
         """See `BatchIterator`.
@@ -242,7 +252,7 @@ class ProcessIteration(BatchIterator):
         """
         if self._instead is not None:
             return self._instead.take()
-        self._home.check()
+        self._loader.home.check()
         if self._batches is not None and self._number != self._loader.owner:
             self._batches = None
             raise ArgumentError(
@@ -278,17 +288,9 @@ class ProcessIteration(BatchIterator):
             self._instead.close()
         batches, self._batches = self._batches, None
         self._forgotten.detach()
-        if batches is not None and not self._is_kept and self._home.is_here:
+        if batches is not None and not self._is_kept and self._loader.home.is_here:
             # Deleting the iterator does this, too; but a traceback may still refer to it.
             batches._shutdown_workers()
-
-    def leave_to_parent(self) -> None:
-        """Forget the workers in a forked child: otherwise the child's end would end its parent's workers."""
-        self._forgotten.detach()
-        for worker in getattr(self._batches, "_workers", ()):
-            multiprocessing.process._children.discard(worker)  # type: ignore[attr-defined]  # those are ended at exit
-        if self._batches is not None:
-            self._batches._shutdown = True
 
     def _next(self) -> Any:
         if self._batches is None:
@@ -303,12 +305,15 @@ class ProcessIteration(BatchIterator):
             raise late(self._timeout_s) from None
 
 
-_begun: "weakref.WeakSet[ProcessIteration]" = weakref.WeakSet()
+_begun = weakref.WeakSet[Any]()  # iterators of torch, which have the workers; persistent ones also between epochs
 
 
 def _leave_all_to_parent() -> None:
-    for iteration in list(_begun):
-        iteration.leave_to_parent()
+    """Forget the workers in a forked child: otherwise it would end its parent's, with its objects or at its own end."""
+    for batches in list(_begun):
+        batches._shutdown = True
+        for worker in batches._workers:
+            multiprocessing.process._children.discard(worker)  # type: ignore[attr-defined]  # those are ended at exit
 
 
 at_fork(in_child=_leave_all_to_parent)
