@@ -135,7 +135,7 @@ def test_a_forged_row(folder: Path, tmp_path: Path, row: tuple[int, int, int], t
         ("photos.csv", b'offset,length\n"1,2\n' + b"x" * 200_000, "field larger than"),
         ("photos.csv", b"\xff\xfe", "the file is UTF-16"),
         ("photos.jsonl", b'{"offset": 1, "length": 2}\n[1, 2]', "row 2 is no object of offset, length"),
-        ("photos.jsonl", b"[" * 100_000, "recursion"),
+        ("photos.jsonl", b"[" * 100_000, "while decoding a JSON array"),
         ("photos.jsonl", b'{"offset": true, "length": 2}', "offset is True"),
     ],
 )
