@@ -5,6 +5,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,92 +45,78 @@ def said(make: Callable[[], object]) -> list[str]:
     return [str(warning.message) for warning in caught]
 
 
-# Any: a dataset.
-Made = tuple[Callable[[], Any], Path, str]
+# Any: datasets.
+@dataclass(frozen=True)
+class Raw:
+    """Raw data: how it is written, the first of its files that are changed here, the dataset that is made of it."""
+
+    write: Callable[[Path], object]
+    file: str
+    make: Callable[[Path], Any]
+    top: str = ""
+
+    def made(self, root: Path) -> tuple[Callable[[], Any], Path, str]:
+        """Write it; return what constructs the dataset, a file, and its name in messages."""
+        self.write(root)
+        path = sorted(root.glob(self.file))[0]
+        return lambda: self.make(root), path, path.relative_to(root / self.top).as_posix()
 
 
-def folder_tree(root: Path) -> Made:
-    tree = folder.write_tree(root / "photos")
-    return lambda: ImageFolderRecord(tree), tree / "dog" / "a.jpeg", "dog/a.jpeg"
+def photos(root: Path) -> Path:
+    return folder.write_tree(root / "photos")
 
 
-def selection(root: Path) -> Made:
-    tree = folder.write_tree(root / "photos")
-    make = lambda: ImageFolderRecord(tree, is_valid_file=lambda path: "a.jp" in path, allow_empty=True)  # noqa: E731
-    return make, tree / "dog" / "a.jpeg", "dog/a.jpeg"
+def photos_with_records(root: Path) -> None:
+    ImageFolderRecord(photos(root))
 
 
-def variant_of_a_tree(root: Path) -> Made:
-    tree = folder.write_tree(root / "photos")
-    return lambda: ImageFolderRecord(tree, variant="16"), tree / "dog" / "a.jpeg", "dog/a.jpeg"
+def birds_with_masks(root: Path) -> None:
+    fake = cub200.build()
+    fake.write_tree(root)
+    fake.write_mask_tree(root)
 
 
-def variant_of_records(root: Path) -> Made:
-    tree = folder.write_tree(root / "photos")
-    ImageFolderRecord(tree)
-    return lambda: ImageFolderRecord(tree, variant="16"), tree / "dog" / "a.jpeg", "dog/a.jpeg"
-
-
-def birds(root: Path) -> Made:
-    cub200.build().write_tree(root)
-    path = sorted((root / "CUB_200_2011" / "images").glob("*/*.jpg"))[2]
-    return lambda: CUB200Record(root, split="all"), path, path.relative_to(root).as_posix()
-
-
-def masks(root: Path) -> Made:
-    birds = cub200.build()
-    birds.write_tree(root)
-    birds.write_mask_tree(root)
-    path = sorted((root / "segmentations").glob("*/*.png"))[2]
-    make = lambda: CUB200Record(root, split="all", target_type="segmentation")  # noqa: E731
-    return make, path, path.relative_to(root).as_posix()
-
-
-def voc_year(root: Path) -> Made:
-    voc.build().write_tree(root)
-    path = sorted((root / "VOCdevkit/VOC2012/Annotations").glob("*.xml"))[1]
-    return lambda: VOCDetectionRecord(root), path, path.relative_to(root).as_posix()
-
-
-def voc_image(root: Path) -> Made:
-    voc.build().write_tree(root)
-    path = sorted((root / "VOCdevkit/VOC2012/JPEGImages").glob("*.jpg"))[1]
-    return lambda: VOCDetectionRecord(root), path, path.relative_to(root).as_posix()
-
-
-def imagenet_train(root: Path) -> Made:
+def imagenet_train(root: Path) -> None:
     fake = imagenet.build()
     fake.write_tree(root, "train")
     fake.write_meta_bin(root)
-    path = sorted((root / "train").glob("*/*.JPEG"))[1]
-    return lambda: ImageNetRecord(root), path, path.relative_to(root).as_posix()
 
 
-def cifar_batches(root: Path) -> Made:
-    fake = cifar10.build()
-    fake.write_tree(root / "data")
-    kind = type("Fake", (CIFAR10Record,), cifar10.lists(cifar10.batches()))
-    name = "cifar-10-batches-py/data_batch_2"
-    return lambda: kind(root / "data"), root / "data" / name, name
+def of_photos(write: Callable[[Path], object] = photos, **options: Any) -> Raw:
+    return Raw(write, "photos/dog/a.jpeg", lambda root: ImageFolderRecord(root / "photos", **options), "photos")
 
 
-TREES = [
-    folder_tree,
-    selection,
-    variant_of_a_tree,
-    variant_of_records,
-    birds,
-    masks,
-    voc_year,
-    voc_image,
-    imagenet_train,
-    cifar_batches,
-]
+VOC = "VOCdevkit/VOC2012"
+TREES = {
+    "folder": of_photos(),
+    "selection": of_photos(is_valid_file=lambda path: "a.jp" in path, allow_empty=True),
+    "variant of a tree": of_photos(variant="16"),
+    "variant of records": of_photos(photos_with_records, variant="16"),
+    "birds": Raw(
+        lambda root: cub200.build().write_tree(root),
+        "CUB_200_2011/images/*/*.jpg",
+        lambda root: CUB200Record(root, split="all"),
+    ),
+    "masks": Raw(
+        birds_with_masks,
+        "segmentations/*/*.png",
+        lambda root: CUB200Record(root, split="all", target_type="segmentation"),
+    ),
+    "voc": Raw(lambda root: voc.build().write_tree(root), f"{VOC}/Annotations/*.xml", VOCDetectionRecord),
+    "voc image": Raw(lambda root: voc.build().write_tree(root), f"{VOC}/JPEGImages/*.jpg", VOCDetectionRecord),
+    "imagenet": Raw(imagenet_train, "train/*/*.JPEG", ImageNetRecord),
+    "cifar": Raw(
+        lambda root: cifar10.build().write_tree(root / "data"),
+        "data/cifar-10-batches-py/data_batch_2",
+        lambda root: type("Fake", (CIFAR10Record,), cifar10.lists(cifar10.batches()))(root / "data"),
+        "data",
+    ),
+}
 
 
-@pytest.mark.parametrize("write", TREES)
-def test_a_file_overwritten_in_place(write: Callable[[Path], Made], tmp_path: Path) -> None:
-    make, path, name = write(tmp_path)
+@pytest.mark.parametrize("kind", TREES)
+def test_a_file_overwritten_in_place(kind: str, tmp_path: Path) -> None:
+    make, path, name = TREES[kind].made(tmp_path)
     reader = RecordReader(make().records_path)
     if "segmentations" in name:
         reader = RecordReader(tmp_path / "cub200.segmentations.records")
@@ -144,26 +131,26 @@ def test_a_file_overwritten_in_place(write: Callable[[Path], Made], tmp_path: Pa
     assert "recordzoo prepare " in text
 
 
-@pytest.mark.parametrize("write", [folder_tree, birds, voc_year, voc_image, imagenet_train, variant_of_records])
-def test_one_of_the_same_size(write: Callable[[Path], Made], tmp_path: Path) -> None:
-    make, path, name = write(tmp_path)
+@pytest.mark.parametrize("kind", ["folder", "birds", "voc", "voc image", "imagenet", "variant of records"])
+def test_one_of_the_same_size(kind: str, tmp_path: Path) -> None:
+    make, path, name = TREES[kind].made(tmp_path)
     make()
     overwrite(path, longer=False)
     (text,) = said(make)
     assert f"{name} was written to. " in text
 
 
-@pytest.mark.parametrize("write", [folder_tree, birds, voc_image, imagenet_train])
-def test_another_time_alone_is_no_change(write: Callable[[Path], Made], tmp_path: Path) -> None:
-    make, path, _ = write(tmp_path)
+@pytest.mark.parametrize("kind", ["folder", "birds", "voc image", "imagenet"])
+def test_another_time_alone_is_no_change(kind: str, tmp_path: Path) -> None:
+    make, path, _ = TREES[kind].made(tmp_path)
     make()
     os.utime(path, ns=(1, 1))
     assert said(make) == []
 
 
-@pytest.mark.parametrize("write", [folder_tree, birds, voc_year, imagenet_train])
-def test_raw_files_that_were_put_away(write: Callable[[Path], Made], tmp_path: Path) -> None:
-    make, path, _ = write(tmp_path)
+@pytest.mark.parametrize("kind", ["folder", "birds", "voc", "imagenet"])
+def test_raw_files_that_were_put_away(kind: str, tmp_path: Path) -> None:
+    make, path, _ = TREES[kind].made(tmp_path)
     make()
     top = tmp_path / path.relative_to(tmp_path).parts[0]
     top.rename(tmp_path / "elsewhere")
@@ -204,7 +191,7 @@ def test_made_again_of_a_tree_that_is_gone(tmp_path: Path) -> None:
 
 
 def test_new_files_of_any_tree(tmp_path: Path) -> None:
-    make, path, _ = voc_image(tmp_path)
+    make, path, _ = TREES["voc image"].made(tmp_path)
     before = make().records_path.stat().st_ino
     shutil.copy(path, path.with_name("2099_000001.jpg"))
     result = run("prepare", "voc.2012", "--dry-run", cwd=tmp_path)
