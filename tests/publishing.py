@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from recordzoo.base.progress import SilentProgress
 from tests.forking import serve
 from tests.preparing import SHARD_BYTES, Program, at_each_step, patch
 
@@ -122,22 +123,17 @@ REPLACING = [user for user in USERS if user not in ("merge", "subset")]
 """The users that can replace their output; the others ignore `refresh`."""
 
 
-class Failing:
+class Failing(SilentProgress):
     """A progress of the user's that raises when a number of things were reported."""
 
     def __init__(self, left: int) -> None:
+        super().__init__()
         self._left = left
-
-    def begin(self, *_: object) -> None: ...
 
     def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
         self._left -= 1
         if self._left < 0:
             raise FileNotFoundError("the user's own file")
-
-    def note(self, text: str) -> None: ...
-
-    def end(self) -> None: ...
 
 
 def main(given: dict[str, Any]) -> None:

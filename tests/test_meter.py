@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from recordzoo import RecordReader, convert
+from recordzoo.base.progress import SilentProgress
 from recordzoo.preparing.convert import ShardFacts
 from recordzoo.preparing.preparation import ensure
 from recordzoo.preparing.workers import PoolProgress
@@ -17,10 +18,11 @@ from recordzoo.recipes.folders import folder_recipe
 from tests.fakes import cub200, folder
 
 
-class Heard:
+class Heard(SilentProgress):
     """Keeps what is told."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.images = 0
         self.stages: list[list[Any]] = []  # Any: name, total, done
 
@@ -32,12 +34,6 @@ class Heard:
         self.images += num_images
         self.stages[-1][2] += num_bytes
         assert self.stages[-1][2] <= self.stages[-1][1]
-
-    def note(self, text):
-        """Not of interest."""
-
-    def end(self):
-        """Nor this."""
 
 
 @pytest.mark.parametrize("workers", [1, 2])
