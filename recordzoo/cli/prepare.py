@@ -28,7 +28,7 @@ from recordzoo.cli.options import (
     refuse_urls,
 )
 from recordzoo.errors import ArgumentError, FolderError, RecordZooError, TermsError
-from recordzoo.formats import FORMATS, LAYOUTS
+from recordzoo.formats import NAMES
 from recordzoo.own.columns import TARGET_KINDS, Columns, read_targets
 from recordzoo.own.targets import WHAT, Reading, Target, check_reading, resolve
 
@@ -265,7 +265,7 @@ def prepare(
         option(
             "KIND",
             "What own data is: classes (every folder is a class), flat (all images, no classes, target -1), coco, "
-            f"yolo, voc, masks, list, or a format: {', '.join((*LAYOUTS, *FORMATS))}. Default: detected.",
+            f"yolo, voc, masks, list, or a format: {', '.join(NAMES)}. Default: detected.",
             "--from",
         ),
     ] = None,

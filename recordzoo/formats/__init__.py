@@ -31,6 +31,10 @@ LAYOUTS = ("folder2lmdb", "torchrecord", "caffe", "lmdb_arrays", "lmdb_objects",
 """The layouts of LMDB databases that are known; LMDB is tried last."""
 
 
+NAMES = (*LAYOUTS, *FORMATS)
+"""The formats of other tools, as `from_` names them."""
+
+
 class Format(NamedTuple):
     """A format that `prepare` imports.
 

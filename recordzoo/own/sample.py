@@ -20,7 +20,7 @@ from recordzoo.base.progress import default_progress
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, counted, shown
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, SampleError, SourceError
-from recordzoo.formats import FORMATS, LAYOUTS, find_foreign
+from recordzoo.formats import NAMES, find_foreign
 from recordzoo.formats.base import Foreign, ForeignSource, PieceMember, classes_beside, without_braces
 from recordzoo.net.url import RemoteFile
 from recordzoo.own.columns import LIST_ENDINGS
@@ -318,9 +318,6 @@ def label_problem(label: Any, num_classes: int | None) -> str | None:
 _MAX_NAME = 4096
 """The most characters of a class name in a manifest."""
 
-NAMES = (*LAYOUTS, *FORMATS)
-"""The formats of other tools, as `from_` names them."""
-
 
 class ForeignRecipe(SampleRecipe):
     """The samples of a foreign dataset, which is opened by `find`.
@@ -453,16 +450,6 @@ def _schema_of(foreign: Foreign, kinds: Mapping[str, Kind]) -> Fields:
         raise type(err)(
             f"{', '.join(map(str, piece.files)) or piece.name}, sample {number}: {text}", **err.details
         ) from err
-
-
-def is_known(path: Path, fields: Mapping[str, str]) -> bool:
-    """Whether a directory holds another tool's files.
-
-    Raises:
-        ArgumentError, SourceError: It does, and they are not one dataset, or damaged.
-        PrepareError: A package that reads them is missing.
-    """
-    return find_foreign(str(path.absolute()), None, fields) is not None
 
 
 def default_place(location: str) -> Path:

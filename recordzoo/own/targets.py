@@ -19,6 +19,7 @@ from recordzoo.base.settings import command
 from recordzoo.base.text import did_you_mean, name_first, no_split, shown
 from recordzoo.catalogue import Entry
 from recordzoo.errors import ArgumentError, FolderError, NotPreparedError, SourceError
+from recordzoo.formats import NAMES, find_foreign
 from recordzoo.net.url import Url, is_url
 from recordzoo.own.columns import LIST_ENDINGS, PARQUET, USUAL, Columns
 
@@ -94,7 +95,6 @@ class Reading:
 def readings() -> tuple[str, ...]:
     """Return the valid values of `from_`."""
     from recordzoo.own.annotated import FORMATS
-    from recordzoo.own.sample import NAMES
 
     return (*_READINGS, *FORMATS, *NAMES)
 
@@ -415,13 +415,8 @@ def _kind(path: Path, text: str, reading: Reading) -> Kind:
         return "list"
     if path.is_dir() and (reading.annotations is not None or format_of(path) is not None):
         return "annotated"
-    return "foreign" if path.is_dir() and not _is_tree(path) and _is_foreign(path, reading.fields) else "tree"
-
-
-def _is_foreign(path: Path, fields: Mapping[str, str]) -> bool:
-    from recordzoo.own.sample import is_known
-
-    return is_known(path, fields)
+    is_foreign = path.is_dir() and not _is_tree(path) and find_foreign(str(path.absolute()), None, reading.fields)
+    return "foreign" if is_foreign else "tree"
 
 
 def _is_tree(path: Path, *, has_splits: bool = True) -> bool:

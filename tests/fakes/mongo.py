@@ -83,19 +83,6 @@ class Mongo:
         documents.sort(key=lambda document: _order(document["_id"]))
         return {"ok": 1, "n": len(command["documents"])}
 
-    def _count(self, command: dict[str, Any]) -> dict[str, Any]:
-        return {"ok": 1, "n": len(self.collections.get(f"{command['$db']}.{command['count']}", []))}
-
-    def _dbStats(self, command: dict[str, Any]) -> dict[str, Any]:
-        start = f"{command['$db']}."
-        found = [each for name, several in self.collections.items() if name.startswith(start) for each in several]
-        return {"ok": 1, "storageSize": sum(len(bson.encode(each)) for each in found), "indexSize": 0}
-
-    def _dropDatabase(self, command: dict[str, Any]) -> dict[str, Any]:
-        start = f"{command['$db']}."
-        self.collections = {name: each for name, each in self.collections.items() if not name.startswith(start)}
-        return {"ok": 1}
-
     def _listIndexes(self, command: dict[str, Any]) -> dict[str, Any]:
         return _cursor(0, "", "firstBatch", [])
 
