@@ -262,7 +262,7 @@ def test_a_missing_file(write: Callable[[Path], Path], tmp_path: Path) -> None:
     check_refused(path.parent, tmp_path / "one.records", "1 of ", f"files are missing: {path.name}.")
 
 
-@pytest.mark.parametrize("node", ["a FIFO", "a device", "a link to nothing"])
+@pytest.mark.parametrize("node", ["a FIFO", "a device", "a link to nothing", "a link to itself"])
 @pytest.mark.parametrize("write", [tfrecord, tars, zipped, indexed, arrow, parquet, lmdb])
 def test_what_is_no_file_is_not_read(write: Callable[[Path], Path], node: str, tmp_path: Path) -> None:
     """In a directory, too; nothing waits for a FIFO's writer, or reads a device to its end."""
@@ -271,7 +271,7 @@ def test_what_is_no_file_is_not_read(write: Callable[[Path], Path], node: str, t
     if node == "a FIFO":
         os.mkfifo(path)
     else:
-        path.symlink_to("/dev/zero" if node == "a device" else "/no/such/file")
+        path.symlink_to({"a device": "/dev/zero", "a link to itself": path}.get(node, "/no/such/file"))
     for place in (path, path.parent):
         check_refused(place, tmp_path.with_name("one.records"))
 

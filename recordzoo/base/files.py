@@ -251,6 +251,14 @@ def is_link(path: Path) -> bool:
     return stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", 0) == _JUNCTION
 
 
+def is_folder(entry: "os.DirEntry[str]") -> bool:
+    """Whether an entry of a directory is one itself, or a link to one."""
+    try:
+        return entry.is_dir()
+    except OSError:  # for example a link to itself; for os.walk it is a file too
+        return False
+
+
 def is_own(status: os.stat_result) -> bool:
     """Whether a file belongs to this process's user; on Windows True."""
     if WINDOWS or sys.platform == "win32":

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.base.files import MAX_TEXT_BYTES, read_text
+from recordzoo.base.files import MAX_TEXT_BYTES, is_folder, read_text
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, counted, lines_of, name_first, shorten
 from recordzoo.errors import SourceError
@@ -303,7 +303,7 @@ class Pairs:
 
 def _folders(root: Path) -> list[str]:
     with os.scandir(root) as entries:
-        return sorted(entry.name for entry in entries if entry.is_dir())
+        return sorted(entry.name for entry in entries if is_folder(entry))
 
 
 def _below(root: Path, endings: tuple[str, ...]) -> list[str]:

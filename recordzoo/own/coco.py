@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from recordzoo.base.files import open_at_once
+from recordzoo.base.files import is_folder, open_at_once
 from recordzoo.base.text import counted, name_first
 from recordzoo.own.annotations import COCO, Problems, annotated, box_columns, is_file_name, is_split, slug, split_name
 from recordzoo.own.listing import Column, Listing
@@ -93,7 +93,7 @@ def coco_files(root: Path) -> list[str]:
     preferred; COCO's own files of captions, keypoints and so on are skipped.
     """
     with os.scandir(root) as entries:
-        names = [entry.name for entry in entries if entry.is_dir()]
+        names = [entry.name for entry in entries if is_folder(entry)]
     folders = ["", *(name for name in sorted(names) if name.lower() == "annotations" or is_split(name))]
     found = []
     for folder in folders:

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from recordzoo.base.files import open_at_once
+from recordzoo.base.files import is_folder, open_at_once
 from recordzoo.base.settings import command
 from recordzoo.base.text import name_first
 from recordzoo.errors import SourceError
@@ -131,7 +131,7 @@ def files_of(root: Path) -> list[str]:
         with os.scandir(root / top) as entries:
             for entry in sorted(entries, key=lambda entry: entry.name):
                 name = f"{top}{entry.name}"
-                if not entry.is_dir():
+                if not is_folder(entry):
                     found.append(name)
                 elif not top and is_split(entry.name):
                     tops.append(f"{name}/")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from recordzoo import catalogue
 from recordzoo.base import settings as roots
+from recordzoo.base.files import is_folder
 from recordzoo.base.settings import command
 from recordzoo.base.text import did_you_mean, name_first, no_split, shown
 from recordzoo.catalogue import Entry
@@ -431,7 +432,7 @@ def _is_tree(path: Path, *, has_splits: bool = True) -> bool:
     folders = []
     with os.scandir(path) as entries:
         for entry in entries:
-            if entry.is_dir():
+            if is_folder(entry):
                 folders.append(Path(entry.path))
             elif not (entry.name.startswith(".") or is_image(entry.name) or entry.name.lower().endswith(harmless)):
                 return False

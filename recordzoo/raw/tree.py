@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from typing_extensions import override
 
-from recordzoo.base.files import open_at_once
+from recordzoo.base.files import is_folder, open_at_once
 from recordzoo.base.text import counted, name_first
 from recordzoo.errors import FolderError, SourceError
 from recordzoo.raw.member import MAX_MEMBER_BYTES, FileTable, Member, SizedSource, Unit, refuse_oversized
@@ -194,7 +194,7 @@ class _Listing:
             try:
                 status = os.stat(path)
                 with os.scandir(path) as entries:
-                    is_folder = {entry.name: _is_folder(entry) for entry in entries}
+                    are_folders = {entry.name: is_folder(entry) for entry in entries}
             except OSError as err:
                 if not folder:
                     text = f"{self._base}: the directory cannot be listed ({err.strerror})."
@@ -205,14 +205,7 @@ class _Listing:
             if identity in above and status.st_ino:  # some network drives of Windows have no inode numbers
                 text = f"{path}: leads back to {os.path.join(self._base, above[identity])}: the tree has no end."
                 raise FolderError(f"{text} Remove the link.", path=self._base)
-            yield folder, [name for name, is_dir in is_folder.items() if not is_dir]
+            yield folder, [name for name, is_dir in are_folders.items() if not is_dir]
             here = {**above, identity: folder}
             prefix = f"{folder}/" if folder else ""  # "/" on every system: same order everywhere
-            waiting.extend((prefix + name, here) for name, is_dir in is_folder.items() if is_dir)
-
-
-def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # for example a link to itself; for os.walk it is a file too
-        return False
+            waiting.extend((prefix + name, here) for name, is_dir in are_folders.items() if is_dir)

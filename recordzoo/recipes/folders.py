@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from recordzoo.base.files import is_folder
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, counted
 from recordzoo.errors import ArgumentError, FolderError
@@ -275,7 +276,7 @@ def class_names(root: Path) -> list[str]:
     """
     try:
         with os.scandir(root) as entries:
-            found = sorted(entry.name for entry in entries if entry.is_dir())
+            found = sorted(entry.name for entry in entries if is_folder(entry))
     except FileNotFoundError as err:
         raise FolderError(str(err), path=os.fspath(root)) from err
     classes = without_record_sets(root, found)
@@ -296,7 +297,7 @@ def split_folders(root: Path) -> list[str]:
         OSError: The tree cannot be listed.
     """
     with os.scandir(root) as entries:
-        folders = without_record_sets(root, sorted(entry.name for entry in entries if entry.is_dir()))
+        folders = without_record_sets(root, sorted(entry.name for entry in entries if is_folder(entry)))
     return [name for name in folders if not name.startswith(".")] if are_splits(folders) else []
 
 
