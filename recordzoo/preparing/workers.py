@@ -156,28 +156,26 @@ class Pool:
 
 
 @contextlib.contextmanager
-def own_pool(number: int, tasks: Sequence[Task]) -> Iterator[Pool]:
-    """Start processes on this machine; they end with the block or with this process.
+def _pool(executor: Executor | None, tasks: Sequence[Task], num_workers: int) -> Iterator[Pool]:
+    """Yield the workers: a user's executor, which is not shut down, or processes on this machine.
 
-    Args:
-        number: Maximum number of processes.
-        tasks: The units, all of one build.
+    The executor gets all units at once. The processes end with the block or with this process.
     """
+    if executor is not None:
+        # Threads share this process's memory.
+        shared = None if isinstance(executor, ThreadPoolExecutor) else share(tasks[0])
+        yield Pool(executor, len(tasks), is_own=False, shared=shared)
+        return
     setup = tasks[0].recipe.worker_setup()
-    executor = loky.ProcessPoolExecutor(
-        max_workers=min(number, len(tasks)), initializer=serve, initargs=(os.getpid(), start_time(os.getpid()), setup)
+    own = loky.ProcessPoolExecutor(
+        max_workers=min(num_workers, len(tasks)),
+        initializer=serve,
+        initargs=(os.getpid(), start_time(os.getpid()), setup),
     )
     try:
-        yield Pool(executor, number + 1, is_own=True)
+        yield Pool(own, num_workers + 1, is_own=True)
     finally:
-        executor.shutdown(wait=True, kill_workers=True)
-
-
-def given_pool(executor: Executor, tasks: Sequence[Task]) -> Pool:
-    """Return the workers of a user's executor, which gets all units at once and is not shut down."""
-    # Threads share this process's memory.
-    shared = None if isinstance(executor, ThreadPoolExecutor) else share(tasks[0])
-    return Pool(executor, len(tasks), is_own=False, shared=shared)
+        own.shutdown(wait=True, kill_workers=True)
 
 
 def run_tasks(
@@ -203,19 +201,15 @@ def run_tasks(
     """
     if not tasks:
         return
-    pool: contextlib.AbstractContextManager[Pool]
-    if executor is not None:
-        pool = contextlib.nullcontext(given_pool(executor, tasks))
     # A daemonic process (a DataLoader's worker, a multiprocessing.Pool's) may have no children.
-    elif num_workers <= 1 or len(tasks) == 1 or multiprocessing.current_process().daemon:
+    is_alone = num_workers <= 1 or len(tasks) == 1 or multiprocessing.current_process().daemon
+    if executor is None and is_alone:
         for task in tasks:
             _run_here(finished, task, progress)
         return
-    else:
-        pool = own_pool(num_workers, tasks)
     meter = PoolProgress(finished.folder, expansion, progress)
-    with pool as there:
-        _run_pool(finished, there, tasks, hashes if there.is_own else (), meter)
+    with _pool(executor, tasks, num_workers) as pool:
+        _run_pool(finished, pool, tasks, hashes if pool.is_own else (), meter)
 
 
 def _run_here(finished: Finished, task: Task, progress: Progress) -> None:
