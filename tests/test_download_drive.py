@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from recordzoo.errors import DownloadError
-from recordzoo.net.http import confirmed_url
 from recordzoo.net.url import RemoteFile
 from tests.downloading import (
     DATA,
@@ -29,10 +28,6 @@ QUESTION = (
         for name, value in (pair.split("=") for pair in FIELDS.split("&"))
     )
     + "</form></body></html>"
-)
-OLD_QUESTION = (
-    _HEAD.format("Virus scan warning")
-    + '<a id="uc-download-link" href="/uc?export=download&amp;confirm=AbCd&amp;id=1AbC">Go on</a></body></html>'
 )
 
 
@@ -72,11 +67,6 @@ def test_a_download_from_drive_is_resumed(tmp_path: Path) -> None:
         (tmp_path / "again").mkdir()
         assert get(shared(server), tmp_path / "again").read_bytes() == DATA
         assert server.sent("download") == len(DATA)
-
-
-def test_the_link_of_older_pages_is_followed() -> None:
-    assert confirmed_url(OLD_QUESTION) == "/uc?export=download&confirm=AbCd&id=1AbC"
-    assert confirmed_url(_HEAD.format("Quota exceeded")) is None
 
 
 def test_a_question_that_leads_to_itself_is_not_asked_for_ever(tmp_path: Path) -> None:

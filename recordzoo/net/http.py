@@ -92,7 +92,6 @@ PAGE_BYTES = 256 << 10
 """Bytes of a page that are read; the page with the form has about 2.5 kB."""
 
 _FORM_ID = "download-form"
-_OLD_LINK = re.compile(r'href="(/uc\?export=download[^"]*\bconfirm=[^"]+)"')
 _REFUSALS = {
     "quota exceeded": (
         "Google Drive does not give this file now: too many people downloaded it today. Try again in a day. If you "
@@ -107,11 +106,10 @@ def confirmed_url(page: str) -> str | None:
     """Return the address of "Download anyway"; None if the page does not ask."""
     form = _Form()
     form.feed(page)
-    if form.action:
-        separator = "&" if "?" in form.action else "?"
-        return f"{form.action}{separator}{urllib.parse.urlencode(form.fields)}" if form.fields else form.action
-    link = _OLD_LINK.search(page)
-    return link[1].replace("&amp;", "&") if link else None
+    if not form.action:
+        return None
+    separator = "&" if "?" in form.action else "?"
+    return f"{form.action}{separator}{urllib.parse.urlencode(form.fields)}" if form.fields else form.action
 
 
 def refusal(title: str) -> str:
