@@ -220,3 +220,14 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     from recordzoo.net import http as retry
 
     monkeypatch.setattr(retry, "BACKOFF_S", 0.01)
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Generator[None, None, None]:
+    """Let torch use one thread: the images are small."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

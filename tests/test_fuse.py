@@ -41,6 +41,8 @@ IMAGES = {
 }
 FLOAT = torch.float32
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 # Any, here and below: transforms are callables, results tensors or PIL images.
 
 
@@ -135,15 +137,6 @@ def theirs(transform: Any, data: bytes, seed: int = 0) -> Any:
         made = transform(image)
     assert (told.crops, told.flips) == ([], [])
     return made
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """The images are small."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def check(transform: Any, images: Sequence[str] = tuple(IMAGES), seeds: Sequence[int] = range(2)) -> None:

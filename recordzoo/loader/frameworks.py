@@ -185,7 +185,8 @@ def _deals(loader: Any, sampler: Any) -> bool:
 def as_torchvision(transform: Any, *, is_tensor: bool) -> list[Any]:
     """Translate a transform of timm to torchvision's; return any other one unchanged.
 
-    The `interpolation` of a `RandomResizedCrop` may then be a tuple, to draw from for each image.
+    The `interpolation` of a `RandomResizedCrop` may then be a tuple, to draw from for each image; a `CenterCrop` may
+    have a `fill`.
     """
     kind = type(transform)
     reader = _OF_TIMM.get(f"{kind.__module__}.{kind.__qualname__}")
@@ -215,8 +216,23 @@ def _timm_erasing(transform: Any, is_tensor: bool) -> list[Any]:
     return [v1.RandomErasing(transform.probability, area, (math.exp(low), math.exp(high)), 0.0)]
 
 
+def _timm_center(transform: Any, is_tensor: bool) -> list[Any]:
+    if transform.padding_mode != "constant":
+        raise UnknownTransformError(f"its padding_mode is {transform.padding_mode}")
+    found = v1.CenterCrop(transform.size)
+    found.fill = transform.fill
+    return [found]
+
+
+def _timm_random_crop(transform: Any, is_tensor: bool) -> list[Any]:
+    given = {"fill": transform.fill, "padding_mode": transform.padding_mode}
+    return [v1.RandomCrop(transform.size, pad_if_needed=True, **given)]
+
+
 _OF_TIMM: dict[str, Callable[[Any, bool], list[Any]]] = {
     "timm.data.transforms.RandomResizedCropAndInterpolation": _timm_crop,
+    "timm.data.transforms.CenterCropOrPad": _timm_center,
+    "timm.data.transforms.RandomCropOrPad": _timm_random_crop,
     "timm.data.transforms.MaybeToTensor": lambda _, is_tensor: [] if is_tensor else [v1.ToTensor()],
     "timm.data.transforms.MaybePILToTensor": lambda _, is_tensor: [] if is_tensor else [v1.PILToTensor()],
     # The values stay from 0 to 255.

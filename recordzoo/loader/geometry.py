@@ -138,14 +138,15 @@ def resized(wanted: tuple[int, ...], longest: int | None, size: Size) -> Size:
 
 @dataclass(frozen=True)
 class CenterCropStep(Move):
-    """`CenterCrop`; an image that is too small gets black borders."""
+    """`CenterCrop`; an image that is too small gets borders of a color."""
 
     size: Size
+    fill: Color = BLACK
 
     @override
     def actions(self, size: Size, draws: Draws) -> list[Action]:
         (top, height), (left, width) = map(_centered, size, self.size)
-        return [Crop(top, left, height, width)]
+        return [Crop(top, left, height, width, self.fill)]
 
     @override
     def output(self, size: Size | None) -> Size | None:
@@ -265,20 +266,20 @@ class ZoomOutStep(Move):
 
 @dataclass(frozen=True)
 class RandomSizeStep(Move):
-    """`ScaleJitter`, `RandomShortestSize` or `RandomResize`.
+    """`ScaleJitter`, `RandomShortestSize` or `RandomResize`; timm's `ResizeKeepRatio`.
 
     Attributes:
-        choose: The size of an image, and a random number -> the size of the result.
+        choose: The size of an image, and random numbers -> the size of the result.
+        num_draws: Random numbers needed by `choose`.
     """
 
-    choose: Callable[[Size, float], Size]
+    choose: Callable[[Size, Draws], Size]
     resampling: Resampling
-
-    num_draws = 1
+    num_draws: int = 1
 
     @override
     def actions(self, size: Size, draws: Draws) -> list[Action]:
-        return [Resize(*self.choose(size, draws[0]), self.resampling)]
+        return [Resize(*self.choose(size, draws), self.resampling)]
 
     @override
     def output(self, size: Size | None) -> Size | None:
@@ -392,8 +393,9 @@ def resize(plan: Plan, transform: Any) -> Plan:
 
 
 def center_crop(plan: Plan, transform: Any) -> Plan:
-    """Read `CenterCrop`."""
-    return _before_float(plan, CenterCropStep(_pair(transform.size)))
+    """Read `CenterCrop`; timm's has a fill."""
+    fill = _color(plan, transform) if hasattr(transform, "fill") else BLACK
+    return _before_float(plan, CenterCropStep(_pair(transform.size), fill))
 
 
 def random_crop(plan: Plan, transform: Any) -> Plan:
@@ -429,8 +431,8 @@ def scale_jitter(plan: Plan, transform: Any) -> Plan:
     """Read `ScaleJitter`, whose target size is width and height."""
     (wide, high), (low, most) = transform.target_size, transform.scale_range
 
-    def choose(size: Size, draw: float) -> Size:
-        ratio = min(high / size[0], wide / size[1]) * between(low, most, draw)
+    def choose(size: Size, draws: Draws) -> Size:
+        ratio = min(high / size[0], wide / size[1]) * between(low, most, draws[0])
         return int(size[0] * ratio), int(size[1] * ratio)
 
     return _random_size(plan, transform, choose)
@@ -440,8 +442,8 @@ def shortest_size(plan: Plan, transform: Any) -> Plan:
     """Read `RandomShortestSize`."""
     sizes, most = list(transform.min_size), transform.max_size
 
-    def choose(size: Size, draw: float) -> Size:
-        ratio = sizes[int(draw * len(sizes))] / min(size)
+    def choose(size: Size, draws: Draws) -> Size:
+        ratio = sizes[int(draws[0] * len(sizes))] / min(size)
         ratio = ratio if most is None else min(ratio, most / max(size))
         return int(size[0] * ratio), int(size[1] * ratio)
 
@@ -451,11 +453,35 @@ def shortest_size(plan: Plan, transform: Any) -> Plan:
 def random_resize(plan: Plan, transform: Any) -> Plan:
     """Read `RandomResize`."""
     low, high = transform.min_size, transform.max_size
-    return _random_size(plan, transform, lambda size, draw: resized((int(between(low, high, draw)),), None, size))
+    return _random_size(plan, transform, lambda size, draws: resized((int(between(low, high, draws[0])),), None, size))
 
 
-def _random_size(plan: Plan, transform: Any, choose: Callable[[Size, float], Size]) -> Plan:
-    return _before_float(plan, RandomSizeStep(choose, _resampling(plan, transform, transform.interpolation)))
+def keep_ratio(plan: Plan, transform: Any) -> Plan:
+    """Read timm's `ResizeKeepRatio`, which is called as one of v1."""
+    longest, (height, width) = transform.longest, transform.size
+    smallest, largest = transform.random_scale_range
+    narrow, wide = map(math.log, transform.random_aspect_range)
+    if not isinstance(transform.interpolation, InterpolationMode):
+        raise UnknownTransformError("it draws its interpolation")
+
+    def choose(size: Size, draws: Draws) -> Size:
+        ratios = size[0] / height, size[1] / width
+        ratio = max(ratios) * longest + min(ratios) * (1.0 - longest)
+        down = across = 1.0
+        if draws[0] < transform.random_scale_prob:
+            down = between(smallest, largest, draws[1])
+            down = across = 1.0 / math.sqrt(down) if transform.random_scale_area else down
+        if draws[2] < transform.random_aspect_prob:
+            aspect = math.sqrt(math.exp(between(narrow, wide, draws[3])))
+            down, across = down / aspect, across * aspect
+        return round(size[0] * down / ratio), round(size[1] * across / ratio)
+
+    return _random_size(plan, transform, choose, 4)
+
+
+def _random_size(plan: Plan, transform: Any, choose: Callable[[Size, Draws], Size], num_draws: int = 1) -> Plan:
+    resampling = _resampling(plan, transform, transform.interpolation)
+    return _before_float(plan, RandomSizeStep(choose, resampling, num_draws))
 
 
 def iou_crop(plan: Plan, transform: Any) -> Plan:
@@ -491,7 +517,7 @@ def _padding(padding: Any, kind: type) -> tuple[int, int, int, int]:
 def _resampling(plan: Plan, transform: Any, interpolation: Any) -> Resampling:
     """Read a transform's resampling; keep torchvision's function of the same version: v1 and v2 differ."""
     functional = v2_functional if is_v2(transform) else v1_functional
-    antialias = transform.antialias
+    antialias = getattr(transform, "antialias", True)  # timm's has none
 
     def resized(image: Any, size: list[int]) -> Any:
         return functional.resize(image, size, interpolation=interpolation, antialias=antialias)

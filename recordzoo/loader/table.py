@@ -420,6 +420,9 @@ CONTAINERS = {kind: reader for op in OPS for name, reader in op.containers.items
 """The reader of each container class."""
 
 
+_OF_TIMM: dict[str, StepReader] = {"timm.data.transforms.ResizeKeepRatio": geometry.keep_ratio}
+"""The readers of classes for which torchvision has none, by module and name."""
+
 _COMPOSES = (v1.Compose, v2.Compose)
 
 for _kind in (*_COMPOSES, *READERS, *CONTAINERS):
@@ -484,7 +487,8 @@ def read_one(plan: Plan, transform: Any) -> Plan:
     """Return a plan extended by a transform."""
     for each in as_torchvision(transform, is_tensor=plan.is_tensor):
         kind = type(each)
-        if kind not in READERS and kind not in CONTAINERS and kind not in _COMPOSES:
+        reader = _OF_TIMM.get(f"{kind.__module__}.{kind.__qualname__}", READERS.get(kind))
+        if reader is None and kind not in CONTAINERS and kind not in _COMPOSES:
             raise UnknownTransformError(f"{kind.__module__}.{kind.__qualname__} is not one of those known here")
         if change := customized(transform):
             raise UnknownTransformError(change)
@@ -492,8 +496,8 @@ def read_one(plan: Plan, transform: Any) -> Plan:
             raise UnknownTransformError(
                 "of tv_tensors.Image, v1 transforms make plain tensors or not, depending on the image"
             )
-        if kind in READERS:
-            plan = READERS[kind](plan, each)
+        if reader is not None:
+            plan = reader(plan, each)
         else:
             plan = with_step(plan, CONTAINERS[kind](each, _inner_steps(plan, each)))
     return plan

@@ -85,6 +85,43 @@ def test_evaluation(options: dict[str, Any]) -> None:
     assert torch.equal(ours(transform, actions), transform(decode_rgb(JPEG)))
 
 
+SIZES = {
+    "center": timm_transforms.CenterCropOrPad((90, 300), fill=(7, 8, 9)),
+    "random crop": timm_transforms.RandomCropOrPad((200, 90), fill=9),
+    "ratio": timm_transforms.ResizeKeepRatio(70),
+    "longest": timm_transforms.ResizeKeepRatio((70, 80), 0.7, "bicubic"),
+    "random ratio": timm_transforms.ResizeKeepRatio(70, 1, random_scale_prob=0.6, random_aspect_prob=0.7),
+    "random area": timm_transforms.ResizeKeepRatio(70, random_scale_prob=1.0, random_scale_area=True),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_and_crops_with_padding(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    transform = SIZES[name]
+    picture = decode_rgb(JPEG)
+    random.seed(1)
+    right = [transform.get_params(picture, *given(transform)) for _ in range(1000)] if name != "center" else []
+    found = []
+    for number, (action,) in enumerate(decided(v1.Compose([transform, v1.PILToTensor()]), 1000)):
+        assert isinstance(action, Crop | Resize)
+        box = (action.top, action.left) if isinstance(action, Crop) else (action.height, action.width)
+        found.append(box)
+        if number < 20:
+            monkeypatch.setattr(type(transform), "get_params", lambda *_, box=box: box, raising=False)
+            image = render(open_encoded(JPEG), [action], "exact")
+            assert torch.equal(image, v1.functional.pil_to_tensor(transform(picture)))
+    for values in zip(np.array(found).T, np.array(right).T, strict=False):
+        assert stats.ks_2samp(*values).pvalue > 1e-3
+
+
+def given(transform: Any) -> list[Any]:
+    """Return the arguments with which timm asks for parameters."""
+    names = ("scale_prob", "scale_range", "scale_area", "aspect_prob", "aspect_range")
+    if isinstance(transform, timm_transforms.RandomCropOrPad):
+        return [transform.size]
+    return [transform.size, transform.longest, *(getattr(transform, f"random_{name}") for name in names)]
+
+
 def test_each_interpolation_is_drawn_as_often_and_on_its_own() -> None:
     crop = timm_transforms.RandomResizedCropAndInterpolation(48, interpolation="random")
     heights: dict[str, list[int]] = {"bilinear": [], "bicubic": []}
@@ -141,6 +178,9 @@ def test_what_is_left_to_timm() -> None:
     assert "timm.data.auto_augment.RandAugment is not one of those known" in augmented.reason
     assert len(augmented.fused) == 2
     assert "Own is not one" in read_plan(Own()).reason
-    assert "ResizeKeepRatio is not one" in read_plan(timm_transforms.ResizeKeepRatio(48)).reason
+    drawn = timm_transforms.ResizeKeepRatio(48, interpolation="random")
+    assert read_plan(drawn).reason == "it draws its interpolation"
+    assert "reflect" in read_plan(timm_transforms.CenterCropOrPad(48, padding_mode="reflect")).reason
+    assert "TrimBorder is not one" in read_plan(timm_transforms.TrimBorder(4)).reason
     assert "none like it" in read_plan(timm_erasing.RandomErasing(2.0, device="cpu")).reason
     assert "on cuda" in read_plan(timm_erasing.RandomErasing(device="cuda")).reason
