@@ -278,14 +278,12 @@ class TestRefused:
         hub.users.clear()
         self.refused(path, URL, 401)
 
-    def test_a_repository_of_somebody_else(self, hub, path):
+    def test_what_is_somebody_elses(self, hub, path):
         hub.datasets["other/photos"] = Repository()
-        self.refused(path, "hf://datasets/other/photos", 403)
+        for name in ("photos", "new"):
+            self.refused(path, f"hf://datasets/other/{name}", 403)
         assert len(hub.datasets["other/photos"].branches["main"]) == 1
-
-    def test_a_namespace_of_somebody_else(self, hub, path):
-        self.refused(path, "hf://datasets/other/new", 403)
-        assert hub.datasets == {}
+        assert hub.datasets.keys() == {"other/photos"}
 
     def test_offline(self, hub, path, monkeypatch):
         monkeypatch.setenv("RECORDZOO_OFFLINE", "1")
