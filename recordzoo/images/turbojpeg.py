@@ -11,7 +11,6 @@ import functools
 import importlib.util
 import os
 import re
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base.settings import how_to_install
+from recordzoo.base.text import PLATFORM
 
 _DECOMPRESS = 1  # TJINIT_DECOMPRESS
 _RGB = 0  # TJPF_RGB
@@ -302,5 +302,5 @@ def candidates() -> Iterator[tuple[str, str]]:
         for pattern in _IN_WHEELS:
             for path in sorted(folder.glob(pattern)):
                 yield os.fspath(path), "the package turbojpeg"
-    if system := _SYSTEMS if sys.platform == "linux" else ctypes.util.find_library("turbojpeg"):
+    if system := _SYSTEMS if PLATFORM == "linux" else ctypes.util.find_library("turbojpeg"):
         yield system, "the system"
