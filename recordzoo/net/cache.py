@@ -244,7 +244,9 @@ class Cache:
         folder = self.folder / digest
         keeps_address = self.is_coming(digest)
         for path in sorted(_entries(folder), key=lambda path: path.name.endswith((*_SMALL, ".lock"))):
-            if not (_is_written(path) or (keeps_address and path.suffix == ".address")):
+            if path.name.endswith(".lock"):
+                _delete_lock(path)
+            elif not (_is_written(path) or (keeps_address and path.suffix == ".address")):
                 _remove(path)
         with contextlib.suppress(OSError):
             folder.rmdir()
@@ -292,6 +294,14 @@ def _is_written(path: Path) -> bool:
     match = _PART.fullmatch(path.name)
     lock = path if match is None else path.with_name(f".{match['name']}.lock")
     return lock.name.endswith(".lock") and bool(who_holds(lock))
+
+
+def _delete_lock(path: Path) -> None:
+    """Delete a lock file that nobody holds. It is held meanwhile: else another process could acquire it just before."""
+    lock = Lock(path)
+    with contextlib.suppress(OSError, NoLocksError):
+        if lock.try_acquire():
+            lock.delete()
 
 
 @contextlib.contextmanager
