@@ -402,11 +402,15 @@ class TestPermissions:
     def test_a_directory_that_may_not_be_entered(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)  # another user may not enter what is above
         write_tree(Path("closed/photos"))
-        recordzoo.prepare("closed/photos")  # all is imported now
+        for path in recordzoo.prepare("closed/photos"):
+            assert recordzoo.verify(path).ok  # all is imported now
         tmp_path.chmod(0o755)
         Path("closed").chmod(0)
         with bound_by_permissions(), pytest.raises(RecordError, match=r"may not be read \(Permission denied\): it bel"):
             recordzoo.prepare("closed/photos")
+        with bound_by_permissions(), pytest.raises(RecordError, match=r"cannot be opened: Permission denied\.") as err:
+            recordzoo.verify("closed/photos.records")
+        assert err.type is RecordError  # and not damaged
         Path("closed").chmod(0o755)
 
     @pytest.fixture

@@ -115,6 +115,8 @@ def verify(
     for _ in range(_MOST_TIMES):
         try:
             directory = Directory(place)
+        except PermissionError as err:
+            raise RecordError(f"{place} cannot be opened: {err.strerror}.", path=str(place)) from err
         except OSError as err:
             raise ManifestError(f"{place} is not a record set: {err.strerror}.", path=str(place)) from err
         if not os.path.lexists(place / MANIFEST_NAME):
