@@ -40,7 +40,7 @@ RECIPES = {
     "DINO: 2 global crops of 224, 6 local ones of 96": "MultiView(2 * [T.Compose([T.RandomResizedCrop(224, (0.4, 1), "
     f"interpolation=CUBIC), {_DINO}])] + 6 * [T.Compose([T.RandomResizedCrop(96, (0.05, 0.4), interpolation=CUBIC), "
     f"{_DINO}])])",
-    "RandomPerspective, not known: crop and flip before, ToTensor and Normalize behind": "T.RandomResizedCrop(224), "
+    "RandomPerspective: crop and flip before, ToTensor and Normalize behind": "T.RandomResizedCrop(224), "
     f"T.RandomHorizontalFlip(), T.RandomPerspective(0.2), T.ToTensor(), {_MEAN}",
     "a function of one's own: resize, to_tensor": "lambda image: F.to_tensor(F.resize(image, [224, 224]))",
     "VOC detection: crop, flip, sanitise boxes": "v2.ToImage(), v2.RandomResizedCrop(224), v2.RandomHorizontalFlip(), "
