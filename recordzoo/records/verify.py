@@ -104,7 +104,7 @@ def verify(
         ManifestError: There is no manifest: it is not a record set.
         FormatVersionError: It has a later format.
         RemoteError: The server of a URL cannot be reached, or refuses access.
-        RecordError: The record set is replaced again and again.
+        RecordError: The record set may not be opened, or is replaced again and again.
     """
     progress = progress or LogProgress()
     if is_url(path):
