@@ -85,4 +85,4 @@ def test_a_dataset_answers_once(leaves: list[ImageFolderRecord]) -> None:
     assert (found.selection.reader.path, found.problem, found.is_of_pairs) == (leaves[0].records_path, "", False)
     theirs = ImageFolder(leaves[0].root)
     own = {name for name in dir(leaves[0]) if not name.startswith("_") and not hasattr(theirs, name)}
-    assert own == {"batch_source", "download", "entry", "raw_files", "read", "records_path", "target_type"}
+    assert own == {"batch_source", "download", "raw_files", "read", "records_path", "target_type"}

@@ -29,7 +29,7 @@ class FER2013Record(ArrayDataset, FER2013):  # type: ignore[misc]  # torchvision
     their target is None, if they came from ``test.csv``.
     """
 
-    entry = "fer2013"
+    _ENTRY = "fer2013"
     _ITEMS = _LABELS = "_samples"
 
     def __init__(
@@ -85,7 +85,7 @@ class MovingMNISTRecord(ArrayDataset, MovingMNIST):  # type: ignore[misc]  # tor
         TypeError: `split_ratio` is no int.
     """
 
-    entry = "moving_mnist"
+    _ENTRY = "moving_mnist"
     _OUT_OF_RANGE = "index {index} is out of bounds for dimension 0 with size {length}"
 
     def __init__(
@@ -142,7 +142,7 @@ class PCAMRecord(SplitDataset[TrainValTest], ArrayDataset, PCAM):  # type: ignor
     Converting needs ``h5py`` (``pip install h5py``) and room for an unpacked copy of the file; reading needs neither.
     """
 
-    entry = "pcam"
+    _ENTRY = "pcam"
     _SPLITS = ("train", "test", "val")
     _HAS_DATA = False
     _OUT_OF_RANGE = "Index ({from_start}) out of range for (0-{last})"  # h5py's words
@@ -163,7 +163,7 @@ class SEMEIONRecord(ArrayDataset, SEMEION):  # type: ignore[misc]  # torchvision
         download: Download the file if it is not there; as in torchvision, the default.
     """
 
-    entry = "semeion"
+    _ENTRY = "semeion"
     _INT_LABELS = True
     _LABELS = "labels"
 
@@ -198,7 +198,7 @@ class STL10Record(ArrayDataset, STL10):  # type: ignore[misc]  # torchvision is 
         folds: One of the 10 folds of the training images, from 0; None for all of them.
     """
 
-    entry = "stl10"
+    _ENTRY = "stl10"
     _INT_LABELS = True
     _CHANNELS_FIRST = True
     _LABELS = "labels"
@@ -243,7 +243,7 @@ class SVHNRecord(SplitDataset[Literal["train", "test", "extra"]], ArrayDataset, 
     changes to them show in the samples.
     """
 
-    entry = "svhn"
+    _ENTRY = "svhn"
     _SPLIT = "split"
     _SPLITS = ("train", "test", "extra")
     _INT_LABELS = True
@@ -270,7 +270,7 @@ class USPSRecord(ArrayDataset, USPS):  # type: ignore[misc]  # torchvision is un
     ``data``, uint8 [n, 16, 16], is read into memory on first access; from then on, changes show in the samples.
     """
 
-    entry = "usps"
+    _ENTRY = "usps"
     _INT_LABELS = True
 
     @override
@@ -291,7 +291,7 @@ class MedMNISTRecord(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvisio
         >>> image, label = dataset[0]
     """
 
-    entry = "medmnist"
+    _ENTRY = "medmnist"
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ class _Caltech(ZooDataset):
     @override
     def _show_split(self, split: str, *, download: bool | None, options: PrepareOptions) -> None:
         super()._show_split(split, download=download, options=options)
-        self.root = os.path.expanduser(os.path.join(self.root, self.entry))
+        self.root = os.path.expanduser(os.path.join(self.root, self._ENTRY))
 
     @derived
     def index(self) -> list[int]:
@@ -100,7 +100,7 @@ class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvisi
         transform: Applied to the image, which has the mode of its file.
     """
 
-    entry = "caltech101"
+    _ENTRY = "caltech101"
     _RECIPE = recipe.Caltech101
 
     def __init__(
@@ -165,5 +165,5 @@ class Caltech256Record(_Caltech, Caltech256):  # type: ignore[misc]  # torchvisi
         transform: Applied to the image, which has the mode of its file.
     """
 
-    entry = "caltech256"
+    _ENTRY = "caltech256"
     _RECIPE = recipe.Caltech256

@@ -29,7 +29,7 @@ class INaturalistRecord(CategoryFilesDataset, INaturalist):  # type: ignore[misc
         loader: Makes an image of a path. Default: a PIL image in the mode that its file has.
     """
 
-    entry = "inaturalist"
+    _ENTRY = "inaturalist"
     _ITEMS = "index"
     _FOLDERS = "all_categories"
     _DEFAULT = PillowLoader()
@@ -107,7 +107,7 @@ class OmniglotRecord(CategoryFilesDataset, Omniglot):  # type: ignore[misc]  # t
         loader: Makes an image of a path. Default: a grey PIL image of the stored bytes.
     """
 
-    entry = "omniglot"
+    _ENTRY = "omniglot"
     _ITEMS = "_flat_character_images"
     _FOLDERS = "_characters"
     _DEFAULT = PillowLoader("L")

@@ -21,7 +21,7 @@ class CIFAR10Record(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvision
     ``data``, uint8 [n, 32, 32, 3], is read into memory on first access; from then on, changes show in the samples.
     """
 
-    entry = "cifar10"
+    _ENTRY = "cifar10"
 
     def _member_md5s(self) -> dict[str, str]:
         return {**dict(self.train_list + self.test_list), self.meta["filename"]: self.meta["md5"]}
@@ -30,7 +30,7 @@ class CIFAR10Record(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvision
 class CIFAR100Record(CIFAR10Record, CIFAR100):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `CIFAR100`, read from records; labels are the fine ones. See `CIFAR10Record`."""
 
-    entry = "cifar100"
+    _ENTRY = "cifar100"
 
 
 def check_severity(severity: int | None) -> int | None:
@@ -48,7 +48,7 @@ class CIFAR10CRecord(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvisio
         severity: 1 to 5; None for all of them, one after another.
     """
 
-    entry = "cifar10_c"
+    _ENTRY = "cifar10_c"
     train = False  # torchvision's `repr` shows it
 
     def __init__(
@@ -81,7 +81,7 @@ class CIFAR100CRecord(CIFAR10CRecord, CIFAR100):  # type: ignore[misc]  # as abo
         severity: 1 to 5; None for all of them, one after another.
     """
 
-    entry = "cifar100_c"
+    _ENTRY = "cifar100_c"
 
 
 class CIFAR10_1Record(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvision is untyped
@@ -91,7 +91,7 @@ class CIFAR10_1Record(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvisi
         version: "v6" (2,000 images, as many of each class) or "v4" (2,021).
     """
 
-    entry = "cifar10_1"
+    _ENTRY = "cifar10_1"
     train = False  # as above
 
     def __init__(

@@ -56,7 +56,7 @@ class CocoDetectionRecord(AnnotatedDataset, CocoDetection):  # type: ignore[misc
 
     _transforms_pairs = True
 
-    entry = "coco"
+    _ENTRY = "coco"
     _USUAL = ("instances_{part}.json", "image_info_{part}.json")
     _HAS_PIXELS = True  # whether annotations have places in the image
 
@@ -147,7 +147,7 @@ class _CocoAnnotations(SplitPairsDataset[TrainVal]):
 class CocoStuffRecord(SplitPairsDataset[TrainVal], VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
     """COCO's masks of stuff, read from records. A mask is a PIL image of the categories' ids; 183 is any thing."""
 
-    entry = "coco_stuff"
+    _ENTRY = "coco_stuff"
     _TARGET = "mask"
 
     @override
@@ -168,7 +168,7 @@ class CocoPanopticRecord(_CocoAnnotations, VisionDataset):  # type: ignore[misc]
     of the segments' ids.
     """
 
-    entry = "coco_panoptic"
+    _ENTRY = "coco_panoptic"
 
     @override
     def _files_below(self, root: str) -> Mapping[str, Files]:
@@ -199,7 +199,7 @@ class LVISRecord(_CocoAnnotations, CocoDetection):  # type: ignore[misc]  # torc
     ``json.loads(dataset.read(index, "info"))`` is what LVIS says of an image: "neg_category_ids", ....
     """
 
-    entry = "lvis"
+    _ENTRY = "lvis"
 
     @override
     def _files_below(self, root: str) -> Mapping[str, Files]:

@@ -56,7 +56,7 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
         >>> image, (label, box) = birds[0]  # doctest: +SKIP
     """
 
-    entry = "cub200"
+    _ENTRY = "cub200"
     _TARGET_TYPES = ("category", "bbox", "parts", "attributes", "segmentation")
     _IN_PIXELS = {"bbox": "XYWH", "parts": "seen points", "segmentation": "mask"}
 
@@ -109,7 +109,7 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
         root = Path(self.root).expanduser().absolute()
         root = root.parent if root == reader.path else root  # it may be the images' record set itself
         names = tuple(reader.names)
-        made = CUB200Segmentations(self.entry, "segmentations", self.raw_files)
+        made = CUB200Segmentations(self._ENTRY, "segmentations", self.raw_files)
         made.images = names
         # Masks have no variants; those of the originals fit images of the full size.
         path = ensure(made, root, options, download=download, records_dir=_beside(reader.path), variant=None)
@@ -198,7 +198,7 @@ class CUB200_2010Record(TargetTypesDataset[TrainTest, CUB200_2010Target], ImageF
             of the photograph, with the authors' values).
     """
 
-    entry = "cub200_2010"
+    _ENTRY = "cub200_2010"
     _TARGET_TYPES = ("category", "bbox", "segmentation")
     _IN_PIXELS = {"bbox": "XYXY", "segmentation": "mask"}
     _FIELDS = {"bbox": "annotation", "segmentation": "annotation"}

@@ -23,7 +23,7 @@ class DeepWeedsRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
         fold: 0 to 4: one of the authors' five divisions into train, val and test. "all" is the same for each.
     """
 
-    entry = "deep_weeds"
+    _ENTRY = "deep_weeds"
     _PATH = str
     _ALLOWS_EMPTY = True
 
@@ -62,7 +62,7 @@ class DomainNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
         classes: The names of the folders in the order of the authors' numbers, which is not quite alphabetical.
     """
 
-    entry = "domainnet"
+    _ENTRY = "domainnet"
     _PATH = str
     _ALLOWS_EMPTY = True  # each list of paintings lacks a class
 
@@ -112,7 +112,7 @@ class PACSRecord(_DomainFolders[Literal["art_painting", "cartoon", "photo", "ske
         domain: "art_painting", "cartoon", "photo" or "sketch"; None for all of them, one after another.
     """
 
-    entry = "pacs"
+    _ENTRY = "pacs"
     _DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
 
 
@@ -123,7 +123,7 @@ class OfficeHomeRecord(_DomainFolders[Literal["Art", "Clipart", "Product", "Real
         domain: "Art", "Clipart", "Product" or "Real World"; None for all of them, one after another.
     """
 
-    entry = "office_home"
+    _ENTRY = "office_home"
     _DOMAINS = ("Art", "Clipart", "Product", "Real World")
 
 
@@ -134,7 +134,7 @@ class Office31Record(_DomainFolders[Literal["amazon", "dslr", "webcam"]]):
         domain: "amazon", "dslr" or "webcam"; None for all of them, one after another.
     """
 
-    entry = "office31"
+    _ENTRY = "office31"
     _DOMAINS = ("amazon", "dslr", "webcam")
 
 
@@ -158,7 +158,7 @@ class ObjectNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
         >>> image, label = dataset[0]
     """
 
-    entry = "objectnet"
+    _ENTRY = "objectnet"
     _PATH = str
     _ALLOWS_EMPTY = True
 

@@ -46,7 +46,7 @@ class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision i
         ArgumentError: As for all datasets; but a target type that does not exist is an error when a sample is taken.
     """
 
-    entry = "celeba"
+    _ENTRY = "celeba"
     _ITEMS = "filename"
     _IS_RGB = False
     target_type: Sequence[str]
@@ -148,7 +148,7 @@ def _tensor(name: str, numbers: NDArray[np.integer]) -> torch.Tensor:
 class _LFWRecord(FilesDataset):
     """Base of both classes: the arguments, and the choice of the split and record set."""
 
-    entry = "lfw"
+    _ENTRY = "lfw"
     base_folder: ClassVar[str]
     file_dict: ClassVar[dict[str, tuple[str, str, str]]]
     _VIEW: ClassVar[str]
@@ -297,7 +297,7 @@ class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[mi
         transforms: Applied to image and target, instead of the other two; "bbox" is `BoundingBoxes` [n, 4] then.
     """
 
-    entry = "wider_face"
+    _ENTRY = "wider_face"
     _HAS_TEXT_ROOT = True
     _SPLIT = "split"
     _SPLITS = ("train", "val", "test")

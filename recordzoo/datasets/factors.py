@@ -108,7 +108,7 @@ class DSpritesRecord(_FactorsRecord):
         classes: The names of the shapes; empty if the first label is of another factor.
     """
 
-    entry = "dsprites"
+    _ENTRY = "dsprites"
     _FACTORS = DSprites.factors
 
     def __init__(
@@ -155,7 +155,7 @@ class SmallNORBRecord(_FactorsRecord):
         >>> image, (category, azimuth) = dataset[0]
     """
 
-    entry = "smallnorb"
+    _ENTRY = "smallnorb"
     _FACTORS = SmallNORB.factors
 
     def __init__(

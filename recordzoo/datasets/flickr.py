@@ -95,7 +95,7 @@ class Flickr8kRecord(_FlickrRecord, Flickr8k):  # type: ignore[misc]  # torchvis
         >>> image, captions = dataset[0]
     """
 
-    entry = "flickr8k"
+    _ENTRY = "flickr8k"
     _USUAL = ("8k-pictures.html", "Flickr8k.token.txt")
 
     @override
@@ -129,7 +129,7 @@ class Flickr30kRecord(_FlickrRecord, Flickr30k):  # type: ignore[misc]  # torchv
         >>> image, captions = dataset[0]
     """
 
-    entry = "flickr30k"
+    _ENTRY = "flickr30k"
     _USUAL = ("results_20130124.token", "dataset_flickr30k.json")
 
     @override

@@ -58,7 +58,7 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
         >>> train = ImageNetRecord("data", split="train")  # doctest: +SKIP
     """
 
-    entry = "imagenet"
+    _ENTRY = "imagenet"
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ class ImageNetV2Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  
         version: "matched-frequency", "threshold-0.7" or "top-images".
     """
 
-    entry = "imagenet_v2"
+    _ENTRY = "imagenet_v2"
     _PATH = str
     _ALLOWS_EMPTY = True
 
@@ -78,7 +78,7 @@ class ImageNetARecord(_WnidFolders):
     with the 200 outputs of these classes: ``model(images)[:, dataset.imagenet_labels]``.
     """
 
-    entry = "imagenet_a"
+    _ENTRY = "imagenet_a"
 
 
 class ImageNetORecord(_WnidFolders):
@@ -89,7 +89,7 @@ class ImageNetORecord(_WnidFolders):
     outputs ``model(images)[:, dataset.imagenet_labels]`` with that for ImageNet's validation images of these classes.
     """
 
-    entry = "imagenet_o"
+    _ENTRY = "imagenet_o"
 
 
 class ImageNetRRecord(_WnidFolders):
@@ -100,7 +100,7 @@ class ImageNetRRecord(_WnidFolders):
     ``model(images)[:, dataset.imagenet_labels]``.
     """
 
-    entry = "imagenet_r"
+    _ENTRY = "imagenet_r"
 
 
 class ImageNetSketchRecord(_WnidFolders):
@@ -109,7 +109,7 @@ class ImageNetSketchRecord(_WnidFolders):
     Labels are the places of the sorted WNIDs: ImageNet's, as in the makers' scripts/sketchPath.txt.
     """
 
-    entry = "imagenet_sketch"
+    _ENTRY = "imagenet_sketch"
 
 
 class ImageNetCRecord(_WnidFolders):
@@ -122,7 +122,7 @@ class ImageNetCRecord(_WnidFolders):
         severity: 1 to 5; None for all of them, one after another.
     """
 
-    entry = "imagenet_c"
+    _ENTRY = "imagenet_c"
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class ImageNetReaLRecord(_WnidFolders):
     torchvision extracts. The order is that of the names of files, which is not `ImageNetRecord`'s.
     """
 
-    entry = "imagenet_real"
+    _ENTRY = "imagenet_real"
     _ALLOWS_EMPTY = True
 
     @override

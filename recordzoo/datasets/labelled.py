@@ -21,7 +21,7 @@ from recordzoo.records.reader import RecordReader
 class GTSRBRecord(SplitDataset[TrainTest], SamplesDataset, GTSRB):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `GTSRB`, read from records; each split is a record set of its own."""
 
-    entry = "gtsrb"
+    _ENTRY = "gtsrb"
     _PATHS = {"_base_folder": "gtsrb"}
 
     @override
@@ -44,7 +44,7 @@ class ImagenetteRecord(SamplesDataset, Imagenette):  # type: ignore[misc]  # tor
         size: "full", "320px" or "160px": the shorter side of the images.
     """
 
-    entry = "imagenette"
+    _ENTRY = "imagenette"
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Places365Record(SamplesDataset, Places365):  # type: ignore[misc]  # torch
         small: Images of 256 by 256 pixels instead of the large ones.
     """
 
-    entry = "places365"
+    _ENTRY = "places365"
     _ITEMS = "imgs"
 
     def __init__(
@@ -148,7 +148,7 @@ class StanfordCarsRecord(SplitFilesDataset[TrainTest], SamplesDataset, StanfordC
     (`PrepareOptions`).
     """
 
-    entry = "stanford_cars"
+    _ENTRY = "stanford_cars"
     _PATHS = {"_base_folder": "stanford_cars"}
 
     @override

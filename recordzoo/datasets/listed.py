@@ -24,7 +24,7 @@ class CLEVRClassificationRecord(SplitFilesDataset[TrainValTest], FilesDataset, C
     The labels of the split "test" are None.
     """
 
-    entry = "clevr"
+    _ENTRY = "clevr"
     _SPLITS = ("train", "val", "test")
     _PATHS = {"_base_folder": "clevr", "_data_folder": "clevr/CLEVR_v1.0"}
 
@@ -40,7 +40,7 @@ class DTDRecord(FilesDataset, DTD):  # type: ignore[misc]  # torchvision is unty
         partition: 1 to 10: which images are in which split.
     """
 
-    entry = "dtd"
+    _ENTRY = "dtd"
     _PATHS = {
         "_base_folder": "dtd",
         "_data_folder": "dtd/dtd",
@@ -82,7 +82,7 @@ class FGVCAircraftRecord(FilesDataset, FGVCAircraft):  # type: ignore[misc]  # t
         annotation_level: "variant" (100 classes), "family" (70) or "manufacturer" (30).
     """
 
-    entry = "fgvc_aircraft"
+    _ENTRY = "fgvc_aircraft"
     _PATH = str
     _PATHS = {"_data_path": "fgvc-aircraft-2013b"}
 
@@ -120,7 +120,7 @@ class FGVCAircraftRecord(FilesDataset, FGVCAircraft):  # type: ignore[misc]  # t
 class Flowers102Record(SplitFilesDataset[TrainValTest], FilesDataset, Flowers102):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `Flowers102`, read from records: photographs of 102 kinds of flowers."""
 
-    entry = "flowers102"
+    _ENTRY = "flowers102"
     _SPLITS = ("train", "val", "test")
     _PATHS = {"_base_folder": "flowers-102", "_images_folder": "flowers-102/jpg"}
 
@@ -128,7 +128,7 @@ class Flowers102Record(SplitFilesDataset[TrainValTest], FilesDataset, Flowers102
 class Food101Record(SplitFilesDataset[TrainTest], FilesDataset, Food101):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `Food101`, read from records: photographs of 101 kinds of food."""
 
-    entry = "food101"
+    _ENTRY = "food101"
     _PATHS = {"_base_folder": "food-101", "_meta_folder": "food-101/meta", "_images_folder": "food-101/images"}
 
     @derived
@@ -140,7 +140,7 @@ class Food101Record(SplitFilesDataset[TrainTest], FilesDataset, Food101):  # typ
 class SUN397Record(FilesDataset, SUN397):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `SUN397`, read from records: photographs of 397 kinds of scenes, sorted by folder and name."""
 
-    entry = "sun397"
+    _ENTRY = "sun397"
     _PATHS = {"_data_dir": "SUN397"}
 
     @derived

@@ -43,7 +43,7 @@ class LSUNClassRecord(ZooDataset, LSUNClass):  # type: ignore[misc]  # torchvisi
         >>> image, _ = dataset[0]
     """
 
-    entry = "lsun"
+    _ENTRY = "lsun"
     _ITEMS = "keys"
 
     def __init__(
@@ -63,16 +63,16 @@ class LSUNClassRecord(ZooDataset, LSUNClass):  # type: ignore[misc]  # torchvisi
 
     def _part_of_set(self, path: Path | Url) -> str:
         manifest = RecordReader(path).manifest
-        if manifest.dataset != self.entry:
+        if manifest.dataset != self._ENTRY:
             found = ".".join(filter(None, (manifest.dataset, manifest.part)))
             raise OtherSourceError(
-                f"{type(self).__name__}: {path} is a record set of {found}, not of {self.entry}.", path=str(path)
+                f"{type(self).__name__}: {path} is a record set of {found}, not of {self._ENTRY}.", path=str(path)
             )
         return manifest.part
 
     def _part_of_database(self, folder: Path | Url) -> str:
         part = folder.name.removesuffix(ENDING)
-        if part not in {known.name for known in catalogue.entry(self.entry).parts}:
+        if part not in {known.name for known in catalogue.entry(self._ENTRY).parts}:
             raise ArgumentError(
                 f"{folder} is not named like a database of LSUN: those are called <category>_<split>{ENDING} (as "
                 f"bedroom_val{ENDING}), or test{ENDING}."
@@ -125,7 +125,7 @@ class LSUNRecord(ZooDataset, LSUN):  # type: ignore[misc]  # torchvision is unty
         >>> image, label = dataset[0]
     """
 
-    entry = "lsun"
+    _ENTRY = "lsun"
     _DATABASE: ClassVar[type[LSUNClassRecord]] = LSUNClassRecord
 
     def __init__(

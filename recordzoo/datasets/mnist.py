@@ -29,7 +29,7 @@ class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is 
         train: The 60,000 training images or the 10,000 test images.
     """
 
-    entry = "mnist"
+    _ENTRY = "mnist"
     _INT_LABELS = True
     _OUT_OF_RANGE = "index {index} is out of bounds for dimension 0 with size {length}"
     classes: list[str] = MNIST.classes
@@ -39,7 +39,7 @@ class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is 
     @property
     def raw_folder(self) -> str:
         """The folder of the raw files, existing or not."""
-        return os.path.join(self.root, catalogue.entry(self.entry).folder)
+        return os.path.join(self.root, catalogue.entry(self._ENTRY).folder)
 
     @property
     def processed_folder(self) -> str:
@@ -60,14 +60,14 @@ class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is 
 class FashionMNISTRecord(MNISTRecord, FashionMNIST):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `FashionMNIST`, read from records. See `MNISTRecord`."""
 
-    entry = "fashion_mnist"
+    _ENTRY = "fashion_mnist"
     classes: list[str] = FashionMNIST.classes
 
 
 class KMNISTRecord(MNISTRecord, KMNIST):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `KMNIST`, read from records. See `MNISTRecord`."""
 
-    entry = "kmnist"
+    _ENTRY = "kmnist"
     classes: list[str] = KMNIST.classes
 
 
@@ -85,7 +85,7 @@ class EMNISTRecord(MNISTRecord, EMNIST):  # type: ignore[misc]  # torchvision is
         >>> image, label = dataset[0]
     """
 
-    entry = "emnist"
+    _ENTRY = "emnist"
 
     # Any: as above.
     def __init__(self, root: Root, split: EMNISTSplit, **kwargs: Any) -> None:
@@ -108,7 +108,7 @@ class QMNISTRecord(MNISTRecord, QMNIST):  # type: ignore[misc]  # torchvision is
         **kwargs: `MNISTRecord`'s other arguments: ``transform``, ``target_transform``, ``download``, `PrepareOptions`.
     """
 
-    entry = "qmnist"
+    _ENTRY = "qmnist"
     classes: list[str] = QMNIST.classes
 
     # Any: as above.

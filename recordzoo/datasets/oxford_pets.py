@@ -23,7 +23,7 @@ class OxfordIIITPetRecord(PathsDataset, OxfordIIITPet):  # type: ignore[misc]  #
             "segmentation" (a trimap as a PIL image).
     """
 
-    entry = "oxford_pets"
+    _ENTRY = "oxford_pets"
     _ITEMS = "_images"
     _PATH = Path
     _transforms_pairs = True

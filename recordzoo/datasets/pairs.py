@@ -41,7 +41,7 @@ class ADE20KRecord(SplitPairsDataset[TrainVal], VOCSegmentation):  # type: ignor
     In a mask, 0 is no class, and n is the class `classes[n - 1]`.
     """
 
-    entry = "ade20k"
+    _ENTRY = "ade20k"
     _TARGET = "mask"
 
     @override
@@ -85,7 +85,7 @@ class DIV2KRecord(PairsDataset, VisionDataset):  # type: ignore[misc]  # torchvi
         track: How the images of low resolution were made, and how many times smaller they are: "bicubic_x2", ...
     """
 
-    entry = "div2k"
+    _ENTRY = "div2k"
     _TARGET = "high"
 
     def __init__(
@@ -140,7 +140,7 @@ class KittiRecord(PairsDataset, Kitti):  # type: ignore[misc]  # torchvision is 
         train: The training images with their labels; otherwise the test images, whose target is None.
     """
 
-    entry = "kitti"
+    _ENTRY = "kitti"
     _TARGET = "label"
     _IS_RGB = False
 
@@ -214,7 +214,7 @@ class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvi
         mode: "boundaries", an array [20, H, W], or "segmentation", a PIL image.
     """
 
-    entry = "sbd"
+    _ENTRY = "sbd"
     _TARGET = "mask"
     _loadmat = staticmethod(loadmat)
 
@@ -273,7 +273,7 @@ class CityscapesRecord(PairsDataset, Cityscapes):  # type: ignore[misc]  # torch
         download: Fetch archives that are missing from a mirror of your own (`mirror`, ``RECORDZOO_MIRROR``).
     """
 
-    entry = "cityscapes"
+    _ENTRY = "cityscapes"
     _ENDING = CITYSCAPES_ENDING
 
     def __init__(

@@ -17,7 +17,7 @@ class BeansRecord(SplitFilesDataset[TrainValTest], ClassFolderDataset, ImageFold
     Each split is a record set of its own.
     """
 
-    entry = "beans"
+    _ENTRY = "beans"
     _PATH = str
     _SPLITS = ("train", "val", "test")
     _SPLIT = "split"
@@ -32,7 +32,7 @@ class CatsVsDogsRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  
     leaves out more: all 1,738 files that do not begin as JFIF, most of which can be decoded.
     """
 
-    entry = "cats_vs_dogs"
+    _ENTRY = "cats_vs_dogs"
     _PATH = str
 
 
@@ -42,7 +42,7 @@ class CINIC10Record(SplitFilesDataset[TrainValTest], ClassFolderDataset, ImageFo
     The authors' name of the split "val" is "valid".
     """
 
-    entry = "cinic10"
+    _ENTRY = "cinic10"
     _PATH = str
     _SPLITS = ("train", "val", "test")
     _SPLIT = "split"
@@ -54,28 +54,28 @@ class PlantVillageRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]
     The archive has a 39th class beside the 38 of the first publication: "Background_without_leaves".
     """
 
-    entry = "plant_village"
+    _ENTRY = "plant_village"
     _PATH = str
 
 
 class RESISC45Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """NWPU-RESISC45, read from records: aerial images of 45 kinds of scenes, 700 of each."""
 
-    entry = "resisc45"
+    _ENTRY = "resisc45"
     _PATH = str
 
 
 class UCMercedRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """UC Merced Land Use, read from records: aerial images of 21 kinds of land use, 100 of each."""
 
-    entry = "uc_merced"
+    _ENTRY = "uc_merced"
     _PATH = str
 
 
 class Country211Record(SplitFilesDataset[Literal["train", "valid", "test"]], ClassFolderDataset, Country211):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `Country211`, read from records: photographs by the country in which they were taken."""
 
-    entry = "country211"
+    _ENTRY = "country211"
     _HAS_TEXT_ROOT = True
     _SPLITS = ("train", "valid", "test")
     _PATHS = {"_base_folder": "country211"}
@@ -84,7 +84,7 @@ class Country211Record(SplitFilesDataset[Literal["train", "valid", "test"]], Cla
 class EuroSATRecord(ClassFolderDataset, EuroSAT):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `EuroSAT`, read from records: 27,000 satellite images of 10 kinds of land use."""
 
-    entry = "eurosat"
+    _ENTRY = "eurosat"
     _HAS_TEXT_ROOT, _PATH = True, str
     _PATHS = {"_base_folder": "eurosat", "_data_folder": "eurosat/2750"}
 
@@ -92,7 +92,7 @@ class EuroSATRecord(ClassFolderDataset, EuroSAT):  # type: ignore[misc]  # torch
 class RenderedSST2Record(SplitFilesDataset[TrainValTest], SamplesDataset, RenderedSST2):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `RenderedSST2`, read from records: sentences as pictures, negative (0) or positive (1)."""
 
-    entry = "rendered_sst2"
+    _ENTRY = "rendered_sst2"
     _SPLITS = ("train", "val", "test")
     _PATHS = {"_base_folder": "rendered-sst2"}
     _split_to_folder = {"train": "train", "val": "valid", "test": "test"}

@@ -30,7 +30,7 @@ class NABirdsRecord(TargetTypesDataset[TrainTest, NABirdsTarget], ImageFolder): 
             (float32 [4]: x, y, width, height in pixels) or "parts" (float32 [11, 3]: x, y, visible).
     """
 
-    entry = "nabirds"
+    _ENTRY = "nabirds"
     _TARGET_TYPES = ("category", "bbox", "parts")
     _IN_PIXELS = {"bbox": "XYWH", "parts": "seen points"}
 
@@ -72,7 +72,7 @@ class OnlineProductsRecord(TargetTypesDataset[TrainTest, ProductTarget], ImageFo
         classes: The authors' numbers of all products, of both splits: "1", "2", ...
     """
 
-    entry = "online_products"
+    _ENTRY = "online_products"
     _TARGET_TYPES = ("category", "super_category")
 
     @derived
@@ -99,7 +99,7 @@ class StanfordDogsRecord(TargetTypesDataset[TrainTest, DogTarget], ImageFolder):
             "boxes" (float32 [n, 4], one row a dog: xmin, ymin, xmax, ymax in pixels).
     """
 
-    entry = "stanford_dogs"
+    _ENTRY = "stanford_dogs"
     _TARGET_TYPES = ("category", "boxes")
     _IN_PIXELS = {"boxes": "XYXY"}
     _FIELDS = {"boxes": "annotation"}
@@ -128,7 +128,7 @@ class TinyImageNetRecord(TargetTypesDataset[TrainValTest, TinyTarget], ImageFold
         ArgumentError: "bbox" is asked for with "test".
     """
 
-    entry = "tiny_imagenet"
+    _ENTRY = "tiny_imagenet"
     _SPLITS = ("train", "val", "test")
     _TARGET_TYPES = ("category", "bbox")
     _IN_PIXELS = {"bbox": "XYXY"}

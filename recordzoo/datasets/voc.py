@@ -21,7 +21,7 @@ _YEARS = [str(year) for year in range(2007, 2013)]
 class _VOCRecord(PairsDataset):
     """What both classes share: `images` and `targets`, paths that torchvision would use, existing or not."""
 
-    entry = "voc"
+    _ENTRY = "voc"
     _PREFIX = image_name("").removesuffix(".jpg")
     _SPLITS_DIR: str
 
@@ -41,7 +41,7 @@ class _VOCRecord(PairsDataset):
         valid = ["train", "trainval", "val", *(["test"] if year == "2007" else [])]
         self.image_set = check_choice(image_set, "image_set", valid)
         self._part = "2007-test" if image_set == "test" else year
-        archive = dataset_recipe(self.entry, self._part, self.raw_files).raw_files[0]
+        archive = dataset_recipe(self._ENTRY, self._part, self.raw_files).raw_files[0]
         self.url, self.filename, self.md5 = public_url(next(iter(archive.urls), "")), archive.name, archive.md5
         reader = self._open_part(download=download, options=options)
         split = split_name(self._SPLITS_DIR, image_set)

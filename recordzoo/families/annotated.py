@@ -67,9 +67,9 @@ class AnnotatedDataset(ZooDataset):
         """
         # For a URL only the name counts.
         folder = Path(self.root).expanduser().absolute()
-        entry = catalogue.entry(self.entry)
+        entry = catalogue.entry(self._ENTRY)
         part = next((part.name for part in entry.parts if entry.set_name(part.name) == folder.name), None)
-        recipe: Recipe = FlatRecipe() if part is None else dataset_recipe(self.entry, part, self.raw_files)
+        recipe: Recipe = FlatRecipe() if part is None else dataset_recipe(self._ENTRY, part, self.raw_files)
         reader = self._open(
             recipe,
             download=download and part is not None,

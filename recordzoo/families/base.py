@@ -5,7 +5,7 @@ A dataset is a family of this package before the torchvision class whose place i
 and stay true::
 
     class EuroSATRecord(ClassFolderDataset, EuroSAT):
-        entry = "eurosat"
+        _ENTRY = "eurosat"
 
 Rules:
 
@@ -243,12 +243,11 @@ class ZooDataset(HasDerived, Dataset[Pair]):
     and `CorruptRecordError` if the stored bytes are damaged.
 
     Attributes:
-        entry: The dataset's name in the catalogue; "" for one that is not in it.
         raw_files: Where the raw files come from; None for the catalogue's. A subclass may name others.
         root: As given, "~" expanded.
     """
 
-    entry: ClassVar[str] = ""
+    _ENTRY: ClassVar[str] = ""  # the dataset's name in the catalogue; "" for one that is not in it
     raw_files: ClassVar[tuple[RemoteFile, ...] | None] = None
     _part: str = ""
     _PATH: ClassVar[Callable[[str], Any]] = Path  # the type of torchvision's path attributes: `Path` or `str`
@@ -392,7 +391,7 @@ class ZooDataset(HasDerived, Dataset[Pair]):
         """Open the record set of the catalogue's part that `_part` names; prepare it if it is not there."""
         chosen = self._chosen(options)
         member_md5s = self._member_md5s() if chosen.check_hash else {}
-        recipe = dataset_recipe(self.entry, self._part, self.raw_files, member_md5s)
+        recipe = dataset_recipe(self._ENTRY, self._part, self.raw_files, member_md5s)
         recipe.require(self._required_files())
         return self._open(recipe, download=download, options=chosen)
 

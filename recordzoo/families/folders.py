@@ -249,7 +249,7 @@ class LoaderDataset(ZooDataset):
         self, split: str, *, download: bool | None, options: PrepareOptions, loader: Loader = default_loader
     ) -> None:
         reader = self._open_part(download=download, options=options)
-        recipe = dataset_recipe(self.entry, self._part, self.raw_files)
+        recipe = dataset_recipe(self._ENTRY, self._part, self.raw_files)
         folder = type(self)._PATH(os.path.join(self.root, recipe.entry.folder, recipe.names_folder.rstrip("/")))
         self._show_files(self._selection_of(reader, split), folder, loader)
 
@@ -425,7 +425,7 @@ class SplitDataset(ZooDataset, Generic[SplitName]):
     def _choose_split(self, split: str) -> None:
         """Set the split to show, and the catalogue's part that holds it."""
         setattr(self, self._SPLIT, check_choice(split, "split", self._SPLITS))
-        if any(part.name == split for part in catalogue.entry(self.entry).parts):
+        if any(part.name == split for part in catalogue.entry(self._ENTRY).parts):
             self._part = split
 
 
