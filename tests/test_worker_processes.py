@@ -46,7 +46,7 @@ class Mirrored(v1.RandomHorizontalFlip):
 def _no_process_is_left() -> Any:
     yield
     gc.collect()
-    wait_for(lambda: not multiprocessing.active_children(), "the end of the worker processes")
+    wait_for(lambda: not multiprocessing.active_children(), f"the end of {multiprocessing.active_children()}")
 
 
 def loader(dataset: Any, *arguments: Any, **options: Any) -> RecordLoader:

@@ -254,7 +254,8 @@ def as_floats(values: NDArray[Any]) -> NDArray[np.float32] | NDArray[np.float64]
     """Return numbers as float32, or as float64 if float32 would change one: 8.44 stays 8.44, 16777217 does not."""
     with np.errstate(over="ignore"):
         single = values.astype(np.float32)
-    rounded, exact = np.unique(np.stack([single, values], axis=1)[(single != values) & ~np.isnan(values)], axis=0).T
+    changed = (single != values) & ~np.isnan(values)
+    rounded, exact = np.unique(np.stack([single[changed], values[changed]], axis=1), axis=0).T
     is_kept = all(float(str(one)) == other for one, other in zip(rounded.astype(np.float32), exact, strict=True))
     return single if is_kept else values.astype(np.float64)
 
