@@ -1,5 +1,6 @@
 """`transforms=` on any record set with boxes or masks: the samples of torchvision's wrapped classes."""
 
+import contextlib
 import io
 import json
 import pickle
@@ -295,6 +296,28 @@ def test_without_transforms_nothing_changes(records: Path) -> None:
     assert labels.tolist() == [0, 1, 2]
     with pytest.raises(ArgumentError, match="transforms"):
         recordzoo.open(records, transforms=v2.Identity(), transform=v2.Identity())
+
+
+@pytest.mark.parametrize(
+    ("target_type", "named"),
+    [(["labels", "boxes"], "boxes"), ("annotations", "annotations"), ("labels", ""), (None, "")],
+)
+def test_a_transform_that_leaves_boxes_behind_is_told_of(records: Path, target_type: Any, named: str) -> None:
+    flip = v2.RandomHorizontalFlip(1)
+    told = pytest.warns(UserWarning, match=f"moves the image, but not target_type '{named}'.* pass transforms=")
+    with told if named else contextlib.nullcontext():
+        dataset = recordzoo.open(records, transform=flip, target_type=target_type)
+    recordzoo.open(records, transform=flip, target_type=target_type, target_transform=len)  # it may move them, too
+    quiet = recordzoo.open(records, transform=v2.ColorJitter(0.1), target_type=target_type)
+    with told if named else contextlib.nullcontext():
+        quiet.transform = flip
+    assert len(dataset) == len(quiet) == len(SIZES)
+
+
+def test_a_transform_that_leaves_a_mask_behind_is_told_of(tmp_path: Path) -> None:
+    path = write(tmp_path / "m.records", [{"image": jpeg(picture(0, 8, 8)), "mask": Image.new("L", (8, 8))}])
+    with pytest.warns(UserWarning, match="moves the image, but not target_type 'mask'"):
+        recordzoo.open(path, transform=v2.RandomHorizontalFlip(1), target_type="mask")
 
 
 def test_boxes_do_not_fit_a_smaller_variant(tmp_path: Path) -> None:

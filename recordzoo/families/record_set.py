@@ -17,7 +17,7 @@ from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.families.at_url import open_given
 from recordzoo.families.base import Pair, Root, Transform
 from recordzoo.families.folders import ClassFolderDataset, Loader, files_folder
-from recordzoo.families.pixels import as_mask
+from recordzoo.families.pixels import as_mask, warn_if_left_behind
 from recordzoo.families.selection import Selection, stored_selection
 from recordzoo.images.decode import Objects, find_objects
 from recordzoo.net.url import Url, is_url
@@ -142,6 +142,7 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
     """
 
     _joint: JointTargets | None = None
+    _left_behind: Sequence[str] = ()
 
     def __init__(
         self,
@@ -173,6 +174,8 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
             self._joint = joint_targets(reader, target_type)
         if self._joint is not None:
             self._refuse_in_pixels(reader.manifest.variant)
+        else:
+            self._left_behind = _fields_in_pixels(reader, target_type)
         folder = os.fspath(reader.path)
         self.target_type = target_type
         if self._joint is not None:
@@ -186,10 +189,11 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
                 raise_if_empty(empty_classes(reader), IMG_EXTENSIONS)
                 allow_empty = True
         self._show_files(selection, folder, loader, is_valid_file, allow_empty)
+        warn_if_left_behind(self, self._in_pixels())
 
     @override
     def _in_pixels(self) -> Sequence[str]:
-        return ["the target"] if self._joint is not None else []
+        return ["the target"] if self._joint is not None else self._left_behind
 
     @override
     def _load(self, index: int) -> Pair:
@@ -199,6 +203,14 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
         position = self._selection.position(number)
         image = self._loader.load(position)
         return image, self._joint.target(position, image)
+
+
+def _fields_in_pixels(reader: RecordReader, target_type: str | Sequence[str] | None) -> list[str]:
+    """Name the targets that lie on the image, and that `transform` alone would leave behind."""
+    found = find_objects(reader)
+    names = target_type or reader.manifest.default_target or ()
+    on_image = {found.boxes, found.masks, found.annotations, found.mask}
+    return [f"target_type {name!r}" for name in ([names] if isinstance(names, str) else names) if name in on_image]
 
 
 def open_images(path: Path) -> RecordReader:
