@@ -7,6 +7,7 @@ import pytest
 import recordzoo
 from recordzoo.errors import ManifestError, RemoteError
 from recordzoo.net import http as retry
+from tests.browsing import served
 from tests.copying import MANIFEST_NAME, assert_no_secret, shard, write_set
 from tests.fakes import folder
 from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault
@@ -43,6 +44,15 @@ def cached(tmp_path):
 
 
 class TestVerify:
+    def test_by_a_web_server_that_lists_names_without_sizes(self, tmp_path):
+        write_set(tmp_path / "web" / "a.records")
+        with served(tmp_path / "web") as address:
+            for full in (False, True):
+                assert recordzoo.verify(f"{address}a.records", full=full).problems == []
+            (tmp_path / "web" / "a.records" / shard(0)).write_bytes(b"cut")
+            (problem,) = recordzoo.verify(f"{address}a.records").problems
+            assert "has 3 bytes instead of" in problem
+
     def test_it_says_what_was_checked(self, s3, url, tmp_path):
         result = run("verify", url, cwd=tmp_path)
         assert result.returncode == 0

@@ -59,7 +59,7 @@ class StoredFile:
     """A server's description of a file.
 
     Attributes:
-        size_bytes: Its size.
+        size_bytes: Its size; -1 if a listing does not say, as those of web servers.
         etag: S3's ETag, without the quotation marks, or the SHA-256 of a large file on the Hub; "" if there is none.
     """
 
@@ -216,7 +216,10 @@ class Store:
         """
 
         files = (entry for entry in self._listing() if entry.get("type") == "file")
-        return {self._last_part(each): StoredFile(int(each["size"] or 0), _etag(each)) for each in files}
+        return {
+            self._last_part(each): StoredFile(-1 if each["size"] is None else int(each["size"]), _etag(each))
+            for each in files
+        }
 
     def folders(self) -> Sequence[str]:
         """List the names of the folders in the folder.

@@ -400,7 +400,8 @@ class Streamed:
         return self.store.read_range(name, 0, num_bytes, size_bytes)
 
     def _check_size(self, name: str, size_bytes: int) -> None:
-        found = self._there[name].size_bytes if name in self._there else self.store.size(name)
+        known = self._there.get(name)
+        found = self.store.size(name) if known is None or known.size_bytes < 0 else known.size_bytes
         if found != size_bytes:
             what = "is missing" if found is None else f"has {found:,} bytes instead of {size_bytes:,}"
             raise CorruptRecordError(f"{self.path / name} {what}.", path=str(self.path / name))
