@@ -507,7 +507,8 @@ def foreign_recipe(
     if "://" not in location and not Path(location).exists():
         raise NotPreparedError(f"There is nothing at {location}.", path=location)
     raise NotPreparedError(
-        f"{shown(location)} is of no known format. Known are: a directory with one folder for each class, a list of "
-        f"files ({', '.join(LIST_ENDINGS)}), and {', '.join(NAMES)}. Anything else: recordzoo.convert(dataset).",
+        f"{shown(location)} is of no known format. Known are: a directory with one folder for each class, or with "
+        f"images and their annotations (COCO, YOLO, VOC, masks); a list of files ({', '.join(LIST_ENDINGS)}); "
+        f"{', '.join(NAMES)}. Anything else: recordzoo.convert(dataset).",
         path=shown(location),
     )
