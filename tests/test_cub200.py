@@ -8,7 +8,7 @@ from torchvision.datasets import ImageFolder, wrap_dataset_for_transforms_v2
 
 from recordzoo.datasets import cub200_recipe as annotations
 from recordzoo.datasets.cub200 import CUB200Record
-from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, RecordError, SourceError
+from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, RecordError, SourceError
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200
@@ -185,7 +185,11 @@ def test_without_the_split_file_there_is_only_all(tmp_path: Path) -> None:
 
 
 def test_images_alone_are_a_dataset(tmp_path: Path, plain: ImageFolder) -> None:
-    dataset = open_tree(tmp_path, tuple(name for name in FAKE.files if not name.endswith(".jpg")))
+    lists = tuple(name for name in FAKE.files if not name.endswith(".jpg"))
+    with pytest.raises(PrepareError, match="has 3 class folders, and the dataset has 200 classes: labels would be"):
+        open_tree(tmp_path, lists)
+    dataset = open_tree(tmp_path, lists, incomplete=True)
+    assert RecordReader(dataset.records_path).manifest.metadata["incomplete"] == "has 12 images, not 11,788."
     assert dataset.targets == plain.targets
     assert dataset.attribute_names == dataset.part_names == []
     with pytest.raises(NotPreparedError, match=r"images\.txt"):

@@ -72,7 +72,11 @@ class CUB200(ListedRecipe):
         names = [keys["image"][place] for place in class_folder_order(keys["image"])]
         classes, target = class_labels(names)
         table = parse_annotations(names, lists.contents)
-        return dataclasses.replace(table, arrays={"target": target, **table.arrays}, classes=classes)
+        metadata = dict(table.metadata)
+        if IMAGE_LIST not in lists:  # else the images are those of the list
+            self.check_classes(classes)
+            metadata |= self.incomplete(len(names))
+        return dataclasses.replace(table, arrays={"target": target, **table.arrays}, classes=classes, metadata=metadata)
 
 
 class CUB200Segmentations(ListedRecipe):

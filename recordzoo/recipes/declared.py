@@ -86,6 +86,7 @@ class DeclaredRecipe(Recipe):
         self.part = self.entry.part(part).name
         self.raw_files = _files_of_part(self.entry.raw_files(part), raw_files)
         self.expansion = self.entry.expansion
+        self._is_known = raw_files is None
         if raw_files is None:
             self.counts = {split.name: split.count for split in self.entry.splits if split.part == self.part}
 
@@ -162,6 +163,28 @@ class DeclaredRecipe(Recipe):
         if expected and md5 != expected:
             text = f"{folder}{name} is damaged: its MD5 is {md5}, not {expected}. Get it again."
             raise SourceError(text, worthless=True)
+
+    def check_classes(self, classes: Collection[str]) -> None:
+        """Refuse labels that follow from folders of which some are missing: they would be other numbers."""
+        expected = self.entry.num_classes
+        if not self._is_known or self.takes_incomplete or expected in (None, len(classes)):
+            return
+        raise PrepareError(  # no SourceError: nothing is downloaded instead
+            f"{self.set_name}: the raw data has {counted(len(classes), 'class folder')}, and the dataset has "
+            f"{expected} classes: labels would be other numbers. There are "
+            f"{name_first(sorted(classes), _CLASSES_SHOWN)}. Complete it, or pass incomplete=True (--allow-incomplete) "
+            "to store what is there."
+        )
+
+    def incomplete(self, num_images: int) -> dict[str, JSON]:
+        """Return metadata that says how many images are missing; empty if none is. Warn of it."""
+        counts = {split.name: split.count for split in self.entry.splits if split.part == self.part}
+        expected = counts.get("all") or sum(counts.values()) or self.entry.num_images
+        if not self._is_known or expected in (None, num_images):
+            return {}
+        text = f"has {counted(num_images, 'image')}, not {expected:,}."
+        logger.warning("%s %s", self.set_name, text)
+        return {"incomplete": text}
 
     def _check_package(self, package: str) -> None:
         # Before the download: it can take hours.
@@ -272,14 +295,14 @@ class ClassFolderRecipe(DeclaredRecipe):
 
     def __init__(self, dataset: str, part: str = "", raw_files: tuple[RemoteFile, ...] | None = None) -> None:
         super().__init__(dataset, part, raw_files)
-        self._is_known = raw_files is None and bool(self.layout.kind)
+        self._is_known = self._is_known and bool(self.layout.kind)
 
     @override
     def find(self, root: Path) -> Source | None:
         found = super().find(root)
         if isinstance(found, TreeSource) and found.names is not None:
             inner = [self.class_path(name.removeprefix(self.top)) for name in found.names]
-            self._check_classes({name.partition("/")[0] for name in inner if "/" in name})
+            self.check_classes({name.partition("/")[0] for name in inner if "/" in name})
         return found
 
     @override
@@ -295,26 +318,6 @@ class ClassFolderRecipe(DeclaredRecipe):
         ):
             return base / first
         return base
-
-    def _check_classes(self, classes: Collection[str]) -> None:
-        expected = self.entry.num_classes
-        if not self._is_known or self.takes_incomplete or expected in (None, len(classes)):
-            return
-        raise PrepareError(  # no SourceError: nothing is downloaded instead
-            f"{self.set_name}: the raw data has {counted(len(classes), 'class folder')}, and the dataset has "
-            f"{expected} classes: labels would be other numbers. There are "
-            f"{name_first(sorted(classes), _CLASSES_SHOWN)}. Complete it, or pass incomplete=True (--allow-incomplete) "
-            "to store what is there."
-        )
-
-    def _incomplete(self, num_images: int) -> dict[str, JSON]:
-        """Return metadata that says how many images are missing; empty if none is. Warn of it."""
-        expected = sum(split.count for split in self.entry.splits if split.part == self.part) or self.entry.num_images
-        if not self._is_known or expected in (None, num_images):
-            return {}
-        text = f"has {counted(num_images, 'image')}, not {expected:,}."
-        logger.warning("%s %s", self.set_name, text)
-        return {"incomplete": text}
 
     @property
     def top(self) -> str:
@@ -365,10 +368,10 @@ class ClassFolderRecipe(DeclaredRecipe):
         names = [keys[index] for index in class_folder_order(keys)]
         if not names:
             raise SourceError(f"{self.entry.title}: there is no image under {self.top} in the raw data. {INCOMPLETE}")
-        metadata = self._incomplete(len(names))
+        metadata = self.incomplete(len(names))
         inner = list(map(self.class_path, names))
         classes, target = class_labels(inner)
-        self._check_classes(classes)
+        self.check_classes(classes)
         splits: dict[str, NDArray[np.int64]] = {}
         if not self.folders and self.part in SPLIT_NAMES:
             splits[self.part] = np.arange(len(names))
