@@ -44,9 +44,10 @@ class Mirrored(v1.RandomHorizontalFlip):
 
 @pytest.fixture(autouse=True)
 def _no_process_is_left() -> Any:
+    others = set(multiprocessing.active_children())  # of earlier tests, until the garbage collector takes their loaders
     yield
     gc.collect()
-    wait_for(lambda: not multiprocessing.active_children(), f"the end of {multiprocessing.active_children()}")
+    wait_for(lambda: not set(multiprocessing.active_children()) - others, "the end of the worker processes")
 
 
 def loader(dataset: Any, *arguments: Any, **options: Any) -> RecordLoader:
