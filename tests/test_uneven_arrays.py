@@ -52,6 +52,9 @@ VALUES: dict[str, list[Any]] = {
     "tensors": [None if n == 0 else torch.full((n % 3, 4), n / 2) for n in range(6)],
 }
 COUNT = 6
+# Here "boxes" are arrays of all kinds.
+pytestmark = pytest.mark.filterwarnings("ignore:.* moves the image, but not target_type 'boxes'")
+
 TO_TENSOR = v2.Compose([v2.Resize((8, 8)), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
 
 
