@@ -244,8 +244,10 @@ class Cache:
         folder = self.folder / digest
         keeps_address = self.is_coming(digest)
         for path in sorted(_entries(folder), key=lambda path: path.name.endswith((*_SMALL, ".lock"))):
-            if path.name.endswith(".lock"):
-                _delete_lock(path)
+            if path.name.endswith(".lock"):  # while it is held: another process may be about to acquire it
+                with contextlib.suppress(OSError, NoLocksError):
+                    (lock := Lock(path)).try_acquire()
+                    lock.delete()  # if it is held
             elif not (_is_written(path) or (keeps_address and path.suffix == ".address")):
                 _remove(path)
         with contextlib.suppress(OSError):
@@ -294,14 +296,6 @@ def _is_written(path: Path) -> bool:
     match = _PART.fullmatch(path.name)
     lock = path if match is None else path.with_name(f".{match['name']}.lock")
     return lock.name.endswith(".lock") and bool(who_holds(lock))
-
-
-def _delete_lock(path: Path) -> None:
-    """Delete a lock file that nobody holds. It is held meanwhile: else another process could acquire it just before."""
-    lock = Lock(path)
-    with contextlib.suppress(OSError, NoLocksError):
-        if lock.try_acquire():
-            lock.delete()
 
 
 @contextlib.contextmanager

@@ -59,11 +59,11 @@ class StoredFile:
     """A server's description of a file.
 
     Attributes:
-        size_bytes: Its size; -1 if a listing does not say, as those of web servers.
+        size_bytes: Its size; None if a listing does not say, as those of web servers.
         etag: S3's ETag, without the quotation marks, or the SHA-256 of a large file on the Hub; "" if there is none.
     """
 
-    size_bytes: int
+    size_bytes: int | None
     etag: str = ""
 
 
@@ -214,12 +214,8 @@ class Store:
         Raises:
             RemoteError: The server cannot list files, or refuses to.
         """
-
         files = (entry for entry in self._listing() if entry.get("type") == "file")
-        return {
-            self._last_part(each): StoredFile(-1 if each["size"] is None else int(each["size"]), _etag(each))
-            for each in files
-        }
+        return {self._last_part(each): StoredFile(each["size"], _etag(each)) for each in files}
 
     def folders(self) -> Sequence[str]:
         """List the names of the folders in the folder.

@@ -401,7 +401,7 @@ class Streamed:
 
     def _check_size(self, name: str, size_bytes: int) -> None:
         known = self._there.get(name)
-        found = self.store.size(name) if known is None or known.size_bytes < 0 else known.size_bytes
+        found = self.store.size(name) if known is None or known.size_bytes is None else known.size_bytes
         if found != size_bytes:
             what = "is missing" if found is None else f"has {found:,} bytes instead of {size_bytes:,}"
             raise CorruptRecordError(f"{self.path / name} {what}.", path=str(self.path / name))
