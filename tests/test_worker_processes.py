@@ -46,8 +46,12 @@ class Mirrored(v1.RandomHorizontalFlip):
 def _no_process_is_left() -> Any:
     others = set(multiprocessing.active_children())  # of earlier tests, until the garbage collector takes their loaders
     yield
-    gc.collect()
-    wait_for(lambda: not set(multiprocessing.active_children()) - others, "the end of the worker processes")
+
+    def are_gone() -> bool:
+        gc.collect()  # not once: an exception's frames may keep an iterator that the first collection only closes
+        return not set(multiprocessing.active_children()) - others
+
+    wait_for(are_gone, "the end of the worker processes")
 
 
 def loader(dataset: Any, *arguments: Any, **options: Any) -> RecordLoader:
