@@ -110,7 +110,7 @@ def chromium() -> Generator[Any, None, None]:
 
 @pytest.fixture
 def open_page(chromium: Any) -> Generator[Callable[..., Any], None, None]:
-    """Open a page; when the test ends, nothing may have gone wrong on it, and nobody else been asked for anything."""
+    """Open a page; by the end of the test it must have had no error, and asked no other host."""
     from tests.browsing import Watched, watched
 
     opened: list[Watched] = []

@@ -401,7 +401,7 @@ class TestErrors:
         expected = {name: code for code, names in codes.items() for name in names.split()} | {"RecordZooError": 1}
         kinds = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, errors.RecordZooError)]
         assert {kind.__name__: exit_code(kind("x")) for kind in kinds} == expected
-        assert exit_code(OSError(28, "No space left on device")) == Exit.DISK_FULL  # whoever meets it
+        assert exit_code(OSError(28, "No space left on device")) == Exit.DISK_FULL  # wherever it happens
 
 
 class TestVerify:

@@ -72,7 +72,7 @@ def test_what_is_no_list(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(NotPreparedError, match="Is a directory"):
         read_list(tmp_path / "folder.csv")
-    os.mkfifo(tmp_path / "fifo.csv")  # whose reader waited for ever
+    os.mkfifo(tmp_path / "fifo.csv")  # its reader waited for ever
     with pytest.raises(NotPreparedError, match="no regular file"):
         read_list(tmp_path / "fifo.csv")
 

@@ -213,7 +213,7 @@ class MakesBatches(datasets.ImageFolder):  # type: ignore[misc]
 
 
 def computing(name: str, value: Any) -> Any:
-    """A class whose attribute of this name is a property, which nobody can change."""
+    """A class in which the attribute of this name is a read-only property."""
     return type("Computing", (datasets.ImageFolder,), {name: property(lambda self: value, lambda self, given: None)})
 
 

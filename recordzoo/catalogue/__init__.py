@@ -549,7 +549,7 @@ def _file(table: "_Table", folder: str, instructions: str) -> FileFacts:
 
 
 class _Table:
-    """One TOML table, and which of its keys nobody has asked for."""
+    """A TOML table that notes which of its keys were asked for."""
 
     def __init__(self, where: str, data: dict[str, object]) -> None:
         self.where = where

@@ -70,7 +70,7 @@ class DTDRecord(FilesDataset, DTD):  # type: ignore[misc]  # torchvision is unty
 
     @override
     def _selection_of(self, reader: RecordReader, split: str) -> Selection:
-        # Labels count the classes that the split has images of: all 47, unless somebody shortened the lists.
+        # Labels count the classes that the split has images of: all 47, unless the lists were shortened.
         self.classes, labels = class_labels(Selection(reader, split).names())
         return Selection(reader, split, targets=labels)
 

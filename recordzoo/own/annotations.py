@@ -184,7 +184,7 @@ def is_split(folder: str) -> bool:
 
 
 def is_usual_folder(name: str) -> bool:
-    """Whether a folder is called as tools call those of annotated images, or of what is said of them."""
+    """Whether tools give this name to a folder of images, or to one of their annotations."""
     return name.lower() in _FOLDERS or OF_CVAT.match(name.lower()) is not None
 
 
