@@ -120,14 +120,26 @@ def test_a_forked_child_leaves_persistent_workers_to_its_parent(tree: Path) -> N
     assert set(kept) == first
 
 
-@pytest.mark.parametrize("leave", ["close", "forget", "forget in a cycle", "all"])
+class Training:
+    """Has the iterator of a loader that has one of its methods, as trainers often do."""
+
+    batches: Any = None
+
+    def collate(self, samples: list[Any]) -> list[Any]:
+        return samples
+
+
+@pytest.mark.parametrize("leave", ["close", "forget", "forget in a cycle", "forget with own code", "all"])
 def test_processes_end_with_the_epoch(tree: Path, leave: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """At once. The garbage collector may take the queues by which torch tells them to end: they would wait."""
     for module in (_utils, _utils.worker):
         monkeypatch.setattr(module, "MP_STATUS_CHECK_INTERVAL", 60.0)  # for so long, and torch for them; else 5 s
-    iterator: Any = iter(loader(ImageFolderRecord(tree, transform=UINT8), 4))
+    training = Training()
+    own = {"collate_fn": training.collate} if leave == "forget with own code" else {}
+    iterator: Any = iter(loader(ImageFolderRecord(tree, transform=UINT8), 4, **own))
     next(iterator)
     assert len(multiprocessing.active_children()) == 2
+    training.batches = iterator
     if leave == "close":
         iterator.close()
         assert list(iterator) == []
@@ -138,7 +150,7 @@ def test_processes_end_with_the_epoch(tree: Path, leave: str, monkeypatch: pytes
         cycle.append(cycle)
         del cycle
     start = time.monotonic()
-    del iterator
+    del iterator, training, own
     gc.collect()
     assert not multiprocessing.active_children()
     assert time.monotonic() - start < 30

@@ -236,12 +236,10 @@ class ProcessIteration(BatchIterator):
         self._timeout_s, self._is_kept = loader.timeout, loader.persistent_workers
         batches: Any = iter(loader)  # of a private class of torch's
         self._batches: Any = batches
-        # It keeps the iterator's queues: the garbage collector may take them before torch ends the workers by them, and
-        # each worker would then wait for 5 seconds.
-        self._forgotten = weakref.finalize(self, batches._shutdown_workers)
+        # Not torch's iterator itself: the user's functions, which it has, may refer to this object.
+        queues = () if self._is_kept else tuple(batches._index_queues)
+        self._forgotten = weakref.finalize(self, _tell_to_end, loader.home, batches._workers_done_event, queues)
         self._forgotten.atexit = False
-        if self._is_kept:
-            self._forgotten.detach()
         _begun.add(batches)
 
     def take(self) -> tuple[Any, Wanted]:
@@ -303,6 +301,18 @@ class ProcessIteration(BatchIterator):
             if "timed out after" not in str(err):
                 raise
             raise late(self._timeout_s) from None
+
+
+# Any: of multiprocessing.
+def _tell_to_end(home: Home, done: Any, queues: tuple[Any, ...]) -> None:
+    """Tell workers that nobody needs them: the garbage collector may take their queues before torch tells them so.
+
+    Each of them would then wait for 5 seconds.
+    """
+    if home.is_here:
+        for queue in queues:
+            done.set()
+            queue.put(None)
 
 
 _begun = weakref.WeakSet[Any]()  # iterators of torch, which have the workers; persistent ones also between epochs
