@@ -271,7 +271,8 @@ class AnnotatedFolder(ListingRecipe):
 
     @override
     def source(self, listing: Listing) -> Source:
-        names = [name for of_one in zip(*listing.files.values(), strict=True) for name in of_one]
+        samples = zip(*listing.files.values(), strict=True)  # the image comes first
+        names = [name for files in samples if files[0] not in self.missing for name in files]
         which = name_first(listing.beside, NUM_NAMED) if self.format == COCO else "The directory"
         where = f"{which} says so; images were looked for in every folder of {listing.base}."
         return ListSource(listing, [*names, *listing.beside], where=where)
@@ -281,7 +282,8 @@ class AnnotatedFolder(ListingRecipe):
         found = self._listing
         if found is None or self.format == COCO:
             return {}
-        names = [*found.files["image"], *(name for name in found.beside if "/" in name)]
+        images = [name for name in found.files["image"] if name not in self.missing]
+        names = [*images, *(name for name in found.beside if "/" in name)]
         folders = {parent.as_posix() for name in names for parent in PurePosixPath(name).parents} - {"."}
         times = {folder: os.stat(found.base / folder).st_mtime_ns for folder in sorted(folders)}
         return {TREE_FILE: json.dumps({"root": os.fspath(found.base), "directories": times}, indent=1).encode()}

@@ -49,13 +49,6 @@ class Column:
     blob: BlobField | None = None
     header: str = ""
 
-    def kept(self, keep: NDArray[np.bool_]) -> "Column":
-        """Return the field of some samples."""
-        values = self.values
-        if isinstance(values, np.ndarray):
-            return replace(self, values=values[keep])
-        return replace(self, values=[values[number] for number in np.flatnonzero(keep).tolist()])
-
     def stored(self, position: int) -> bytes:
         """Return a value as it is stored."""
         value = self.values[position]
@@ -102,18 +95,6 @@ class Listing:
     digest: str = ""
     stated: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
-    def kept(self, keep: NDArray[np.bool_]) -> "Listing":
-        """Return some of the samples."""
-        chosen, new_position = np.flatnonzero(keep).tolist(), np.cumsum(keep) - 1
-        return replace(
-            self,
-            files={name: [files[number] for number in chosen] for name, files in self.files.items()},
-            names=[self.names[number] for number in chosen],
-            columns={name: column.kept(keep) for name, column in self.columns.items()},
-            splits={name: new_position[found[keep[found]]] for name, found in self.splits.items()},
-            lines=[self.lines[number] for number in chosen] if len(self.lines) else (),
-        )
-
     def notes(self) -> dict[str, list[Note]]:
         """Return the values to store with each image, by the image's name."""
         blobs = {name: column for name, column in self.columns.items() if column.blob is not None}
@@ -130,6 +111,9 @@ class ListingRecipe(Recipe):
     Args:
         skips_missing: Leave out samples whose images are missing.
         allow_paths: Files may lie outside of the listing's directory.
+
+    Attributes:
+        missing: The images that `find` left out, with the reasons.
     """
 
     part = ""
@@ -139,11 +123,11 @@ class ListingRecipe(Recipe):
         self.fields: Mapping[str, BlobField] = {"image": BlobField("image")}
         self._skips_missing, self._allow_paths = skips_missing, allow_paths
         self._listing: Listing | None = None
-        self._missing: dict[str, str] = {}
+        self.missing: dict[str, str] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         # Worker processes get their part with their unit.
-        return {**self.__dict__, "_listing": None, "_missing": {}}
+        return {**self.__dict__, "_listing": None, "missing": {}}
 
     @abstractmethod
     def read(self, root: Path) -> Listing:
@@ -155,32 +139,29 @@ class ListingRecipe(Recipe):
 
     @abstractmethod
     def source(self, listing: Listing) -> Source:
-        """Return the source of the samples' files."""
+        """Return the source of the samples' files, without those of missing images."""
 
     def find(self, root: Path) -> Source | None:
         """Read what names the samples; raises as `read`."""
-        found = self._listing = self._without_missing(self.read(root))
+        found = self._listing = self.read(root)
+        self.missing = self._missing_files(found) if self._skips_missing else {}
         blobs = {name: column.blob for name, column in found.columns.items() if column.blob is not None}
         self.fields = {**dict.fromkeys(found.files, BlobField("image")), **blobs}
         return self.source(found)
 
-    def _without_missing(self, found: Listing) -> Listing:
-        if not self._skips_missing:
-            return found
-        images = found.files["image"]
+    def _missing_files(self, found: Listing) -> dict[str, str]:
+        """Return the images to leave out with the reasons; none if all are missing, which the source reports."""
         files = Files(found.base, allow_paths=self._allow_paths)
-        looked = {name: files.look(name) for name in dict.fromkeys(images)}
-        self._missing = {name: why for name, why in looked.items() if isinstance(why, str)}
-        if not self._missing or len(self._missing) == len(looked):  # if all files are missing, the source reports it
-            return found
-        return found.kept(np.array([name not in self._missing for name in images]))
+        looked = {name: files.look(name) for name in dict.fromkeys(found.files["image"])}
+        missing = {name: why for name, why in looked.items() if isinstance(why, str)}
+        return missing if len(missing) < len(looked) else {}
 
     def choice(self) -> str:
         """Describe how `find` read the samples and which of them it left out; "" before `find`."""
         if self._listing is None:
             return ""
-        left_out = name_first([f"{name} ({why})" for name, why in self._missing.items()], NUM_SHOWN)
-        return self._listing.choice + (f"; left out: {left_out}" if self._missing else "")
+        left_out = name_first([f"{name} ({why})" for name, why in self.missing.items()], NUM_SHOWN)
+        return self._listing.choice + (f"; left out: {left_out}" if self.missing else "")
 
     @override
     def extract(self, member: Member) -> Iterator[Blob]:
@@ -195,7 +176,7 @@ class ListingRecipe(Recipe):
         """Yield the value to store of a file."""
 
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
-        """See `Recipe`: the listing's order."""
+        """See `Recipe`: the listing's order. Missing images are in it, and are left out as skipped ones."""
         found = self._listing
         assert found is not None
         positions = [str(position) for position in range(len(found.names))]
@@ -209,7 +190,7 @@ class ListingRecipe(Recipe):
             default_target=found.default_target,
             metadata=found.metadata,
             shapes={name: np.array([np.shape(each) for each in values], np.uint32) for name, values in raw.items()},
-            skipped=self._missing,
+            skipped=self.missing,
         )
 
 

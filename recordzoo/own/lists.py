@@ -464,7 +464,8 @@ class ListRecipe(ListingRecipe):
 
     @override
     def source(self, listing: Listing) -> Source:
-        names, seed = list(dict.fromkeys(listing.files["image"])), self.written["shuffle_seed"]
+        names = [name for name in dict.fromkeys(listing.files["image"]) if name not in self.missing]
+        seed = self.written["shuffle_seed"]
         if seed is not None:
             names.sort(key=lambda name: _shuffle_key(seed, name))
         return ListSource(listing, names, self._allow_paths)

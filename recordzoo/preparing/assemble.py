@@ -262,7 +262,7 @@ def assemble(
     rows = {name: collected.unique(name) for name, collected in fields.items()}
     stored = {name: collected.keys for name, collected in fields.items()}
     table = recipe.build_table(_stored(recipe, stored, left_out), sidecars)
-    main = left_out.get(recipe.main_field, {}).keys()
+    main = left_out.get(recipe.main_field, {}).keys() | table.skipped.keys()
     resolved = resolve(recipe, table, stored, main)
     skipped = {**table.skipped, **{key: why for reasons in left_out.values() for key, why in reasons.items()}}
     hashed = {file.name for file in raw_files if file.hash}

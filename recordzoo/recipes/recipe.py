@@ -167,7 +167,8 @@ class Table:
         default_target: The field of the default target. Default: "target" or "label".
         metadata: Further small values that opening needs; JSON.
         shapes: Shapes of raw blob fields for which the recipe has none: uint32 [N, dimensions].
-        skipped: Earlier skipped members with the reasons, from the source record set.
+        skipped: Members that were not read, with the reasons: of a list's missing files, and of those that the source
+            record set lacks. Images among them are left out.
     """
 
     names: Sequence[str]

@@ -323,7 +323,7 @@ class VariantRecipe(Recipe):
         shapes = dict(table.shapes)
         if self._is_raw:
             keys = table.keys.get("image", table.names)
-            missing = stored.skipped.get("image", ())
+            missing = stored.skipped.get("image", frozenset()) | table.skipped.keys()
             sizes = [
                 (0, 0, 0) if key is None or key in missing else (*_SIZE_FORMAT.unpack(sidecars[_SIZE + key]), 3)
                 for key in keys
