@@ -34,7 +34,7 @@ TARGET_KINDS = ("class", "int", "float", "multilabel", "text")
 """Kinds of targets."""
 
 NUM_SHOWN = 20
-"""Number of faults that a message names."""
+"""Number of faults, or of files, that a message names."""
 
 MAX_SHOWN = 400
 """Number of characters of a fault that a message shows."""

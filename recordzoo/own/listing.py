@@ -17,19 +17,17 @@ from typing_extensions import override
 from recordzoo.base.text import JSON, name_first, shorten
 from recordzoo.errors import NotPreparedError
 from recordzoo.net.url import RemoteFile
-from recordzoo.own.columns import MAX_SHOWN
+from recordzoo.own.columns import MAX_SHOWN, NUM_SHOWN
 from recordzoo.raw.member import FileTable, Member, SizedSource, Source, Unit
 from recordzoo.raw.tree import tree_unit
 from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Stored, Table
 from recordzoo.records.kinds import FieldSpec
 
-NUM_SHOWN = 20
-"""Number of files that a message names."""
-
 Note = tuple[str, bytes]
 """A member that is not a file: its name and its content."""
 
 _NOTE = "\0"  # in the name of a note: <field> NUL <position>
+_OUTSIDE = "it leads out of the list's directory"
 
 
 # Any, here and below: of several dtypes.
@@ -316,7 +314,13 @@ class Files:
         path = os.path.join(self._base, name)
         if not self._allow_paths and not self._is_inside(path):
             return _OUTSIDE
-        return _look(path)
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError) as err:  # the second for a NUL
+            return getattr(err, "strerror", None) or str(err)
+        if not stat.S_ISREG(status.st_mode):
+            return "a directory" if stat.S_ISDIR(status.st_mode) else "no regular file"
+        return status if os.access(path, os.R_OK) else "Permission denied"
 
     def _is_inside(self, path: str) -> bool:
         folder, name = os.path.split(path)
@@ -325,19 +329,6 @@ class Files:
         place = os.path.join(self._folders[folder], name)
         place = os.path.realpath(place) if os.path.islink(place) else place
         return place.startswith(os.path.join(self._root, ""))
-
-
-_OUTSIDE = "it leads out of the list's directory"
-
-
-def _look(path: str) -> os.stat_result | str:
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError) as err:  # the second for a NUL
-        return getattr(err, "strerror", None) or str(err)
-    if not stat.S_ISREG(status.st_mode):
-        return "a directory" if stat.S_ISDIR(status.st_mode) else "no regular file"
-    return status if os.access(path, os.R_OK) else "Permission denied"
 
 
 def _with_notes(files: Callable[[], Iterator[Member]], notes: Sequence[Sequence[Note]]) -> Iterator[Member]:
