@@ -14,7 +14,7 @@ from typing import Any
 
 from recordzoo.base.files import read_small
 from recordzoo.base.settings import is_installed, need
-from recordzoo.base.text import JSON, did_you_mean, encoding_problems, shorten, shown
+from recordzoo.base.text import JSON, counted, did_you_mean, encoding_problems, shorten, shown
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 
 PARQUET = ".parquet"
@@ -49,7 +49,7 @@ _LINE = re.compile(r"(?P<path>.*[^ ]) +(?P<label>[^ ]+)", re.DOTALL)
 class Faults:
     """Collects the faults of a list; a row is a "line" or a "row" in messages."""
 
-    def __init__(self, path: Path, word: str = "line") -> None:
+    def __init__(self, path: Path, word: str) -> None:
         self._path, self.word = path, word
         self.first = 0 if word == "row" else 1
         self._found: list[tuple[int, str]] = []
@@ -91,36 +91,33 @@ class Texts(list[str]):
 
 @dataclass
 class ListTable:
-    """Columns of cells under their names, and the line on which each row begins.
+    """Columns of cells under their names, the line on which each row begins, and what is wrong with them so far.
 
     Attributes:
         texts: Columns that the table's types declare as text, even if they look like numbers.
     """
 
-    header: list[str] = field(default_factory=list)
-    columns: list[Texts] = field(default_factory=list)
-    lines: "array[int]" = field(default_factory=lambda: array("q"))
+    header: list[str]
+    columns: list[Texts]
+    lines: "array[int]"
+    faults: Faults
     texts: set[str] = field(default_factory=set)
 
-    def begin(self, header: list[str]) -> None:
-        """Name the columns."""
-        self.header = header
-        self.columns = [Texts() for _ in header]
 
-    def add(self, line: int, cells: list[str], faults: Faults) -> None:
-        """Add a row if it is complete."""
-        if len(cells) != len(self.header):
-            faults.add(line, f"{_columns(len(cells))}, not {len(self.header)}")
+def _from_cells(rows: Iterator[tuple[int, list[str]]], faults: Faults) -> ListTable:
+    """Build a table from rows of cells with their lines; the first row names the columns."""
+    _, names = next(rows, (0, []))
+    table = ListTable([name.strip() for name in names], [Texts() for _ in names], array("q"), faults)
+    for line, cells in rows:
+        if len(cells) != len(names):
+            faults.add(line, f"{counted(len(cells), 'column')}, not {len(names)}")
         elif any("\0" in cell for cell in cells):
             faults.add(line, "a NUL byte")
         else:
-            for column, cell in zip(self.columns, cells, strict=True):
+            for column, cell in zip(table.columns, cells, strict=True):
                 column.add(cell.strip())
-            self.lines.append(line)
-
-
-def _columns(count: int) -> str:
-    return "1 column" if count == 1 else f"{count} columns"
+            table.lines.append(line)
+    return table
 
 
 def _text_of(data: bytes, newline: str | None) -> io.TextIOWrapper:
@@ -128,35 +125,23 @@ def _text_of(data: bytes, newline: str | None) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline=newline)
 
 
-def _plain(data: bytes, faults: Faults) -> ListTable:
-    """Read `path label` lines: the label follows the last spaces, or the tab if there is one."""
-    table = ListTable()
-    table.begin(["path", "label"])
+def _plain_cells(data: bytes, faults: Faults) -> Iterator[tuple[int, list[str]]]:
+    """Yield `path label` lines: the label follows the last spaces, or the tab if there is one."""
+    yield 0, ["path", "label"]
     for number, line in enumerate(_text_of(data, None), 1):
         if line.startswith("#") or not line.strip():
             continue
         if "\t" in line:
-            table.add(number, line.rstrip("\n").split("\t"), faults)
+            yield number, line.rstrip("\n").split("\t")
         elif match := _LINE.fullmatch(line.strip(" \n")):
-            table.add(number, [match["path"], match["label"]], faults)
+            yield number, [match["path"], match["label"]]
         else:
             hint = "; with commas, the list's name must end with .csv" if "," in line else ""
             faults.add(number, f"no label (a line is: path, space or tab, label{hint})")
-    return table
-
-
-def _with_header(data: bytes, separator: str, faults: Faults) -> ListTable:
-    """Read a table whose first line names the columns; blank lines are skipped."""
-    table = ListTable()
-    for line, cells in _cells(data, separator, faults):
-        if table.header:
-            table.add(line, cells, faults)
-        else:
-            table.begin([cell.strip() for cell in cells])
-    return table
 
 
 def _cells(data: bytes, separator: str, faults: Faults) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a table that are not blank."""
     reader = csv.reader(_text_of(data, ""), delimiter=separator, skipinitialspace=True, strict=True)
     line = 1
     try:
@@ -194,28 +179,27 @@ def _finite(text: str) -> float:
 # Any, here and below: values of all kinds.
 
 
-def from_rows(rows: Iterable[tuple[int, Mapping[Any, Any]]], faults: Faults) -> ListTable:
-    """Build a table from rows with their lines; missing values are empty cells."""
-    table = ListTable()
+def _from_rows(rows: Iterable[tuple[int, Mapping[Any, Any]]], faults: Faults) -> ListTable:
+    """Build a table from rows of values with their lines; missing values are empty cells."""
     columns: dict[str, Texts] = {}
+    lines, texts = array("q"), set()
     for line, row in rows:
         for key, value in row.items():
             name = str(key)
             column = columns.setdefault(name, Texts())
-            column.extend([""] * (len(table.lines) - len(column)))
+            column.extend([""] * (len(lines) - len(column)))
             try:
                 cell = _cell(value)
             except ValueError as err:
                 faults.add(line, f"{name!r} holds {err}")
                 cell = ""
             if isinstance(value, str):
-                table.texts.add(name)
+                texts.add(name)
             column.add(cell.strip())
-        table.lines.append(line)
+        lines.append(line)
     for column in columns.values():
-        column.extend([""] * (len(table.lines) - len(column)))
-    table.header, table.columns = list(columns), list(columns.values())
-    return table
+        column.extend([""] * (len(lines) - len(column)))
+    return ListTable(list(columns), list(columns.values()), lines, faults, texts)
 
 
 def _cell(value: Any) -> str:
@@ -310,8 +294,8 @@ def _rows_of(data: Any) -> Iterable[Mapping[Any, Any]]:
     return data.to_dict("records") if hasattr(data, "to_dict") else data  # type: ignore[no-any-return]  # pandas
 
 
-def read_list(path: Path, data: Any = None) -> tuple[ListTable, Faults]:
-    """Read the cells of a list file, or of a table in memory, and its faults.
+def read_list(path: Path, data: Any = None) -> ListTable:
+    """Read the cells of a list file, or of a table in memory.
 
     Raises:
         ArgumentError: It is no list by its name.
@@ -320,26 +304,25 @@ def read_list(path: Path, data: Any = None) -> tuple[ListTable, Faults]:
         SourceError: It is not UTF-8, or a damaged table.
     """
     ending = path.suffix.lower()
-    faults = Faults(path, "line" if data is None and ending != PARQUET else "row")
     if data is not None:
-        return from_rows(enumerate(_rows_of(data)), faults), faults
+        return _from_rows(enumerate(_rows_of(data)), Faults(path, "row"))
     if ending not in LIST_ENDINGS:
         raise ArgumentError(f"{path} is no list: its name must end with {', '.join(LIST_ENDINGS)}.")
     if ending == PARQUET and path.is_file():
-        return from_rows(enumerate(_parquet_rows(path)), faults), faults
+        return _from_rows(enumerate(_parquet_rows(path)), Faults(path, "row"))
     try:
         content = read_small(path, _MAX_LIST_BYTES)
     except OSError as err:
         raise NotPreparedError(f"{path}: the list cannot be read ({err.strerror}).", path=str(path)) from err
+    faults = Faults(path, "line")
     for line, problem in encoding_problems(content):
         faults.add(line, f"{problem}; save it as UTF-8")
     faults.raise_if_any()
     if ending == ".jsonl":
-        table = from_rows(_json_rows(content, faults), faults)
-    else:
-        separator = _SEPARATORS.get(ending)
-        table = _plain(content, faults) if separator is None else _with_header(content, separator, faults)
-    return table, faults
+        return _from_rows(_json_rows(content, faults), faults)
+    separator = _SEPARATORS.get(ending)
+    rows = _plain_cells(content, faults) if separator is None else _cells(content, separator, faults)
+    return _from_cells(rows, faults)
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,14 +426,12 @@ class Places:
         targets: Those of targets, with their kinds.
         split: The column of splits, if there is one.
         name: The column of names, if the user named one.
-        is_named: The user named the targets.
     """
 
     image: int
     targets: Mapping[int, str | None]
     split: int | None
     name: int | None
-    is_named: bool
 
     @classmethod
     def find(cls, path: Path, table: ListTable, asked: Columns) -> "Places":
@@ -462,33 +443,33 @@ class Places:
         """
         known = [name.lower() for name in table.header]
 
-        def named(name: str | None, option: str) -> int | None:
-            if name is not None and name not in table.header:
+        def named(name: str, option: str) -> int:
+            if name not in table.header:
                 raise ArgumentError(
                     f"{path} has no column {name!r} ({option}); it has {_shown(table.header)}."
                     f"{did_you_mean(name, table.header)}"
                 )
-            return None if name is None else table.header.index(name)
+            return table.header.index(name)
 
-        def usual(names: Sequence[str]) -> int | None:
-            return next((known.index(name) for name in names if name in known), None)
+        def found(name: str | None, option: str, usual: Sequence[str]) -> int | None:
+            if name is not None:
+                return named(name, option)
+            return next((known.index(each) for each in usual if each in known), None)
 
-        image, name = named(asked.image, "--image"), named(asked.name, "--name-column")
-        image = usual(PATH_COLUMNS) if image is None else image
-        split = named(asked.split, "--split-column")
-        split = usual(["split"]) if split is None else split
+        image = found(asked.image, "--image", PATH_COLUMNS)
+        name = found(asked.name, "--name-column", ())
+        split = found(asked.split, "--split-column", ("split",))
         if image is None:
             raise _no_column(path, table, PATH_COLUMNS, "--image COLUMN (image=) names it")
-        found = ((named(column, "--target"), kind) for column, kind in asked.targets)
-        targets = {index: kind for index, kind in found if index is not None}
-        if not targets:
-            others = [index for index in range(len(known)) if index not in (image, name, split)]
-            label = next((known.index(each) for each in LABEL_COLUMNS if each in known), None)
-            label = others[0] if label not in others and len(others) == 1 else label
-            if label not in others:
-                raise _no_column(path, table, LABEL_COLUMNS, "--target COLUMN (targets=) names it")
-            targets = {label: None}
-        return cls(image, targets, split, name, bool(asked.targets))
+        if asked.targets:
+            return cls(image, {named(column, "--target"): kind for column, kind in asked.targets}, split, name)
+        others = [index for index in range(len(known)) if index not in (image, name, split)]
+        label = found(None, "--target", LABEL_COLUMNS)
+        if label not in others and len(others) == 1:
+            (label,) = others
+        if label is None or label not in others:
+            raise _no_column(path, table, LABEL_COLUMNS, "--target COLUMN (targets=) names it")
+        return cls(image, {label: None}, split, name)
 
 
 def _shown(header: Sequence[str]) -> str:

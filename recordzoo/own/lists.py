@@ -77,6 +77,7 @@ class Cells:
         what: The word for its values in messages: "label", or the header.
         cells: N texts.
         lines: The line of each text.
+        faults: Gets the faults of the cells.
         is_text: Whether the table's types say that they are not numbers.
         separator: What stands between several labels.
     """
@@ -85,42 +86,43 @@ class Cells:
     what: str
     cells: Sequence[str]
     lines: Sequence[int]
+    faults: Faults
     is_text: bool
-    separator: str = ","
+    separator: str
 
-    def numbers(self, faults: Faults) -> NDArray[Any] | None:  # Any: of either dtype
+    def _numbers(self) -> NDArray[Any] | None:  # Any: of either dtype
         """Return the numbers, NaN for gaps; None if a cell is not a number.
 
         Numbers with leading zeros, such as postcodes, are names.
-
-        Raises:
-            SourceError: A number fits no type.
         """
         filled = [cell for cell in self.cells if cell not in _GAPS]
         if self.is_text or not filled or not all(map(_NUMBER.fullmatch, filled)) or any(map(_PADDED.match, filled)):
             return None
         if len(filled) == len(self.cells) and all(cell.lstrip("+-").isdecimal() for cell in filled):
-            self._refuse_misfits(_INT64, faults)
+            self._refuse_misfits(_INT64)
             return np.array([int(cell) for cell in filled], np.int64)
-        return self._floats(faults)
+        return self._floats()
 
-    def _floats(self, faults: Faults) -> NDArray[np.float64]:
-        self._refuse_misfits(_EXACT_FLOATS, faults)
+    def _floats(self) -> NDArray[np.float64]:
+        self._refuse_misfits(_EXACT_FLOATS)
         return np.array([math.nan if cell in _GAPS else float(cell) for cell in self.cells], np.float64)
 
-    def _refuse_misfits(self, whole: range, faults: Faults) -> None:
+    def _refuse_misfits(self, whole: range) -> None:
         """Raise, with the faults before, if a number fits no type that has these whole numbers."""
-        wrong = {cell for cell in set(self.cells) if not _fits(cell, whole)}
-        if wrong:
+        if wrong := {cell for cell in set(self.cells) if not _fits(cell, whole)}:
             hint = f"for texts, pass --target {quote(f'{self.column}:text')}"
             self._refuse(
-                wrong.__contains__, lambda cell: f"the {self.what} {cell[:80]} fits no type of numbers ({hint})", faults
+                wrong.__contains__, lambda cell: f"the {self.what} {cell[:80]} fits no type of numbers ({hint})"
             )
-        faults.raise_if_any()
+        self.faults.raise_if_any()
 
-    def field(self, faults: Faults) -> Column:
-        """Return the field of a column that is not a target: numbers if all cells are numbers, else text."""
-        numbers = self.numbers(faults)
+    def field(self) -> Column:
+        """Return the field of a column that is not a target: numbers if all cells are numbers, else text.
+
+        Raises:
+            SourceError: A number fits no type.
+        """
+        numbers = self._numbers()
         if numbers is None:
             return self._texts()
         return self._made(FieldKind.FLOAT if numbers.dtype.kind == "f" else FieldKind.INT, numbers)
@@ -131,61 +133,60 @@ class Cells:
     def _texts(self) -> Column:
         return Column(FieldSpec(FieldKind.TEXT), self.cells, BlobField("json"), self.column)
 
-    def target(self, kind: str | None, faults: Faults) -> Column:
+    def target(self, kind: str | None) -> Column:
         """Return a target; without a kind it is a class, or a float if all cells are numbers, some with a fraction.
 
         Raises:
             SourceError: A cell does not have that kind, or there were faults before.
         """
-        is_float = kind is None and any(map(_FRACTION.search, self.cells)) and self.numbers(faults) is not None
+        is_float = kind is None and any(map(_FRACTION.search, self.cells)) and self._numbers() is not None
         if is_float or kind in (None, "class", "int"):
             missing = _GAPS if is_float else ("",)
-            self._refuse(missing.__contains__, lambda _: f"no {self.what}", faults)
+            self._refuse(missing.__contains__, lambda _: f"no {self.what}")
         if kind == "text":
             return self._texts()
         if is_float or kind == "float":
-            self._refuse(lambda cell: cell not in _GAPS and not _NUMBER.fullmatch(cell), self._is_no("number"), faults)
-            return self._made(FieldKind.FLOAT, as_floats(self._floats(faults)))
+            self._refuse(lambda cell: cell not in _GAPS and not _NUMBER.fullmatch(cell), self._is_no("number"))
+            return self._made(FieldKind.FLOAT, as_floats(self._floats()))
         if kind == "int":
-            self._refuse(lambda cell: cell and not _WHOLE_FLOAT.fullmatch(cell), self._is_no("whole number"), faults)
-            faults.raise_if_any()
-            return self._made(FieldKind.INT, self._whole(faults))
-        return self._labels(faults) if kind == "multilabel" else self._classes(faults)
+            self._refuse(lambda cell: cell and not _WHOLE_FLOAT.fullmatch(cell), self._is_no("whole number"))
+            self.faults.raise_if_any()
+            return self._made(FieldKind.INT, self._whole())
+        return self._labels() if kind == "multilabel" else self._classes()
 
-    def _refuse(self, is_wrong: Callable[[str], object], say: Callable[[str], str], faults: Faults) -> None:
+    def _refuse(self, is_wrong: Callable[[str], object], say: Callable[[str], str]) -> None:
         for line, cell in zip(self.lines, self.cells, strict=True):
             if is_wrong(cell):
-                faults.add(line, say(cell))
+                self.faults.add(line, say(cell))
 
     def _is_no(self, kind: str) -> Callable[[str], str]:
         return lambda cell: f"the {self.what} {cell[:80]!r} is no {kind}"
 
-    def _whole(self, faults: Faults) -> NDArray[np.int64]:
+    def _whole(self) -> NDArray[np.int64]:
         number_of = {cell: int(cell.partition(".")[0]) for cell in set(self.cells)}
         self._refuse(
             lambda cell: number_of[cell] not in _INT64,
             lambda cell: f"the {self.what} {number_of[cell]} has more than 64 bits",
-            faults,
         )
-        faults.raise_if_any()
+        self.faults.raise_if_any()
         return np.fromiter((number_of[cell] for cell in self.cells), np.int64, len(self.cells))
 
-    def _classes(self, faults: Faults) -> Column:
+    def _classes(self) -> Column:
         """Return whole numbers unchanged; other cells become class names, numbered in sorted order."""
         if not self.is_text and all(map(_WHOLE.fullmatch, self.cells)):
-            self._check_spellings(faults)
-            return self._made(FieldKind.CLASS, self._whole(faults))
-        numbers = self.numbers(faults)  # as pandas writes them if one was missing: 0.0, 10.0
+            self._check_spellings()
+            return self._made(FieldKind.CLASS, self._whole())
+        numbers = self._numbers()  # as pandas writes them if one was missing: 0.0, 10.0
         if numbers is not None and (numbers == np.round(numbers)).all():
-            self._refuse(lambda cell: abs(float(cell)) >= _EXACT_FLOATS.stop, self._is_no("class's number"), faults)
-            faults.raise_if_any()
+            self._refuse(lambda cell: abs(float(cell)) >= _EXACT_FLOATS.stop, self._is_no("class's number"))
+            self.faults.raise_if_any()
             return self._made(FieldKind.CLASS, numbers.astype(np.int64))
-        names = self._names(self.cells, faults)
+        names = self._names(self.cells)
         label_of = {name: label for label, name in enumerate(names)}
         labels = np.fromiter((label_of[cell] for cell in self.cells), np.int64, len(self.cells))
         return self._made(FieldKind.CLASS, labels, names)
 
-    def _check_spellings(self, faults: Faults) -> None:
+    def _check_spellings(self) -> None:
         """Refuse different texts for the same number: they may be one class or two."""
         first: dict[int, str] = {}
         reported: set[str] = set()
@@ -193,27 +194,27 @@ class Cells:
             known = first.setdefault(int(cell), cell)
             if cell != known and cell not in reported:
                 reported.add(cell)
-                faults.add(
+                self.faults.add(
                     line, f"the {self.what}s {cell!r} here and {known!r} above are the same number: use one spelling"
                 )
 
-    def _names(self, labels: Iterable[str], faults: Faults) -> tuple[str, ...]:
+    def _names(self, labels: Iterable[str]) -> list[str]:
         names = sorted(set(labels))
         if any(len(name) > _MAX_NAME_CHARACTERS for name in names):
-            too_long = f"a {self.what} of %s characters"
             self._refuse(
-                lambda cell: len(cell) > _MAX_NAME_CHARACTERS, lambda cell: too_long % f"{len(cell):,}", faults
+                lambda cell: len(cell) > _MAX_NAME_CHARACTERS,
+                lambda cell: f"a {self.what} of {len(cell):,} characters",
             )
-        return tuple(names)
+        return names
 
-    def _labels(self, faults: Faults) -> Column:
+    def _labels(self) -> Column:
         """Return uint8 [N, C] of 0 and 1."""
         labels_of = {cell: {label.strip() for label in cell.split(self.separator)} - {""} for cell in set(self.cells)}
-        names = self._names((label for labels in labels_of.values() for label in labels), faults)
+        names = self._names(label for labels in labels_of.values() for label in labels)
         if not names or len(names) * len(self.cells) > _MAX_LABELS_BYTES:
-            few_or_many = f"{len(names):,} different labels, too many" if names else "no labels"
-            faults.add(self.lines[0] if self.lines else 1, f"{self.what} has {few_or_many} for the kind multilabel")
-            faults.raise_if_any()
+            how_many = f"{len(names):,} different labels, too many" if names else "no labels"
+            self.faults.add(self.lines[0] if self.lines else 1, f"{self.what} has {how_many} for the kind multilabel")
+            self.faults.raise_if_any()
         place_of = {name: place for place, name in enumerate(names)}
         found = np.zeros((len(self.cells), len(names)), np.uint8)
         for number, cell in enumerate(self.cells):
@@ -221,7 +222,7 @@ class Cells:
         return self._made(FieldKind.MULTILABEL, found, names)
 
 
-def interpret(path: Path, table: ListTable, faults: Faults, asked: Columns) -> Listing:
+def interpret(path: Path, table: ListTable, asked: Columns) -> Listing:
     """Convert a table's cells to fields.
 
     The order, duplicates and spelling of paths stay; "/" stands between their parts.
@@ -230,6 +231,7 @@ def interpret(path: Path, table: ListTable, faults: Faults, asked: Columns) -> L
         ArgumentError: It lacks a column that was named.
         SourceError: Some cells cannot be used; the message names the faulty lines.
     """
+    faults = table.faults
     if not table.header:
         faults.raise_if_any()
     places = Places.find(path, table, asked)
@@ -243,24 +245,18 @@ def interpret(path: Path, table: ListTable, faults: Faults, asked: Columns) -> L
         for line, cell in zip(table.lines, cells, strict=True):
             if not cell and (what == "path" or names is not files):
                 faults.add(line, f"no {what}")
-    named = _fields(table, places, faults)
+    named = _fields(table, places, is_named=bool(asked.targets))
     if not files:
         faults.raise_if_any()
         faults.add(faults.first, "the list names no files")
-    splits = {} if places.split is None else _splits(table.lines, table.columns[places.split], faults)
+    splits = {} if places.split is None else _splits(table, places.split)
     fields: dict[str, Column] = {}
     for name, index in named.items():
         header, is_target = table.header[index], index in places.targets
-        column = Cells(
-            header,
-            "label" if is_target and not places.is_named else header,
-            table.columns[index],
-            table.lines,
-            header in table.texts,
-            asked.separator,
-        )
-        fields[name] = column.target(places.targets[index], faults) if is_target else column.field(faults)
-    _name_classes(fields, named, table, faults)
+        what = "label" if is_target and not asked.targets else header
+        column = Cells(header, what, table.columns[index], table.lines, faults, header in table.texts, asked.separator)
+        fields[name] = column.target(places.targets[index]) if is_target else column.field()
+    _name_classes(fields, named, table)
     faults.raise_if_any()
     return Listing(
         path=path,
@@ -317,12 +313,12 @@ def digest_of(table: ListTable) -> str:
     return digest.hexdigest()
 
 
-def _fields(table: ListTable, places: Places, faults: Faults) -> dict[str, int]:
-    """Return the columns that become fields by the fields' names, targets first."""
+def _fields(table: ListTable, places: Places, *, is_named: bool) -> dict[str, int]:
+    """Return the columns that become fields by the fields' names, targets first; `is_named`: by the user."""
     used = {places.image, places.split, places.name}
     fields: dict[str, int] = {}
     taken = {*_TAKEN, *(table.header[index].lower() for index in used if index is not None)}
-    if not places.is_named:
+    if not is_named:
         (label,) = places.targets
         fields[_LABEL] = label
         used.add(label)
@@ -344,51 +340,45 @@ def _fields(table: ListTable, places: Places, faults: Faults) -> dict[str, int]:
             fields[field] = index
             taken.add(field)
             continue
-        faults.add(faults.first, what)
+        table.faults.add(table.faults.first, what)
     return fields
 
 
-def _splits(lines: Sequence[int], cells: Sequence[str], faults: Faults) -> dict[str, NDArray[np.int64]]:
+def _splits(table: ListTable, column: int) -> dict[str, NDArray[np.int64]]:
     positions: dict[str, list[int]] = {}
-    for position, cell in enumerate(cells):
+    for position, (line, cell) in enumerate(zip(table.lines, table.columns[column], strict=True)):
         name = re.sub("[ _]", "-", cell.lower())
         if _SPLIT_NAME.fullmatch(name):
             positions.setdefault(name, []).append(position)
         elif cell:
-            faults.add(lines[position], f"{cell!r} cannot be the name of a split: letters, digits and - can")
+            table.faults.add(line, f"{cell!r} cannot be the name of a split: letters, digits and - can")
     return {name: np.array(found, np.int64) for name, found in positions.items()}
 
 
-def _name_classes(fields: dict[str, Column], named: Mapping[str, int], table: ListTable, faults: Faults) -> None:
+def _name_classes(fields: dict[str, Column], named: Mapping[str, int], table: ListTable) -> None:
     """Name labels 0 to n - 1 by the column of class names, if there is one; the column then becomes no field."""
-    target = next(iter(fields), None)
-    if target is None or _CLASS_COLUMN not in fields or table.header[named[target]].lower() not in LABEL_COLUMNS:
+    target = next(iter(fields), "")
+    if _CLASS_COLUMN not in fields or table.header[named[target]].lower() not in LABEL_COLUMNS:
         return
-    field = fields[target]
-    if field.spec != FieldSpec(FieldKind.CLASS) or not isinstance(field.values, np.ndarray):
+    if fields[target].spec != FieldSpec(FieldKind.CLASS):
         return
-    numbers = field.values.tolist()
-    distinct = sorted(set(numbers))
-    if distinct == list(range(len(distinct))):
-        names = _class_names(numbers, table.lines, table.columns[named[_CLASS_COLUMN]], faults)
-        fields[target] = replace(field, spec=FieldSpec(FieldKind.CLASS, tuple(names)))
-        del fields[_CLASS_COLUMN]
-
-
-def _class_names(numbers: Sequence[int], lines: Sequence[int], cells: Sequence[str], faults: Faults) -> list[str]:
-    """Return the names of labels 0 to n - 1."""
+    labels = np.asarray(fields[target].values).tolist()
+    numbers = sorted(set(labels))
+    if numbers != list(range(len(numbers))):
+        return
     names: dict[int, str] = {}
     label_of: dict[str, int] = {}
-    for number, line, name in zip(numbers, lines, cells, strict=True):
+    for number, line, name in zip(labels, table.lines, table.columns[named[_CLASS_COLUMN]], strict=True):
         known = names.setdefault(number, name)
         label = label_of.setdefault(name, number)
         if not name:
-            faults.add(line, f"no {_CLASS_COLUMN}")
+            table.faults.add(line, f"no {_CLASS_COLUMN}")
         elif known != name:
-            faults.add(line, f"label {number} is called {name!r} here and {known!r} above")
+            table.faults.add(line, f"label {number} is called {name!r} here and {known!r} above")
         elif label != number:
-            faults.add(line, f"{name!r} is label {number} here and label {label} above")
-    return [names[number] for number in sorted(names)]
+            table.faults.add(line, f"{name!r} is label {number} here and label {label} above")
+    fields[target] = replace(fields[target], spec=FieldSpec(FieldKind.CLASS, tuple(names[each] for each in numbers)))
+    del fields[_CLASS_COLUMN]
 
 
 class ListRecipe(ListingRecipe):
@@ -453,13 +443,13 @@ class ListRecipe(ListingRecipe):
     @override
     def read(self, root: Path) -> Listing:
         path = root.absolute()
-        found = interpret(path, *read_list(path, self._data), self._columns)
+        found = interpret(path, read_list(path, self._data), self._columns)
         return replace(found, metadata={"list": found.digest, "written": self.written})
 
     def digest(self, root: Path) -> str:
         """Return the digest of the list's cells, whatever their roles; raises as `read`."""
-        table, faults = read_list(root.absolute(), self._data)
-        faults.raise_if_any()
+        table = read_list(root.absolute(), self._data)
+        table.faults.raise_if_any()
         return digest_of(table)
 
     @override
