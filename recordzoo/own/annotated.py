@@ -14,12 +14,11 @@ from typing_extensions import override
 
 from recordzoo.base.files import read_small
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, counted, name_first
+from recordzoo.base.text import JSON, counted
 from recordzoo.images.decode import ORIENTATION
 from recordzoo.own.annotations import (
     COCO,
     MASKS,
-    NUM_NAMED,
     OF_MASK,
     VOC,
     YOLO,
@@ -33,7 +32,7 @@ from recordzoo.own.annotations import (
 )
 from recordzoo.own.coco import coco_files, read_coco
 from recordzoo.own.headers import check_headers
-from recordzoo.own.listing import Listing, ListingRecipe, ListSource
+from recordzoo.own.listing import Listing, ListingRecipe
 from recordzoo.own.looks import why_folder
 from recordzoo.own.yolo import has_labels, read_yolo
 from recordzoo.raw.member import Member, Source
@@ -268,14 +267,6 @@ class AnnotatedFolder(ListingRecipe):
         numbers = np.array([self._turns.get(name, 1) for name in table.names], np.uint8)
         spec = FieldSpec(FieldKind.INT)
         return replace(table, arrays={**table.arrays, ORIENTATION: numbers}, fields={**table.fields, ORIENTATION: spec})
-
-    @override
-    def source(self, listing: Listing) -> Source:
-        samples = zip(*listing.files.values(), strict=True)  # the image comes first
-        names = [name for files in samples if files[0] not in self.missing for name in files]
-        which = name_first(listing.beside, NUM_NAMED) if self.format == COCO else "The directory"
-        where = f"{which} says so; images were looked for in every folder of {listing.base}."
-        return ListSource(listing, [*names, *listing.beside], where=where)
 
     def extras(self) -> Mapping[str, bytes]:
         """Return `TREE_FILE`, except for COCO, which need not list all images of a folder."""

@@ -85,6 +85,7 @@ def annotated(
     if masks:
         what.append("a mask for each")
     said = ", ".join(f"{name} ({len(found):,})" for name, found in splits.items())
+    which = name_first(files, NUM_NAMED) if format == COCO else "The directory"
     return Listing(
         path=root,
         base=root,
@@ -97,6 +98,7 @@ def annotated(
         metadata={"annotations": format, **(metadata or {})},
         beside=files,
         stated=stated or {},
+        where=f"{which} says so; images were looked for in every folder of {root}.",
         choice="; ".join([f"{', '.join(what)}; {f'splits: {said}' if said else 'no splits'}", *remarks]),
     )
 

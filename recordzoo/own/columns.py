@@ -8,7 +8,7 @@ import math
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ NUM_SHOWN = 20
 MAX_SHOWN = 400
 """Number of characters of a fault that a message shows."""
 
+_RARE = ("folder", "suffix", "separator")  # are in the JSON of columns only if they are given
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MOST_SHARED = 1 << 16
 _MAX_LIST_BYTES = 16 << 30
@@ -399,10 +400,8 @@ class Columns:
         """Return the value for a record set's metadata; None if no column was named."""
         if self == USUAL:
             return None
-        targets: list[JSON] = [[name, kind] for name, kind in self.targets]
-        found: dict[str, JSON] = {"image": self.image, "targets": targets, "split": self.split, "name": self.name}
-        others = {"folder": self.folder, "suffix": self.suffix, "separator": self.separator}
-        return found | {key: value for key, value in others.items() if value not in (None, ",")}
+        found = {**asdict(self), "targets": [list(target) for target in self.targets]}
+        return {key: value for key, value in found.items() if key not in _RARE or value != getattr(USUAL, key)}
 
     def words(self) -> list[str]:
         """Return the command line's options that name these columns."""

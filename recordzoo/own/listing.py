@@ -75,6 +75,7 @@ class Listing:
         choice: How the data was read, for the user to check.
         digest: Changes with the list.
         stated: Width and height of images, as the data states them.
+        where: Where files were looked for, for messages.
     """
 
     path: Path
@@ -92,15 +93,7 @@ class Listing:
     choice: str = ""
     digest: str = ""
     stated: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-
-    def notes(self) -> dict[str, list[Note]]:
-        """Return the values to store with each image, by the image's name."""
-        blobs = {name: column for name, column in self.columns.items() if column.blob is not None}
-        notes: dict[str, list[Note]] = {}
-        for position, image in enumerate(self.files["image"] if blobs else ()):
-            found = [(f"{name}{_NOTE}{position}", column.stored(position)) for name, column in blobs.items()]
-            notes.setdefault(image, []).extend(found)
-        return notes
+    where: str = ""
 
 
 class ListingRecipe(Recipe):
@@ -135,9 +128,9 @@ class ListingRecipe(Recipe):
             ArgumentError, NotPreparedError, PrepareError, SourceError: It cannot be used.
         """
 
-    @abstractmethod
-    def source(self, listing: Listing) -> Source:
-        """Return the source of the samples' files, without those of missing images."""
+    def order(self, names: list[str]) -> list[str]:
+        """Return the files of the samples in the order of reading."""
+        return names
 
     def find(self, root: Path) -> Source | None:
         """Read what names the samples; raises as `read`."""
@@ -145,7 +138,9 @@ class ListingRecipe(Recipe):
         self.missing = self._missing_files(found) if self._skips_missing else {}
         blobs = {name: column.blob for name, column in found.columns.items() if column.blob is not None}
         self.fields = {**dict.fromkeys(found.files, BlobField("image")), **blobs}
-        return self.source(found)
+        samples = zip(*found.files.values(), strict=True)  # the image comes first
+        names = dict.fromkeys(name for files in samples if files[0] not in self.missing for name in files)
+        return ListSource(found, [*self.order(list(names)), *found.beside], self._allow_paths)
 
     def _missing_files(self, found: Listing) -> dict[str, str]:
         """Return the images to leave out with the reasons; none if all are missing, which the source reports."""
@@ -200,13 +195,11 @@ class ListSource(SizedSource):
         listing: The samples.
         names: The files in the order of reading, each once: absolute, or relative to the listing's base, with "/".
         allow_paths: Files may lie outside of the listing's base.
-        where: Where files were looked for, for messages. Default: relative paths are those of a list.
     """
 
     listing: Listing
     names: Sequence[str]
-    allow_paths: bool = True
-    where: str = ""
+    allow_paths: bool
 
     @property
     @override
@@ -250,7 +243,13 @@ class ListSource(SizedSource):
 
     @functools.cached_property
     def _notes(self) -> Mapping[str, Sequence[Note]]:
-        return self.listing.notes()
+        """The values to store with each image, by the image's name."""
+        blobs = {name: column for name, column in self.listing.columns.items() if column.blob is not None}
+        notes: dict[str, list[Note]] = {}
+        for position, image in enumerate(self.listing.files["image"] if blobs else ()):
+            found = [(f"{name}{_NOTE}{position}", column.stored(position)) for name, column in blobs.items()]
+            notes.setdefault(image, []).extend(found)
+        return notes
 
     @functools.cached_property
     def _sizes(self) -> list[int]:
@@ -284,12 +283,10 @@ class ListSource(SizedSource):
             for name, why in problems[:NUM_SHOWN]
         )
         more = f"; and {len(problems) - NUM_SHOWN} more" if len(problems) > NUM_SHOWN else ""
-        relative = f"Relative paths are relative to the list's directory, {listing.base}."
         outside = " If you trust the list, pass --allow-paths (allow_paths=True)."
         raise NotPreparedError(
             f"{self.description}: {len(problems)} of the {len(self.names)} files that it names cannot be read: {shown}"
-            f"{more}. {self.where or relative} "
-            "on_error='skip' (--on-error skip) leaves them out."
+            f"{more}. {listing.where} on_error='skip' (--on-error skip) leaves them out."
             f"{outside if any(why == _OUTSIDE for _, why in problems) else ''}",
             path=self.description,
             num_missing=len(problems),

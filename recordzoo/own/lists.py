@@ -7,7 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,12 @@ from recordzoo.own.columns import (
     LABEL_COLUMNS,
     USUAL,
     Columns,
-    Faults,
     ListTable,
     Places,
     read_list,
 )
-from recordzoo.own.listing import Column, Listing, ListingRecipe, ListSource
-from recordzoo.raw.member import Member, Source
+from recordzoo.own.listing import Column, Listing, ListingRecipe
+from recordzoo.raw.member import Member
 from recordzoo.recipes.recipe import Blob, BlobField
 from recordzoo.records.arrays import as_floats
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
@@ -68,53 +67,46 @@ def _fits(cell: str, whole: range) -> bool:
     return not math.isinf(float(cell)) or cell.lstrip("+-").lower().startswith("inf")
 
 
-@dataclass(frozen=True)
 class Cells:
-    """A column.
+    """A column of a list, which becomes a field.
 
-    Attributes:
-        column: The column's header.
+    Args:
+        table: The list.
+        index: The column.
         what: The word for its values in messages: "label", or the header.
-        cells: N texts.
-        lines: The line of each text.
-        faults: Gets the faults of the cells.
-        is_text: Whether the table's types say that they are not numbers.
         separator: What stands between several labels.
     """
 
-    column: str
-    what: str
-    cells: Sequence[str]
-    lines: Sequence[int]
-    faults: Faults
-    is_text: bool
-    separator: str
+    def __init__(self, table: ListTable, index: int, what: str, separator: str) -> None:
+        self._column, self._what, self._separator = table.header[index], what, separator
+        self._cells, self._lines, self._faults = table.columns[index], table.lines, table.faults
+        self._is_text = self._column in table.texts
 
     def _numbers(self) -> NDArray[Any] | None:  # Any: of either dtype
         """Return the numbers, NaN for gaps; None if a cell is not a number.
 
         Numbers with leading zeros, such as postcodes, are names.
         """
-        filled = [cell for cell in self.cells if cell not in _GAPS]
-        if self.is_text or not filled or not all(map(_NUMBER.fullmatch, filled)) or any(map(_PADDED.match, filled)):
+        filled = [cell for cell in self._cells if cell not in _GAPS]
+        if self._is_text or not filled or not all(map(_NUMBER.fullmatch, filled)) or any(map(_PADDED.match, filled)):
             return None
-        if len(filled) == len(self.cells) and all(cell.lstrip("+-").isdecimal() for cell in filled):
+        if len(filled) == len(self._cells) and all(cell.lstrip("+-").isdecimal() for cell in filled):
             self._refuse_misfits(_INT64)
             return np.array([int(cell) for cell in filled], np.int64)
         return self._floats()
 
     def _floats(self) -> NDArray[np.float64]:
         self._refuse_misfits(_EXACT_FLOATS)
-        return np.array([math.nan if cell in _GAPS else float(cell) for cell in self.cells], np.float64)
+        return np.array([math.nan if cell in _GAPS else float(cell) for cell in self._cells], np.float64)
 
     def _refuse_misfits(self, whole: range) -> None:
         """Raise, with the faults before, if a number fits no type that has these whole numbers."""
-        if wrong := {cell for cell in set(self.cells) if not _fits(cell, whole)}:
-            hint = f"for texts, pass --target {quote(f'{self.column}:text')}"
+        if wrong := {cell for cell in set(self._cells) if not _fits(cell, whole)}:
+            hint = f"for texts, pass --target {quote(f'{self._column}:text')}"
             self._refuse(
-                wrong.__contains__, lambda cell: f"the {self.what} {cell[:80]} fits no type of numbers ({hint})"
+                wrong.__contains__, lambda cell: f"the {self._what} {cell[:80]} fits no type of numbers ({hint})"
             )
-        self.faults.raise_if_any()
+        self._faults.raise_if_any()
 
     def field(self) -> Column:
         """Return the field of a column that is not a target: numbers if all cells are numbers, else text.
@@ -128,10 +120,10 @@ class Cells:
         return self._made(FieldKind.FLOAT if numbers.dtype.kind == "f" else FieldKind.INT, numbers)
 
     def _made(self, kind: FieldKind, values: NDArray[Any], names: Sequence[str] | None = None) -> Column:
-        return Column(FieldSpec(kind, None if names is None else tuple(names)), values, header=self.column)
+        return Column(FieldSpec(kind, None if names is None else tuple(names)), values, header=self._column)
 
     def _texts(self) -> Column:
-        return Column(FieldSpec(FieldKind.TEXT), self.cells, BlobField("json"), self.column)
+        return Column(FieldSpec(FieldKind.TEXT), self._cells, BlobField("json"), self._column)
 
     def target(self, kind: str | None) -> Column:
         """Return a target; without a kind it is a class, or a float if all cells are numbers, some with a fraction.
@@ -139,10 +131,10 @@ class Cells:
         Raises:
             SourceError: A cell does not have that kind, or there were faults before.
         """
-        is_float = kind is None and any(map(_FRACTION.search, self.cells)) and self._numbers() is not None
+        is_float = kind is None and any(map(_FRACTION.search, self._cells)) and self._numbers() is not None
         if is_float or kind in (None, "class", "int"):
             missing = _GAPS if is_float else ("",)
-            self._refuse(missing.__contains__, lambda _: f"no {self.what}")
+            self._refuse(missing.__contains__, lambda _: f"no {self._what}")
         if kind == "text":
             return self._texts()
         if is_float or kind == "float":
@@ -150,52 +142,52 @@ class Cells:
             return self._made(FieldKind.FLOAT, as_floats(self._floats()))
         if kind == "int":
             self._refuse(lambda cell: cell and not _WHOLE_FLOAT.fullmatch(cell), self._is_no("whole number"))
-            self.faults.raise_if_any()
+            self._faults.raise_if_any()
             return self._made(FieldKind.INT, self._whole())
         return self._labels() if kind == "multilabel" else self._classes()
 
     def _refuse(self, is_wrong: Callable[[str], object], say: Callable[[str], str]) -> None:
-        for line, cell in zip(self.lines, self.cells, strict=True):
+        for line, cell in zip(self._lines, self._cells, strict=True):
             if is_wrong(cell):
-                self.faults.add(line, say(cell))
+                self._faults.add(line, say(cell))
 
     def _is_no(self, kind: str) -> Callable[[str], str]:
-        return lambda cell: f"the {self.what} {cell[:80]!r} is no {kind}"
+        return lambda cell: f"the {self._what} {cell[:80]!r} is no {kind}"
 
     def _whole(self) -> NDArray[np.int64]:
-        number_of = {cell: int(cell.partition(".")[0]) for cell in set(self.cells)}
+        number_of = {cell: int(cell.partition(".")[0]) for cell in set(self._cells)}
         self._refuse(
             lambda cell: number_of[cell] not in _INT64,
-            lambda cell: f"the {self.what} {number_of[cell]} has more than 64 bits",
+            lambda cell: f"the {self._what} {number_of[cell]} has more than 64 bits",
         )
-        self.faults.raise_if_any()
-        return np.fromiter((number_of[cell] for cell in self.cells), np.int64, len(self.cells))
+        self._faults.raise_if_any()
+        return np.fromiter((number_of[cell] for cell in self._cells), np.int64, len(self._cells))
 
     def _classes(self) -> Column:
         """Return whole numbers unchanged; other cells become class names, numbered in sorted order."""
-        if not self.is_text and all(map(_WHOLE.fullmatch, self.cells)):
+        if not self._is_text and all(map(_WHOLE.fullmatch, self._cells)):
             self._check_spellings()
             return self._made(FieldKind.CLASS, self._whole())
         numbers = self._numbers()  # as pandas writes them if one was missing: 0.0, 10.0
         if numbers is not None and (numbers == np.round(numbers)).all():
             self._refuse(lambda cell: abs(float(cell)) >= _EXACT_FLOATS.stop, self._is_no("class's number"))
-            self.faults.raise_if_any()
+            self._faults.raise_if_any()
             return self._made(FieldKind.CLASS, numbers.astype(np.int64))
-        names = self._names(self.cells)
+        names = self._names(self._cells)
         label_of = {name: label for label, name in enumerate(names)}
-        labels = np.fromiter((label_of[cell] for cell in self.cells), np.int64, len(self.cells))
+        labels = np.fromiter((label_of[cell] for cell in self._cells), np.int64, len(self._cells))
         return self._made(FieldKind.CLASS, labels, names)
 
     def _check_spellings(self) -> None:
         """Refuse different texts for the same number: they may be one class or two."""
         first: dict[int, str] = {}
         reported: set[str] = set()
-        for line, cell in zip(self.lines, self.cells, strict=True):
+        for line, cell in zip(self._lines, self._cells, strict=True):
             known = first.setdefault(int(cell), cell)
             if cell != known and cell not in reported:
                 reported.add(cell)
-                self.faults.add(
-                    line, f"the {self.what}s {cell!r} here and {known!r} above are the same number: use one spelling"
+                self._faults.add(
+                    line, f"the {self._what}s {cell!r} here and {known!r} above are the same number: use one spelling"
                 )
 
     def _names(self, labels: Iterable[str]) -> list[str]:
@@ -203,21 +195,21 @@ class Cells:
         if any(len(name) > _MAX_NAME_CHARACTERS for name in names):
             self._refuse(
                 lambda cell: len(cell) > _MAX_NAME_CHARACTERS,
-                lambda cell: f"a {self.what} of {len(cell):,} characters",
+                lambda cell: f"a {self._what} of {len(cell):,} characters",
             )
         return names
 
     def _labels(self) -> Column:
         """Return uint8 [N, C] of 0 and 1."""
-        labels_of = {cell: {label.strip() for label in cell.split(self.separator)} - {""} for cell in set(self.cells)}
+        labels_of = {cell: {label.strip() for label in cell.split(self._separator)} - {""} for cell in set(self._cells)}
         names = self._names(label for labels in labels_of.values() for label in labels)
-        if not names or len(names) * len(self.cells) > _MAX_LABELS_BYTES:
+        if not names or len(names) * len(self._cells) > _MAX_LABELS_BYTES:
             how_many = f"{len(names):,} different labels, too many" if names else "no labels"
-            self.faults.add(self.lines[0] if self.lines else 1, f"{self.what} has {how_many} for the kind multilabel")
-            self.faults.raise_if_any()
+            self._faults.add(next(iter(self._lines), 1), f"{self._what} has {how_many} for the kind multilabel")
+            self._faults.raise_if_any()
         place_of = {name: place for place, name in enumerate(names)}
-        found = np.zeros((len(self.cells), len(names)), np.uint8)
-        for number, cell in enumerate(self.cells):
+        found = np.zeros((len(self._cells), len(names)), np.uint8)
+        for number, cell in enumerate(self._cells):
             found[number, [place_of[label] for label in labels_of[cell]]] = 1
         return self._made(FieldKind.MULTILABEL, found, names)
 
@@ -252,15 +244,16 @@ def interpret(path: Path, table: ListTable, asked: Columns) -> Listing:
     splits = {} if places.split is None else _splits(table, places.split)
     fields: dict[str, Column] = {}
     for name, index in named.items():
-        header, is_target = table.header[index], index in places.targets
-        what = "label" if is_target and not asked.targets else header
-        column = Cells(header, what, table.columns[index], table.lines, faults, header in table.texts, asked.separator)
+        is_target = index in places.targets
+        what = "label" if is_target and not asked.targets else table.header[index]
+        column = Cells(table, index, what, asked.separator)
         fields[name] = column.target(places.targets[index]) if is_target else column.field()
     _name_classes(fields, named, table)
     faults.raise_if_any()
+    base = path.parent if asked.folder is None else Path(os.path.abspath(path.parent / asked.folder))
     return Listing(
         path=path,
-        base=path.parent if asked.folder is None else Path(os.path.abspath(path.parent / asked.folder)),
+        base=base,
         files={"image": files},
         names=names,
         columns=fields,
@@ -272,6 +265,7 @@ def interpret(path: Path, table: ListTable, asked: Columns) -> Listing:
             [_choice(fields, len(places.targets), table.header[places.image], splits), *_remarks(table, fields)]
         ),
         digest=digest_of(table),
+        where=f"Relative paths are relative to the list's directory, {base}.",
     )
 
 
@@ -453,12 +447,9 @@ class ListRecipe(ListingRecipe):
         return digest_of(table)
 
     @override
-    def source(self, listing: Listing) -> Source:
-        names = [name for name in dict.fromkeys(listing.files["image"]) if name not in self.missing]
+    def order(self, names: list[str]) -> list[str]:
         seed = self.written["shuffle_seed"]
-        if seed is not None:
-            names.sort(key=lambda name: _shuffle_key(seed, name))
-        return ListSource(listing, names, self._allow_paths)
+        return names if seed is None else sorted(names, key=lambda name: _shuffle_key(seed, name))
 
     @override
     def looked_for(self, root: Path) -> list[str]:
