@@ -179,7 +179,7 @@ def prepare(
         >>> recordzoo.prepare("photos/", variant="256")  # doctest: +SKIP
         [PosixPath('photos-256.records')]
     """
-    from recordzoo.own.columns import check_table
+    from recordzoo.own.columns import rows_of
     from recordzoo.own.making import completed, make
 
     if "records_dir" in options:
@@ -193,7 +193,7 @@ def prepare(
     listed = None if list_ is None else os.fspath(list_)
     reading = Reading(from_, allow_empty, fields or {}, kinds or {}, columns, allow_paths, chosen, exif, listed)
     if not isinstance(data, str | os.PathLike):
-        check_table(data)
+        rows_of(data)  # raises if it is none
         if root is None or place is None:
             raise ArgumentError(
                 f"A {type(data).__name__} needs root, the directory that its paths are relative to, and output, the "

@@ -42,6 +42,7 @@ MAX_SHOWN = 400
 _RARE = ("folder", "suffix", "separator")  # are in the JSON of columns only if they are given
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MOST_SHARED = 1 << 16
+_ROWS_AT_ONCE = 1 << 12
 _MAX_LIST_BYTES = 16 << 30
 _MISSING = ("NoneType", "NAType", "NaTType")  # None, and pandas's
 _LINE = re.compile(r"(?P<path>.*[^ ]) +(?P<label>[^ ]+)", re.DOTALL)
@@ -267,32 +268,29 @@ def _parquet_rows(path: Path) -> Iterator[Mapping[Any, Any]]:
         raise SourceError(f"{path} is no table, or damaged ({type(err).__name__}: {text}).", path=str(path)) from err
 
 
-def check_table(data: Any) -> None:
-    """Refuse anything but a pandas or Arrow table or a list of dicts.
+def rows_of(data: Any) -> Iterator[Mapping[Any, Any]]:
+    """Return the rows of a pandas or Arrow table, or of a list of dicts.
 
     Raises:
         ArgumentError: It is something else, or two columns have the same name.
     """
+    names: Sequence[Any] = ()
+    parts: Iterable[Iterable[Mapping[Any, Any]]]
     if hasattr(data, "to_batches"):
-        names = list(data.schema.names)
+        names, parts = data.schema.names, (batch.to_pylist() for batch in data.to_batches())
     elif hasattr(data, "to_dict") and hasattr(data, "columns"):
-        names = list(data.columns)
+        starts = range(0, len(data), _ROWS_AT_ONCE)
+        names, parts = data.columns, (data.iloc[at : at + _ROWS_AT_ONCE].to_dict("records") for at in starts)
     elif isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
-        return
+        parts = (data,)
     else:
         raise ArgumentError(
             f"Argument data is of type {type(data).__name__}; it must be a name, a path, an address, a pandas or Arrow "
             "table, or a list of dicts. Any dataset of Python's is stored by convert()."
         )
     if len(set(names)) < len(names):
-        raise ArgumentError(f"Argument data is a table with columns of equal names: {names}.")
-
-
-def _rows_of(data: Any) -> Iterable[Mapping[Any, Any]]:
-    """Return the rows of a table that passed `check_table`."""
-    if hasattr(data, "to_batches"):
-        return itertools.chain.from_iterable(batch.to_pylist() for batch in data.to_batches())
-    return data.to_dict("records") if hasattr(data, "to_dict") else data  # type: ignore[no-any-return]  # pandas
+        raise ArgumentError(f"Argument data is a table with columns of equal names: {list(names)}.")
+    return itertools.chain.from_iterable(parts)
 
 
 def read_list(path: Path, data: Any = None) -> ListTable:
@@ -306,7 +304,7 @@ def read_list(path: Path, data: Any = None) -> ListTable:
     """
     ending = path.suffix.lower()
     if data is not None:
-        return _from_rows(enumerate(_rows_of(data)), Faults(path, "row"))
+        return _from_rows(enumerate(rows_of(data)), Faults(path, "row"))
     if ending not in LIST_ENDINGS:
         raise ArgumentError(f"{path} is no list: its name must end with {', '.join(LIST_ENDINGS)}.")
     if ending == PARQUET and path.is_file():

@@ -39,13 +39,11 @@ class Column:
         spec: The meaning of the values.
         values: N of them: an array [N, ...]; or texts, JSON as bytes, or arrays each of its own shape.
         blob: How the values of the latter are stored, each by itself; None for an array.
-        header: What the list calls the column.
     """
 
     spec: FieldSpec
     values: NDArray[Any] | Sequence[str | bytes | NDArray[Any]]
     blob: BlobField | None = None
-    header: str = ""
 
     def stored(self, position: int) -> bytes:
         """Return a value as it is stored."""
@@ -232,14 +230,10 @@ class ListSource(SizedSource):
 
     @override
     def unit(self, start: int, stop: int) -> Unit:
-        names = tuple(self.names[start:stop])
         files = tree_unit(self.listing.base, self.files(), start, stop)
-        notes = tuple(tuple(self._notes.get(name, ())) for name in names)
-        return replace(
-            files,
-            members=functools.partial(_with_notes, files.members, notes),
-            size_bytes=sum(self._sizes[start:stop]),
-        )
+        notes = tuple(tuple(self._notes.get(name, ())) for name in self.names[start:stop])
+        members = functools.partial(_with_notes, files.members, notes)
+        return replace(files, members=members, size_bytes=sum(self._sizes[start:stop]))
 
     @functools.cached_property
     def _notes(self) -> Mapping[str, Sequence[Note]]:

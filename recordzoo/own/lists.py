@@ -120,10 +120,10 @@ class Cells:
         return self._made(FieldKind.FLOAT if numbers.dtype.kind == "f" else FieldKind.INT, numbers)
 
     def _made(self, kind: FieldKind, values: NDArray[Any], names: Sequence[str] | None = None) -> Column:
-        return Column(FieldSpec(kind, None if names is None else tuple(names)), values, header=self._column)
+        return Column(FieldSpec(kind, None if names is None else tuple(names)), values)
 
     def _texts(self) -> Column:
-        return Column(FieldSpec(FieldKind.TEXT), self._cells, BlobField("json"), self._column)
+        return Column(FieldSpec(FieldKind.TEXT), self._cells, BlobField("json"))
 
     def target(self, kind: str | None) -> Column:
         """Return a target; without a kind it is a class, or a float if all cells are numbers, some with a fraction.
@@ -261,28 +261,27 @@ def interpret(path: Path, table: ListTable, asked: Columns) -> Listing:
         default_target=next(iter(fields)),
         lines=table.lines,
         word=faults.word,
-        choice="; ".join(
-            [_choice(fields, len(places.targets), table.header[places.image], splits), *_remarks(table, fields)]
-        ),
+        choice="; ".join(_choice(table, places, named, fields, splits)),
         digest=digest_of(table),
         where=f"Relative paths are relative to the list's directory, {base}.",
     )
 
 
-def _choice(fields: Mapping[str, Column], num_targets: int, image: str, splits: Iterable[str]) -> str:
-    """Describe how the columns were read, for the user to check."""
+def _choice(
+    table: ListTable, places: Places, named: Mapping[str, int], fields: Mapping[str, Column], splits: Iterable[str]
+) -> Iterator[str]:
+    """Yield how the columns were read, for the user to check."""
     read = []
     for name, field in fields.items():
         names = "" if field.spec.names is None else f", {counted(len(field.spec.names), 'name')}"
-        column = "" if name == field.header else f" from {field.header!r}"
+        header = table.header[named[name]]
+        column = "" if name == header else f" from {header!r}"
         read.append(f"{name}{column} ({field.spec.kind}{names})")
-    targets, others = ", ".join(read[:num_targets]), ", ".join(read[num_targets:])
-    said = f"; splits: {', '.join(splits)}" if splits else ""
-    return f"images from {image!r}; targets: {targets}{f'; further fields: {others}' if others else ''}{said}"
-
-
-def _remarks(table: ListTable, fields: Mapping[str, Column]) -> Iterator[str]:
-    """Say what else the user should know of how the list was read."""
+    targets, others = read[: len(places.targets)], read[len(places.targets) :]
+    yield f"images from {table.header[places.image]!r}"
+    for what, found in (("targets", targets), ("further fields", others), ("splits", splits)):
+        if found:
+            yield f"{what}: {', '.join(found)}"
     if any(_is_row_numbers(table, index) for index in range(len(table.header))):
         yield "the column without a name, of row numbers, is left out"
     for name, field in fields.items():
