@@ -294,10 +294,10 @@ class TestFurtherColumns:
     def test_numbers_that_fit_no_type(self, kind: str | None, cells: list[str], wrong: str, tmp_path: Path) -> None:
         """pandas reads some of them as objects, infinity or a neighbour."""
         lines = "".join(f"{number}.jpg,1,{cell}\n" for number, cell in enumerate(cells))
-        asked = USUAL if kind is None else Columns(targets=(("value", kind),))
+        asked = USUAL if kind is None else Columns(targets={"value": kind})
         with pytest.raises(SourceError, match=rf"line {len(cells) + 1}: the value '?{re.escape(wrong)}'? (fits|is no)"):
             read(tmp_path, "list.csv", f"path,label,value\n{lines}", asked)
-        text = read(tmp_path, "list.csv", f"path,label,value\n{lines}", Columns(targets=(("value", "text"),)))
+        text = read(tmp_path, "list.csv", f"path,label,value\n{lines}", Columns(targets={"value": "text"}))
         assert text.targets == cells
         rows = "".join(f'{{"path": "{n}", "label": 1, "value": {cell or "null"}}}\n' for n, cell in enumerate(cells))
         with pytest.raises(SourceError, match=rf"line {len(cells)}: (the value '?|no JSON \()"):

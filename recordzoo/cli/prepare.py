@@ -347,8 +347,9 @@ def prepare(
         variant=_variant_name(short_side, max_side, format, quality),
     )
     folder = None if image_dir is None else str(image_dir.absolute())
-    others = {"folder": folder, "suffix": image_suffix, "separator": separator}
-    columns = Columns.of(image, read_targets(target or []), split_column, name_column, **others)
+    between = "," if separator is None else separator
+    named = read_targets(target or ())
+    columns = Columns(image, named, split_column, name_column, folder, image_suffix, between)
     reading = Reading(
         from_,
         allow_empty,

@@ -339,7 +339,7 @@ class Columns:
     """
 
     image: str | None = None
-    targets: tuple[tuple[str, str | None], ...] = ()
+    targets: Mapping[str, str | None] = field(default_factory=dict)
     split: str | None = None
     name: str | None = None
     folder: str | None = None
@@ -350,55 +350,46 @@ class Columns:
         """Check kinds and columns.
 
         Raises:
-            ArgumentError: A kind does not exist, a column is named twice, or an address is given for one.
+            ArgumentError: `targets` is no dict of kinds, a kind does not exist, a column is named twice, or an address
+                is given for one.
         """
-        for given in (self.image, self.split, self.name, *(f"{column}:{kind}" for column, kind in self.targets)):
+        targets: object = self.targets
+        if not isinstance(targets, Mapping):
+            raise ArgumentError(
+                f"Argument targets is {targets!r}; it must be a dict of columns and kinds, such as "
+                "{'breed': 'class', 'age': 'float'}."
+            )
+        of_targets = (f"{column}:{kind}" for column, kind in self.targets.items())
+        for given in (self.image, self.split, self.name, *of_targets):
             if given is not None and "://" in given:
                 raise ArgumentError(f"{shown(given)} is an address, and no column's name.")
-        for column, kind in self.targets:
+        for column, kind in self.targets.items():
             if kind is not None and kind not in TARGET_KINDS:
                 raise ArgumentError(
                     f"Unknown kind {kind!r} of target {column!r} (--target {column}:{kind}). Valid kinds are "
                     f"{', '.join(TARGET_KINDS)}.{did_you_mean(str(kind), TARGET_KINDS)}"
                 )
-        named = [each for each in (self.image, *dict(self.targets), self.split, self.name) if each is not None]
+        named = [each for each in (self.image, *self.targets, self.split, self.name) if each is not None]
         if not self.separator.strip():
             raise ArgumentError(f"Argument separator is {self.separator!r}; it must be a text between two labels.")
         twice = next((each for each in named if named.count(each) > 1), None)
         if twice is not None:
             raise ArgumentError(f"Column {twice!r} is named twice: as image, target, split or name.")
 
-    # Any: checked here.
-    @classmethod
-    def of(cls, image: str | None, targets: Any, split: str | None, name: str | None, **others: Any) -> "Columns":
-        """Return the columns in the arguments of `prepare`.
-
-        Raises:
-            ArgumentError: `targets` is no dict of kinds; or as the constructor.
-        """
-        if targets is not None and not isinstance(targets, Mapping):
-            raise ArgumentError(
-                f"Argument targets is {targets!r}; it must be a dict of columns and kinds, such as "
-                "{'breed': 'class', 'age': 'float'}."
-            )
-        given = {key: value for key, value in others.items() if value is not None}
-        return cls(image, tuple((targets or {}).items()), split, name, **given)
-
     # Any: JSON, maybe from an untrusted source.
     @classmethod
     def from_json(cls, document: Any) -> "Columns":
         """Return the columns in a record set's metadata; the usual ones if there are none, or invalid ones."""
         try:
-            given = dict(document)
-            return cls(**{**given, "targets": tuple((name, kind) for name, kind in given.get("targets", ()))})
-        except (ArgumentError, TypeError, ValueError):
+            return cls(**{**document, "targets": dict(document.get("targets", ()))})
+        except (ArgumentError, AttributeError, TypeError, ValueError):
             return cls()
 
     def to_json(self) -> JSON:
         """Return the value for a record set's metadata; None if no column was named."""
         if self == USUAL:
             return None
-        found = {**asdict(self), "targets": [list(target) for target in self.targets]}
+        found = {**asdict(self), "targets": [list(target) for target in self.targets.items()]}
         return {key: value for key, value in found.items() if key not in _RARE or value != getattr(USUAL, key)}
 
     def words(self) -> list[str]:
@@ -406,7 +397,7 @@ class Columns:
         named = [("--image", self.image), ("--split-column", self.split), ("--name-column", self.name)]
         named += [("--image-dir", self.folder), ("--image-suffix", self.suffix)]
         named += [("--separator", self.separator)] if self.separator != USUAL.separator else []
-        named += [("--target", name if kind is None else f"{name}:{kind}") for name, kind in self.targets]
+        named += [("--target", name if kind is None else f"{name}:{kind}") for name, kind in self.targets.items()]
         return [word for option, value in named if value is not None for word in (option, value)]
 
 
@@ -459,7 +450,7 @@ class Places:
         if image is None:
             raise _no_column(path, table, PATH_COLUMNS, "--image COLUMN (image=) names it")
         if asked.targets:
-            return cls(image, {named(column, "--target"): kind for column, kind in asked.targets}, split, name)
+            return cls(image, {named(column, "--target"): kind for column, kind in asked.targets.items()}, split, name)
         others = [index for index in range(len(known)) if index not in (image, name, split)]
         label = found(None, "--target", LABEL_COLUMNS)
         if label not in others and len(others) == 1:
@@ -482,10 +473,10 @@ def _no_column(path: Path, table: ListTable, wanted: Sequence[str], option: str)
     )
 
 
-def read_targets(words: list[str]) -> dict[str, str | None] | None:
-    """Read ``COLUMN`` and ``COLUMN:KIND`` words of a command line; None if there are none."""
+def read_targets(words: Iterable[str]) -> dict[str, str | None]:
+    """Read ``COLUMN`` and ``COLUMN:KIND`` words of a command line."""
     targets: dict[str, str | None] = {}
     for word in words:
         column, _, kind = word.rpartition(":")
         targets[column or word] = kind if column else None
-    return targets or None
+    return targets
