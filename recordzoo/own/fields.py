@@ -102,8 +102,31 @@ class FieldPlan:
         """Whether an array has the dtype and the number of dimensions of the field's arrays."""
         return array is not None and (array.dtype.str, array.ndim) == (self.dtype, len(self.shape))
 
-    def wrong(self, value: Any, expected: str) -> SampleError:
-        """Return the error for a value of another type."""
+    def misfit(self, value: Any, item: str) -> SampleError:
+        """Return the error for a value that does not fit: an `UnevenError` if another plan stores it and all before it.
+
+        Args:
+            value: The value; None: there is none.
+            item: The item of the sample that the field is a part of.
+        """
+        array, expected = as_array(value), "bytes"
+        if self.kind == "array":  # of other shapes, arrays stay arrays; numbers become JSON
+            text = _holds(item, value, f"{np.dtype(self.dtype)} {list(self.shape) or ''}".rstrip())
+            is_alike = value is None or self.has_look_of(array)
+            if is_alike and (self.shape or self.is_tensor or np.dtype(self.dtype).kind == "f"):
+                return _uneven(text, item, replace(self, kind="raw", shape=(0,) * len(self.shape)))
+            if is_alike or (is_json(value) and (array is None or not self.shape)):
+                return _json_instead(text, item)
+            return SampleError(text if array is None else f"{text}. {_ONE_DTYPE}")
+        if self.kind in ("picture", "pixels"):  # PNG or arrays can store all of them
+            if is_picture(value):
+                return _uneven(f"{item!r} holds images of several kinds", item, FieldPlan(self.name, "picture"))
+            if array is not None and array.dtype == np.uint8 and array.ndim == self.dimensions:
+                raw = FieldPlan(self.name, "raw", "|u1", (0,) * array.ndim, self.is_tensor)
+                return _uneven(f"{item!r} holds a {describe(value)}, no image", item, raw)
+            expected = "an image"
+        elif self.kind == "raw":
+            expected = f"{np.dtype(self.dtype)} numbers of {len(self.shape)} dimensions"
         return SampleError(_holds(self.name, value, expected))
 
 
@@ -125,69 +148,40 @@ class Encoded:
         return sum(len(data) for _, data, _ in self.blobs) + sum(array.nbytes for array in self.row.values())
 
     def add(self, plan: FieldPlan, value: Any, item: str = "") -> None:
-        """Add the value of a field.
-
-        Args:
-            plan: How the field is stored.
-            value: The value; None: there is none.
-            item: The item of the sample that the field is a part of.
+        """Add the value of a field; `item` is the item of the sample that the field is a part of.
 
         Raises:
             UnevenError: The value needs another plan.
             SampleError: The value cannot be stored.
         """
+        data, ending = b"", ""
         if plan.kind == "array":
-            self.row[plan.name] = _row_of(plan, value, item or plan.name)
-        elif value is None:
+            row = as_array(value)
+            if row is None or not plan.has_look_of(row) or row.shape != plan.shape:
+                raise plan.misfit(value, item or plan.name)
+            self.row[plan.name] = row.copy()  # the caller may reuse the array for the next sample
+            return
+        if value is None:
             if plan.kind in ("raw", "pixels"):
                 self.row[f"{plan.name}.shape"] = np.zeros(len(plan.shape), np.uint32)
-        elif plan.kind in ("image", "bytes"):
-            if not isinstance(value, bytes | bytearray | memoryview):
-                raise plan.wrong(value, "bytes")
+            return
+        if plan.kind in ("image", "bytes") and isinstance(value, bytes | bytearray | memoryview):
             data = bytes(value)
-            self.blobs.append((plan, data, sniffed_ending(data) if plan.kind == "image" else ""))
-        elif plan.kind == "picture":
-            if not is_picture(value):
-                raise _no_picture(plan, value, item or plan.name)
-            self.blobs.append((plan, *picture_bytes(value)))
+            ending = sniffed_ending(data) if plan.kind == "image" else ""
+        elif plan.kind == "picture" and is_picture(value):
+            data, ending = picture_bytes(value)
         elif plan.kind == "json":
             try:
-                self.blobs.append((plan, json_bytes(value), ""))
+                data = json_bytes(value)
             except SampleError as err:
                 raise SampleError(f"{plan.name!r} holds {err}") from None
         else:
             array = as_pixels(value) if plan.kind == "pixels" else as_array(value)
             if array is None or not plan.has_look_of(array):
-                if plan.kind == "pixels" and (array is None or is_picture(value)):
-                    raise _no_picture(plan, value, item or plan.name)
-                raise plan.wrong(value, f"{np.dtype(plan.dtype)} numbers of {len(plan.shape)} dimensions")
-            self.blobs.append((plan, np.ascontiguousarray(array).tobytes(), ""))
+                raise plan.misfit(value, item or plan.name)
+            data = np.ascontiguousarray(array).tobytes()
             self.row[f"{plan.name}.shape"] = np.array(array.shape, np.uint32)
-
-
-def _row_of(plan: FieldPlan, value: Any, item: str) -> NDArray[Any]:
-    """Return a value as a row of an array; of other values, shapes stay arrays, and numbers become JSON."""
-    array = as_array(value)
-    if array is not None and plan.has_look_of(array) and array.shape == plan.shape:
-        return array.copy()  # the caller may reuse the array for the next sample
-    text = _holds(item, value, f"{np.dtype(plan.dtype)} {list(plan.shape) or ''}".rstrip())
-    is_alike = value is None or plan.has_look_of(array)
-    if is_alike and (plan.shape or plan.is_tensor or np.dtype(plan.dtype).kind == "f"):
-        raise _uneven(text, item, FieldPlan(plan.name, "raw", plan.dtype, (0,) * len(plan.shape), plan.is_tensor))
-    if is_alike or (is_json(value) and (array is None or not plan.shape)):
-        raise _json_instead(text, item)
-    raise SampleError(text if array is None else f"{text}. {_ONE_DTYPE}")
-
-
-def _no_picture(plan: FieldPlan, value: Any, item: str) -> SampleError:
-    """Return the error for a value that a field of pictures cannot store; PNG or arrays can store all of them."""
-    array = as_array(value)
-    if is_picture(value):
-        return _uneven(f"{item!r} holds images of several kinds", item, FieldPlan(plan.name, "picture"))
-    if array is None or array.dtype != np.uint8 or array.ndim != plan.dimensions:
-        return plan.wrong(value, "an image")
-    raw = FieldPlan(plan.name, "raw", "|u1", (0,) * array.ndim, plan.is_tensor)
-    return _uneven(f"{item!r} holds a {describe(value)}, no image", item, raw)
+        self.blobs.append((plan, data, ending))
 
 
 def _choose_all(
