@@ -349,6 +349,12 @@ def test_what_cannot_be_stored_is_refused_at_once(value: Any, message: str | Non
         convert(Listed([(value, 1)] * 3), tmp_path / "x.records")
 
 
+def test_arrays_of_more_dimensions_than_the_format_has_are_json(tmp_path: Path) -> None:
+    deep = np.arange(512).reshape((2,) * 9)
+    reader = RecordReader(convert(Listed([(jpeg(i), deep + i) for i in range(3)]), tmp_path / "x.records"))
+    assert reader[2]["target"] == (deep + 2).tolist()
+
+
 @pytest.mark.parametrize(
     "target",
     [

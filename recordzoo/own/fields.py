@@ -175,7 +175,7 @@ class Encoded:
                 data = json_bytes(value)
             except SampleError as err:
                 raise SampleError(f"{plan.name!r} holds {err}") from None
-        else:
+        else:  # numbers; what else came here fits no plan
             array = as_pixels(value) if plan.kind == "pixels" else as_array(value)
             if array is None or not plan.has_look_of(array):
                 raise plan.misfit(value, item or plan.name)
@@ -299,7 +299,7 @@ def _even(name: str, there: Mapping[int, Any], kind: Kind, *, in_dict: bool) -> 
     Raises:
         SampleError: Some arrays have another dtype or number of dimensions than the first.
     """
-    if kind in ("image", "bytes"):
+    if kind in ("image", "bytes", "json"):
         return kind
     if kind == "picture" and all(map(is_picture, there.values())):
         return "pixels" if _is_smaller_raw(list(there.values())) else kind
