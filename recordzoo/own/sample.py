@@ -320,22 +320,44 @@ _MAX_NAME = 4096
 
 
 class ForeignRecipe(SampleRecipe):
-    """The samples of a foreign dataset, which is opened by `find`.
+    """Another tool's data as records, in the same order.
+
+    Nothing that is read is executed, imported or unpickled, and nothing is written beside it.
 
     Args:
-        foreign: Has the samples.
+        location: An absolute path, or an address.
         output: The record set's directory.
-        format: The format that the user named.
-        kinds: How fields are stored, for the fields that the user names.
-        list_: A list that says order and labels.
+        format: One of `NAMES`. None: detected.
+        fields: What keys are called as fields.
+        kinds: How fields are stored, as `convert` has it.
+        allow_paths: Paths in the data may lead out of its folder.
+        list_: A list that says order and labels; see `Foreign.order_by`.
+
+    Raises:
+        NotPreparedError: There is nothing of a known format.
+        SourceError, PrepareError: As `Format.find`.
+        ArgumentError: `location` holds several databases.
     """
 
     kind = SetKind.IMPORTED
     replacing = "refresh=True (--refresh)"
 
     def __init__(
-        self, foreign: Foreign, output: Path, format: str | None, kinds: Mapping[str, Kind], list_: str | None = None
+        self,
+        location: str,
+        output: Path,
+        format: str | None,
+        fields: Mapping[str, str],
+        kinds: Mapping[str, Kind],
+        allow_paths: bool,
+        list_: str | None = None,
     ) -> None:
+        foreign = find_foreign(location, format, fields)
+        if foreign is None:
+            raise _unknown_format(location)
+        foreign.allows_paths = allow_paths
+        if list_ is not None:
+            foreign.order_by(Path(list_).expanduser())
         super().__init__(output, kinds, data=foreign)
         self._format, self._list = format, list_
 
@@ -422,6 +444,17 @@ class ForeignRecipe(SampleRecipe):
         return table
 
 
+def _unknown_format(location: str) -> NotPreparedError:
+    if "://" not in location and not Path(location).exists():
+        return NotPreparedError(f"There is nothing at {location}.", path=location)
+    return NotPreparedError(
+        f"{shown(location)} is of no known format. Known are: a directory with one folder for each class, or with "
+        f"images and their annotations (COCO, YOLO, VOC, masks); a list of files ({', '.join(LIST_ENDINGS)}); "
+        f"{', '.join(NAMES)}. Anything else: recordzoo.convert(dataset).",
+        path=shown(location),
+    )
+
+
 def _check_names(foreign: Foreign) -> None:
     """Raise for names of classes that a manifest does not take."""
     names = [*(foreign.classes or ()), *(name for spec in foreign.specs.values() for name in spec.names or ())]
@@ -469,46 +502,3 @@ def default_place(location: str) -> Path:
     place = whole.with_name(name).with_suffix(".records")
     file = next((each for each in place.parents if each.is_file()), None)
     return place if file is None else file.with_name(place.name)
-
-
-def foreign_recipe(
-    location: str,
-    output: Path,
-    format: str | None,
-    fields: Mapping[str, str],
-    kinds: Mapping[str, Kind],
-    allow_paths: bool,
-    list_: str | None = None,
-) -> ForeignRecipe:
-    """Return how another tool's data becomes records, in the same order.
-
-    Nothing that is read is executed, imported or unpickled, and nothing is written beside it.
-
-    Args:
-        location: An absolute path, or an address.
-        output: The record set's directory.
-        format: One of `NAMES`. None: detected.
-        fields: What keys are called as fields.
-        kinds: How fields are stored, as `convert` has it.
-        allow_paths: Paths in the data may lead out of its folder.
-        list_: A list that says order and labels; see `Foreign.order_by`.
-
-    Raises:
-        NotPreparedError: There is nothing of a known format.
-        SourceError, PrepareError: As `Format.find`.
-        ArgumentError: `location` holds several databases.
-    """
-    foreign = find_foreign(location, format, fields)
-    if foreign is not None:
-        foreign.allows_paths = allow_paths
-        if list_ is not None:
-            foreign.order_by(Path(list_).expanduser())
-        return ForeignRecipe(foreign, output, format, kinds, list_)
-    if "://" not in location and not Path(location).exists():
-        raise NotPreparedError(f"There is nothing at {location}.", path=location)
-    raise NotPreparedError(
-        f"{shown(location)} is of no known format. Known are: a directory with one folder for each class, or with "
-        f"images and their annotations (COCO, YOLO, VOC, masks); a list of files ({', '.join(LIST_ENDINGS)}); "
-        f"{', '.join(NAMES)}. Anything else: recordzoo.convert(dataset).",
-        path=shown(location),
-    )

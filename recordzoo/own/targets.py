@@ -132,7 +132,7 @@ class Target:
             return dataset_recipe(self.entry.name, self.part)
         from recordzoo.own.annotated import AnnotatedFolder
         from recordzoo.own.lists import ListRecipe
-        from recordzoo.own.sample import foreign_recipe
+        from recordzoo.own.sample import ForeignRecipe
         from recordzoo.recipes.folders import FlatRecipe, folder_recipe
         from recordzoo.recipes.from_sets import StoredRecipe
         from recordzoo.records.reader import RecordReader
@@ -142,7 +142,7 @@ class Target:
         makers: dict[str, Callable[..., Recipe]] = {
             "annotated": AnnotatedFolder,
             "flat": FlatRecipe,
-            "foreign": foreign_recipe,
+            "foreign": ForeignRecipe,
             "list": ListRecipe,
             "tree": folder_recipe,
         }
