@@ -498,11 +498,7 @@ def no_set(text: str, places: Sequence[Path], *, is_dataset: bool) -> NotPrepare
 
 def _unknown_name(name: str) -> ArgumentError:
     """Make the error for a word that is no dataset and no path, with datasets and paths that have similar names."""
-    err = catalogue.unknown(name)
-    meant = err.details.get("meant")
-    near = _near_paths(name)
-    if meant is None and near:
-        meant = near[0]
+    meant = catalogue.unknown(name).details.get("meant") or next(iter(_near_paths(name)), None)
     hint = f"Did you mean {meant}? " if meant else ""
     return ArgumentError(
         f"There is no dataset and no path {name!r}. {hint}{command('list')} shows the datasets; a path is a directory "
