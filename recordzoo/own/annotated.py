@@ -252,12 +252,13 @@ class AnnotatedFolder(ListingRecipe):
         self._of_masks = frozenset(masks - images)
         return source
 
-    def check(self) -> list[str]:
-        """Compare the images with masks and stated sizes, after `find`; raises and returns as `check_headers`."""
-        if self._listing is None:
-            return []
-        said, self._turns = check_headers(self._listing, turns=self._exif == "turn")
-        return said
+    @override
+    def remarks(self) -> Iterator[str]:
+        """Also compare the images with masks and stated sizes; raises as `check_headers`."""
+        yield from super().remarks()
+        if self._listing is not None:
+            said, self._turns = check_headers(self._listing, turns=self._exif == "turn")
+            yield from (f"warning: {each}" for each in said)
 
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:

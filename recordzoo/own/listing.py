@@ -147,12 +147,11 @@ class ListingRecipe(Recipe):
         missing = {name: why for name, why in looked.items() if isinstance(why, str)}
         return missing if len(missing) < len(looked) else {}
 
-    def choice(self) -> str:
-        """Describe how `find` read the samples and which of them it left out; "" before `find`."""
-        if self._listing is None:
-            return ""
-        left_out = name_first([f"{name} ({why})" for name, why in self.missing.items()], NUM_SHOWN)
-        return self._listing.choice + (f"; left out: {left_out}" if self.missing else "")
+    def remarks(self) -> Iterator[str]:
+        """Say how `find` read the samples, and which of them it left out; nothing before `find`."""
+        if self._listing is not None:
+            left_out = name_first([f"{name} ({why})" for name, why in self.missing.items()], NUM_SHOWN)
+            yield self._listing.choice + (f"; left out: {left_out}" if self.missing else "")
 
     @override
     def extract(self, member: Member) -> Iterator[Blob]:

@@ -15,6 +15,7 @@ from recordzoo.errors import ArgumentError, FolderError, OtherSourceError, Recor
 from recordzoo.formats import find_foreign
 from recordzoo.own.annotated import AnnotatedFolder
 from recordzoo.own.columns import Columns
+from recordzoo.own.listing import ListingRecipe
 from recordzoo.own.lists import ListRecipe, list_path
 from recordzoo.own.sample import SampleRecipe, store
 from recordzoo.own.targets import Target
@@ -95,12 +96,11 @@ def make(target: Target, options: Options, *, download: bool = True, full: bool 
         return Made(path, was_ready=before == generation(path))
     options = dataclasses.replace(options, prepare=options.prepare is not False)
     preparation = Preparation(recipe, target.root, options)
-    if isinstance(recipe, ListRecipe | AnnotatedFolder) and (not preparation.is_ready() or preparation.refresh):
+    if isinstance(recipe, ListingRecipe) and (not preparation.is_ready() or preparation.refresh):
         if (source := preparation.source()) is not None:
             source.files()  # missing raw data is reported first
-        preparation.progress.note(f"{target.label}: {recipe.choice()}")
-        for warning in recipe.check() if isinstance(recipe, AnnotatedFolder) else ():
-            preparation.progress.note(f"{target.label}: warning: {warning}")
+        for remark in recipe.remarks():
+            preparation.progress.note(f"{target.label}: {remark}")
     before = generation(preparation.target)
     with _naming_others(target.root) if target.kind == "tree" else contextlib.nullcontext():
         path = preparation.run(download=download)
@@ -150,10 +150,9 @@ def check_made(target: Target, path: Path, *, was_ready: bool, full: bool) -> No
         OtherSourceError: It is of something else.
         FolderError: It has no images, or a class has none.
     """
-    recipe = target.recipe()
     if target.kind not in ("tree", "flat", "annotated", "list"):
         return
-    reader = RecordReader(path)
+    reader, recipe = RecordReader(path), target.recipe()
     if isinstance(recipe, ListRecipe):
         problem = _difference(reader, recipe, target.root)
         if problem is None and was_ready and (changes := find_changes(reader, target.root.absolute(), full=full)):
