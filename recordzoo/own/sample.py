@@ -60,6 +60,11 @@ class Row(NamedTuple):
     piece: str = ""
     remark: str = ""
 
+    def blobs(self, encoded: Encoded) -> Iterator[Blob]:
+        """Give the sample's blobs; an image's key has the ending of its file."""
+        for plan, data, ending in encoded.blobs:
+            yield Blob(plan.name, f"{self.key}{ending}", data, checked=plan.kind == "image", name=self.name)
+
 
 class Rows:
     """Collects rows and numbers of samples, and writes a side file for each `BLOCK` of samples."""
@@ -197,14 +202,9 @@ class SampleRecipe(Recipe):
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
         rows = Rows()
         for row, encoded in self.read(member):
-            yield from self.blobs(row, encoded)
+            yield from row.blobs(encoded)
             yield from rows.add(row if row.name else row._replace(name=self._numbered(row.key, encoded)), encoded)
         yield from rows.rest()
-
-    def blobs(self, row: Row, encoded: Encoded) -> Iterator[Blob]:
-        """Give a sample's blobs; an image's key has the ending of its file."""
-        for plan, data, ending in encoded.blobs:
-            yield Blob(plan.name, f"{row.key}{ending}", data, checked=plan.kind == "image", name=row.name)
 
     def _numbered(self, key: str, encoded: Encoded) -> str:
         """Return the key with the ending of the first field that holds images."""

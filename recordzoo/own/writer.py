@@ -20,7 +20,7 @@ from recordzoo.base.files import behind_links
 from recordzoo.base.progress import default_progress
 from recordzoo.base.text import JSON, counted
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
-from recordzoo.formats.base import Piece, PieceMember, Sample, unit_of
+from recordzoo.formats.base import Piece, PieceMember, unit_of
 from recordzoo.own.fields import Encoded, FieldPlan, Fields, Kind, UnevenError, infer
 from recordzoo.own.sample import BLOCK, Row, Rows, SampleRecipe, check_classes, label_problem, packed, store, unpacked
 from recordzoo.own.values import at_position, describe, update
@@ -397,12 +397,12 @@ class RecordWriter:
                 block = _Block(stream)
                 yield block
                 block.check()
-                if block.recipe is None:
+                if block.schema is None:
                     raise PrepareError(
                         f"No records were written to {self.path}; nothing is published.", path=str(self.path)
                     )
                 stream.add_sidecars(block.rows.rest())
-            stream.assemble(block.recipe)
+            stream.assemble(SampleRecipe(self.path, self._kinds, self._classes).use(block.schema))
 
     def _refuse(self) -> bool:
         """Raise if something is there that may not be replaced."""
@@ -436,49 +436,44 @@ class RecordWriter:
             )
         key = f"{position:09d}"
         values = {field: value for field, value in record.items() if field not in ("name", "split")}
-        sample = Sample(record.get("name", ""), values, record.get("split"))
         with at_position(position):
-            recipe, encoded = self._encode(block, sample.values)
-            blobs = list(recipe.blobs(Row(key), encoded))
+            schema, encoded = self._encode(block, values)
+            blobs = list(Row(key).blobs(encoded))
             for blob in blobs:
                 if len(blob.data) > MAX_VALUE_BYTES:
                     raise SampleError(f"{blob.field!r} has {len(blob.data):,} bytes, more than a shard takes")
-        if problem := label_problem(sample.values.get("target"), None if self._classes is None else len(self._classes)):
+        if problem := label_problem(values.get("target"), None if self._classes is None else len(self._classes)):
             raise ArgumentError(f"record {position}: {problem}.")
-        splits = _splits(position, sample.splits)
-        name = sample.name if "name" in record else next((blob.key for blob in blobs if blob.checked), key)
+        splits = _splits(position, record.get("split"))
+        name = record["name"] if "name" in record else next((blob.key for blob in blobs if blob.checked), key)
         if not isinstance(name, str) or not name or not _is_storable(name):
             raise ArgumentError(
                 f"record {position}: the name {name!r} is not valid; it must be a text, not empty, in UTF-8."
             )
         try:
-            if block.recipe not in (None, recipe):
-                block.store_again(recipe)
+            if block.schema not in (None, schema):
+                block.store_again(schema)
             block.stream.add(name, blobs, block.rows.add(Row(key, name, splits), encoded))
         except BaseException as err:
             block.failure = err
             if isinstance(err, OSError) and not isinstance(err, RecordZooError):
                 raise disk_error(err, self._output, 0) from err
             raise
-        block.recipe = recipe  # not before: a refused record fixes no fields
+        block.schema = schema  # not before: a refused record fixes no fields
         block.count += 1
 
-    def _encode(self, block: "_Block", values: Mapping[str, Any]) -> tuple[SampleRecipe, Encoded]:
+    def _encode(self, block: "_Block", values: Mapping[str, Any]) -> tuple[Fields, Encoded]:
         """Encode a record: as the records before it, or so that arrays of other shapes, and None, can be stored."""
-        schema = infer({len(self): values}, None, self._kinds) if block.recipe is None else block.recipe.schema
+        schema = block.schema or infer({len(self): values}, None, self._kinds)
         while True:
             try:
-                encoded = schema.encode(values)
-                break
+                return schema, schema.encode(values)
             except UnevenError as err:
                 wider = schema.widened(err)
                 if err.details["field"] in self._kinds or not _can_store_again(schema, wider, values):
                     asked = {err.details["field"]: err.details["plans"][0].kind}
                     raise SampleError(f"{err} (pass kinds={asked} to store it all the same)") from None
                 schema = wider
-        if block.recipe is not None and schema is block.recipe.schema:
-            return block.recipe, encoded
-        return SampleRecipe(self.path, self._kinds, self._classes).use(schema), encoded
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -502,7 +497,7 @@ class _Block:
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.is_open = True
-        self.recipe: SampleRecipe | None = None
+        self.schema: Fields | None = None
         self.rows = Rows()
         self.count = 0
         self.failure: BaseException | None = None
@@ -514,12 +509,11 @@ class _Block:
                 f"Record {self.count} could not be stored ({self.failure}); nothing is published."
             ) from self.failure
 
-    def store_again(self, recipe: SampleRecipe) -> None:
+    def store_again(self, schema: Fields) -> None:
         """Move fields that need another plan from rows to values, because all rows have one shape."""
-        assert self.recipe is not None
-        before = self.recipe.schema.fields
+        before = {} if self.schema is None else self.schema.fields
         rows, columns = unpacked(self.stream.take_sidecars() | {side.name: side.data for side in self.rows.rest()})
-        for plan in recipe.schema.fields.values():
+        for plan in schema.fields.values():
             if before.get(plan.name) == plan:
                 continue
             numbers = columns.pop(plan.name, None)
@@ -529,7 +523,7 @@ class _Block:
             for row, value in zip(rows, () if numbers is None else numbers, strict=False):
                 encoded = Encoded()
                 encoded.add(plan, value)
-                self.stream.add("", recipe.blobs(row, encoded), ())
+                self.stream.add("", row.blobs(encoded), ())
         self.stream.add("", (), [packed(rows, columns)])
 
 
