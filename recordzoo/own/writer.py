@@ -264,11 +264,6 @@ class DatasetRecipe(SampleRecipe):
                 ) from err
         return options
 
-    # Any: what pickle keeps.
-    @override
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_probe": None}
-
     @override
     def use(self, schema: Fields) -> Self:
         self._sample_bytes = 0
