@@ -285,7 +285,7 @@ def _named_set(name: str, root: Path, arguments: Mapping[str, Any]) -> Path:
     }
     found = {label: place for label, place in places.items() if is_record_set(place)}
     if not found:
-        raise no_set(name, list(places.values()), is_dataset=True)
+        raise no_set(name, list(places.values()))
     if len(found) > 1:
         raise ArgumentError(f"{name} has several record sets in {root}: {', '.join(found)}. Name one of them.")
     return next(iter(found.values()))

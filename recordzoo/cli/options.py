@@ -411,7 +411,7 @@ def find_record_set(text: str) -> Path | Url:
     places = [target.place() for target in resolve(text, Path())]
     found = [place for place in places if place.is_dir()]
     if not found:
-        raise no_set(text, places, is_dataset=not is_path(text))
+        raise no_set(text, places)
     if len(found) > 1:
         raise ArgumentError(f"{text} has several record sets here; name one: {', '.join(map(str, found))}.")
     return found[0]

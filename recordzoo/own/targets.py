@@ -476,21 +476,20 @@ def _check_there(path: Path, text: str, *, is_list: bool) -> None:
         )
 
 
-def no_set(text: str, places: Sequence[Path], *, is_dataset: bool) -> NotPreparedError:
+def no_set(text: str, places: Sequence[Path]) -> NotPreparedError:
     """Make the error for data without a record set, with the sets in that directory or, of a dataset, elsewhere.
 
     Args:
         text: The argument: a dataset, a tree or a list.
         places: Where its record sets would be.
-        is_dataset: Whether it names a dataset.
     """
     absent = f"{' and '.join(map(str, places))} {'does' if len(places) == 1 else 'do'} not exist"
-    if is_dataset:
-        there = "It is prepared elsewhere"
-        candidates = [root / place.name for root in roots.known() for place in places]
-    else:
+    if is_path(text):
         there = f"{text} holds record sets; give the path of one"
         candidates = sorted(Path(text).glob(f"*{_ENDING}"))
+    else:
+        there = "It is prepared elsewhere"
+        candidates = [root / place.name for root in roots.known() for place in places]
     found = [str(path) for path in candidates if _is_set(path)]
     hint = f"{there}: {name_first(found, _NUM_NAMED)}." if found else f"Run: {command('prepare', text)}"
     return NotPreparedError(f"There is no record set for {text}: {absent}. {hint}", path=str(places[0]))
