@@ -187,8 +187,15 @@ def prepare(
     place = None if output is None else Path(output).expanduser().absolute()
     wanted = Options.of({**options, "records_dir": place}, "prepare()")
     folder = None if image_dir is None else os.path.abspath(os.path.expanduser(image_dir))
-    named, between = {} if targets is None else targets, "," if separator is None else separator
-    columns = Columns(image, named, split_column, name_column, folder, image_suffix, between)
+    columns = Columns(
+        image,
+        {} if targets is None else targets,
+        split_column,
+        name_column,
+        folder,
+        image_suffix,
+        "," if separator is None else separator,
+    )
     chosen = None if annotations is None else os.fspath(annotations)
     listed = None if list_ is None else os.fspath(list_)
     reading = Reading(from_, allow_empty, fields or {}, kinds or {}, columns, allow_paths, chosen, exif, listed)

@@ -347,9 +347,15 @@ def prepare(
         variant=_variant_name(short_side, max_side, format, quality),
     )
     folder = None if image_dir is None else str(image_dir.absolute())
-    between = "," if separator is None else separator
-    named = read_targets(target or ())
-    columns = Columns(image, named, split_column, name_column, folder, image_suffix, between)
+    columns = Columns(
+        image,
+        read_targets(target or ()),
+        split_column,
+        name_column,
+        folder,
+        image_suffix,
+        "," if separator is None else separator,
+    )
     reading = Reading(
         from_,
         allow_empty,
