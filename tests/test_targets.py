@@ -260,6 +260,15 @@ class TestMissingFiles:
         assert RecordReader(made).manifest.skipped == {"gone.jpg": "No such file or directory"}
         assert prepared(path, image="photo", targets=TARGETS, on_error="skip") == made
 
+    def test_a_variant_of_the_files_that_are_there(self, folder: Path) -> None:
+        path = write(folder, rows=[ROWS[0], {**ROWS[1], "photo": "gone.jpg"}, *ROWS[2:]])
+        made = prepared(path, image="photo", targets={"note": "text"}, on_error="skip", variant="8-raw", workers=1)
+        reader = RecordReader(made)
+        assert list(reader.names) == [NAMES[0], *NAMES[2:]]
+        assert [record["note"] for record in reader] == [ROWS[0]["note"], *(row["note"] for row in ROWS[2:])]
+        assert reader.split("val").tolist() == [0, 1, 3, 5, 7]
+        assert {min(record["image"].shape[:2]) for record in reader} == {8}
+
     def test_without_any_file_it_is_an_error(self, tmp_path: Path) -> None:
         with pytest.raises(NotPreparedError, match="9 of the 9 files"):
             prepared(write(tmp_path), image="photo", targets=TARGETS, on_error="skip")
