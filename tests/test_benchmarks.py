@@ -1,10 +1,28 @@
-"""What the benchmark scripts import from recordzoo is there, also in the code that they run in other processes."""
+"""The benchmarks: what scripts import is there, every format gives the same images, the page has the stored numbers.
 
+No time is tested.
+"""
+
+import gc
 import importlib
+import json
 import re
+import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from benchmarks import __main__ as lines
+from benchmarks import cluster, files_or_records, pages, recipes_page, scaling, small_images, zoo
+from benchmarks.formats import NAMES
+from benchmarks.formats import page as formats
+from benchmarks.formats.base import Finish, Reading, find_format, size_bytes
+from benchmarks.formats.pictures import gather, samples_of
+from benchmarks.object_storage import page as object_storage
+from benchmarks.peers import page
+from benchmarks.scale import page as scale
+from tests.fakes.pictures import encoded, jpeg, picture
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 _IMPORT = re.compile(r"^\s*from (recordzoo[\w.]*) import (\w+(?:, \w+)*)", re.MULTILINE)
@@ -23,3 +41,75 @@ IMPORTS = sorted(
 def test_what_a_benchmark_imports_is_there(script: str, module: str, name: str) -> None:
     found = importlib.import_module(module)
     assert hasattr(found, name), f"benchmarks/{script} imports {name} from {module}, which has no such thing"
+
+
+# Formats
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """Twenty generated pictures in three classes as formats are given them; every fifth is a PNG."""
+    folder, rng = tmp_path_factory.mktemp("formats"), np.random.default_rng(0)
+    tree, source = folder / "photos", folder / "source"
+    for number in range(20):
+        image = picture(rng, 20 + number, 16)
+        ending, data = ("png", encoded(image, "PNG")) if number % 5 == 0 else ("jpg", jpeg(image))
+        path = tree / "cba"[number % 3] / f"{number}.{ending}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    gather(tree, 100, source)
+    return source
+
+
+def crcs(source):
+    return [(zlib.crc32(Path(path).read_bytes()), label) for path, label in samples_of(source)]
+
+
+@pytest.mark.filterwarnings("ignore:unclosed file.*tar'>:ResourceWarning")  # webdataset leaves them open
+@pytest.mark.filterwarnings("ignore:Number of elements in the iterator is less than the queue size")  # of tfrecord
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "mds"])  # whose package the tests have not
+def test_every_format_gives_the_same_images(name, tmp_path, source, monkeypatch):
+    monkeypatch.setattr(Finish, "__call__", lambda self, data: zlib.crc32(data))
+    made = find_format(name)
+    made.write(samples_of(source), tmp_path)
+    for reading in (Reading("bytes", order, batch_size=3) for order in ("sequential", "random")):
+        loader = made.read(tmp_path, reading)
+        for _ in range(2):  # each epoch
+            found = [pair for images, labels in loader for pair in zip(images.tolist(), labels.tolist(), strict=True)]
+            assert sorted(found) == sorted(crcs(source))
+            assert (found == crcs(source)) == (not reading.shuffled)
+        del loader
+        gc.collect()
+    assert size_bytes(tmp_path) >= sum(Path(path).stat().st_size for path, _ in samples_of(source))
+
+
+# The page
+
+
+def rendered() -> dict[str, str]:
+    """All sections of which numbers are stored, and the chart, by their names."""
+    made = page.render() | object_storage.render() | recipes_page.render()
+    made |= {scale.SECTION: scale.render(), zoo.SECTION: zoo.render(), lines.SECTION: lines.render()}
+    for script in (
+        files_or_records,
+        scaling,
+        small_images,
+    ):  # numbers of a script that was not run yet are of no machine
+        if script.NUMBERS.exists():
+            stored = json.loads(script.NUMBERS.read_text(encoding="utf-8"))
+            made[script.SECTION] = script.section(stored)
+    return made
+
+
+def test_sections_and_chart_are_those_of_the_stored_numbers() -> None:
+    made = rendered()
+    for name, text in made.items():
+        found = (
+            (pages.DOCS / name).read_text(encoding="utf-8") if name == recipes_page.CHART else pages.read_section(name)
+        )
+        assert found.strip() == text.strip(), f"{name} is stale"
+    written = [name for name in made if name != recipes_page.CHART] + [cluster.SECTION, formats.SECTION]
+    written += [script.SECTION for script in (scaling, small_images) if script.SECTION not in written]
+    found = re.findall(r"^<!--(\w.*)-->$", pages.PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(found) == sorted(written)
