@@ -41,6 +41,8 @@ from tests.preparing import prepared
 from tests.running import run
 
 ROBOFLOW = "train: ../train/images\nval: ../val/images\ntest: ../test/images\nnames: [a, '1', no]\n"
+DOG = "1 .5 .5 .1 .1"
+"""A box in a label file."""
 FLOW = "path: .\ntrain: [images/train]\nval: images/val\nnames: {2: c, 0: a, 1: b}"
 
 
@@ -70,9 +72,25 @@ def tree(root: Path, files: Sequence[str]) -> None:
             Image.new(mode or "RGB", (8, 6), 3 if mode else "red").save(root / name)
 
 
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A directory, which a test fills; its set lies beside it."""
+    return tmp_path / "ours"
+
+
+# Any: JSON.
+def of_annotation(**values: Any) -> Callable[[Any], Any]:
+    """Change the first annotation of a document."""
+    return lambda document: document["annotations"][0].update(values)
+
+
+def of_image(**values: Any) -> Callable[[Any], Any]:
+    """Change the first image of a document."""
+    return lambda document: document["images"][0].update(values)
+
+
 class TestCoco:
-    def test_it_holds_what_pycocotools_reads(self, tmp_path: Path) -> None:
-        root = tmp_path / "ours"
+    def test_it_holds_what_pycocotools_reads(self, root: Path) -> None:
         write_coco(root)
         reader = read(root)
         assert reader.manifest.splits == {"train": 9, "val": 5}
@@ -102,11 +120,11 @@ class TestCoco:
                 assert [ids[label] for label in labels] == [each["category_id"] for each in objects]
         assert verify(reader.path, full=True).ok
 
-    def test_an_annotation_is_stored_as_its_text_is(self, tmp_path: Path) -> None:
+    def test_an_annotation_is_stored_as_its_text_is(self, root: Path) -> None:
         document = coco_document(1, 2)
-        write_json(tmp_path / "ours/a.json", document, indent=2)
-        write_images(tmp_path / "ours", ["000000000001.jpg", "000000000002.jpg"], (80, 60))
-        reader = read(tmp_path / "ours")
+        write_json(root / "a.json", document, indent=2)
+        write_images(root, ["000000000001.jpg", "000000000002.jpg"], (80, 60))
+        reader = read(root)
         assert reader.manifest.splits == {}
         assert b'"area": 207.' in reader.read("annotations", 0)
         assert b"10.123456789," in reader.read("annotations", 0)
@@ -122,8 +140,7 @@ class TestCoco:
             (["annotations/a_test.json", "annotations/b_train.json"], "images/", ["test", "train"]),
         ],
     )
-    def test_layouts(self, files: list[str], images: str, splits: list[str] | None, tmp_path: Path) -> None:
-        root = tmp_path / "ours"
+    def test_layouts(self, files: list[str], images: str, splits: list[str] | None, root: Path) -> None:
         for number, name in enumerate(files):
             word = (splits or ["train2014", "train2017"])[number] if splits != [] else ""
             prefix = "" if splits is not None else f"all/{word}/"
@@ -158,9 +175,9 @@ class TestCoco:
         ],
         ids=["version first", "ids as floats", "ids as texts", "no annotations", "backslashes"],
     )
-    def test_files_of_tools(self, change: Callable[[Any], Any], file: str, folder: str, tmp_path: Path) -> None:
+    def test_files_of_tools(self, change: Callable[[Any], Any], file: str, folder: str, root: Path) -> None:
         """pycocotools has the same objects; its ids are equal, too."""
-        root, document = tmp_path / "ours", change(coco_document(1, 4))
+        document = change(coco_document(1, 4))
         write_json(root / file, document)
         names = [folder + each["file_name"].replace("\\", "/") for each in document["images"]]
         write_images(root, names, (80, 60))
@@ -189,23 +206,23 @@ class TestCoco:
         ],
     )
     @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools
-    def test_outlines_that_draw_little(self, shape: Any, tmp_path: Path) -> None:
+    def test_outlines_that_draw_little(self, shape: Any, root: Path) -> None:
         """Fewer than three corners draw nothing; pycocotools takes four numbers for a box, or raises."""
         document = coco_document(1, 2)
         document["annotations"][0]["segmentation"] = shape
-        write_json(tmp_path / "ours/a.json", document)
+        write_json(root / "a.json", document)
         for each in document["images"]:
-            noise(each["id"], 60, 80, 3).save(tmp_path / "ours" / each["file_name"])
-        dataset = recordzoo.open(read(tmp_path / "ours").path, transforms=lambda *x: x, target_type=["masks"])
+            noise(each["id"], 60, 80, 3).save(root / each["file_name"])
+        dataset = recordzoo.open(read(root).path, transforms=lambda *x: x, target_type=["masks"])
         number = document["annotations"][0]["image_id"] - 1
         drawn = {mask.sum().item() for mask in dataset[number][1]["masks"]}
         theirs = coco_mask.decode(coco_mask.merge(coco_mask.frPyObjects([[1, 1, 9, 1, 9, 9]], 60, 80))).sum()
         assert (theirs if isinstance(shape, list) and len(shape) == 2 else 0) in drawn
 
     @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools
-    def test_run_lengths(self, tmp_path: Path) -> None:
+    def test_run_lengths(self, root: Path) -> None:
         """Compressed by pycocotools; their size is compared with the image's, which the file need not state."""
-        rng, write = np.random.default_rng(0), tmp_path / "ours/a.json"
+        rng, write = np.random.default_rng(0), root / "a.json"
         masks = [(rng.random((60, 80)) < share).astype(np.uint8) for share in (0, 0.01, 0.3, 0.9, 1)]
         shapes = [coco_mask.encode(np.asfortranarray(mask)) for mask in masks]
         document = {"images": [{"id": 1, "file_name": "1.jpg"}], "categories": [{"id": 1, "name": "a"}]}
@@ -215,22 +232,21 @@ class TestCoco:
             for n, shape in enumerate(shapes)
         ]
         write_json(write, document)
-        noise(1, 60, 80, 3).save(tmp_path / "ours/1.jpg")
-        dataset = recordzoo.open(read(tmp_path / "ours").path, transforms=lambda *x: x, target_type=["masks"])
+        noise(1, 60, 80, 3).save(root / "1.jpg")
+        dataset = recordzoo.open(read(root).path, transforms=lambda *x: x, target_type=["masks"])
         assert np.array_equal(dataset[0][1]["masks"], masks)
-        noise(1, 30, 40, 3).save(tmp_path / "ours/1.jpg")
+        noise(1, 30, 40, 3).save(root / "1.jpg")
         with pytest.raises(SourceError, match=r"1\.jpg is 40x30, and its annotations are of 80x60"):
-            read(tmp_path / "ours", refresh=True)
+            read(root, refresh=True)
 
-    def test_an_image_in_several_folders(self, tmp_path: Path) -> None:
-        write_json(tmp_path / "ours/a.json", document := coco_document(1, 2))
+    def test_an_image_in_several_folders(self, root: Path) -> None:
+        write_json(root / "a.json", document := coco_document(1, 2))
         names = [each["file_name"] for each in document["images"]]
-        write_images(tmp_path / "ours", [f"{folder}/{name}" for folder in "xy" for name in names])
+        write_images(root, [f"{folder}/{name}" for folder in "xy" for name in names])
         with pytest.raises(SourceError, match=rf"{names[0]} is in several folders: x/{names[0]}, y/{names[0]}"):
-            read(tmp_path / "ours")
+            read(root)
 
-    def test_files_of_other_tasks_are_not_read(self, tmp_path: Path) -> None:
-        root = tmp_path / "ours"
+    def test_files_of_other_tasks_are_not_read(self, root: Path) -> None:
         write_coco(root)
         shutil.copy(root / "annotations/instances_val2017.json", root / "annotations/person_keypoints_val2017.json")
         shutil.copy(root / "annotations/instances_val2017.json", root / "annotations/mine.json")
@@ -239,38 +255,32 @@ class TestCoco:
     @pytest.mark.parametrize(
         ("change", "problem"),
         [
-            (lambda d: d["images"][0].update(file_name="../x.jpg"), "'../x.jpg' is no path in the directory"),
-            (lambda d: d["images"][0].update(file_name="/etc/x.jpg"), "'/etc/x.jpg' is no path in the directory"),
-            (lambda d: d["images"][0].update(file_name="a\0b"), "is no path in the directory"),
-            (lambda d: d["images"][0].update(file_name="\ud800"), "is no path in the directory"),
-            (lambda d: d["images"][0].update(id="1"), "ids of its images are numbers and texts: 1, "),
-            (lambda d: d["images"][0].update(id=1 << 64), "an image without a whole number or a text as id"),
+            (of_image(file_name="../x.jpg"), "'../x.jpg' is no path in the directory"),
+            (of_image(file_name="/etc/x.jpg"), "'/etc/x.jpg' is no path in the directory"),
+            (of_image(file_name="a\0b"), "is no path in the directory"),
+            (of_image(file_name="\ud800"), "is no path in the directory"),
+            (of_image(id="1"), "ids of its images are numbers and texts: 1, "),
+            (of_image(id=1 << 64), "an image without a whole number or a text as id"),
             (lambda d: d["images"][0].pop("file_name"), "without file_name"),
             (lambda d: d["images"].append({**d["images"][0], "id": 77}), "is listed twice"),
             (lambda d: d["images"][0].update(id=d["images"][1]["id"]), "two images have the id"),
-            (lambda d: d["annotations"][0].update(category_id=5), "categories that it does not list: 5"),
-            (lambda d: d["annotations"][0].update(image_id=555), "annotations of 1 image that it does not list: 555"),
-            (lambda d: d["annotations"][0].update(bbox=[1, 2, 3]), r"bbox is \[1, 2, 3\], not four numbers"),
-            (lambda d: d["annotations"][0].update(bbox=[1, 2, 3, 1e300]), "not four numbers"),
+            (of_annotation(category_id=5), "categories that it does not list: 5"),
+            (of_annotation(image_id=555), "annotations of 1 image that it does not list: 555"),
+            (of_annotation(bbox=[1, 2, 3]), r"bbox is \[1, 2, 3\], not four numbers"),
+            (of_annotation(bbox=[1, 2, 3, 1e300]), "not four numbers"),
             (lambda d: d["annotations"][0].pop("bbox"), "bbox is None, not four numbers"),
+            (of_annotation(segmentation=[1, 2, 3, 4, 5, 6]), "segmentation has 1, which is no pol"),
+            (of_annotation(segmentation=[[1, 2, 3]]), r"segmentation has \[1, 2, 3\], which is no"),
+            (of_annotation(segmentation=[[1, 2, 3, "4"]]), "which is no polygon"),
+            (of_annotation(segmentation=[[[1, 2], [3, 4]]]), "which is no polygon"),
+            (of_annotation(segmentation="x"), "segmentation has x, which is no polygon"),
+            (of_annotation(segmentation={"counts": [5]}), "its run lengths have no size"),
+            (of_annotation(segmentation={"counts": [5], "size": [2, 3]}), "of that size"),
+            (of_annotation(segmentation={"counts": "PPYo0", "size": [60, 80]}), "of that size"),
+            (of_annotation(segmentation={"counts": "PPo", "size": [60, 80]}), "of that size"),
+            (of_annotation(segmentation={"counts": "!!", "size": [60, 80]}), "of that size"),
             (
-                lambda d: d["annotations"][0].update(segmentation=[1, 2, 3, 4, 5, 6]),
-                "segmentation has 1, which is no pol",
-            ),
-            (
-                lambda d: d["annotations"][0].update(segmentation=[[1, 2, 3]]),
-                r"segmentation has \[1, 2, 3\], which is no",
-            ),
-            (lambda d: d["annotations"][0].update(segmentation=[[1, 2, 3, "4"]]), "which is no polygon"),
-            (lambda d: d["annotations"][0].update(segmentation=[[[1, 2], [3, 4]]]), "which is no polygon"),
-            (lambda d: d["annotations"][0].update(segmentation="x"), "segmentation has x, which is no polygon"),
-            (lambda d: d["annotations"][0].update(segmentation={"counts": [5]}), "its run lengths have no size"),
-            (lambda d: d["annotations"][0].update(segmentation={"counts": [5], "size": [2, 3]}), "of that size"),
-            (lambda d: d["annotations"][0].update(segmentation={"counts": "PPYo0", "size": [60, 80]}), "of that size"),
-            (lambda d: d["annotations"][0].update(segmentation={"counts": "PPo", "size": [60, 80]}), "of that size"),
-            (lambda d: d["annotations"][0].update(segmentation={"counts": "!!", "size": [60, 80]}), "of that size"),
-            (
-                lambda d: d["annotations"][0].update(segmentation={"counts": [600], "size": [20, 30]}),
+                of_annotation(segmentation={"counts": [600], "size": [20, 30]}),
                 "run lengths of image . are of 30x20, the image is 80x60",
             ),
             (
@@ -280,8 +290,8 @@ class TestCoco:
                 ),
                 "has run lengths of two sizes",
             ),
-            (lambda d: d["annotations"][0].update(area=float("nan")), 'NaN is not a number of JSON: {"id"'),
-            (lambda d: d["annotations"][0].update(bbox=[float("inf")] * 4), "Infinity is not a number of JSON"),
+            (of_annotation(area=float("nan")), 'NaN is not a number of JSON: {"id"'),
+            (of_annotation(bbox=[float("inf")] * 4), "Infinity is not a number of JSON"),
             (lambda d: d["categories"].append({"id": 3, "name": "bus"}), "two categories have the id 3"),
             (lambda d: d["categories"][0].pop("name"), "a category without"),
             (lambda d: d.pop("categories"), "it has no list 'categories'"),
@@ -291,8 +301,7 @@ class TestCoco:
             (lambda d: d.update(images={}), "it cannot be read as JSON"),
         ],
     )
-    def test_faults(self, change: Callable[[Any], Any], problem: str, tmp_path: Path) -> None:
-        root = tmp_path / "ours"
+    def test_faults(self, change: Callable[[Any], Any], problem: str, root: Path, tmp_path: Path) -> None:
         write_coco(root)
         path = root / "annotations/instances_train2017.json"
         document = json.loads(path.read_bytes())
@@ -304,24 +313,21 @@ class TestCoco:
         assert not (tmp_path / "ours.records").exists()
 
     @pytest.mark.parametrize("end", ["", "]", "}", "xx", "[1,"])
-    def test_a_file_that_is_cut(self, end: str, tmp_path: Path) -> None:
-        root = tmp_path / "ours"
+    def test_a_file_that_is_cut(self, end: str, root: Path) -> None:
         write_coco(root)
         path = root / "annotations/instances_train2017.json"
         path.write_text(path.read_text()[: -len('], "categories": []}')] + end)
         with pytest.raises(SourceError, match="it cannot be read as JSON"):
             read(root)
 
-    def test_classes_that_differ_between_files(self, tmp_path: Path) -> None:
-        root = tmp_path / "ours"
+    def test_classes_that_differ_between_files(self, root: Path) -> None:
         document = write_coco(root)["val2017"]
         document["categories"][0]["name"] = "cat"
         write_json(root / "annotations/instances_val2017.json", document)
         with pytest.raises(SourceError, match="category 18 is 'cat', and 'dog' in another file"):
             read(root)
 
-    def test_missing_images_are_one_error_or_left_out(self, tmp_path: Path) -> None:
-        root = tmp_path / "ours"
+    def test_missing_images_are_one_error_or_left_out(self, root: Path) -> None:
         write_coco(root)
         names = ["train2017/000000000002.jpg", "val2017/000000000101.jpg"]
         for name in names:
@@ -350,9 +356,9 @@ class TestYolo:
             ("{kind}/{split}", FLOW, ("a", "b", "c")),
         ],
     )
-    def test_layouts(self, pattern: str, yaml: str | None, classes: tuple[str, ...] | None, tmp_path: Path) -> None:
-        write_yolo(tmp_path / "ours", pattern, yaml)
-        reader = read(tmp_path / "ours")
+    def test_layouts(self, pattern: str, yaml: str | None, classes: tuple[str, ...] | None, root: Path) -> None:
+        write_yolo(root, pattern, yaml)
+        reader = read(root)
         assert dict(reader.manifest.fields) == {
             "image": FieldSpec(FieldKind.IMAGE),
             "boxes": FieldSpec(FieldKind.BOXES, None, BoxFormat.CXCYWH, True),
@@ -370,8 +376,7 @@ class TestYolo:
             boxes, labels = reader.value("boxes", position), reader.value("labels", position)
             assert (boxes.shape, boxes.dtype, labels.shape, labels.dtype) == ((0, 4), np.float32, (0,), np.int64)
 
-    def test_one_folder_without_splits(self, tmp_path: Path) -> None:
-        root = tmp_path / "ours"
+    def test_one_folder_without_splits(self, root: Path) -> None:
         write_images(root, ["images/b.png.jpg", "images/a/b.jpg"])
         text(root / "labels/a/b.txt", "1 .5 .5 1 1")
         text(root / "labels/classes.txt", "cat\ndog\n")
@@ -380,66 +385,56 @@ class TestYolo:
         assert reader.manifest.classes == ("cat", "dog")
         assert [reader.value("labels", n).tolist() for n in (0, 1)] == [[], [1]]
 
-    @pytest.mark.parametrize(
-        ("files", "splits", "classes"),
-        [
-            # CVAT's YOLO 1.1: its list has the folder of its own export
+    NAMES = "cat\ndog\n"
+    TOOLS: Mapping[str, tuple[Sequence[str], Mapping[str, int], Sequence[str]]] = {
+        "CVAT's YOLO 1.1": (  # its list has the folder of its own export
             (
-                (
-                    "obj_train_data/1.jpg",
-                    "obj_train_data/1.txt=1 .5 .5 .1 .1",
-                    "obj.names=cat\ndog\n",
-                    "obj.data=x=1",
-                    "train.txt=data/obj_train_data/1.jpg",
-                ),
-                {"train": 1},
-                ("cat", "dog"),
+                *("obj_train_data/1.jpg", f"obj_train_data/1.txt={DOG}", f"obj.names={NAMES}", "obj.data=x=1"),
+                "train.txt=data/obj_train_data/1.jpg",
             ),
-            # CVAT's Ultralytics format: with a list
+            {"train": 1},
+            ("cat", "dog"),
+        ),
+        "CVAT's Ultralytics format, with a list": (
             (
-                (
-                    "images/train/1.jpg",
-                    "labels/train/1.txt=1 .5 .5 .1 .1",
-                    "train.txt=data/images/train/1.jpg",
-                    "data.yaml=path: ./\ntrain: train.txt\nnames: {0: cat, 1: dog}",
-                ),
-                {"train": 1},
-                ("cat", "dog"),
+                *("images/train/1.jpg", f"labels/train/1.txt={DOG}", "train.txt=data/images/train/1.jpg"),
+                "data.yaml=path: ./\ntrain: train.txt\nnames: {0: cat, 1: dog}",
             ),
-            # labelImg, darknet: side by side
-            (("1.jpg", "2.jpg", "1.txt=1 .5 .5 .1 .1", "classes.txt=cat\ndog\n"), {}, ("cat", "dog")),
-            (("train/1.jpg", "train/1.txt=1 .5 .5 .1 .1", "train/classes.txt=cat\ndog"), {"train": 1}, ("cat", "dog")),
-            (("data/1.jpg", "data/1.txt=1 .5 .5 .1 .1"), {}, ("0", "1")),
-            # Label Studio
+            {"train": 1},
+            ("cat", "dog"),
+        ),
+        "labelImg, darknet": (("1.jpg", "2.jpg", f"1.txt={DOG}", f"classes.txt={NAMES}"), {}, ("cat", "dog")),
+        "of a split": (
+            ("train/1.jpg", f"train/1.txt={DOG}", f"train/classes.txt={NAMES}"),
+            {"train": 1},
+            ("cat", "dog"),
+        ),
+        "without names": (("data/1.jpg", f"data/1.txt={DOG}"), {}, ("0", "1")),
+        "Label Studio": (
+            ("images/1.jpg", f"labels/1.txt={DOG}", f"classes.txt={NAMES}", "notes.json={}"),
+            {},
+            ("cat", "dog"),
+        ),
+        "Roboflow": (  # and what ultralytics reads as "no split" and as classes without names
             (
-                ("images/1.jpg", "labels/1.txt=1 .5 .5 .1 .1", "classes.txt=cat\ndog", "notes.json={}"),
-                {},
-                ("cat", "dog"),
+                *("train/images/1.jpg", f"train/labels/1.txt={DOG}", "README.dataset.txt=read me"),
+                "data.yaml=train: ../train/images\nval: null\ntest: ~\nnc: 3",
             ),
-            # Roboflow, and what ultralytics reads as "no split" and as classes without names
-            (
-                (
-                    "train/images/1.jpg",
-                    "train/labels/1.txt=1 .5 .5 .1 .1",
-                    "README.dataset.txt=read me",
-                    "data.yaml=train: ../train/images\nval: null\ntest: ~\nnc: 3",
-                ),
-                {"train": 1},
-                ("0", "1", "2"),
-            ),
-        ],
-    )
-    def test_layouts_of_tools(
-        self, files: Sequence[str], splits: Mapping[str, int], classes: Sequence[str], tmp_path: Path
-    ) -> None:
-        tree(tmp_path / "ours", files)
-        reader = read(tmp_path / "ours")
+            {"train": 1},
+            ("0", "1", "2"),
+        ),
+    }
+
+    @pytest.mark.parametrize("tool", TOOLS)
+    def test_layouts_of_tools(self, tool: str, root: Path) -> None:
+        files, splits, classes = self.TOOLS[tool]
+        tree(root, files)
+        reader = read(root)
         assert (reader.manifest.splits, reader.manifest.classes) == (splits, classes)
         assert reader.value("labels", 0).tolist() == [1]
-        assert reader.read("image", 0) == (tmp_path / "ours" / files[0]).read_bytes()
+        assert reader.read("image", 0) == (root / files[0]).read_bytes()
 
-    def test_lists_of_images(self, tmp_path: Path) -> None:
-        root = tmp_path / "ours"
+    def test_lists_of_images(self, root: Path) -> None:
         write_yolo(root, yaml="train: train.txt\nval: val.txt\nnames: [a, b, c]")
         text(root / "train.txt", "./images/train/3.jpg\n./images/val/1.jpg\n")
         text(root / "val.txt", "")
@@ -449,9 +444,8 @@ class TestYolo:
         assert len(reader) == 10
         assert len(recordzoo.open(reader.path, split="val")) == 0
 
-    def test_polygons(self, tmp_path: Path) -> None:
+    def test_polygons(self, root: Path) -> None:
         """Boxes are around them; the polygons are kept as COCO has them, in fractions."""
-        root = tmp_path / "ours"
         write_yolo(root)
         text(root / "labels/train/1.txt", "2 0.1 0.2 0.5 0.3 0.4 0.8\n0 0.5 0.5 0.2 0.2\n")
         reader = read(root)
@@ -489,16 +483,14 @@ class TestYolo:
             ("data.yaml", YAML.replace("images/val", "list.txt"), "list.txt lists 1 missing image: gone"),
         ],
     )
-    def test_faults(self, name: str, data: str, problem: str, tmp_path: Path) -> None:
-        root = tmp_path / "ours"
+    def test_faults(self, name: str, data: str, problem: str, root: Path) -> None:
         write_yolo(root)
         text(root / "list.txt", "./images/val/1.jpg\ngone.jpg\n")
         text(root / name, data)
         with pytest.raises(SourceError, match=problem):
             read(root)
 
-    def test_all_faults_are_named_at_once(self, tmp_path: Path) -> None:
-        root = tmp_path / "ours"
+    def test_all_faults_are_named_at_once(self, root: Path) -> None:
         write_yolo(root)
         for number in range(3):
             text(root / f"labels/val/{number}.txt", "0 1 2\n" * 10)
@@ -508,11 +500,11 @@ class TestYolo:
         assert "--from classes" in str(caught.value)
         assert len(caught.value.details["problems"]) == 30
 
-    def test_without_pyyaml(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        write_yolo(tmp_path / "ours")
+    def test_without_pyyaml(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        write_yolo(root)
         monkeypatch.setattr("recordzoo.base.settings.is_installed", lambda package: package != "yaml")
         with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[formats\]'"):
-            read(tmp_path / "ours")
+            read(root)
 
 
 class TestVoc:
@@ -535,9 +527,8 @@ class TestVoc:
             ("images/train/1.jpg", "xmls/train/1.xml", {"train": 1}),
         ],
     )
-    def test_layouts(self, image: str, label: str, splits: Mapping[str, int], tmp_path: Path) -> None:
+    def test_layouts(self, image: str, label: str, splits: Mapping[str, int], root: Path, tmp_path: Path) -> None:
         """What torchvision's VOCDetection parses, as numbers."""
-        root = tmp_path / "ours"
         tree(root, (image, f"{label}={self.XML}", *(["ImageSets/Main/train.txt=1"] if "JPEG" in image else [])))
         theirs: Any = VOCDetection.parse_voc_xml(ElementTree.fromstring(self.XML))
         reader = read(root)
@@ -551,9 +542,9 @@ class TestVoc:
         assert target["boxes"].tolist() == wanted
         assert "1 image, 2 boxes (XYXY), 2 classes" in run("prepare", "ours", "--refresh", cwd=tmp_path).stderr
 
-    def test_files_without_the_other(self, tmp_path: Path) -> None:
-        tree(tmp_path / "ours", ("1.jpg", f"1.xml={self.XML}", "2.jpg"))
-        assert len(read(tmp_path / "ours").value("boxes", 1)) == 0
+    def test_files_without_the_other(self, root: Path) -> None:
+        tree(root, ("1.jpg", f"1.xml={self.XML}", "2.jpg"))
+        assert len(read(root).value("boxes", 1)) == 0
 
 
 class TestTexts:
@@ -583,9 +574,9 @@ class TestTexts:
         ],
         ids=["BOM", "UTF-16", "UTF-32", "Latin-1", "FIFO"],
     )
-    def test_encodings(self, change: Callable[[str], bytes] | None, problem: str, name: str, tmp_path: Path) -> None:
-        root, (form, data) = tmp_path / "ours", self.FILES[name]
-        label = f"annotations/1.xml={TestVoc.XML}" if form == "voc" else "labels/1.txt=1 .5 .5 .1 .1"
+    def test_encodings(self, change: Callable[[str], bytes] | None, problem: str, name: str, root: Path) -> None:
+        (form, data) = self.FILES[name]
+        label = f"annotations/1.xml={TestVoc.XML}" if form == "voc" else f"labels/1.txt={DOG}"
         more = ("data.yaml=names: [cat, dog]\ntrain: train.txt",) if name == "train.txt" else ()
         tree(root, ("images/1.jpg", label, *more))
         text(root / name, "")
@@ -606,8 +597,7 @@ class TestTexts:
 
 
 class TestMasks:
-    def test_masks(self, tmp_path: Path) -> None:
-        root = tmp_path / "ours"
+    def test_masks(self, root: Path) -> None:
         write_masks(root)
         reader = read(root)
         assert dict(reader.manifest.fields) == {
@@ -634,13 +624,13 @@ class TestMasks:
             ("train/1.jpg", "train_masks/1_mask.gif|L"),  # Carvana
         ],
     )
-    def test_layouts(self, image: str, mask: str, tmp_path: Path) -> None:
-        tree(tmp_path / "ours", (image, mask))
-        reader, mask = read(tmp_path / "ours"), mask.partition("|")[0]
+    def test_layouts(self, image: str, mask: str, root: Path) -> None:
+        tree(root, (image, mask))
+        reader, mask = read(root), mask.partition("|")[0]
         assert (list(reader.names), reader.manifest.splits) == ([image], {"train": 1} if "train" in image else {})
-        assert reader.read("image", 0) == (tmp_path / "ours" / image).read_bytes()
-        assert reader.read("mask", 0) == (tmp_path / "ours" / mask).read_bytes()
-        with Image.open(tmp_path / "ours" / mask) as theirs:
+        assert reader.read("image", 0) == (root / image).read_bytes()
+        assert reader.read("mask", 0) == (root / mask).read_bytes()
+        with Image.open(root / mask) as theirs:
             _, ours = recordzoo.open(reader.path, transforms=lambda *pair: pair)[0]
             assert np.array_equal(ours, theirs)
 
@@ -693,11 +683,11 @@ YOLO = ("images/1.jpg", f"labels/1.txt={BOX}")
         ("masks", ("images/1.jpg", "masks/1.png|L", "masks/1.gif|L"), r"masks/1\.gif and masks/1\.png have one stem"),
     ],
 )
-def test_what_cannot_be_used(form: str, files: Sequence[str], problem: str, tmp_path: Path) -> None:
+def test_what_cannot_be_used(form: str, files: Sequence[str], problem: str, root: Path, tmp_path: Path) -> None:
     """It is detected as what it is; the error names the way to class folders, and long values are cut."""
-    tree(tmp_path / "ours", files)
+    tree(root, files)
     with pytest.raises(SourceError, match=f"{problem}.* --from classes") as caught:
-        read(tmp_path / "ours", from_=form)
+        read(root, from_=form)
     assert len(str(caught.value)) < 1000
     assert not (tmp_path / "ours.records").exists()
 
@@ -724,9 +714,8 @@ class TestHeaders:
     )
     @pytest.mark.parametrize("form", ["coco", "voc"])
     def test_stated_sizes(
-        self, form: str, size: tuple[int, int], orientation: int, problem: str, tmp_path: Path
+        self, form: str, size: tuple[int, int], orientation: int, problem: str, root: Path, tmp_path: Path
     ) -> None:
-        root = tmp_path / "ours"
         self.photo(root / "1.jpg", size, orientation=orientation)
         if form == "voc":
             text(root / "1.xml", TestVoc.XML.replace("<width>8", "<width>80").replace("<height>6", "<height>60"))
@@ -758,17 +747,17 @@ class TestHeaders:
         for path in (*sets, *made):
             assert {image.size for image, _ in recordzoo.open(path)} == {(60, 80)}
 
-    def test_sizes_that_tools_do_not_know(self, tmp_path: Path) -> None:
-        self.photo(tmp_path / "ours/1.jpg")
-        text(tmp_path / "ours/1.xml", TestVoc.XML.replace("<width>8", "<width>0").replace("<height>6", "<height>0"))
-        assert len(read(tmp_path / "ours")) == 1
+    def test_sizes_that_tools_do_not_know(self, root: Path) -> None:
+        self.photo(root / "1.jpg")
+        text(root / "1.xml", TestVoc.XML.replace("<width>8", "<width>0").replace("<height>6", "<height>0"))
+        assert len(read(root)) == 1
 
-    def test_twenty_problems_are_named(self, tmp_path: Path) -> None:
-        write_masks(tmp_path / "ours", 30)
-        for path in (tmp_path / "ours/masks/train").iterdir():
+    def test_twenty_problems_are_named(self, root: Path) -> None:
+        write_masks(root, 30)
+        for path in (root / "masks/train").iterdir():
             Image.new("L", (7, 7)).save(path)
         with pytest.raises(SourceError, match="and 10 more"):
-            read(tmp_path / "ours")
+            read(root)
 
     @pytest.mark.parametrize(
         ("mask", "size", "mode", "said", "is_error"),
@@ -785,9 +774,8 @@ class TestHeaders:
         ],
     )
     def test_masks(
-        self, mask: str, size: tuple[int, int], mode: str, said: str, is_error: bool, tmp_path: Path
+        self, mask: str, size: tuple[int, int], mode: str, said: str, is_error: bool, root: Path, tmp_path: Path
     ) -> None:
-        root = tmp_path / "ours"
         self.photo(root / "images/1.jpg")
         self.photo(root / "masks" / mask, size, mode)
         done = run("prepare", "ours", cwd=tmp_path)
@@ -798,9 +786,9 @@ class TestHeaders:
             _, found = recordzoo.open(f"{root}.records", transforms=lambda *pair: pair)[0]
             assert found.shape == size[::-1]
 
-    def test_a_broken_mask_is_called_so(self, tmp_path: Path) -> None:
-        write_masks(tmp_path / "ours")
-        text(tmp_path / "ours/masks/train/2.png", "broken")
+    def test_a_broken_mask_is_called_so(self, root: Path, tmp_path: Path) -> None:
+        write_masks(root)
+        text(root / "masks/train/2.png", "broken")
         done = run("prepare", "ours", cwd=tmp_path)
         assert "masks/train/2.png" in done.stderr + done.stdout
         assert "images/train/2.jpg" not in done.stderr + done.stdout
@@ -822,8 +810,7 @@ class TestOrientation:
             text(root / f"labels/{number}.txt", "0 .25 .5 .5 1")
 
     @pytest.mark.parametrize("exif", ["turn", "keep"])
-    def test_samples_are_upright(self, exif: Any, tmp_path: Path) -> None:
-        root = tmp_path / "ours"
+    def test_samples_are_upright(self, exif: Any, root: Path) -> None:
         self.write(root)
         reader = read(root, exif=exif)
         dataset = recordzoo.open(reader.path)
@@ -841,9 +828,9 @@ class TestOrientation:
         with pytest.raises(OtherSourceError, match="--refresh"):
             read(root, exif="keep" if exif == "turn" else "turn")
 
-    def test_loader_boxes_and_sheet_see_the_same(self, tmp_path: Path) -> None:
-        self.write(tmp_path / "ours")
-        path = read(tmp_path / "ours").path
+    def test_loader_boxes_and_sheet_see_the_same(self, root: Path) -> None:
+        self.write(root)
+        path = read(root).path
         transforms = v2.Compose([v2.RandomHorizontalFlip(1.0), v2.ToImage()])
         dataset = recordzoo.open(path, transforms=transforms)
         for (image, target), (ours, boxes) in zip(
@@ -861,28 +848,27 @@ class TestOrientation:
         found = open_picture(RecordReader(path), 5)
         assert found.size == (48, 64)
 
-    def test_masks_of_upright_pictures(self, tmp_path: Path) -> None:
-        self.write(tmp_path / "ours")
-        shutil.rmtree(tmp_path / "ours/labels")
+    def test_masks_of_upright_pictures(self, root: Path) -> None:
+        self.write(root)
+        shutil.rmtree(root / "labels")
         for number in range(1, 9):
-            (tmp_path / "ours/masks").mkdir(exist_ok=True)
-            Image.new("L", (64, 48) if number < 5 else (48, 64)).save(tmp_path / f"ours/masks/{number}.png")
-        dataset = recordzoo.open(read(tmp_path / "ours").path, transforms=v2.Compose([v2.ToImage()]))
+            (root / "masks").mkdir(exist_ok=True)
+            Image.new("L", (64, 48) if number < 5 else (48, 64)).save(root / f"masks/{number}.png")
+        dataset = recordzoo.open(read(root).path, transforms=v2.Compose([v2.ToImage()]))
         for number in range(8):
             image, mask = dataset[number]
             assert image.shape[1:] == mask.shape == ((48, 64) if number < 4 else (64, 48))
 
-    def test_a_mistake(self, tmp_path: Path) -> None:
-        self.write(tmp_path / "ours")
+    def test_a_mistake(self, root: Path) -> None:
+        self.write(root)
         with pytest.raises(ArgumentError, match=r"'left' for argument exif \(--exif\)"):
-            read(tmp_path / "ours", exif="left")
+            read(root, exif="left")
 
 
 class TestChosen:
     """One of several label files."""
 
-    def test_one_file_of_several(self, tmp_path: Path) -> None:
-        root = tmp_path / "ours"
+    def test_one_file_of_several(self, root: Path, tmp_path: Path) -> None:
         write_coco(root)
         name = "annotations/instances_val2017.json"
         with contextlib.redirect_stdout(io.StringIO()):
@@ -898,8 +884,7 @@ class TestChosen:
         (root / name).write_text("{}")
         assert f"--annotations {name}" in run("prepare", "ours", "--annotations", name, cwd=tmp_path).stderr
 
-    def test_what_it_is_not_for(self, tmp_path: Path) -> None:
-        root = tmp_path / "ours"
+    def test_what_it_is_not_for(self, root: Path, tmp_path: Path) -> None:
         write_coco(root)
         with pytest.raises(NotPreparedError, match=r"There is no file x\.json in .*ours \(--annotations"):
             read(root, annotations="x.json")
@@ -909,34 +894,34 @@ class TestChosen:
 
 
 class TestRecognition:
-    def test_from_classes_reads_folders(self, tmp_path: Path) -> None:
-        write_masks(tmp_path / "ours")
-        assert read(tmp_path / "ours", from_="classes").manifest.classes == ("images", "masks")
+    def test_from_classes_reads_folders(self, root: Path) -> None:
+        write_masks(root)
+        assert read(root, from_="classes").manifest.classes == ("images", "masks")
         with pytest.raises(OtherSourceError, match="holds images in classes, not images with annotations"):
-            read(tmp_path / "ours")
+            read(root)
 
-    def test_another_format_of_the_same_directory(self, tmp_path: Path) -> None:
-        write_masks(tmp_path / "ours")
-        text(tmp_path / "ours/labels/train/1.txt", "0 .5 .5 .1 .1")
-        assert read(tmp_path / "ours").manifest.metadata["annotations"] == "yolo"
+    def test_another_format_of_the_same_directory(self, root: Path, tmp_path: Path) -> None:
+        write_masks(root)
+        text(root / "labels/train/1.txt", "0 .5 .5 .1 .1")
+        assert read(root).manifest.metadata["annotations"] == "yolo"
         done = run("prepare", "ours", "--refresh", cwd=tmp_path)
         assert "it may also be read as masks: --from masks" in done.stderr
         with pytest.raises(OtherSourceError, match="--refresh"):
-            read(tmp_path / "ours", from_="masks")
-        assert read(tmp_path / "ours", from_="masks", refresh=True).manifest.default_target == "mask"
+            read(root, from_="masks")
+        assert read(root, from_="masks", refresh=True).manifest.default_target == "mask"
 
-    def test_class_folders_with_other_json(self, tmp_path: Path) -> None:
-        write_images(tmp_path / "ours", ["cat/1.jpg", "images/2.jpg", "labels/3.jpg"])
-        text(tmp_path / "ours/info.json", '{"info": {"images": 3}}')
-        text(tmp_path / "ours/list.json", '[{"bbox": []}]')
-        assert read(tmp_path / "ours").manifest.classes == ("cat", "images", "labels")
+    def test_class_folders_with_other_json(self, root: Path) -> None:
+        write_images(root, ["cat/1.jpg", "images/2.jpg", "labels/3.jpg"])
+        text(root / "info.json", '{"info": {"images": 3}}')
+        text(root / "list.json", '[{"bbox": []}]')
+        assert read(root).manifest.classes == ("cat", "images", "labels")
 
 
 class TestSets:
     """What all record sets can."""
 
-    def test_command_line(self, tmp_path: Path) -> None:
-        write_coco(tmp_path / "ours")
+    def test_command_line(self, root: Path, tmp_path: Path) -> None:
+        write_coco(root)
         dry = run("prepare", "ours", "--dry-run", cwd=tmp_path)
         assert not (tmp_path / "ours.records").exists()
         assert "ours.records" in dry.stdout
@@ -953,43 +938,43 @@ class TestSets:
         assert run("verify", "ours", "--full", cwd=tmp_path).returncode == 0
 
     @pytest.mark.parametrize("form", ["folder", "webdataset", "parquet"])
-    def test_exports(self, form: str, tmp_path: Path) -> None:
-        write_yolo(tmp_path / "ours")
-        read(tmp_path / "ours")
+    def test_exports(self, form: str, root: Path, tmp_path: Path) -> None:
+        write_yolo(root)
+        read(root)
         done = run("export", "ours", "--to", form, "--output", "out", cwd=tmp_path)
         assert "10 samples (train 5, val 5)" in done.stdout + done.stderr
 
-    def test_a_refreshed_set_has_the_same_bytes(self, tmp_path: Path) -> None:
-        write_yolo(tmp_path / "ours")
-        before = (read(tmp_path / "ours").folder / "manifest.json").read_bytes()
-        assert (read(tmp_path / "ours", refresh=True, num_shards=None).folder / "manifest.json").read_bytes() == before
+    def test_a_refreshed_set_has_the_same_bytes(self, root: Path) -> None:
+        write_yolo(root)
+        before = (read(root).folder / "manifest.json").read_bytes()
+        assert (read(root, refresh=True, num_shards=None).folder / "manifest.json").read_bytes() == before
 
-    def test_changed_files(self, tmp_path: Path) -> None:
-        write_yolo(tmp_path / "ours")
-        read(tmp_path / "ours")
+    def test_changed_files(self, root: Path, tmp_path: Path) -> None:
+        write_yolo(root)
+        read(root)
         assert "out of date" not in run("prepare", "ours", cwd=tmp_path).stderr
-        (tmp_path / "ours/labels/val/2.txt").unlink()
-        text(tmp_path / "ours/labels/val/3.txt", "0 .5 .5 .1 .1")
-        write_images(tmp_path / "ours", ["images/val/9.jpg"])
+        (root / "labels/val/2.txt").unlink()
+        text(root / "labels/val/3.txt", "0 .5 .5 .1 .1")
+        write_images(root, ["images/val/9.jpg"])
         for command in ("prepare", "info"):
             said = run(command, "ours", cwd=tmp_path).stderr
             assert "images/val/9.jpg is new" in said
             assert "labels/val/2.txt is gone" in said
             assert "--from yolo --refresh" in said
-        reader = read(tmp_path / "ours", refresh="if-changed")
+        reader = read(root, refresh="if-changed")
         assert len(reader) == 11
         assert len(reader.value("boxes", 8)) == 1
 
-    def test_changed_json(self, tmp_path: Path) -> None:
-        documents = write_coco(tmp_path / "ours")
-        read(tmp_path / "ours")
+    def test_changed_json(self, root: Path, tmp_path: Path) -> None:
+        documents = write_coco(root)
+        read(root)
         documents["val2017"]["annotations"].pop()
-        write_json(tmp_path / "ours/annotations/instances_val2017.json", documents["val2017"])
+        write_json(root / "annotations/instances_val2017.json", documents["val2017"])
         assert "instances_val2017.json has another size" in run("prepare", "ours", cwd=tmp_path).stderr
-        reader = read(tmp_path / "ours", refresh="if-changed")
+        reader = read(root, refresh="if-changed")
         assert sum(len(reader.value("boxes", n)) for n in range(14)) == 19
 
-    def test_no_variant_of_boxes_in_pixels(self, tmp_path: Path) -> None:
-        write_coco(tmp_path / "ours")
+    def test_no_variant_of_boxes_in_pixels(self, root: Path) -> None:
+        write_coco(root)
         with pytest.raises(recordzoo.errors.ArgumentError, match="There are no variants of ours"):
-            read(tmp_path / "ours", variant="32")
+            read(root, variant="32")

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -106,46 +105,31 @@ class Scripts(HTMLParser):
             self.found[-1] += data
 
 
-class TestPages:
-    @pytest.fixture
-    def build_site(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Path]:
-        """Build a site of two datasets, with the hooks of the real one."""
-        monkeypatch.setenv("RECORDZOO_DOCS_FAKES", "0")
-        monkeypatch.setattr(catalogue, "names", lambda: ["cub200", "mnist"])
-        (tmp_path / "docs").mkdir()
-        (tmp_path / "docs" / "index.md").write_text("# Home\n")
-        settings = {
-            "site_name": "small",
-            "theme": "mkdocs",
-            "plugins": [],
-            "hooks": [str(REPOSITORY / "docs" / "hooks.py")],
-            "validation": {"links": {"not_found": "ignore", "anchors": "ignore"}},
-        }
-        (tmp_path / "mkdocs.yml").write_text(json.dumps(settings))
-
-        def build_it() -> Path:
-            build(load_config(str(tmp_path / "mkdocs.yml")))
-            return tmp_path / "site"
-
-        return build_it
-
-    @pytest.mark.slow
-    def test_a_page_embeds_the_file_beside_it(self, build_site: Callable[[], Path]) -> None:
-        site = build_site()
-        for name in catalogue.names():
-            beside = (site / "datasets" / f"{name}.croissant.json").read_text()
-            assert json.loads(beside) == croissant.document(catalogue.entry(name))
-            page = (site / "datasets" / name / "index.html").read_text(encoding="utf-8")
-            (embedded,) = Scripts(page).found
-            assert embedded.strip() == beside.strip()
-            assert page.index("ld+json") < page.index("</head>")
-            assert f'<a href="../{name}.croissant.json">Croissant</a>' in page
-        assert Scripts((site / "index.html").read_text(encoding="utf-8")).found == []
-
-    def test_a_text_cannot_end_the_script(
-        self, build_site: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("is_hostile", [False, True])
+def test_a_page_embeds_the_file_beside_it(is_hostile: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a site of one dataset, with the hooks of the real one; no text can end the script."""
+    monkeypatch.setenv("RECORDZOO_DOCS_FAKES", "0")
+    monkeypatch.setattr(catalogue, "names", lambda: ["mnist"])
+    if is_hostile:
         hostile = {"name": "".join(HOSTILE_NAMES), "description": "</script></head>"}
         monkeypatch.setattr(croissant, "document", lambda entry: hostile)
-        (embedded,) = Scripts((build_site() / "datasets" / "mnist" / "index.html").read_text(encoding="utf-8")).found
-        assert json.loads(embedded) == hostile
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text("# Home\n")
+    settings = {
+        "site_name": "small",
+        "theme": "mkdocs",
+        "plugins": [],
+        "hooks": [str(REPOSITORY / "docs" / "hooks.py")],
+        "validation": {"links": {"not_found": "ignore", "anchors": "ignore"}},
+    }
+    (tmp_path / "mkdocs.yml").write_text(json.dumps(settings))
+    build(load_config(str(tmp_path / "mkdocs.yml")))
+    beside = (tmp_path / "site" / "datasets" / "mnist.croissant.json").read_text()
+    assert json.loads(beside) == croissant.document(catalogue.entry("mnist"))
+    page = (tmp_path / "site" / "datasets" / "mnist" / "index.html").read_text(encoding="utf-8")
+    (embedded,) = Scripts(page).found
+    assert json.loads(embedded) == json.loads(beside)
+    assert page.index("ld+json") < page.index("</head>")
+    assert '<a href="../mnist.croissant.json">Croissant</a>' in page
+    assert Scripts((tmp_path / "site" / "index.html").read_text(encoding="utf-8")).found == []

@@ -177,7 +177,8 @@ def listed(folder: Path) -> Path:
 
 
 LAST_IMAGE = SAMPLES[-1][0][20:60]
-FLIPPED = {
+DAMAGE: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object], str]] = {
+    # a flipped bit
     "tfrecord, a length": (tfrecord, flip(0), "byte 0: the checksum of a length is wrong"),
     "tfrecord, a record": (tfrecord, flip(200), "byte 0: the checksum of a record is wrong"),
     "tfrecord.gz": (tfrecord_gz, flip(-6), "the compressed file is cut or damaged"),
@@ -189,22 +190,23 @@ FLIPPED = {
     "sqlite, the kind of a page": (sqlite, flip(4096), "malformed"),
     "parquet, its footer": (parquet, flip(-6), "is cut or damaged"),
     "lmdb": (lmdb, flip_pages, "is damaged"),
-}
-CUT = {
-    "tfrecord": (tfrecord, cut(3), "the file is cut"),
-    "tfrecord.gz": (tfrecord_gz, cut(20), "the compressed file is cut or damaged"),
-    "tar": (tars, lambda path: path.write_bytes(path.read_bytes()[:700]), "ends inside member"),
-    "tar.gz": (packed_tar(gzip.compress, "gz"), cut(20), "cannot be read or unpacked"),
-    "tar.bz2": (packed_tar(bz2.compress, "bz2"), cut(20), "cannot be read or unpacked"),
-    "tar.xz": (packed_tar(lzma.compress, "xz"), cut(20), "cannot be read or unpacked"),
-    "zip": (zipped, cut(30), "its directory cannot be read"),
-    "sqlite": (sqlite, cut(4096), "malformed"),
-    "indexed": (indexed, cut(8), "this index cannot be read"),
-    "arrow": (arrow, cut(300), "is cut or damaged"),
-    "parquet": (parquet, cut(100), "is cut or damaged"),
-    "lmdb": (lmdb, cut(30_000), "damaged"),
-}
-OTHERS = {
+    # cut
+    "tfrecord, cut": (tfrecord, cut(3), "the file is cut"),
+    "tfrecord.gz, cut": (tfrecord_gz, cut(20), "the compressed file is cut or damaged"),
+    "tar, cut": (tars, lambda path: path.write_bytes(path.read_bytes()[:700]), "ends inside member"),
+    "tar.gz, cut": (packed_tar(gzip.compress, "gz"), cut(20), "cannot be read or unpacked"),
+    "tar.bz2, cut": (packed_tar(bz2.compress, "bz2"), cut(20), "cannot be read or unpacked"),
+    "tar.xz, cut": (packed_tar(lzma.compress, "xz"), cut(20), "cannot be read or unpacked"),
+    "zip, cut": (zipped, cut(30), "its directory cannot be read"),
+    "sqlite, cut": (sqlite, cut(4096), "malformed"),
+    "indexed, cut": (indexed, cut(8), "this index cannot be read"),
+    "arrow, cut": (arrow, cut(300), "is cut or damaged"),
+    "arrow, its end": (arrow, cut(8), "is cut or damaged"),
+    "arrow, half of its end": (arrow, cut(4), "is cut or damaged"),
+    "arrow, its rows": (arrow, lambda path: path.write_bytes(path.read_bytes()[:400]), "is cut or damaged"),
+    "parquet, cut": (parquet, cut(100), "is cut or damaged"),
+    "lmdb, cut": (lmdb, cut(30_000), "damaged"),
+    # something else in its place
     "tfrecord, no example": (tfrecord, holds(framed(b"\x0a\xff\xff\xff\xff\x0f")), "it is no tf.train.Example"),
     "tfrecord, no features": (tfrecord, holds(framed(chunk(7, b""))), "it is no tf.train.Example with features"),
     "tfrecord, zlib": (tfrecord_gz, as_zlib, "is compressed with zlib"),
@@ -229,30 +231,16 @@ OTHERS = {
     "parquet, empty": (parquet, holds(b"PAR1"), "is cut or damaged"),
     "lmdb, no database": (lmdb, holds(b"no database" * 1000), "is no LMDB database"),
 }
-Row = tuple[Callable[[Path], Path], Callable[[Path], object], str]
 
 
-def check_row(row: Row, folder: Path) -> None:
-    write, damage, text = row
-    path = write(folder)
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage(name: str, tmp_path: Path) -> None:
+    write, damage, text = DAMAGE[name]
+    path = write(tmp_path)
     damage(path)
-    place = path.parent if path.parent != folder else path.with_name("photos.bin") if write is indexed else path
-    check_refused(place, folder / "one.records", str(path), text)
-
-
-@pytest.mark.parametrize("name", FLIPPED)
-def test_a_flipped_bit(name: str, tmp_path: Path) -> None:
-    check_row(FLIPPED[name], tmp_path)
-
-
-@pytest.mark.parametrize("name", CUT)
-def test_a_cut_file(name: str, tmp_path: Path) -> None:
-    check_row(CUT[name], tmp_path)
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_something_else_in_its_place(name: str, tmp_path: Path) -> None:
-    check_row(OTHERS[name], tmp_path)
+    is_in_folder = path.parent != tmp_path
+    place = path.parent if is_in_folder else path.with_name("photos.bin") if write is indexed else path
+    check_refused(place, tmp_path / "one.records", str(path), text)
 
 
 @pytest.mark.parametrize("write", [tfrecord, tars])

@@ -1,6 +1,5 @@
 """Single datasets beyond the contract: lists and labels that are damaged or missing, archives, loaders, variants."""
 
-import json
 import pickle
 import shutil
 from pathlib import Path
@@ -26,16 +25,6 @@ from tests.fakes.domains import objectnet as OBJECTS
 from tests.fakes.imagenet_tests import imagenet_real
 from tests.fakes.pictures import jpeg, picture
 from tests.fakes.server import FileServer
-
-
-def test_variants_of_celeba(tmp_path: Path) -> None:
-    celeba.write_archive(tmp_path)
-    stored, raw = (recordzoo.CelebARecord(tmp_path, variant=each, check_hash=False) for each in ("16-png", "16-raw"))
-    for (image, target), (pixels, same) in zip(stored, raw, strict=True):
-        assert min(image.size) == 16
-        assert np.array_equal(np.asarray(image), np.asarray(pixels))
-        assert target.equal(same)
-    assert len(stored) == len(raw) == 6
 
 
 def test_a_target_that_celeba_does_not_have(tmp_path: Path) -> None:
@@ -145,17 +134,19 @@ def test_images_that_torchvision_sorted_have_the_same_reassessed_labels(reassess
     assert in_classes[0][0].tobytes() == flat[0][0].tobytes()
 
 
-@pytest.mark.parametrize("labels", ["{", "[[1000]]", "[[true]]", "[3]", "7"])
-def test_reassessed_labels_that_are_none(reassessed: Path, labels: str) -> None:
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        *(
+            (text, "is not a list of lists of labels from 0 to 999")
+            for text in ("{", "[[1000]]", "[[true]]", "[3]", "7")
+        ),
+        ("[[1], [2], [3]]", "not all of them have labels"),
+    ],
+)
+def test_reassessed_labels_that_are_none(reassessed: Path, labels: str, said: str) -> None:
     (reassessed / "real.json").write_text(labels)
-    with pytest.raises(SourceError, match=r"real\.json is not a list of lists of labels from 0 to 999"):
-        recordzoo.ImageNetReaLRecord(reassessed)
-
-
-def test_images_without_reassessed_labels(reassessed: Path) -> None:
-    lists = json.loads((reassessed / "real.json").read_text())
-    (reassessed / "real.json").write_text(json.dumps(lists[:3]))
-    with pytest.raises(SourceError, match="not all of them have labels"):
+    with pytest.raises(SourceError, match=said):
         recordzoo.ImageNetReaLRecord(reassessed)
 
 

@@ -5,8 +5,6 @@ import hashlib
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,6 +35,7 @@ from tests.downloading import (
 )
 from tests.fakes.server import LAST_MODIFIED, Fault, FileServer
 from tests.preparing import wait_for
+from tests.test_rooms import modules_after
 
 # The table
 
@@ -278,8 +277,7 @@ def test_a_download(
 @pytest.mark.slow
 def test_a_process_that_converts_does_not_import_what_downloads() -> None:
     """Each worker process would take a sixth longer to start."""
-    code = "import sys, recordzoo.preparing.convert; print('requests' in sys.modules)"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
+    assert "requests" not in modules_after("import recordzoo.preparing.convert")
 
 
 def test_downloads_into_a_folder_that_it_makes(tmp_path: Path) -> None:
@@ -347,19 +345,18 @@ def test_a_resumed_request_names_the_file_it_continues(
     assert server.sent(NAME) == len(DATA)
 
 
-def test_progress_of_an_unknown_length_has_no_total(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("fault", "begun"),
+    [
+        (Fault(length="chunked"), [(None, 0)]),  # without a total
+        (Fault(body=OTHER[:200_000], drop_after=150_000), [(200_000, 0), (len(DATA), 0)]),  # a changed file: again
+    ],
+)
+def test_progress_of_an_unknown_length(tmp_path: Path, fault: Fault, begun: list[tuple[int | None, int]]) -> None:
     recorder = Recorder()
-    with serve(Fault(length="chunked")) as server:
+    with serve(fault) as server:
         get(remote(server, size_bytes=None), tmp_path, progress=recorder)
-    assert recorder.begun == [(None, 0)]
-    assert recorder.position == len(DATA)
-
-
-def test_a_changed_file_of_another_size_begins_progress_again(tmp_path: Path) -> None:
-    recorder = Recorder()
-    with serve(Fault(body=OTHER[:200_000], drop_after=150_000)) as server:
-        get(remote(server, size_bytes=None), tmp_path, progress=recorder)
-    assert recorder.begun == [(200_000, 0), (len(DATA), 0)]
+    assert (recorder.begun, recorder.position) == (begun, len(DATA))
 
 
 def test_another_hash_is_kept_aside_and_said(tmp_path: Path) -> None:
@@ -376,25 +373,18 @@ def test_another_hash_is_kept_aside_and_said(tmp_path: Path) -> None:
     assert (error.value.expected, error.value.found) == (hashlib.sha256(DATA).hexdigest(), found)
 
 
-def test_a_dead_host_is_asked_once_for_each_further_file(tmp_path: Path) -> None:
+def test_a_dead_host_says_why_and_is_asked_once_for_each_further_file(tmp_path: Path) -> None:
     with serve() as dead:
-        pass
+        file = remote(dead)
+    message = r"no connection to 127\.0\.0\.1:\d+ \(\[Errno \d+\] Connection refused\)"
     for attempts in (retry.ATTEMPTS, 1):
         recorder = Recorder()
-        with pytest.raises(DownloadError, match="no connection to"):
-            get(remote(dead), tmp_path, progress=recorder)
+        with pytest.raises(DownloadError, match=message) as error:
+            get(file, tmp_path, progress=recorder)
         assert sum("trying again in" in note for note in recorder.notes) == attempts - 1
-
-
-def test_a_dead_host_says_why(tmp_path: Path) -> None:
-    with serve() as server:
-        file = remote(server)
-    message = r"no connection to 127\.0\.0\.1:\d+ \(\[Errno \d+\] Connection refused\)"
-    with pytest.raises(DownloadError, match=message) as error:
-        get(file, tmp_path)
-    # What to do on a node without a network.
-    assert f"({file.urls[0]} in a browser" in str(error.value)
-    assert str(error.value).endswith(f"put it into {tmp_path}.")
+        # What to do on a node without a network.
+        assert f"({file.urls[0]} in a browser" in str(error.value)
+        assert str(error.value).endswith(f"put it into {tmp_path}.")
 
 
 # Waits, and numbers that are none
@@ -452,20 +442,15 @@ def test_retry_after_as_seconds_or_date(text: str, expected: float | None) -> No
     assert retry.retry_after_s(text, datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("", None), ("0", 0), (" 7 ", 7), ("-1", None), ("1.5", None), ("\xb2", None), ("9" * 18, 10**18 - 1)]
-    + [("9" * digits, None) for digits in (19, 400, 5000)],
-)
-def test_a_number_of_bytes(text: str, expected: int | None) -> None:
-    assert retry.count(text) == expected
-
-
 MANY = b"9" * 400
 TOO_MANY = b"9" * 5000  # int() refuses to read these
 ABSURD = {
     "length": b"HTTP/1.1 200 OK\r\nContent-Length: %b\r\n\r\nbirds" % MANY,
     "long length": b"HTTP/1.1 200 OK\r\nContent-Length: %b\r\n\r\nbirds" % TOO_MANY,
+    **{
+        f"length {text!r}": b"HTTP/1.1 200 OK\r\nContent-Length: %b\r\n\r\nbirds" % text
+        for text in (b"-1", b"1.5", b"\xb2", b"9" * 19)
+    },
     "start": b"HTTP/1.1 206 OK\r\nContent-Range: bytes %b-%b/%b\r\n\r\nbirds" % (MANY, MANY, MANY),
     "long start": b"HTTP/1.1 206 OK\r\nContent-Range: bytes %b-%b/*\r\n\r\nbirds" % (TOO_MANY, TOO_MANY),
     "total": b"HTTP/1.1 206 OK\r\nContent-Range: bytes 1000-2000/%b\r\n\r\nbirds" % MANY,
@@ -507,39 +492,28 @@ def test_headers_that_mean_nothing_lead_to_the_next_address(tmp_path: Path, raw:
         ("download.published", len(DATA)),
     ],
 )
-def test_after_a_kill_only_the_rest_is_sent(tmp_path: Path, step: str, kept: int) -> None:
+@pytest.mark.parametrize("is_known", [True, False], ids=["size and hash", "neither"])
+def test_after_a_kill_only_the_rest_is_sent(tmp_path: Path, is_known: bool, step: str, kept: int) -> None:
     with serve() as server:
-        code, stderr = run_child(remote(server), tmp_path, RECORDZOO_KILL_AT=step)
+        file = remote(server, **({} if is_known else {"size_bytes": None, "sha256": None}))
+        if not is_known:  # then only a part that has its stamp is gone on with
+            with pytest.raises(KeyboardInterrupt):
+                get(file, tmp_path, progress=Recorder(die_at=CHUNK))
+            kept = min(kept + CHUNK, len(DATA))
+        code, stderr = run_child(file, tmp_path, RECORDZOO_KILL_AT=step)
         assert code == -signal.SIGKILL, stderr
         assert (NAME in files(tmp_path)) == (step == "download.published")
-        before = len(server.log)
-        assert run_child(remote(server), tmp_path) == (0, "")
-        again = server.log[before:]
-    assert (tmp_path / NAME).read_bytes() == DATA
-    assert files(tmp_path) == {NAME}
-    if kept == len(DATA):
-        assert again == []
-    else:
-        assert [request.range for request in again] == [f"bytes={kept}-" if kept else None]
-        assert again[0].sent == len(DATA) - kept
-
-
-@pytest.mark.parametrize("step", ["download.claimed", "download.received", "download.complete", "download.verified"])
-def test_after_a_kill_without_known_size_or_hash_only_the_rest_is_sent(tmp_path: Path, step: str) -> None:
-    kept = {"download.claimed": CHUNK, "download.received": 2 * CHUNK}.get(step, len(DATA))
-    with serve() as server:
-        file = remote(server, size_bytes=None, sha256=None)
-        with pytest.raises(KeyboardInterrupt):
-            get(file, tmp_path, progress=Recorder(die_at=CHUNK))
-        assert run_child(file, tmp_path, RECORDZOO_KILL_AT=step)[0] == -signal.SIGKILL
         before = len(server.log)
         assert run_child(file, tmp_path) == (0, "")
         again = server.log[before:]
     assert (tmp_path / NAME).read_bytes() == DATA
     assert files(tmp_path) == {NAME}
-    assert [request.range for request in again] == [f"bytes={kept}-"]
-    assert again[0].status == (206 if kept < len(DATA) else 416)
-    assert again[0].sent == len(DATA) - kept
+    if kept == len(DATA) and (is_known or step == "download.published"):
+        assert again == []
+    else:
+        assert [request.range for request in again] == [f"bytes={kept}-" if kept else None]
+        assert again[0].status == (416 if kept == len(DATA) else 206 if kept else 200)
+        assert again[0].sent == len(DATA) - kept
 
 
 def test_an_interrupt_hands_the_part_back_and_progress_begins_there(tmp_path: Path) -> None:
@@ -622,17 +596,31 @@ def test_what_is_not_a_part_stays(tmp_path: Path) -> None:
     assert files(tmp_path) == {NAME, *names}
 
 
-def test_a_part_that_somebody_else_wrote_to_is_never_published(tmp_path: Path) -> None:
-    class Rival(Recorder):
-        def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
-            super().advance(num_bytes, num_images)
-            if self.position == len(DATA):
-                with (tmp_path / f"{NAME}.part").open("ab") as file:
-                    file.write(b"late")
+class Rival(Recorder):
+    """Another process, which writes to a file when all is received."""
 
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+
+    def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
+        super().advance(num_bytes, num_images)
+        if self.position == len(DATA):
+            with self.path.open("ab") as file:
+                file.write(b"late")
+
+
+def test_a_part_that_somebody_else_wrote_to_is_never_published(tmp_path: Path) -> None:
     with serve() as server, pytest.raises(PrepareError, match="another process wrote to it"):
-        get(remote(server, sha256=None), tmp_path, progress=Rival())
+        get(remote(server, sha256=None), tmp_path, progress=Rival(tmp_path / f"{NAME}.part"))
     assert files(tmp_path) == set()
+
+
+def test_a_file_that_another_process_published_meanwhile_stays(tmp_path: Path) -> None:
+    with serve() as server:
+        get(remote(server), tmp_path, progress=Rival(tmp_path / NAME))
+    assert (tmp_path / NAME).read_bytes() == b"late"
+    assert files(tmp_path) == {NAME}
 
 
 def test_four_processes_at_once_all_end_fine(tmp_path: Path) -> None:
@@ -644,19 +632,6 @@ def test_four_processes_at_once_all_end_fine(tmp_path: Path) -> None:
                 assert child.communicate(timeout=60) == ("", "")
                 assert child.returncode == 0
     assert (tmp_path / NAME).read_bytes() == DATA
-    assert files(tmp_path) == {NAME}
-
-
-def test_a_file_that_another_process_published_meanwhile_stays(tmp_path: Path) -> None:
-    class Rival(Recorder):
-        def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
-            super().advance(num_bytes, num_images)
-            if self.position == len(DATA):
-                (tmp_path / NAME).write_bytes(b"published")
-
-    with serve() as server:
-        get(remote(server), tmp_path, progress=Rival())
-    assert (tmp_path / NAME).read_bytes() == b"published"
     assert files(tmp_path) == {NAME}
 
 

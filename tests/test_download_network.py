@@ -1,4 +1,4 @@
-"""What lies between this machine and the file: redirects, certificates, proxies, mirrors, slow lines, no network."""
+"""What lies between this machine and the file: redirects, certificates, proxies, mirrors, slow lines, Drive's pages."""
 
 import base64
 import datetime
@@ -27,6 +27,7 @@ from tests.downloading import (
     Recorder,
     files,
     get,
+    leave_part,
     quick,  # noqa: F401 - a fixture
     remote,
     run_child,
@@ -173,11 +174,14 @@ def test_a_certificate_that_is_not_valid_is_named_and_not_worked_around(
 # Proxies
 
 
-def test_a_proxy_is_used_and_knows_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_excepted", [False, True])
+def test_a_proxy_is_used_and_knows_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_excepted: bool) -> None:
     with Proxy() as proxy, serve(Fault(drop_after=1000)) as server:
         monkeypatch.setenv("http_proxy", proxy.url)
+        if is_excepted:
+            monkeypatch.setenv("NO_PROXY", "elsewhere.example,127.0.0.1")
         assert get(remote(server), tmp_path).read_bytes() == DATA
-    assert proxy.log == [("GET", f"{server.url}/{NAME}")] * 2
+    assert proxy.log == ([] if is_excepted else [("GET", f"{server.url}/{NAME}")] * 2)
     assert [request.range for request in server.log] == [None, "bytes=1000-"]
 
 
@@ -186,14 +190,6 @@ def test_https_goes_through_a_proxy_unread(tmp_path: Path, tls: Certificate, mon
         monkeypatch.setenv("https_proxy", proxy.url)
         assert get(remote(secure), tmp_path).read_bytes() == DATA
     assert proxy.log == [("CONNECT", secure.url.removeprefix("https://"))]
-
-
-def test_no_proxy_is_kept_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Proxy() as proxy, serve() as server:
-        monkeypatch.setenv("http_proxy", proxy.url)
-        monkeypatch.setenv("NO_PROXY", "elsewhere.example,127.0.0.1")
-        assert get(remote(server), tmp_path).read_bytes() == DATA
-    assert proxy.log == []
 
 
 @pytest.mark.parametrize("secure", [False, True])
@@ -277,7 +273,7 @@ def logins(server: FileServer) -> list[str | None]:
     ("login", "sent"),
     [
         ("me:secret", "me:secret"),
-        ("me:%2Fsecret%40home%C3%A9", "me:/secret@homeé"),
+        ("me:a:%2Fsecret%40home%C3%A9", "me:a:/secret@homeé"),
         ("secret", "secret:"),
         ("me:se/#?secret", "me:se/#?secret"),  # not quoted as it should be
         ("me:secreté", "me:secreté"),
@@ -340,29 +336,29 @@ def test_a_password_follows_redirects_on_its_own_host_only(tmp_path: Path, elsew
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://me:secret@127.0.0.1/a", "http://me:secret@", "//me:secret@127.0.0.1/a", "http://me:secret@[/a"]
+    ("variable", "value", "message"),
+    [
+        ("", "ftp://me:secret@127.0.0.1/a", "cannot be asked for"),
+        ("", "http://me:secret@", "cannot be asked for"),
+        ("", "//me:secret@127.0.0.1/a", "cannot be asked for"),
+        ("", "http://me:secret@[/a", "cannot be asked for"),
+        ("http_proxy", "http://me:secret@[", NAME),
+        ("http_proxy", "http://me:se/secret@127.0.0.1:9", NAME),
+        ("http_proxy", "me:secret@127.0.0.1:9", NAME),
+        ("RECORDZOO_MIRROR", "http://me:secret@127.0.0.1/a", r"from http://127\.0\.0\.1/a/birds/"),
+    ],
 )
-def test_an_address_that_is_none_is_named_without_its_password(tmp_path: Path, url: str) -> None:
+def test_addresses_are_named_without_their_passwords(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, message: str
+) -> None:
     recorder = Recorder()
-    with pytest.raises(DownloadError, match="cannot be asked for") as error:
-        get(RemoteFile(NAME, (url,)), tmp_path, progress=recorder)
+    if variable:
+        monkeypatch.setenv(variable, value)
+    if variable == "RECORDZOO_MIRROR":
+        monkeypatch.setenv("RECORDZOO_OFFLINE", "1")
+    with serve() as server, pytest.raises(DownloadError, match=message) as error:
+        get(remote(server) if variable else RemoteFile(NAME, (value,)), tmp_path, progress=recorder)
     assert leaked(tmp_path, error.value, recorder) == []
-
-
-@pytest.mark.parametrize("proxy", ["http://me:secret@[", "http://me:se/secret@127.0.0.1:9", "me:secret@127.0.0.1:9"])
-def test_the_password_of_a_proxy_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
-    recorder = Recorder()
-    monkeypatch.setenv("http_proxy", proxy)
-    with serve() as server, pytest.raises(DownloadError) as error:
-        get(remote(server), tmp_path, progress=recorder)
-    assert leaked(tmp_path, error.value, recorder) == []
-
-
-def test_offline_shows_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECORDZOO_OFFLINE", "1")
-    with pytest.raises(DownloadError, match=r"from http://127\.0\.0\.1/a/birds/") as error:
-        get(remote(), tmp_path, mirror="http://me:secret@127.0.0.1/a")
-    assert leaked(tmp_path, error.value, Recorder()) == []
 
 
 # Slow lines
@@ -458,18 +454,16 @@ def test_the_mirror_is_asked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert server.log == []
 
 
-def test_the_next_address_goes_on_where_the_first_one_failed(tmp_path: Path) -> None:
-    with serve(Fault(drop_after=5000), Fault(status=404)) as first, serve() as second:
-        assert get(remote(first, second), tmp_path).read_bytes() == DATA
-    assert second.log[0].range == "bytes=5000-"
-    assert second.log[0].if_range is None
-    assert first.sent(NAME) + second.sent(NAME) == len(DATA)
-
-
-def test_the_next_address_starts_over_if_no_hash_is_known(tmp_path: Path) -> None:
-    with serve(Fault(body=OTHER, drop_after=5000), Fault(status=404)) as first, serve() as second:
-        assert get(remote(first, second, sha256=None), tmp_path).read_bytes() == DATA
-    assert second.log[0].range is None
+@pytest.mark.parametrize(("is_known", "asked"), [(True, "bytes=5000-"), (False, None)])
+def test_the_next_address_goes_on_where_the_first_one_failed_if_the_hash_is_known(
+    tmp_path: Path, is_known: bool, asked: str | None
+) -> None:
+    begun = Fault(body=DATA if is_known else OTHER, drop_after=5000)
+    with serve(begun, Fault(status=404)) as first, serve() as second:
+        file = remote(first, second, **({} if is_known else {"sha256": None}))
+        assert get(file, tmp_path).read_bytes() == DATA
+    assert (second.log[0].range, second.log[0].if_range) == (asked, None)
+    assert second.sent(NAME) == len(DATA) - (5000 if is_known else 0)
 
 
 def test_bytes_of_two_addresses_are_never_resumed_without_a_hash(tmp_path: Path) -> None:
@@ -557,3 +551,76 @@ sys.addaudithook(hook)
         (tmp_path / NAME).write_bytes(DATA)
         assert run_child(remote(server), tmp_path, hook, RECORDZOO_OFFLINE="1") == (0, "")
     assert server.log == []
+
+
+# Google Drive: the question before a large file is answered, and a refusal is named
+
+FIELDS = "id=1AbC&export=download&confirm=t&uuid=c0ffee-1"
+_HEAD = '<!DOCTYPE html><html><head><title>Google Drive - {}</title><meta http-equiv="content-type"/></head><body>'
+QUESTION = (
+    _HEAD.format("Virus scan warning")
+    + '<form id="search" action="/search"><input type="hidden" name="q" value="no"></form>'
+    + '<form id="download-form" action="{action}" method="get"><input type="submit" id="uc-download-link" value="Go"/>'
+    + "".join(
+        f'<input type="hidden" name="{name}" value="{value}">'
+        for name, value in (pair.split("=") for pair in FIELDS.split("&"))
+    )
+    + "</form></body></html>"
+)
+
+
+def page(text: str) -> Fault:
+    return Fault(body=text.encode(), content_type="text/html; charset=utf-8", ignore_range=True)
+
+
+def drive(text: str) -> FileServer:
+    """Serve a page at /uc, however often it is asked for, and the file at /download; {url} is the server's own."""
+    made: list[FileServer] = []
+    answers = (page(text.replace("{url}", made[0].url)) for _ in itertools.count())
+    made.append(FileServer({"download": DATA}, {"uc": answers}))
+    return made[0]
+
+
+def shared(server: FileServer) -> RemoteFile:
+    return remote(urls=(f"{server.url}/uc?id=1AbC&export=download",))
+
+
+@pytest.mark.parametrize("action", ["{url}/download", "/download"])  # Drive writes the first
+def test_the_question_before_a_large_file_is_answered(tmp_path: Path, action: str) -> None:
+    with drive(QUESTION.replace("{action}", action)) as server:
+        assert get(shared(server), tmp_path).read_bytes() == DATA
+        assert [(request.path, request.query) for request in server.log] == [
+            ("uc", "id=1AbC&export=download"),
+            ("download", FIELDS),
+        ]
+
+
+def test_a_download_from_drive_is_resumed(tmp_path: Path) -> None:
+    leave_part(tmp_path, DATA[:1000])
+    with drive(QUESTION.replace("{action}", "/download")) as server:
+        assert get(shared(server), tmp_path).read_bytes() == DATA
+        assert server.sent("download") == len(DATA) - 1000
+    with drive(QUESTION.replace("{action}", "/download")) as server:
+        server.fail("download", [Fault(drop_after=5000)])
+        (tmp_path / "again").mkdir()
+        assert get(shared(server), tmp_path / "again").read_bytes() == DATA
+        assert server.sent("download") == len(DATA)
+
+
+def refusing(title: str) -> str:
+    return _HEAD.format(title) + "</body></html>"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (QUESTION.replace("{action}", "/uc"), "in a loop"),  # a question that leads to itself
+        (refusing("Quota exceeded"), "too many people downloaded it today. Try again in a day"),
+        (refusing("Page Not Found"), "the file is no longer at Google Drive"),
+        (refusing("Something new"), "a web page titled 'Google Drive - Something new'"),
+    ],
+)
+def test_a_refusal_is_named(tmp_path: Path, text: str, said: str) -> None:
+    with drive(text) as server, pytest.raises(DownloadError, match=said):
+        get(shared(server), tmp_path)
+    assert files(tmp_path) == set()

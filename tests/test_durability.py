@@ -118,24 +118,30 @@ def test_synced_then_renamed_then_the_directory_synced(form: str, workers: int, 
     assert calls.place("fsync", rf"{build}$", after=plan) > plan
 
 
+FAILS = ("EIO", "PrepareError", "Input/output error")
+IS_USED_UP = ("EDQUOT", "DiskSpaceError", "is used up (Disk quota exceeded)")
+
+
 @pytest.mark.parametrize(
-    ("call", "when"),
+    ("call", "when", "fault"),
     [
-        ("fdatasync", "2"),  # of a shard
-        ("fsync", "1"),  # of the plan
-        ("fsync", "4"),  # of facts and directories
-        ("fsync", "5"),
-        ("fsync", "6"),
-        ("fsync", "7"),
-        ("pwrite64,pwritev", "3+"),
+        ("fdatasync", "2", FAILS),  # of a shard
+        ("fsync", "1", FAILS),  # of the plan
+        *(("fsync", when, FAILS) for when in "4567"),  # of facts and directories
+        ("pwrite64,pwritev", "3+", FAILS),
+        ("pwrite64,pwritev", "3+", IS_USED_UP),
+        ("fsync", "4", IS_USED_UP),
     ],
 )
-def test_a_disk_that_fails(call: str, when: str, whole: dict[str, str], tmp_path: Path) -> None:
-    """EIO from the n-th call: what was written then is thrown away and made again, nothing is published."""
+def test_a_disk_that_fails(
+    call: str, when: str, fault: tuple[str, str, str], whole: dict[str, str], tmp_path: Path
+) -> None:
+    """From the n-th call on: what was written then is thrown away and made again, nothing is published."""
     simple.write(tmp_path, "stream")
-    error = preparing.run(tmp_path, "stream", prefix=failing(call, "EIO", when), workers=1).error
-    assert error["type"] == "PrepareError", error
-    assert "Input/output error" in error["text"]
+    name, kind, said = fault
+    error = preparing.run(tmp_path, "stream", prefix=failing(call, name, when), workers=1).error
+    assert error["type"] == kind, error
+    assert said in error["text"]
     assert "run the same command again" in error["text"]
     assert not (tmp_path / "simple.records").exists()
     assert not list(tmp_path.glob("*/*.tmp"))

@@ -44,28 +44,23 @@ def make(kind: str, dataset: Any = range(40), **options: Any) -> RecordLoader:
 # The seed
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_seed_is_drawn_when_an_epoch_begins(kind: str) -> None:
-    """`torch.manual_seed` decides the order, before and after the loader is made, and again before a later epoch."""
-    loader, orders = make(kind), []
+@pytest.mark.parametrize(
+    ("kind", "is_own"),
+    [*((kind, False) for kind in KINDS), *((kind, True) for kind in ("shuffle", "block", "weights"))],
+)
+def test_the_seed_is_drawn_when_an_epoch_begins(kind: str, is_own: bool) -> None:
+    """`torch.manual_seed`, or a generator of one's own, decides the order, before and after the loader is made."""
+    generator = torch.Generator() if is_own else torch.default_generator
+    options = {"generator": generator} if is_own else {}
+    loader, orders = make(kind, **options), []
     for seed in (5, 6, 5):
-        torch.manual_seed(seed)
-        orders.append(flat(loader))
-    assert orders[0] == orders[2] != orders[1]
-    torch.manual_seed(5)
-    assert flat(make(kind)) == orders[0]
-
-
-@pytest.mark.parametrize("kind", ["shuffle", "block", "weights"])
-def test_a_generator_decides_as_its_state_is_when_an_epoch_begins(kind: str) -> None:
-    generator = torch.Generator()
-    loader, orders = make(kind, generator=generator), []
-    for seed in (5, 6, 5):
+        torch.manual_seed(len(orders))  # does not count where the generator is another one
         generator.manual_seed(seed)
-        torch.manual_seed(len(orders))  # does not count
         orders.append(flat(loader))
     assert orders[0] == orders[2] != orders[1]
     assert flat(loader) != orders[2]
+    generator.manual_seed(5)
+    assert flat(make(kind, **options)) == orders[0]
 
 
 @pytest.mark.parametrize("in_batches", [False, True])

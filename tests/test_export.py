@@ -7,9 +7,6 @@ import csv
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -33,10 +30,12 @@ from recordzoo.errors import (
 from recordzoo.formats.export import WRITERS
 from recordzoo.own.writer import RecordWriter
 from recordzoo.records.reader import RecordReader
+from tests import warm
+from tests.copying import killed
 from tests.exporting import CLASSES, SHARD_BYTES, Given, damaged, files, given, write
 from tests.fakes.records import write_records
 from tests.foreign import pairs
-from tests.preparing import REPOSITORY, prepared
+from tests.preparing import prepared
 
 EXPORT = {"to": "folder", "shard_bytes": SHARD_BYTES}
 
@@ -191,9 +190,7 @@ class TestInterrupted:
         with pytest.raises(KeyboardInterrupt):
             recordzoo.export(there, tmp_path / "tree", progress=Interrupts(), **EXPORT)
         assert list(tmp_path.iterdir()) == []
-        killed = [sys.executable, "-c", _EXPORT, str(there), str(tmp_path / "tree"), "folder"]
-        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "RECORDZOO_KILL_AT": "export.complete"}
-        assert subprocess.run(killed, env=environment, timeout=120, check=False).returncode == -signal.SIGKILL
+        killed("export.complete", "export", there, "--to", "folder", "--output", "tree", cwd=tmp_path)
         (left,) = tmp_path.iterdir()
         assert left.name.startswith("tree.export-")
         recordzoo.export(there, tmp_path / "tree", **EXPORT)
@@ -216,29 +213,18 @@ class TestInterrupted:
     @pytest.mark.slow
     def test_no_files_may_be_so_large(self, there: Path, tmp_path: Path) -> None:
         """The real system refuses the write."""
-        script = f"{_LIMITED}{_EXPORT}"
-        done = subprocess.run(
-            [sys.executable, "-c", script, str(there), str(tmp_path / "out"), "webdataset"],
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        done = warm.run(_LIMITED_EXPORT, str(there), str(tmp_path / "out"))
         assert "DiskSpaceError" in done.stderr, done
         assert "Nothing is kept" in done.stderr
         assert not (tmp_path / "out").exists()
 
 
-_LIMITED = """
-import resource, signal
+_LIMITED_EXPORT = """
+import resource, signal, sys
+import recordzoo
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
-"""
-_EXPORT = """
-import sys
-import recordzoo
-recordzoo.export(sys.argv[1], sys.argv[2], to=sys.argv[3])
+recordzoo.export(sys.argv[1], sys.argv[2], to="webdataset")
 """
 
 
@@ -247,13 +233,6 @@ def test_a_set_at_a_url(there: Path, tmp_path: Path) -> None:
     recordzoo.push(there, "memory://exported")
     root = recordzoo.export("memory://exported/a.records", tmp_path / "tree", **EXPORT)
     assert_tree(root, there)
-
-
-def test_a_set_without_images(tmp_path: Path) -> None:
-    with RecordWriter(tmp_path / "a.records") as writer:
-        writer.write({"target": 1})
-    with pytest.raises(OtherSourceError, match="holds no image; only image files"):
-        recordzoo.export(tmp_path / "a.records", tmp_path / "tree", **EXPORT)
 
 
 def test_without_the_package(there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,29 +282,39 @@ def test_a_field_of_names_that_are_none(tmp_path: Path) -> None:
         prepared(root, tmp_path / "again.records", fields={"label": "name"}, workers=1)
 
 
-def test_fewer_classes_beside_than_labels(tmp_path: Path) -> None:
-    root = recordzoo.export(write(tmp_path / "a.records"), tmp_path / "out", to="webdataset")
-    (root / "classes.json").write_text('["a", "b"]')
-    with pytest.raises(SourceError, match=r"label 4 has no name; 2 classes have one"):
-        prepared(root, tmp_path / "again.records", workers=1)
-    (root / "classes.json").write_text(json.dumps(CLASSES))
-    again = prepared(root, tmp_path / "again.records", workers=1)
-    assert RecordReader(again).manifest.classes == CLASSES
-
-
-@pytest.mark.parametrize(("text", "message"), [("[", "is no JSON"), ('{"a": 1}', "is no list"), ("[1]", "is no list")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('["a", "b"]', "label 4 has no name; 2 classes have one"),
+        ("[", r"classes\.json is no JSON"),
+        ('{"a": 1}', r"classes\.json is no list"),
+        ("[1]", r"classes\.json is no list"),
+    ],
+)
 def test_classes_beside_that_are_none(text: str, message: str, tmp_path: Path) -> None:
     root = recordzoo.export(write(tmp_path / "a.records"), tmp_path / "out", to="webdataset")
     (root / "classes.json").write_text(text)
-    with pytest.raises(SourceError, match=rf"classes\.json {message}"):
+    with pytest.raises(SourceError, match=message):
         prepared(root, tmp_path / "again.records", workers=1)
 
 
-def test_pixels_that_are_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("record", "to", "said"),
+    [
+        ({"target": 1}, "folder", "holds no image; only image files"),
+        (
+            {"image": np.zeros((4, 4, 2), np.uint8)},
+            "webdataset",
+            r"record 0 \(.*\): an array uint8\[4, 4, 2\] is no im",
+        ),
+    ],
+    ids=["none", "other pixels"],
+)
+def test_images_that_are_none(record: dict[str, Any], to: str, said: str, tmp_path: Path) -> None:
     with RecordWriter(tmp_path / "a.records") as writer:
-        writer.write({"image": np.zeros((4, 4, 2), np.uint8), "target": 0})
-    with pytest.raises(OtherSourceError, match=r"record 0 \(.*\): an array uint8\[4, 4, 2\] is no image"):
-        recordzoo.export(tmp_path / "a.records", tmp_path / "out", to="webdataset")
+        writer.write({**record, "target": 0})
+    with pytest.raises(OtherSourceError, match=said):
+        recordzoo.export(tmp_path / "a.records", tmp_path / "out", to=to)
 
 
 def one_sample(path: Path, **fields: Any) -> Path:

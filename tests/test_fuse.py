@@ -181,76 +181,47 @@ BOTH = (
 PICTURES_ONLY = (InterpolationMode.BOX, InterpolationMode.HAMMING, InterpolationMode.LANCZOS)
 
 
-@VERSIONS
-@pytest.mark.parametrize(
-    "size", [32, (32,), (40, 56), 61, 200, (151, 203), [1, 1], pytest.param((300, 20), id="taller")]
-)
-def test_resize(version: Any, size: Any) -> None:
-    everywhere(version, version.Resize(size))
+# Name, size, options. Every row is tried in both versions, for pictures and for tensors.
+GEOMETRY: list[tuple[str, Any, dict[str, Any]]] = [
+    *(("Resize", size, {}) for size in (32, (32,), (40, 56), 61, 200, (151, 203), [1, 1], (300, 20))),
+    *(("Resize", size, {"max_size": most}) for size, most in ((32, 40), (32, 33), (50, 400), (140, 141))),
+    *(
+        (name, size, {"interpolation": interpolation, "antialias": antialias})
+        for interpolation in BOTH
+        for antialias in (True, False, None)
+        for name, size in (("Resize", (50, 60)), ("RandomResizedCrop", 40))
+    ),
+    *(("Resize", 50, {"interpolation": name}) for name in (2, 0, 3, "bilinear", "bicubic")),  # as Pillow numbers them
+    # Odd and even differences, and larger than the image: black borders.
+    *(("CenterCrop", size, {}) for size in (24, (31, 50), (140, 61), (96, 96), 1, (400, 30))),
+    *(("CenterCrop", size, {}) for size in ((31, 401), (152, 204), (153, 206))),
+    *(("RandomCrop", size, {}) for size in (24, (31, 50), (96, 96), 500)),
+    ("RandomCrop", 32, {"padding": 4}),
+    ("RandomCrop", 32, {"padding": 0}),
+    ("RandomCrop", 32, {"padding": [5], "fill": 7}),
+    ("RandomCrop", (90, 30), {"padding": (7, 20)}),
+    ("RandomCrop", 64, {"padding": [1, 2, 30, 40], "fill": (1, 2, 250)}),
+    ("RandomCrop", 2, {"padding": (0, 0, 0, 1)}),
+    ("RandomCrop", 100, {"padding": 300}),
+    ("RandomCrop", 10, {"padding": -5}),
+    ("RandomCrop", (90, 160), {"pad_if_needed": True}),
+    ("RandomCrop", (70, 30), {"pad_if_needed": True, "padding": (0, 1, 2, 3), "fill": 9}),
+    ("RandomCrop", 300, {"pad_if_needed": True, "fill": [4, 5, 6]}),
+    *(("RandomResizedCrop", size, {}) for size in (48, (40, 56), 224)),
+    ("RandomResizedCrop", 32, {"scale": (0.001, 0.01)}),
+    ("RandomResizedCrop", 32, {"scale": (1.0, 1.0), "ratio": (1.0, 1.0)}),
+    ("RandomResizedCrop", 32, {"scale": (5.0, 9.0)}),
+    ("RandomResizedCrop", 32, {"scale": (5.0, 9.0), "ratio": (0.1, 0.2)}),
+    ("RandomResizedCrop", 32, {"scale": (5.0, 9.0), "ratio": (5.0, 9.0)}),
+    ("RandomResizedCrop", (140, 61), {"scale": (0.5, 1)}),
+    *(("RandomHorizontalFlip", probability, {}) for probability in (0, 0.0, 0.5, 1.0, 1)),
+]
 
 
 @VERSIONS
-@pytest.mark.parametrize(("size", "max_size"), [(32, 40), (32, 33), (50, 400), (140, 141)])
-def test_resize_with_a_longest_side(version: Any, size: int, max_size: int) -> None:
-    everywhere(version, version.Resize(size, max_size=max_size))
-
-
-@VERSIONS
-@pytest.mark.parametrize("antialias", [True, False, None])
-@pytest.mark.parametrize("interpolation", BOTH)
-def test_interpolations(version: Any, interpolation: InterpolationMode, antialias: bool | None) -> None:
-    everywhere(version, version.Resize((50, 60), interpolation, antialias=antialias))
-    everywhere(version, version.RandomResizedCrop(40, interpolation=interpolation, antialias=antialias))
-
-
-@VERSIONS
-@pytest.mark.parametrize("interpolation", PICTURES_ONLY)
-def test_interpolations_of_pictures(version: Any, interpolation: InterpolationMode) -> None:
-    check(version.Resize((50, 60), interpolation))
-    check(version.RandomResizedCrop(40, interpolation=interpolation))
-
-
-@VERSIONS
-@pytest.mark.parametrize(
-    "interpolation", [Image.Resampling.BILINEAR, Image.Resampling.NEAREST, 3, "bilinear", "bicubic"]
-)
-def test_interpolations_by_other_names(version: Any, interpolation: Any) -> None:
-    everywhere(version, version.Resize(50, int(interpolation) if isinstance(interpolation, int) else interpolation))
-
-
-@VERSIONS
-@pytest.mark.parametrize("size", [24, (31, 50), (140, 61), (96, 96), 1, (400, 30), (31, 401), (152, 204), (153, 206)])
-def test_center_crop(version: Any, size: Any) -> None:
-    """Odd and even differences, and larger than the image: black borders."""
-    everywhere(version, version.CenterCrop(size))
-
-
-@VERSIONS
-@pytest.mark.parametrize(
-    ("size", "options"),
-    [
-        (24, {}),
-        ((31, 50), {}),
-        ((96, 96), {}),
-        (32, {"padding": 4}),
-        (32, {"padding": 0}),
-        (32, {"padding": [5], "fill": 7}),
-        ((90, 30), {"padding": (7, 20)}),
-        (64, {"padding": [1, 2, 30, 40], "fill": (1, 2, 250)}),
-        (2, {"padding": (0, 0, 0, 1)}),
-        (100, {"padding": 300}),
-        (10, {"padding": -5}),
-        (500, {}),
-        ((90, 160), {"pad_if_needed": True}),
-        ((70, 30), {"pad_if_needed": True, "padding": (0, 1, 2, 3), "fill": 9}),
-        (300, {"pad_if_needed": True, "fill": [4, 5, 6]}),
-    ],
-)
-def test_random_crop(version: Any, size: Any, options: dict[str, Any]) -> None:
-    try:
-        transform = version.RandomCrop(size, **options)
-    except (TypeError, ValueError):
-        return
+@pytest.mark.parametrize(("name", "size", "options"), GEOMETRY, ids=repr)
+def test_geometry(version: Any, name: str, size: Any, options: dict[str, Any]) -> None:
+    transform = getattr(version, name)(size, **options)
     if version is v1 and not isinstance(options.get("fill", 0), int):  # of which it makes tensors in no way
         check(transform)
     else:
@@ -258,28 +229,10 @@ def test_random_crop(version: Any, size: Any, options: dict[str, Any]) -> None:
 
 
 @VERSIONS
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"size": 48},
-        {"size": (40, 56)},
-        {"size": 224},
-        {"size": 32, "scale": (0.001, 0.01)},
-        {"size": 32, "scale": (1.0, 1.0), "ratio": (1.0, 1.0)},
-        {"size": 32, "scale": (5.0, 9.0)},
-        {"size": 32, "scale": (5.0, 9.0), "ratio": (0.1, 0.2)},
-        {"size": 32, "scale": (5.0, 9.0), "ratio": (5.0, 9.0)},
-        {"size": (140, 61), "scale": (0.5, 1)},
-    ],
-)
-def test_random_resized_crop(version: Any, options: dict[str, Any]) -> None:
-    everywhere(version, version.RandomResizedCrop(**options))
-
-
-@VERSIONS
-@pytest.mark.parametrize("probability", [0, 0.0, 0.5, 1.0, 1])
-def test_flip(version: Any, probability: float) -> None:
-    everywhere(version, version.RandomHorizontalFlip(probability))
+@pytest.mark.parametrize("interpolation", PICTURES_ONLY)
+def test_interpolations_of_pictures(version: Any, interpolation: InterpolationMode) -> None:
+    check(version.Resize((50, 60), interpolation))
+    check(version.RandomResizedCrop(40, interpolation=interpolation))
 
 
 TO_VALUES = {

@@ -10,7 +10,6 @@ import pytest
 from fsspec.config import conf
 
 import recordzoo
-from recordzoo.base.progress import LogProgress
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordError, RemoteError
 from recordzoo.records.reader import RecordReader
 from recordzoo.sets.push import CARD, MARK
@@ -18,7 +17,7 @@ from tests.copying import MANIFEST_NAME, copied_files, killed, shard, write_set
 from tests.fakes.folder import write_dataset
 from tests.fakes.hub import Answer, Hub, Repository
 from tests.fakes.records import some_values, write_records
-from tests.preparing import REPOSITORY, prepared
+from tests.preparing import REPOSITORY, Notes, prepared
 
 TOKEN = "hf_ThisIsTheSecretOfTheTests"
 URL = "hf://datasets/user/photos"
@@ -85,17 +84,6 @@ def commits(hub, branch="main"):
 
 def sha256(data):
     return hashlib.sha256(data).hexdigest()
-
-
-class Notes(LogProgress):
-    """The messages of a push."""
-
-    def __init__(self):
-        super().__init__()
-        self.notes = []
-
-    def note(self, text):
-        self.notes.append(text)
 
 
 class TestOneCommit:
