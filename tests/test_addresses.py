@@ -60,19 +60,6 @@ def test_a_text_without_logins() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "login"),
-    [
-        ("http://host/a", None),
-        ("http://@host/a", None),
-        ("http://me@host", (b"me", b"")),
-        ("http://me:a:b%3A%C3%A9@host", (b"me", "a:b:é".encode())),
-    ],
-)
-def test_the_login_of_a_url(url: str, login: tuple[bytes, bytes] | None) -> None:
-    assert Address.parse(url).login == login
-
-
-@pytest.mark.parametrize(
     ("location", "url", "login"),
     [
         ("/b", "https://host/b", (b"me", b"secret")),

@@ -16,7 +16,6 @@ from torchvision.datasets import CocoCaptions, CocoDetection, Flickr8k
 import recordzoo
 from recordzoo import CocoCaptionsRecord, CocoDetectionRecord, Flickr8kRecord, RecordReader
 from recordzoo.errors import ArgumentError, OtherSourceError, RecordError
-from recordzoo.loader.parts import locate
 from tests.contract import plain
 from tests.fakes import coco, flickr
 from tests.fakes.fake import Fake
@@ -174,14 +173,6 @@ def test_boxes_do_not_fit_smaller_images(prepared: Path) -> None:
     with pytest.raises(ArgumentError, match="is in pixels of the original images"):
         CocoDetectionRecord(small.records_path)
     assert len(CocoDetectionRecord(root, variant="full-png")) == 5
-
-
-def test_it_is_known_where_samples_are_stored(prepared: Path) -> None:
-    ours = CocoDetectionRecord(prepared / "val2017")
-    located = locate(ours, np.arange(len(ours)))
-    assert located is not None
-    names = [located.readers[0].names[position] for position in located.positions.tolist()]
-    assert names == [f"{id:012d}.jpg" for id in ours.ids]
 
 
 def test_a_missing_package_is_said_before_anything_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,6 @@ from tests.fakes.annotations import cityscapes
 from tests.fakes.coco import coco
 from tests.running import run
 
-NUM_IMAGES = len([name for name in folder.FILES if name != "cat/notes.txt"])
 OWN_TRANSFORM = """
 from torchvision import transforms as T
 
@@ -211,7 +210,3 @@ class TestOtherTargets:
         reader = RecordReader(Path(f"{tree}.records"))
         dataset = Images(reader.path, lambda image: 0)
         assert [target for _, target in dataset] == reader.array("target").tolist()
-
-    def test_an_unknown_split_is_said_before_anything_runs(self, sets):
-        with pytest.raises(ArgumentError, match=r"no split 'main-trian'; it has .*\. Did you mean main-train\?"):
-            find_images(str(sets["voc"]), "main-trian")

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shutil
-import threading
 import time
 from pathlib import Path
 
@@ -333,22 +332,6 @@ class TestCachedSets:
         monkeypatch.setattr(Path, "is_dir", deleted_before_it_is_looked_at)
         assert read_all(reader) == VALUES
         assert steps == ["deleted"]
-
-    @pytest.mark.slow
-    def test_readers_go_on_while_it_is_deleted_again_and_again(self, served, tmp_path):
-        address, found, rounds = f"{served.url}/birds.records", [], 0
-
-        def read():
-            found.extend(read_all(RecordReader(address)) == VALUES for _ in range(10))
-
-        digest = RecordReader(address).digest
-        threads = [threading.Thread(target=read) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        while any(thread.is_alive() for thread in threads):
-            Cache().remove_set(digest)
-            rounds += 1
-        assert (found, rounds > 10) == ([True] * 30, True)
 
     def test_what_is_being_fetched_is_left(self, served, tmp_path):
         reader = RecordReader(f"{served.url}/birds.records")

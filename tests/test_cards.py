@@ -17,32 +17,18 @@ from tests.fakes.catalogued import catalogued
 from tools.samples import CELL
 
 
-def elements(name: str, kind: str = "") -> list[ElementTree.Element]:
-    """Parse a dataset's picture; return its elements, or those of a class."""
-    found = list(ElementTree.fromstring(card.picture(name)).iter())
-    return [each for each in found if kind in each.get("class", "").split()] if kind else found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", catalogue.names())
-def test_each_dataset_has_a_card(name: str) -> None:
-    page = dataset_page.page(name)
-    assert page.count('<figure class="card">') == 1
-    picture = card.picture(name)
-    assert picture in page
-    assert "\n\n" not in card.figure(name), "Markdown ends its HTML there"
-    title = elements(name)[1].text
-    assert title
-    assert catalogue.entry(name).title in title
-    assert catalogue.entry(name).task in title
-    assert len(picture) < 12_000
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", catalogue.names())
 def test_the_expression_takes_a_sample_apart(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The code on the card runs, on the fake, and its names are those of the list."""
-    figure = card.figure(name)
+    figure, page = card.figure(name), dataset_page.page(name)
+    assert page.count('<figure class="card">') == 1
+    assert card.picture(name) in page
+    assert len(card.picture(name)) < 12_000
+    assert "\n\n" not in figure, "Markdown ends its HTML there"
+    title = str(ElementTree.fromstring(card.picture(name))[0].text)
+    assert catalogue.entry(name).title in title
+    assert catalogue.entry(name).task in title
     codes = [unescape(code) for code in re.findall(r"<pre><code>(.+?)</code></pre>", figure, re.DOTALL)]
     lists = re.findall(r"<dl>(.+?)</dl>", figure, re.DOTALL)
     seen = fakes.seen(name)  # which has prepared it
@@ -66,15 +52,6 @@ def test_the_expression_takes_a_sample_apart(name: str, monkeypatch: pytest.Monk
             exec(code, taken)
         names = re.findall(r"<dt><code>(\w+)</code>", listed)
         assert {*names} == {*taken} - {kind, "dataset", "__builtins__"}
-
-
-@pytest.mark.slow
-def test_names_of_classes_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
-    odd = dataclasses.replace(card.known("mnist").facts, classes=('<b>&"',), title="<i>&", num_classes=1)
-    monkeypatch.setattr(card, "entry", lambda name: odd)
-    texts = [each.text for each in elements("mnist") if each.tag.endswith(("text", "title"))]
-    assert '<b>&"' in texts
-    assert "A drawn sample of <i>&: an image for classification" in texts
 
 
 # Real samples.

@@ -269,14 +269,6 @@ class TestManyFiles:
         assert "c7/077.jpg has another size (" in text
         assert "of 1,200 files were compared)" in text
 
-    def test_the_names_that_are_kept(self, many: Path) -> None:
-        made_from = MadeFrom.of(RecordReader(f"{many}.records"))
-        assert made_from is not None
-        names = [f"c{label}/{number:03d}.jpg" for label in range(10) for number in range(120)]
-        assert (made_from.base, [made_from.name(number) for number in range(1200)]) == (str(many), names)
-        sizes = [size for _, size, _ in made_from.files(range(598, 602))]
-        assert sizes == [(many / name).stat().st_size for name in names[598:602]]
-
 
 def forged(count: int, names: list[bytes], base: bytes = b"/") -> bytes:
     ends = [sum(map(len, names[: place + 1])) for place in range(len(names))]
@@ -286,21 +278,23 @@ def forged(count: int, names: list[bytes], base: bytes = b"/") -> bytes:
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("name", "content"),
     [
-        None,
-        b"",
-        b"rzfiles1",
-        bytes(100),
-        forged(0, []),
-        forged(1 << 60, [b"a"]),
-        forged(3, [b"../../etc/passwd", b"/etc/passwd", b"a\0b"]),
-        forged(2, [b"\xff\xfe", b""]).replace((2).to_bytes(8, "little"), (1 << 63).to_bytes(8, "little")),
+        *((name, content) for name in (MADE_FROM_FILE, "tree.json") for content in (None, b"", b"{}", b"\xff" * 100)),
+        (MADE_FROM_FILE, b"rzfiles1"),
+        (MADE_FROM_FILE, bytes(100)),
+        (MADE_FROM_FILE, forged(0, [])),
+        (MADE_FROM_FILE, forged(1 << 60, [b"a"])),
+        (MADE_FROM_FILE, forged(3, [b"../../etc/passwd", b"/etc/passwd", b"a\0b"])),
+        (MADE_FROM_FILE, forged(2, [b"\xff\xfe", b""]).replace(b"\2" + bytes(7), bytes(7) + b"\x80")),
+        ("tree.json", b"[1]"),
+        ("tree.json", b'{"root": "/", "directories": {"../photos": 1}}'),
+        ("tree.json", b'{"root": 1, "directories": {"cat": 5}}'),
     ],
 )
-def test_a_strangers_file_only_helps(content: bytes | None, tmp_path: Path) -> None:
+def test_a_strangers_file_only_helps(name: str, content: bytes | None, tmp_path: Path) -> None:
     tree = folder.write_tree(tmp_path / "photos")
-    path = ImageFolderRecord(tree).records_path / MADE_FROM_FILE
+    path = ImageFolderRecord(tree).records_path / name
     path.unlink()
     if content is not None:
         path.write_bytes(content)

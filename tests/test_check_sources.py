@@ -2,12 +2,9 @@
 
 import dataclasses
 import itertools
-import json
-from pathlib import Path
 
 import pytest
 
-from docs.parts import sources
 from recordzoo import catalogue
 from recordzoo.catalogue import FileFacts
 from tests.fakes.server import Fault, FileServer
@@ -71,12 +68,6 @@ def test_what_passes_by_is_asked_for_twice() -> None:
         assert len(server.log) == 2
 
 
-def test_a_host_that_does_not_exist_is_unreachable() -> None:
-    found = probe("http://127.0.0.1:9/file", 1)
-    assert found.state is State.UNREACHABLE
-    assert "127.0.0.1:9" in found.said
-
-
 class TestCommand:
     @pytest.fixture
     def server(self, monkeypatch: pytest.MonkeyPatch) -> FileServer:
@@ -100,33 +91,6 @@ class TestCommand:
         assert "usps: " in said.err
         assert "404 Not Found" in said.err
         assert "3 addresses: ok 1, uncompared 1, gone 1." in said.err
-
-    def test_only_what_is_bad(self, server: FileServer, capsys: pytest.CaptureFixture[str]) -> None:
-        with server:
-            assert main(["usps", "--only-bad"]) == 1
-        _, row = capsys.readouterr().out.splitlines()
-        assert row.split()[:5] == ["usps", "a.bz2", "gone", "?", f"{len(DATA):,}"]
-
-    def test_the_site_shows_the_answers(
-        self, server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(sources, "RESULT", tmp_path / "sources.json")
-        sources.result.cache_clear()
-        usps = catalogue.entry("usps")
-        assert sources.badge(usps) == "[addresses: not checked yet](../sources.md){ .badge .unknown }"
-        assert sources.page() == "Not checked yet."
-        with server:
-            main(["usps", "--only-bad", "--json", str(sources.RESULT)])
-        sources.result.cache_clear()
-        date = json.loads(sources.RESULT.read_text())["date"]
-        assert sources.badge(usps) == f"[1 of 3 addresses failed on {date}](../sources.md){{ .badge .bad }}"
-        monkeypatch.setattr(catalogue, "names", lambda: ["usps"])
-        page = sources.page()
-        assert f"Checked on {date}: 3 addresses: " in page
-        assert f"| [USPS](datasets/usps.md) | [`a.bz2`]({server.url}/file) | gone | {server.url}/file: " in page
-        assert "404 Not Found" in page
-        assert "`b.bz2`" not in page
-        sources.result.cache_clear()
 
 
 def test_the_page_explains_every_state() -> None:

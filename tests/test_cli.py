@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import unittest.mock
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200, imagenet
 from tests.fakes.records import flip, many_missing
 from tests.fakes.server import Fault, FileServer
+from tests.preparing import wait_for
 from tests.running import run
 from tests.terminals import run_on_terminal
 
@@ -43,27 +43,6 @@ def recordzoo(*arguments, cwd=None, **environment):
     kept = environment_with(**environment)
     with unittest.mock.patch.dict(os.environ, kept, clear=True):
         return run(*arguments, cwd=cwd or Path.cwd())
-
-
-def recordzoo_process(*arguments):
-    """Run a command in a process of its own, as a shell does."""
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=environment_with(),
-        stdin=subprocess.DEVNULL,
-        check=False,
-        timeout=120,
-    )
-
-
-def wait_until(is_so, timeout_s=60):
-    """Return as soon as something that another process does is so."""
-    end = time.monotonic() + timeout_s
-    while not is_so():
-        assert time.monotonic() < end, "it never became so"
-        time.sleep(0.01)
 
 
 def environment_with(**more):
@@ -84,7 +63,7 @@ def birds(tmp_path_factory):
     """A root with the prepared record set of a fake tree."""
     root = tmp_path_factory.mktemp("birds")
     cub200.build().write_tree(root)
-    result = recordzoo_process("prepare", "cub200", "--root", root)
+    result = run("prepare", "cub200", "--root", root, cwd=root, apart=True)
     assert result.returncode == 0, result.stderr
     return root
 
@@ -100,8 +79,8 @@ def photos(tmp_path):
 
 
 def test_help_and_version():
-    assert recordzoo_process("--version").stdout == f"recordzoo {__version__}\n"
-    helped = recordzoo_process("--help")
+    assert run("--version", cwd=Path.cwd(), apart=True).stdout == f"recordzoo {__version__}\n"
+    helped = run("--help", cwd=Path.cwd(), apart=True)
     assert (helped.returncode, helped.stdout) == (0, recordzoo().stdout)  # which is given without arguments, too
     for code in Exit:
         assert f"\n{code.value:>5}  " in helped.stdout
@@ -128,14 +107,6 @@ class TestListAndInfo:
         roots.remember(birds)
         elsewhere = recordzoo("verify", "cub200", cwd=tmp_path, **state)
         assert elsewhere.stderr.endswith(f"It is prepared elsewhere: {birds}/cub200.records.\n")
-
-    def test_json_is_one_document(self):
-        document = json.loads(recordzoo("list", "--json").stdout)
-        assert [dataset["name"] for dataset in document["datasets"]] == catalogue.names()
-        only = json.loads(recordzoo("info", "imagenet", "--json").stdout)["dataset"]
-        assert only in document["datasets"]
-        assert only["size_bytes"] > 150e9
-        assert [part["label"] for part in only["parts"]] == ["imagenet.train", "imagenet.val"]
 
     def test_info_shows_what_the_catalogue_knows(self):
         text = recordzoo("info", "cub200").stdout
@@ -202,10 +173,6 @@ class TestPrepare:
             (made,) = json.loads(recordzoo("prepare", *arguments, "--json").stdout)["record_sets"]
             assert (made["name"], made["path"]) == (plan["name"], plan["target"])
 
-    def test_split_chooses_the_part(self, tmp_path):
-        result = recordzoo("prepare", "imagenet", "--split", "val", "--root", tmp_path, "--dry-run", "--json")
-        assert [p["name"] for p in json.loads(result.stdout)["plans"]] == ["imagenet.val"]
-
     def test_says_before_it_starts_and_one_line_when_nothing_is_to_do(self, tmp_path):
         cub200.build().write_tree(tmp_path)
         first = recordzoo("prepare", "cub200", "--root", tmp_path)
@@ -268,16 +235,6 @@ class TestPrepare:
         assert "Couldn't find any class folder" in result.stderr
         assert not (tmp_path / "photos.records").exists()
 
-    def test_room_is_asked_for_all_parts_first(self, tmp_path):
-        free = shutil.disk_usage(tmp_path).free
-        if free > 300e9:
-            pytest.skip("there is room for two copies of ImageNet here")
-        imagenet.build().write_tree(tmp_path, "val")  # small; the training archive is not there and large
-        result = recordzoo("prepare", "imagenet", "--accept-terms", "--root", tmp_path, RECORDZOO_OFFLINE="1")
-        assert result.returncode == 6
-        assert "more. Free some space" in result.stderr
-        assert not list(tmp_path.glob("*.records"))
-
     def test_room_for_several_is_added_up(self, tmp_path):
         free = shutil.disk_usage(tmp_path).free
 
@@ -292,24 +249,6 @@ class TestPrepare:
             check(free // 10 * 3)
         (tmp_path / "imagenet.val.records.build").mkdir()  # somebody is at it, and asks for himself
         check(free // 10 * 3)
-
-    def test_downloads_from_a_mirror(self, tmp_path, mirrored):
-        with FileServer({ARCHIVE: mirrored}) as server:
-            arguments = ("prepare", "cub200", "--root", tmp_path, "--mirror", server.url, "--no-check-hash")
-            result = recordzoo(*arguments, "--discard-raw", "--workers", 1)
-            assert result.returncode == 0, result.stderr
-            assert server.sent(ARCHIVE) == len(mirrored)
-        assert len(RecordReader(tmp_path / "cub200.records")) == 32
-        assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["cub200.records"]
-
-    def test_an_exotic_name_cannot_act_on_a_terminal(self, photos):
-        hostile = photos / "bad\x1b]0;owned\x07\nclass"
-        hostile.mkdir()
-        (hostile / "1.jpg").write_bytes(b"no picture")
-        result = recordzoo("prepare", photos)
-        assert result.returncode == 0
-        assert "\\x1b]0;owned\\x07\\nclass" in result.stderr
-        assert not {"\x1b", "\x07"} & set(result.stdout + result.stderr)
 
     def test_a_bar_on_a_terminal(self, photos):
         shown = run_on_terminal("prepare", photos, streams=("stdout", "stderr"))
@@ -346,13 +285,6 @@ class TestErrors:
         assert document["error"]["code"] == result.returncode
         assert not (tmp_path / "cub200.records").exists()
 
-    def test_errors_as_json(self, tmp_path):
-        result = recordzoo("prepare", f"{tmp_path}/none/", "--json")
-        assert (result.returncode, result.stdout) == (3, "")
-        error = json.loads(result.stderr)["error"]
-        assert (error["name"], error["type"]) == ("not_found", "NotPreparedError")
-        assert error["details"] == {"path": f"{tmp_path}/none/"}
-
     @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
     def test_a_signal_ends_it_and_the_same_command_goes_on(self, tmp_path, mirrored, signum, code):
         middle = len(mirrored) // 2
@@ -362,17 +294,18 @@ class TestErrors:
                 [*COMMAND, *arguments], stderr=subprocess.PIPE, text=True, env=environment_with()
             ) as process:
                 assert server.stalled.wait(60)
-                wait_until(lambda: any(part.stat().st_size for part in tmp_path.glob("*.tgz.part")))
+                wait_for(lambda: any(part.stat().st_size for part in tmp_path.glob("*.tgz.part")), "a part")
                 process.send_signal(signum)
                 stderr = process.stderr.read()
             assert process.returncode == code
             assert "what is finished is kept, and the same command goes on from there." in stderr.splitlines()[-1]
             assert "Traceback" not in stderr
-            result = recordzoo(*arguments)
+            result = recordzoo(*arguments, "--discard-raw")
             assert result.returncode == 0, result.stderr
             assert server.requests(ARCHIVE)[-1].range is not None
             assert server.requests(ARCHIVE)[-1].sent < len(mirrored)
         assert len(RecordReader(tmp_path / "cub200.records")) == 32
+        assert [path.name for path in tmp_path.glob("[!.]*")] == ["cub200.records"]
 
     @pytest.mark.parametrize(
         ("words", "said"),
@@ -380,6 +313,7 @@ class TestErrors:
             ("export photos", "nothing of this run is kept, and the same command begins again."),
             ("cache rm photos", "what is not deleted yet stays."),
             ("show photos", "nothing of this run is kept, and the same command begins again."),
+            ("bench photos", "nothing of this run is kept, and the same command begins again."),
         ],
     )
     def test_what_an_interrupted_command_keeps(self, words, said, capsys):

@@ -101,6 +101,7 @@ MISTAKES = [
     ("prepare classes --from flat", 3, "There are no images in classes"),
     ("prepare flat", 3, "2 images lie there without class folders."),
     ("prepare flat", 3, "list (.csv, .txt)"),
+    ("prepare flat", 3, "flat --from flat"),
     ("prepare cub200 --root damaged --no-check-hash", 5, "CUB_200_2011.tgz"),
     # URLs
     (f"bench {THERE}", 2, f"bench needs a record set on this machine. Run: recordzoo pull {THERE}"),

@@ -71,16 +71,18 @@ def converted(ended: list[Ended]) -> int:
 
 class TestAllAtOnce:
     @pytest.mark.slow
-    def test_one_download_and_one_conversion(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("has_locks", [True, False])
+    def test_one_download_and_one_conversion(self, has_locks: bool, tmp_path: Path) -> None:
+        """Without locks some of it is done twice."""
         archive = simple.write(tmp_path / "server", "stream")
         root = tmp_path / "root"
         with FileServer(tmp_path / "server") as server:
-            options = {**served(archive, server.url), "check": True}
-            ended = at_once(RANKS, lambda: Process(root, "stream", **options))
+            options = {**served(archive, server.url), "check": True, "locks": has_locks, "discard_raw": not has_locks}
+            ended = at_once(RANKS if has_locks else 4, lambda: Process(root, "stream", **options))
             assert len({each.digest for each in ended}) == 1
-            assert server.sent(archive.name) == archive.stat().st_size
-            assert len(server.log) == 1
-        assert converted(ended) == 1
+            if has_locks:
+                assert server.sent(archive.name) == archive.stat().st_size
+                assert (len(server.log), converted(ended)) == (1, 1)
         assert beside(root, "stream") == ["simple.records"]
 
     @pytest.mark.parametrize(
@@ -110,33 +112,6 @@ class TestAllAtOnce:
         assert converted(ended) == nodes
         for root in set(roots):
             assert_made(root, "stream", whole["stream"])
-
-    @pytest.mark.slow
-    def test_who_says_what(self, tmp_path: Path) -> None:
-        simple.write(tmp_path, "stream")
-        with Process(tmp_path, "stream", workers=1, stop_at="shard.done") as builder:
-            builder.wait_until_stopped()
-            waiting = f"Waiting for process {builder.pid} on "
-            with several(4, lambda: Process(tmp_path, "stream", workers=1)) as others:
-                for process in others:
-                    assert process.saw(waiting)
-                builder.signal(signal.SIGCONT)
-                assert [process.end().log for process in others] == [""] * 4  # after that line
-            log = builder.end().log
-        assert "Preparing simple: " in log
-        assert "Waiting" not in log
-        ended = at_once(4, lambda: Process(tmp_path, "stream", workers=1))
-        assert [(each.out, each.log) for each in ended] == [(f"{ended[0].digest}\n", "")] * 4
-
-    @pytest.mark.slow
-    def test_downloads_without_locks(self, tmp_path: Path) -> None:
-        archive = simple.write(tmp_path / "server", "stream")
-        root = tmp_path / "root"
-        with FileServer(tmp_path / "server") as server:
-            options = {**served(archive, server.url), "check": True}
-            ended = at_once(4, lambda: Process(root, "stream", locks=False, discard_raw=True, **options))
-            assert len({each.digest for each in ended}) == 1
-        assert beside(root, "stream") == ["simple.records"]
 
     def test_after_a_crash_still_only_one_converts(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         """A dead build must not tempt all of those that restart at once."""
@@ -244,12 +219,12 @@ class TestTurns:
                 raise ZeroDivisionError
         assert [path.name for path in tmp_path.iterdir()] == ["x.build"]
 
-    def test_after_a_failure_without_a_build_nothing_is_left(self, tmp_path: Path) -> None:
+    def test_a_failure_before_the_plan_leaves_nothing_and_keeps_the_build_of_another_command(
+        self, tmp_path: Path
+    ) -> None:
         with contextlib.suppress(ZeroDivisionError), self.build(tmp_path / "x"):
             raise ZeroDivisionError
         assert list(tmp_path.iterdir()) == []
-
-    def test_a_failure_before_the_plan_keeps_the_build_of_another_command(self, tmp_path: Path) -> None:
         with contextlib.suppress(ZeroDivisionError), self.build(tmp_path / "x") as build:
             build.claim({"of": "x"}, 0)
             raise ZeroDivisionError
@@ -295,43 +270,6 @@ class TestTurns:
         waiting = f"Waiting for another thread of this process, which prepares {path}"
         assert said.notes[0].startswith(f"{waiting} (")
         assert re.fullmatch(rf"{re.escape(waiting)} \(7\.\d+ kB are written\)\.", said.notes[-1])
-
-    def test_who_does_not_wait_is_told(self, tmp_path: Path) -> None:
-        with self.build(tmp_path / "x") as build:
-            build.claim({"of": "x"}, 0)
-            with (
-                pytest.raises(PrepareError, match="another thread of this process is writing"),
-                self.build(tmp_path / "x", is_waiting=False),
-            ):
-                pass
-
-
-def test_what_crashed_jobs_left(tmp_path: Path) -> None:
-    archive = simple.write(tmp_path / "server", "stream")
-    root = tmp_path / "root"
-    build = root / "simple.records.build"
-    (build / "set").mkdir(parents=True)
-    (build / "lock").write_text("process 1 on node07")
-    (build / "u00000-00000.0f.tmp").write_bytes(b"half")
-    (build / "u00000-00001.npz").write_bytes(b"PK")
-    (build / "plan.json.new").touch()
-    files = {
-        f".{archive.name}.recordzoo": "downloaded by recordzoo: 1 2 3",
-        f"{archive.name}.part": "x",
-        f"{archive.name}.part.json": "{",
-        f"{archive.name}.part.lock": "process 1 on node07",
-    }
-    for name, text in files.items():
-        (root / name).write_text(text)
-    for name in ("simple.records.build.notes", f"{archive.name}.partial", "simple.records.lock"):
-        (root / name).write_text("mine")
-    for path in [*root.rglob("*"), root]:
-        os.utime(path, (10**9, 10**9))
-    with FileServer(tmp_path / "server") as server:
-        for _ in range(2):
-            assert preparing.run(root, "stream", check=True, **served(archive, server.url)).digest
-    left = ["simple.records", "simple.records.build.notes", "simple.records.lock", f"{archive.name}.partial"]
-    assert beside(root, "stream") == sorted(left)
 
 
 def test_in_a_daemonic_process_that_process_converts(whole: dict[str, dict[str, str]], tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ def test_downloaded_from_a_server(row: Row, tmp_path: Path, tmp_path_factory: py
 
 
 INDICES = [0, 1, -1, np.int64(1), np.uint8(2), torch.tensor(1), True, 10**6, -(10**6), slice(0, 2), slice(0, 3)]
-INDICES += [slice(0, 0), 1.5, None, "a", np.array(1), torch.tensor([1])]
+INDICES += [slice(0, 0), 1.5, None, "a", "", [0], np.array(1), torch.tensor([1]), 1 << 62, -(1 << 62), np.uint64(3)]
 
 
 def test_index(compared: Compared) -> None:

@@ -31,7 +31,7 @@ from recordzoo.records.arrays import decode_value
 from recordzoo.records.manifest import BlobSpec
 from tests.fakes.progress import Publishes
 from tests.fakes.samples import COUNT, KINDS, Samples, jpeg, noise
-from tests.preparing import REPOSITORY, contents
+from tests.preparing import REPOSITORY
 
 
 class Listed(Dataset):
@@ -420,10 +420,6 @@ def test_what_another_program_published_meanwhile_is_not_taken_for_ours(tmp_path
 
 
 class TestArguments:
-    def test_an_unknown_kind(self, tmp_path: Path) -> None:
-        with pytest.raises(ArgumentError, match="Unknown value 'png' for 'target' in argument kinds"):
-            convert(Samples("bytes"), tmp_path / "x.records", kinds={"target": "png"})  # type: ignore[dict-item]
-
     @pytest.mark.parametrize("different", [1, 202])
     def test_what_kinds_asks_for_is_never_something_else(self, different: int, tmp_path: Path) -> None:
         samples = [(jpeg(i), np.ones(2 + (i == different), np.float32)) for i in range(203)]
@@ -470,6 +466,8 @@ class TestArguments:
         assert {n: spec.encoding for n, spec in reader.manifest.blobs.items()} == {"image": "image", "target": "json"}
         with pytest.raises(ArgumentError, match="kinds names targets, but the fields are image, target"):
             convert(Samples("small", 9), tmp_path / "y.records", kinds={"targets": "json"})
+        with pytest.raises(ArgumentError, match="Unknown value 'png' for 'target' in argument kinds"):
+            convert(Samples("small", 9), tmp_path / "y.records", kinds={"target": "png"})  # type: ignore[dict-item]
         with pytest.raises(SampleError, match="position 0: 'target' is a dict; it cannot be stored as array"):
             convert(Samples("boxes", 9), tmp_path / "y.records", kinds={"target": "array"})
 
@@ -593,13 +591,6 @@ class TestAgain:
                 convert(Samples("bytes"), path, **other)  # type: ignore[arg-type]
         convert(Samples("three"), path, refresh=True)
         assert "field_2" in RecordReader(path).columns
-
-    @pytest.mark.slow
-    def test_one_process_and_two_give_the_same_bytes(self, tmp_path: Path) -> None:
-        for workers in (1, 2):
-            convert(Samples("celeba"), tmp_path / f"{workers}.records", workers=workers, shard_bytes=20_000)
-        assert contents(tmp_path / "1.records") == contents(tmp_path / "2.records")
-        assert len(contents(tmp_path / "1.records")) > 10
 
 
 JSON = st.recursive(

@@ -42,7 +42,7 @@ class Missing(Dataset):
         ({"train": [(b"x", 0)], "test": [(b"x", 0)]}, r"'train', 'test'.*dataset\['train'\]"),
         (Missing, "Missing is a class"),
         (Path("photos"), "ImageFolderRecord"),
-        (iter([(b"x", 0)]), "list_iterator is not map-style: it needs __len__ and __getitem__"),
+        (iter([(b"x", 0)]), r"list_iterator is not map-style: it needs __len__ and __getitem__\.$"),
         ([], "list is empty"),
     ],
 )

@@ -1,14 +1,22 @@
-import pickle
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torchvision.datasets import ImageFolder, wrap_dataset_for_transforms_v2
+from torchvision.datasets import ImageFolder
 
-from recordzoo.datasets import cub200_recipe as annotations
+from recordzoo import ImageFolderRecord
 from recordzoo.datasets.cub200 import CUB200Record
-from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, RecordError, SourceError
+from recordzoo.errors import (
+    ArgumentError,
+    NotPreparedError,
+    OtherSourceError,
+    PrepareError,
+    RecordError,
+    RecordZooError,
+    SourceError,
+)
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200
@@ -70,16 +78,6 @@ def ids_in_order(plain: ImageFolder) -> list[int]:
 
 def rows(file: str) -> list[list[str]]:
     return [line.split() for line in FAKE.files[file].decode().splitlines()]
-
-
-def test_archive_and_tree_give_the_same_bytes(archives: Path, birds: CUB200Record, tmp_path: Path) -> None:
-    tree = open_tree(tmp_path, target_type=["bbox", "parts", "attributes"])
-    mine, its = (RecordReader(dataset.records_path) for dataset in (birds, tree))
-    assert list(mine.names) == list(its.names)
-    for name in ("target", "image_id", "bbox", "parts", "attributes", "split-train", "split-test"):
-        np.testing.assert_array_equal(mine.array(name), its.array(name))
-        assert mine.array(name).dtype == its.array(name).dtype
-    assert mine.manifest.metadata == its.manifest.metadata
 
 
 def test_the_traps_of_the_real_files_are_in_the_fake(birds: CUB200Record, plain: ImageFolder) -> None:
@@ -278,21 +276,6 @@ def test_is_valid_file_selects(archives: Path) -> None:
     assert [dataset[i][1].tolist() for i in range(9)] == [by_id[image_id] for image_id in dataset.image_ids]
 
 
-def test_pickles_and_is_wrapped(birds: CUB200Record) -> None:
-    dataset = CUB200Record(birds.records_path, split="all", target_type=ALL_TYPES)
-    data = pickle.dumps(dataset)
-    assert len(data) < 2500
-    again = pickle.loads(data)
-    assert torch.equal(again[3][1][2], birds[3][1][2])
-    assert again[3][1][4].tobytes() == birds[3][1][4].tobytes()
-    batch = dataset.__getitems__([3, 1])
-    assert [sample[1][0] for sample in batch] == [birds[3][1][0], birds[1][1][0]]
-    wrapped = wrap_dataset_for_transforms_v2(dataset)
-    assert isinstance(wrapped, ImageFolder)
-    assert wrapped.part_names == birds.part_names
-    assert wrapped[3][1][0] == birds[3][1][0]
-
-
 def test_download_fetches_masks_only_when_asked_for(archives: Path, tmp_path: Path) -> None:
     names = (cub200.ARCHIVE, cub200.MASK_ARCHIVE)
     with FileServer({name: (archives / name).read_bytes() for name in names}) as server:
@@ -309,24 +292,6 @@ def test_download_fetches_masks_only_when_asked_for(archives: Path, tmp_path: Pa
         assert {request.path.lstrip("/") for request in server.log} == set(names)
 
 
-@pytest.mark.slow
-def test_full_size_annotations_are_read() -> None:
-    num_images = 11_788
-    names = [f"{k // 60:03d}.Bird/{k:05d}.jpg" for k in range(num_images)]
-    lines = "".join(f"{{0}} {k} {k % 2} 3 {k / 7:.3f}\n" for k in range(1, 313))
-    points = "".join(f"{{0}} {k} 312.0 182.0 {k % 2}\n" for k in range(1, 16))
-    ids = range(1, num_images + 1)
-    sidecars = {
-        annotations.IMAGE_LIST: "".join(f"{i} {name}\n" for i, name in zip(ids, names, strict=True)).encode(),
-        annotations.ATTRIBUTES: "".join(lines.format(i) for i in ids).replace(" 3 1.000", " 0 3 1.0 7").encode(),
-        annotations.PARTS: "".join(points.format(i) for i in ids).encode(),
-    }
-    parsed = annotations.parse_annotations(names, sidecars)
-    assert parsed.arrays["attributes"].shape == (num_images, 312)
-    assert (parsed.arrays["attributes"] == np.arange(1, 313) % 2).all()
-    assert parsed.arrays["parts"].shape == (num_images, 15, 3)
-
-
 def test_masks_at_a_url_take_no_more_of_the_cache_than_was_said(
     archives: Path, birds: CUB200Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,3 +304,34 @@ def test_masks_at_a_url_take_no_more_of_the_cache_than_was_said(
         _, mask = CUB200Record(f"{server.url}/cub200.records", **kind)[0]
         assert np.array_equal(mask, birds[0][1][ALL_TYPES.index("segmentation")])
     assert list(tmp_path.glob("*/shard-*")) == []
+
+
+@pytest.mark.parametrize("folder", ["plain", "with space", "häß", "日本", "-dash", "a*b[c]"])
+def test_spellings_of_a_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+    root = tmp_path / folder
+    cub200.build(2, 2).write_tree(root)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    spellings = (root, str(root), folder, f"./{folder}/", f"~/{folder}", Path("~") / folder, f"{folder}/../{folder}")
+    digests = {RecordReader(CUB200Record(spelling).records_path).digest for spelling in spellings}
+    assert len(digests) == 1
+    assert len(list(root.glob("*.records"))) == 1
+    assert sorted(os.listdir(tmp_path)) == [folder]
+
+
+def test_roots_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RECORDZOO_OFFLINE", "1")
+    for root in ("missing", "./missing", "file", "file/below"):
+        for download in (False, True):
+            with pytest.raises(RecordZooError, match=str(tmp_path / root)) as caught:
+                CUB200Record(root, download=download)
+            assert download or isinstance(caught.value, NotPreparedError | FileNotFoundError)
+        said = []
+        for kind in (ImageFolder, ImageFolderRecord):
+            with pytest.raises(OSError, match=root) as raised:
+                kind(root)
+            said.append(str(raised.value))
+        assert said[0] == said[1]
+    assert (tmp_path / "file").read_bytes() == b"x"

@@ -1,17 +1,13 @@
 """The pages of the datasets: the code to copy runs on the raw files of each fake; what the page says is what is so."""
 
 import dataclasses
-import re
 import shlex
 from pathlib import Path
 
 import pytest
-import torch
-from PIL import Image
 
 import recordzoo
-from docs.parts import code, dataset_page, fakes, overview
-from docs.parts.samples import describe, parts
+from docs.parts import code, dataset_page, fakes
 from recordzoo import catalogue
 from recordzoo.catalogue import search as licenses
 from recordzoo.cli import listing as info
@@ -91,36 +87,6 @@ def test_a_page_without_fakes_has_all_that_is_declared(monkeypatch: pytest.Monke
         assert f"| **time** | {info.duration(entry)} |" in page
         assert ("](../sources.md){ .badge" in page) == any(file.urls for file in entry.files)
         assert entry.license_source.partition("http")[0] in page
-
-
-def test_values_are_described() -> None:
-    images = [Image.new("RGB", (2, 3)), Image.new("L", (4, 5))]
-    assert describe(images) == "PIL image (mode of its file)"
-    assert describe(images[:1]) == "PIL image (RGB)"
-    assert describe([torch.zeros(2, 4), torch.zeros(3, 4)]) == "tensor float32 [n, 4]"
-    assert describe([None, 3]) == "int or None"
-    assert describe([True, False]) == "bool"
-    assert describe([{"a": [1], "b": "x"}, {"a": []}]) == "{a: list of int, b?: str}"
-    assert describe([(1, (2.5,))]) == "(int, (float))"
-    assert parts([(1, "a"), (2, None)]) == ["int", "str or None"]
-    assert parts([torch.zeros(2)]) == ["tensor float32 [2]"]
-
-
-def test_the_table_has_the_values_that_are_sorted_and_filtered_by() -> None:
-    rows = dict(re.findall(r'<tr (.+?)><td [^>]*><a href="(\w+)/">', overview.page_table()))
-    found = {name: attributes for attributes, name in rows.items()}
-    assert set(found) == set(catalogue.names())
-    assert 'data-task="detection|segmentation|keypoints|captions"' in found["coco"]
-    assert 'data-obtained="by hand"' in found["stanford_cars"]
-    (row,) = [line for line in overview.page_table().splitlines() if 'href="cub200/"' in line]
-    assert '<td data-label="Images" data-value="11788" data-number>11,788</td>' in row
-    assert '<td data-label="Classes" data-value="200" data-number>200</td>' in row
-    assert 'data-size="5 GB|10 GB|100 GB" ' in row
-    assert f'data-checked="{catalogue.entry("cub200").checked.by}" ' in row
-    assert row.endswith(f'<td data-label="Checked">{catalogue.entry("cub200").checked.by}</td></tr>')
-    (row,) = [line for line in overview.page_table().splitlines() if 'href="nabirds/"' in line]
-    assert 'data-size="" ' in row
-    assert 'data-value="" data-number>?</td>' in row  # of unknown size: last, whichever the order
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """`samples`, `targets`, `data` and the like: torchvision's own types, made when asked for; changes of them count."""
 
 import copy
-import io
-import json
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder, VOCDetection, VOCSegmentation
 
 from recordzoo import ImageFolderRecord, RecordLoader, VOCDetectionRecord, VOCSegmentationRecord, convert
@@ -33,41 +29,6 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cifar(tmp_path_factory: pytest.TempPathFactory) -> contract.Pair:
     row = next(row for row in contract.DECLARED if row.name == "CIFAR10")
     return row.build(tmp_path_factory.mktemp("cifar"), "tree")
-
-
-def test_taking_samples_makes_no_list(tree: Path) -> None:
-    dataset = ImageFolderRecord(tree, transform=np.asarray)
-    for _ in zip(dataset, DataLoader(dataset, collate_fn=list), strict=True):
-        pass
-    dataset[-1], dataset[torch.tensor(1)], dataset[np.uint8(2)]
-    dataset.read(0), dataset.__getitems__([0, 1]), len(dataset), repr(dataset), copy.deepcopy(dataset)
-    for index, error in ((10**6, IndexError), ("a", TypeError), (1.5, TypeError)):
-        with pytest.raises(error, match=r"^list ind"):
-            dataset[index]
-    assert dataset._made == {}
-    twin = pickle.loads(pickle.dumps(dataset))
-    twin[0]
-    assert twin._made == {}
-
-
-@pytest.mark.parametrize("name", ["samples", "imgs", "targets", "classes"])
-def test_serializers_take_them(tree: Path, name: str) -> None:
-    values = getattr(ImageFolderRecord(tree), name)
-    assert type(values) is list
-    assert json.loads(json.dumps(values)) == json.loads(json.dumps(getattr(ImageFolder(tree), name)))
-    file = io.BytesIO()
-    torch.save(values, file)
-    file.seek(0)
-    assert torch.load(file, weights_only=True) == values
-    yaml = pytest.importorskip("yaml", reason="only the documentation's tools bring PyYAML")
-    assert yaml.unsafe_load(yaml.dump(values)) == values
-
-
-def test_labels_become_arrays(tree: Path) -> None:
-    dataset = ImageFolderRecord(tree)
-    assert all(type(target) is int for target in dataset.targets)
-    assert np.asarray(dataset.targets).dtype == np.int64
-    assert torch.tensor(dataset.targets).tolist() == ImageFolder(tree).targets
 
 
 def test_all_threads_get_the_same_list(tree: Path) -> None:

@@ -91,52 +91,6 @@ class TestFullDisk:
         assert contents(volume.path / "simple.records") == wanted
         assert beside(tmp_path, "tree") == ["volume"]
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("workers", [1, 2])
-    def test_full_in_the_middle(self, workers: int, volume: Volume, wanted: dict[str, str], tmp_path: Path) -> None:
-        simple.write(tmp_path, "tree", MANY)
-        with self.prepare(tmp_path, volume, workers=workers, stop_at="unit.done:2") as process:
-            process.wait_until_stopped()
-            process.signal(signal.SIGSTOP, group=True)
-            ballast = volume.fill(leave=100_000)
-            process.signal(signal.SIGCONT, group=True)
-            error = process.end().error
-        assert error["type"] == "DiskSpaceError"
-        assert "No room left in" in error["text"]
-        assert "free some space and run the same command again" in error["text"]
-        (build,) = builds(volume.path)
-        kept = {path.stat().st_ino for path in build.glob("*.lmdb")}
-        assert len(kept) >= 2
-        assert not list(build.glob("*.tmp"))
-        assert not (volume.path / "simple.records").exists()
-        ballast.unlink()
-        with self.prepare(tmp_path, volume, workers=workers) as process:
-            assert process.end().digest
-        assert contents(volume.path / "simple.records") == wanted
-        assert kept <= {path.stat().st_ino for path in (volume.path / "simple.records").iterdir()}
-        assert [path.name for path in volume.path.iterdir()] == ["simple.records"]
-
-    @pytest.mark.slow
-    def test_full_while_it_downloads(self, volume: Volume, tmp_path: Path) -> None:
-        archive = simple.write(tmp_path / "server", "stream", MANY)
-        root = volume.path / "root"
-        with FileServer(tmp_path / "server") as server:
-            options = {**served(archive, server.url), "records_dir": str(tmp_path / "simple.records")}
-            with Process(root, "stream", stop_at="download.received", **options) as process:
-                process.wait_until_stopped()
-                ballast = volume.fill(leave=1 << 20)
-                process.signal(signal.SIGCONT)
-                error = process.end().error
-            assert error["type"] == "DiskSpaceError"
-            assert f"No room left in {root} for simple.tgz: " in error["text"]
-            assert f"{format_bytes(error['missing_bytes'])} still missing" in error["text"]
-            kept = (root / "simple.tgz.part").stat().st_size
-            assert kept == archive.stat().st_size - error["missing_bytes"] > 1 << 20
-            ballast.unlink()
-            assert preparing.run(root, "stream", **options).digest
-            assert server.log[1].range == f"bytes={kept}-"
-        assert (root / "simple.tgz").read_bytes() == archive.read_bytes()
-
 
 @contextlib.contextmanager
 def limited(what: int, limit: int) -> Iterator[None]:
@@ -159,16 +113,6 @@ def test_a_file_size_limit(whole: dict[str, str], tmp_path: Path) -> None:
     assert "run the same command again, or pass smaller shard_bytes" in error["text"]
     assert not (tmp_path / "simple.records").exists()
     assert not list(tmp_path.glob("*/*.tmp"))
-    assert_made_again(tmp_path, "stream", whole)
-
-
-@pytest.mark.parametrize(("call", "when"), [("pwrite64,pwritev", "3+"), slow("fsync", "1"), ("fsync", "4")])
-def test_a_quota(call: str, when: str, whole: dict[str, str], tmp_path: Path) -> None:
-    simple.write(tmp_path, "stream")
-    error = preparing.run(tmp_path, "stream", prefix=failing(call, "EDQUOT", when), workers=1).error
-    assert error["type"] == "DiskSpaceError", error
-    assert f"Your quota in {tmp_path} is used up (Disk quota exceeded)" in error["text"]
-    assert not (tmp_path / "simple.records").exists()
     assert_made_again(tmp_path, "stream", whole)
 
 

@@ -13,13 +13,14 @@ import pytest
 import torchvision
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
+from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader, pil_loader
 
 import recordzoo
 from recordzoo import CUB200Record, ImageFolderRecord
-from recordzoo.errors import FolderError, ImageError, NotPreparedError, OtherSourceError, SourceError
+from recordzoo.errors import FolderError, NotPreparedError, OtherSourceError, SourceError
 from recordzoo.preparing import changes
 from recordzoo.recipes.declared import IMAGE_ENDINGS
 from tests.fakes import cub200, folder
@@ -229,23 +230,6 @@ def test_prepare_false(tree: Path) -> None:
     ImageFolderRecord(tree, prepare=False)
 
 
-@pytest.mark.parametrize("name", ["a.jpg", "b.png", "c.gif.jpg"])
-def test_undecodable_image(tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
-    data = {"a.jpg": folder.bad_image(), "b.png": b"", "c.gif.jpg": folder.cut_image()}[name]
-    root = write_tree(tmp_path / "photos", {"x/0.jpg": image_bytes("0.jpg", 0), f"x/{name}": data})
-    theirs, ours = ImageFolder(root), ImageFolderRecord(root)
-    assert len(ours) == 2
-    a, b = (raised(lambda ds=ds: ds[1]) for ds in (theirs, ours))
-    assert isinstance(b, ImageError | type(a))
-    assert isinstance(b, type(a))
-    assert isinstance(b, UnidentifiedImageError | OSError)
-    assert f"x/{name}" in str(b)
-    assert "photos.records" in str(b)
-    assert ours.read(1) == data
-    again = pickle.loads(pickle.dumps(b))
-    assert (type(again), str(again)) == (type(b), str(b))
-
-
 def test_other_decoder_errors_keep_their_type(gone: Path) -> None:
     def broken(path: str) -> None:
         raise ZeroDivisionError(path)
@@ -253,6 +237,30 @@ def test_other_decoder_errors_keep_their_type(gone: Path) -> None:
     found = raised(lambda: ImageFolderRecord(gone, loader=broken)[0])
     assert type(found) is ZeroDivisionError
     assert "Zebra/x.jpg" in found.__notes__[0]
+
+
+class Wrong(Exception):
+    """Of a user's own."""
+
+
+def fail_for_cats(label: int) -> int:
+    if label == 1:
+        raise Wrong("a cat")
+    return label
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_error_of_a_transform_comes_as_it_is(tree: Path, workers: int) -> None:
+    dataset = ImageFolderRecord(tree, transform=str, target_transform=fail_for_cats)
+    first = ImageFolder(tree).targets.index(1)
+    with pytest.raises(Wrong, match=r"\Aa cat\Z") as alone:
+        dataset[first]
+    assert not hasattr(alone.value, "__notes__")
+    with pytest.raises(Wrong, match="a cat") as caught:
+        list(DataLoader(dataset, batch_size=3, num_workers=workers))
+    # torch makes a worker's error anew, with the worker's traceback as its text.
+    told = str(caught.value) + "".join(getattr(caught.value, "__notes__", []))
+    assert f"while taking sample {first} of {tree}.records" in told
 
 
 # Selections -----------------------------------------------------------------------------------------------------------
@@ -525,13 +533,6 @@ def test_changes_that_do_not_matter(tree: Path) -> None:
     ImageFolderRecord(tree)
 
 
-def test_refresh(tree: Path) -> None:
-    ImageFolderRecord(tree)
-    add(tree)
-    assert_same(ImageFolder(tree), ImageFolderRecord(tree, refresh=True))
-    assert_same(ImageFolder(tree), ImageFolderRecord(tree))
-
-
 def test_records_of_another_tree(tree: Path, tmp_path: Path) -> None:
     place = tmp_path / "r"
     ImageFolderRecord(tree, records_dir=place)
@@ -587,23 +588,3 @@ def test_empty_mount_point(gone: Path) -> None:
     gone.mkdir()
     assert len(ImageFolderRecord(gone)) == 13
     assert len(ImageFolderRecord(gone, is_valid_file=lambda path: True)) == 13
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        None,
-        b"",
-        b"{}",
-        b"[1]",
-        b'{"root": "/", "directories": {"../photos": 1}}',
-        b'{"root": 1, "directories": {"cat": 5}}',
-        b"\xff",
-    ],
-)
-def test_lost_or_forged_tree_file(tree: Path, content: bytes | None) -> None:
-    path = ImageFolderRecord(tree).records_path / "tree.json"
-    path.unlink()
-    if content is not None:
-        path.write_bytes(content)
-    assert len(ImageFolderRecord(tree)) == 13

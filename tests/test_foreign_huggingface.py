@@ -244,16 +244,6 @@ def test_row_groups_and_batches_are_parts(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_every_cut_of_an_arrow_stream_is_an_error(tmp_path: Path) -> None:
-    birds().save_to_disk(tmp_path / "saved")
-    path = tmp_path / "saved" / "data-00000-of-00001.arrow"
-    data = path.read_bytes()
-    for length in (*range(0, 400, 40), *range(400, len(data), 500), len(data) - 8, len(data) - 4):
-        path.write_bytes(data[:length])
-        check_refused(path.parent, tmp_path / "one.records", str(path))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["birds.parquet", "birds.arrow"])
 def test_flipped_bytes_never_crash(tmp_path: Path, name: str) -> None:
     """In a process of its own: what is read is right, or an error of ours."""

@@ -272,9 +272,6 @@ def test_missing_shards(tmp_path: Path) -> None:
         tmp_path / "my.records",
         "2 of 4 files are missing: train-001.tar, train-003.tar.",
     )
-    (tmp_path / "train-000.tar").rename(tmp_path / "t-0000-of-0003.tar")
-    (tmp_path / "train-002.tar").rename(tmp_path / "t-0002-of-0003.tar")
-    check_refused(tmp_path, tmp_path / "my.records", "1 of 3 files are missing: t-0001-of-0003.tar.")
 
 
 @pytest.mark.parametrize(

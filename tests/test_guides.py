@@ -14,13 +14,11 @@ from torchvision.transforms import v2
 from recordzoo.cli.app import app
 from recordzoo.loader.plan import Plan
 from recordzoo.loader.table import CONTAINERS, READERS, read_plan
-from tests.fakes import annotated, lists
+from tests.fakes import annotated
 from tests.loaders import take_batches
 from tests.test_docs import ROOT
 
 TRAINING = ROOT / "docs" / "training.md"
-
-TARGETS = "A table with targets"  # a section of docs/guides/tables.md
 KNOWN = READERS.keys() | CONTAINERS.keys()
 
 
@@ -120,29 +118,6 @@ def test_segmentation_trains_on_masks(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (names["images"].shape, names["masks"].shape) == ((2, 3, 128, 128), (2, 128, 128))
     assert names["masks"].unique().tolist() == [0, 1, 2, 255]
     assert names["classes"].shape == (128, 128)
-
-
-@pytest.mark.slow
-def test_regression_trains_on_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = run("tables.md", [TARGETS, "Regression: numbers to predict"], tmp_path, monkeypatch, lists.write_dogs)
-    assert names["loss"].isfinite()
-    assert names["images"].shape == (4, 3, 64, 64)
-    assert names["ages"].dtype == torch.float32
-    assert [age for _, age in names["train"]] == [number / 2 for number in range(12)]
-    assert torch.cat(names["errors"]).shape == (4,)
-    assert torch.cat(names["errors"]).isfinite().all()
-
-
-@pytest.mark.slow
-def test_several_labels_are_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = run(
-        "tables.md", [TARGETS, "Multi-label: several labels for each image"], tmp_path, monkeypatch, lists.write_dogs
-    )
-    assert names["names"] == ("brown", "puppy")
-    assert names["loss"].isfinite()
-    assert (names["images"].shape, names["tags"].shape) == ((4, 3, 64, 64), (4, 2))
-    assert [tags.tolist() for _, tags in names["val"]] == [[0, 0], [1, 0], [0, 1], [1, 1]]
-    assert names["chances"].shape == (2,)
 
 
 @pytest.mark.slow

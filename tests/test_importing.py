@@ -1,7 +1,6 @@
 """What earlier tools left, imported: written as they write it, read back by value; damaged, forged, interrupted."""
 
 import contextlib
-import io
 import json
 import os
 import pickle
@@ -20,7 +19,6 @@ import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 from pyarrow import parquet
 
 from recordzoo.base import settings as packages
@@ -40,11 +38,9 @@ from recordzoo.formats.lmdb_values import ForeignValueError
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import lmdb_options
 from tests.fakes import legacy
-from tests.fakes.progress import Publishes
 from tests.foreign import imported, written
-from tests.preparing import contents, prepared
-
-REPOSITORY = Path(__file__).resolve().parent.parent
+from tests.preparing import REPOSITORY, contents, prepared
+from tests.running import run
 
 
 def source_of(path: Path) -> ForeignSource:
@@ -422,33 +418,6 @@ def test_other_named_databases_are_refused_by_name(
 # The record set
 
 
-def test_image_folder_record_opens_it(tmp_path: Path) -> None:
-    from recordzoo import ImageFolderRecord
-
-    pairs = legacy.files(5)
-    imported(legacy.folder2lmdb(tmp_path / "train.lmdb", pairs))
-    dataset = ImageFolderRecord(tmp_path / "my.records")
-    for (image, label), (data, expected) in zip(dataset, pairs, strict=True):
-        assert np.array_equal(image, Image.open(io.BytesIO(data)).convert("RGB"))
-        assert label == expected
-    arrays = legacy.pixels(5)
-    legacy.caffe(tmp_path / "lmdb", {str(i): legacy.datum(*pair) for i, pair in enumerate(arrays)})
-    dataset = ImageFolderRecord(prepared(tmp_path / "lmdb", tmp_path / "pixels.records", workers=1))
-    for (image, label), (array, expected) in zip(dataset, arrays, strict=True):
-        assert np.array_equal(image, array)
-        assert label == expected
-
-
-@pytest.mark.slow
-def test_many_processes_make_the_same_bytes_as_one(tmp_path: Path) -> None:
-    path = legacy.folder2lmdb(tmp_path / "train.lmdb", legacy.files(700))
-    one = prepared(path, tmp_path / "one.records", workers=1, shard_bytes=100_000)
-    two = prepared(path, tmp_path / "two.records", workers=2, shard_bytes=100_000)
-    assert contents(one) == contents(two)
-    assert len(RecordReader(one).manifest.shards) > 3
-    assert_files(RecordReader(two), legacy.files(700))
-
-
 def test_the_source_is_left_as_it_is(tmp_path: Path) -> None:
     path = legacy.folder2lmdb(tmp_path / "source" / "train.lmdb", legacy.files(3))
     (path / "lock.mdb").unlink()
@@ -469,12 +438,6 @@ def test_what_is_there_is_never_taken_for_something_else(tmp_path: Path) -> None
             imported(**again)
     assert len(imported(path)) == 4
     assert_files(imported(other, refresh=True), legacy.files(5))
-
-
-def test_what_another_program_published_meanwhile_is_not_taken_for_ours(tmp_path: Path) -> None:
-    legacy.folder2lmdb(tmp_path / "train.lmdb", legacy.files(12), pickle.dumps)
-    with pytest.raises(OtherSourceError, match="holds other records than"):
-        imported(tmp_path / "train.lmdb", progress=Publishes(tmp_path / "my.records"))
 
 
 def test_broken_images_are_kept_left_out_or_an_error(tmp_path: Path) -> None:
@@ -693,41 +656,19 @@ def test_without_the_package(value: bytes, monkeypatch: pytest.MonkeyPatch) -> N
 # The command
 
 
-def command(*arguments: object) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "recordzoo", "prepare", *map(str, arguments)],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
-@pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     path = legacy.folder2lmdb(tmp_path / "train.lmdb", legacy.files(6))
-    done = command(path, "--json", "--workers", 1)
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    (made,) = document["record_sets"]
-    assert made.pop("elapsed_s") >= 0
-    place = str(tmp_path / "train.records")
-    assert made == {
-        **{"name": str(path), "path": place, "read_as": "folder2lmdb", "records": 6, "was_ready": False},
-        "warning": None,
-    }
-    again = command(path)
-    assert again.returncode == 0
-    assert "6 records of folder2lmdb in" in again.stderr
-    assert again.stdout == ""
+    done = run("prepare", path, "--json", "--workers", 1, cwd=tmp_path)
+    (made,) = json.loads(done.stdout)["record_sets"]
+    assert (made["name"], made["read_as"], made["records"]) == (str(path), "folder2lmdb", 6)
+    assert made["path"] == str(tmp_path / "train.records")
     (tmp_path / "cut.lmdb").write_bytes((path / "data.mdb").read_bytes()[:9000])
-    cut = command(tmp_path / "cut.lmdb")
+    cut = run("prepare", "cut.lmdb", cwd=tmp_path)
     assert (cut.returncode, "is damaged" in cut.stderr) == (5, True)
-    unknown = command(legacy.write_lmdb(tmp_path / "unknown.lmdb", [(b"a", b"abc")]))
-    assert unknown.returncode == 1
-    assert unknown.stderr.count("\n") == 1
+    legacy.write_lmdb(tmp_path / "unknown.lmdb", [(b"a", b"abc")])
+    unknown = run("prepare", "unknown.lmdb", cwd=tmp_path)
+    assert (unknown.returncode, unknown.stderr.count("\n")) == (1, 1)
     assert "recordzoo.convert" in unknown.stderr
-    told = json.loads(command(tmp_path / "unknown.lmdb", "--json").stderr)["error"]
+    told = json.loads(run("prepare", "unknown.lmdb", "--json", cwd=tmp_path).stderr)["error"]
     assert told["details"]["sample"] == {"key": "a", "begins": "61 62 63", "size_bytes": 3}
     assert "a numpy.ndarray, pickled" in told["details"]["reasons"]["lmdb_arrays"]
