@@ -103,29 +103,21 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
         )
 
     def _open_masks(self, reader: RecordReader, download: bool, options: Options) -> RecordReader:
-        """Open the masks' record set beside that of the images; prepare it if it does not exist."""
-        if isinstance(reader.path, Url):
-            return self._masks_at_url(reader, reader.path, options)
-        root = Path(self.root).expanduser().absolute()
-        root = root.parent if root == reader.path else root  # it may be the images' record set itself
+        """Open the masks' record set beside that of the images; prepare it on a disk if it does not exist."""
+        place = reader.path.parent / f"{reader.path.name.removesuffix('.records')}.segmentations.records"
         names = tuple(reader.names)
-        made = CUB200Segmentations(self._ENTRY, "segmentations", self.raw_files)
-        made.images = names
-        # Masks have no variants; those of the originals fit images of the full size.
-        path = ensure(made, root, options, download=download, records_dir=_beside(reader.path), variant=None)
-        masks = RecordReader(path)
-        if changes := find_changes(masks, root):
-            warn_of_changes(masks, changes, made.command(root), stacklevel=3)
-        return self._checked_masks(masks, reader)
-
-    def _masks_at_url(self, reader: RecordReader, url: Url, options: Options) -> RecordReader:
-        """Open the masks beside the images."""
-        place = url.parent / f"{url.name.removesuffix('.records')}.segmentations.records"
-        return self._checked_masks(open_one(type(self).__name__, [place], options), reader)
-
-    def _checked_masks(self, masks: RecordReader, reader: RecordReader) -> RecordReader:
-        """Return the masks."""
-        manifest, names = masks.manifest, tuple(reader.names)
+        if isinstance(place, Url):
+            masks = open_one(type(self).__name__, [place], options)
+        else:
+            root = Path(self.root).expanduser().absolute()
+            root = root.parent if root == reader.path else root  # it may be the images' record set itself
+            made = CUB200Segmentations(self._ENTRY, "segmentations", self.raw_files)
+            made.images = names
+            # Masks have no variants; those of the originals fit images of the full size.
+            masks = RecordReader(ensure(made, root, options, download=download, records_dir=place, variant=None))
+            if changes := find_changes(masks, root):
+                warn_of_changes(masks, changes, made.command(root), stacklevel=3)
+        manifest = masks.manifest
         found = (manifest.dataset, manifest.part, manifest.metadata.get("images"))
         if found != ("cub200", "segmentations", names_digest(names)):
             raise OtherSourceError(
@@ -174,12 +166,6 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
     def extra_repr(self) -> str:
         """Return the line that `repr` adds: the split."""
         return f"Split: {self.split}"
-
-
-def _beside(images: Path) -> Path:
-    """Name the masks' record set after that of the images: ``cub200.segmentations.records``."""
-    stem = images.name.removesuffix(".records")
-    return images.with_name(f"{stem}.segmentations.records")
 
 
 CUB200_2010Target = Literal["category", "bbox", "segmentation"]
