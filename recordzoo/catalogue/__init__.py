@@ -257,7 +257,7 @@ class Entry:
 
     @property
     def recipe_module(self) -> str:
-        """The module whose ``RECIPES`` has its recipe, unless a `Layout` says it all; it imports no torch."""
+        """The module with ``RECIPES``, by dataset or part, unless a `Layout` says it all; it imports no torch."""
         return f"recordzoo.datasets.{self.module}_recipe"
 
     @property

@@ -128,10 +128,6 @@ class CUB200Segmentations(ListedRecipe):
         )
 
 
-def _recipe(dataset: str, part: str = "", raw_files: tuple[RemoteFile, ...] | None = None) -> ListedRecipe:
-    return (CUB200Segmentations if part == "segmentations" else CUB200)(dataset, part, raw_files)
-
-
 def names_digest(names: Sequence[str]) -> str:
     """Digest the names of the images' record set, which the masks' record set keeps to tell whose positions it has."""
     text = "\n".join(names).encode("utf-8", "surrogateescape")
@@ -306,4 +302,4 @@ class CUB200Of2010(ListedRecipe):
         )
 
 
-RECIPES = {"cub200": _recipe, "cub200_2010": CUB200Of2010}
+RECIPES = {"cub200": CUB200, "cub200.segmentations": CUB200Segmentations, "cub200_2010": CUB200Of2010}

@@ -10,11 +10,9 @@ from typing_extensions import override
 
 from recordzoo.base.text import text_of
 from recordzoo.errors import SourceError
-from recordzoo.net.url import RemoteFile
 from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import (
     ClassFolderRecipe,
-    DeclaredRecipe,
     Files,
     ListedRecipe,
     Lists,
@@ -60,11 +58,6 @@ class _GTSRBTest(ListedRecipe):
             splits={"test": [row["Filename"] for row in rows]},
             classes=[f"{label:05d}" for label in range(self.entry.num_classes or 0)],  # as the folders for training
         )
-
-
-def _gtsrb(dataset: str, part: str = "", raw_files: tuple[RemoteFile, ...] | None = None) -> DeclaredRecipe:
-    """Return the recipe of a part."""
-    return (_GTSRBTest if part == "test" else _GTSRBTraining)(dataset, part, raw_files)
 
 
 _PLACES_CATEGORIES = "categories_places365.txt"
@@ -169,7 +162,8 @@ class StanfordCars(ListedRecipe):
 
 
 RECIPES = {
-    "gtsrb": _gtsrb,
+    "gtsrb.train": _GTSRBTraining,
+    "gtsrb.test": _GTSRBTest,
     "places365": Places365,
     "stanford_cars": StanfordCars,
 }

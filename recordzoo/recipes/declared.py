@@ -56,7 +56,8 @@ def dataset_recipe(
     if layout := entry.part(part).layout.kind:
         kind = {"class_folders": ClassFolderRecipe, "annotated": AnnotatedRecipe}[layout]
     else:
-        kind = importlib.import_module(entry.recipe_module).RECIPES[dataset]
+        recipes = importlib.import_module(entry.recipe_module).RECIPES
+        kind = recipes.get(entry.label(part)) or recipes[dataset]
     made: DeclaredRecipe = kind(dataset, part, raw_files)
     made.member_md5s = dict(member_md5s)
     return made
