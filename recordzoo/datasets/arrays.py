@@ -245,7 +245,6 @@ class SVHNRecord(SplitDataset[Literal["train", "test", "extra"]], ArrayDataset, 
 
     _ENTRY = "svhn"
     _SPLIT = "split"
-    _SPLITS = ("train", "test", "extra")
     _INT_LABELS = True
     _CHANNELS_FIRST = True
     _LABELS = "labels"

@@ -300,7 +300,6 @@ class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[mi
     _ENTRY = "wider_face"
     _HAS_TEXT_ROOT = True
     _SPLIT = "split"
-    _SPLITS = ("train", "val", "test")
     _ITEMS = "img_info"
     _transforms_apart = True
 

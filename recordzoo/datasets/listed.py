@@ -25,7 +25,6 @@ class CLEVRClassificationRecord(SplitFilesDataset[TrainValTest], FilesDataset, C
     """
 
     _ENTRY = "clevr"
-    _SPLITS = ("train", "val", "test")
     _PATHS = {"_base_folder": "clevr", "_data_folder": "clevr/CLEVR_v1.0"}
 
     @override
@@ -121,7 +120,6 @@ class Flowers102Record(SplitFilesDataset[TrainValTest], FilesDataset, Flowers102
     """torchvision's `Flowers102`, read from records: photographs of 102 kinds of flowers."""
 
     _ENTRY = "flowers102"
-    _SPLITS = ("train", "val", "test")
     _PATHS = {"_base_folder": "flowers-102", "_images_folder": "flowers-102/jpg"}
 
 

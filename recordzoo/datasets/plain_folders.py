@@ -19,7 +19,6 @@ class BeansRecord(SplitFilesDataset[TrainValTest], ClassFolderDataset, ImageFold
 
     _ENTRY = "beans"
     _PATH = str
-    _SPLITS = ("train", "val", "test")
     _SPLIT = "split"
 
 
@@ -44,7 +43,6 @@ class CINIC10Record(SplitFilesDataset[TrainValTest], ClassFolderDataset, ImageFo
 
     _ENTRY = "cinic10"
     _PATH = str
-    _SPLITS = ("train", "val", "test")
     _SPLIT = "split"
 
 
@@ -77,7 +75,6 @@ class Country211Record(SplitFilesDataset[Literal["train", "valid", "test"]], Cla
 
     _ENTRY = "country211"
     _HAS_TEXT_ROOT = True
-    _SPLITS = ("train", "valid", "test")
     _PATHS = {"_base_folder": "country211"}
 
 
@@ -93,6 +90,5 @@ class RenderedSST2Record(SplitFilesDataset[TrainValTest], SamplesDataset, Render
     """torchvision's `RenderedSST2`, read from records: sentences as pictures, negative (0) or positive (1)."""
 
     _ENTRY = "rendered_sst2"
-    _SPLITS = ("train", "val", "test")
     _PATHS = {"_base_folder": "rendered-sst2"}
     _split_to_folder = {"train": "train", "val": "valid", "test": "test"}

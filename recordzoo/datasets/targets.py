@@ -129,7 +129,6 @@ class TinyImageNetRecord(TargetTypesDataset[TrainValTest, TinyTarget], ImageFold
     """
 
     _ENTRY = "tiny_imagenet"
-    _SPLITS = ("train", "val", "test")
     _TARGET_TYPES = ("category", "bbox")
     _IN_PIXELS = {"bbox": "XYXY"}
 

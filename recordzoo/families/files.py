@@ -148,7 +148,6 @@ class PairsDataset(PathsDataset):
 class SplitPairsDataset(SplitDataset[SplitName], PairsDataset):
     """`PairsDataset` whose second argument is the split, and which has an argument `transforms`."""
 
-    _SPLITS = ("train", "val")
     _SPLIT = "split"
     split: str
 

@@ -402,11 +402,11 @@ class SplitDataset(ZooDataset, Generic[SplitName]):
     """`ZooDataset` of one split; it stands before the family. If the catalogue has a part of that name, it is opened.
 
     Attributes:
-        _SPLITS: The splits, in the order in which torchvision's error names them.
+        _SPLITS: The splits, if torchvision's error names them in another order than the catalogue.
         _SPLIT: The attribute that torchvision's class keeps the split in.
     """
 
-    _SPLITS: ClassVar[Sequence[str]] = ("train", "test")
+    _SPLITS: ClassVar[Sequence[str]] = ()
     _SPLIT: ClassVar[str] = "_split"
 
     def __init__(
@@ -424,8 +424,11 @@ class SplitDataset(ZooDataset, Generic[SplitName]):
 
     def _choose_split(self, split: str) -> None:
         """Set the split to show, and the catalogue's part that holds it."""
-        setattr(self, self._SPLIT, check_choice(split, "split", self._SPLITS))
-        if any(part.name == split for part in catalogue.entry(self._ENTRY).parts):
+        entry = catalogue.entry(self._ENTRY)
+        parts = [part.name for part in entry.parts]
+        valid = self._SPLITS or [each.name for each in entry.splits] or parts
+        setattr(self, self._SPLIT, check_choice(split, "split", valid))
+        if split in parts:
             self._part = split
 
 
