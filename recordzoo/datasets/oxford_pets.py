@@ -7,7 +7,7 @@ from typing import Any, Literal, Unpack
 from torchvision.datasets import OxfordIIITPet
 
 from recordzoo.families.base import Pair, Root, Transform, check_choice, derived
-from recordzoo.families.files import Files, PathsDataset
+from recordzoo.families.files import PathsDataset
 from recordzoo.families.selection import Selection, list_targets
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.recipe import open_image
@@ -48,10 +48,7 @@ class OxfordIIITPetRecord(PathsDataset, OxfordIIITPet):  # type: ignore[misc]  #
         self._images_folder, self._anns_folder = self._base_folder / "images", self._base_folder / "annotations"
         self._segs_folder = self._anns_folder / "trimaps"
         reader = self._open_part(download=download, options=options)
-        files = {
-            "image": Files("_images", str(self._images_folder), ".jpg"),
-            "mask": Files("_segs", str(self._segs_folder), ".png"),
-        }
+        files = self._recipe_files(image="_images", mask="_segs")
         self._show_paths(Selection(reader, split, listed_in=f"annotations/{split}.txt"), files)
         self.bin_classes = ["Cat", "Dog"]
         self.bin_class_to_idx = {"Cat": 0, "Dog": 1}

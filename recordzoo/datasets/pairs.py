@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, Unpack
 
 from PIL import Image
@@ -15,14 +15,12 @@ from typing_extensions import override
 
 from recordzoo.base.text import TrainVal
 from recordzoo.datasets.pairs_recipe import (
-    ADE20K_FOLDER,
     CITYSCAPES_ENDING,
     CITYSCAPES_IMAGES,
     CITYSCAPES_SUFFIXES,
     KITTI_FOLDERS,
     TRACKS,
     cityscapes_split,
-    folders_of,
     part_of,
     sbd_split,
 )
@@ -43,13 +41,6 @@ class ADE20KRecord(SplitPairsDataset[TrainVal], VOCSegmentation):  # type: ignor
 
     _ENTRY = "ade20k"
     _TARGET = "mask"
-
-    @override
-    def _files_below(self, root: str) -> Mapping[str, Files]:
-        return {
-            "image": Files("images", os.path.join(root, ADE20K_FOLDER, "images"), ".jpg"),
-            "mask": Files("targets", os.path.join(root, ADE20K_FOLDER, "annotations"), ".png"),
-        }
 
     @derived
     def classes(self) -> list[str]:
@@ -105,9 +96,7 @@ class DIV2KRecord(PairsDataset, VisionDataset):  # type: ignore[misc]  # torchvi
         self._part = part_of(split, track)
         self._ENDING = TRACKS[track].ending  # type: ignore[misc]  # of each name, not of all tracks' names
         reader = self._open_part(download=download, options=options)
-        low, high = (os.path.join(self.root, *folder.split("/")) for folder in folders_of(split, track))
-        files = {"image": Files("images", low, TRACKS[track].ending), "high": Files("targets", high, ".png")}
-        self._show_paths(Selection(reader, split), files)
+        self._show_paths(Selection(reader, split), self._recipe_files(image="images", high="targets"))
 
     @derived
     def targets(self) -> list[str]:
@@ -159,11 +148,7 @@ class KittiRecord(PairsDataset, Kitti):  # type: ignore[misc]  # torchvision is 
         self._part = "train" if train else "test"
         self._location = KITTI_FOLDERS[self._part]
         reader = self._open_part(download=download, options=options)
-        folder = os.path.join(self._raw_folder, self._location)
-        files = {"image": Files("images", os.path.join(folder, self.image_dir_name), ".png")}
-        if train:
-            files["label"] = Files("targets", os.path.join(folder, self.labels_dir_name), ".txt")
-        self._show_paths(Selection(reader, self._part), files)
+        self._show_paths(Selection(reader, self._part), self._recipe_files(image="images", label="targets"))
 
     def _in_pixels(self) -> Sequence[str]:
         return ["the target"] if self.train else []
@@ -234,10 +219,7 @@ class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvi
         split = sbd_split(image_set)
         self._part = split if image_set == "train_noval" else "all"
         reader = self._open_part(download=download, options=options)
-        files = {
-            "image": Files("images", os.path.join(self.root, "img"), ".jpg"),
-            "mask": Files("masks", os.path.join(self.root, "cls"), ".mat"),
-        }
+        files = self._recipe_files(image="images", mask="masks")
         self._show_paths(Selection(reader, split, listed_in=f"{image_set}.txt"), files)
 
     @derived

@@ -15,10 +15,10 @@ from recordzoo.recipes.declared import DeclaredRecipe, Files, ListedRecipe, List
 from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.records.kinds import FieldKind, FieldSpec
 
-ADE20K_FOLDER = "ADEChallengeData2016"
+_ADE20K_FOLDER = "ADEChallengeData2016"
 _ADE20K_FOLDERS = {"train": "training", "val": "validation"}
 
-_CLASSES = f"{ADE20K_FOLDER}/objectInfo150.txt"
+_CLASSES = f"{_ADE20K_FOLDER}/objectInfo150.txt"
 
 
 class ADE20K(ListedRecipe):
@@ -26,7 +26,7 @@ class ADE20K(ListedRecipe):
 
     needs_lists = False
     lists = (_CLASSES,)
-    files = {"image": (f"{ADE20K_FOLDER}/images/", (".jpg",)), "mask": (f"{ADE20K_FOLDER}/annotations/", (".png",))}
+    files = {"image": (f"{_ADE20K_FOLDER}/images/", (".jpg",)), "mask": (f"{_ADE20K_FOLDER}/annotations/", (".png",))}
 
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
@@ -77,11 +77,6 @@ def part_of(split: str, track: str) -> str:
     return f"{split}-{track.replace('_', '-')}"
 
 
-def folders_of(split: str, track: str) -> tuple[str, str]:
-    """Return the folders of the images of low and of high resolution."""
-    return TRACKS[track].folder.format(_DIV2K_FOLDER[split]), f"DIV2K_{_DIV2K_FOLDER[split]}_HR"
-
-
 class DIV2K(ListedRecipe):
     """The images of low resolution of one split and track, sorted; those of high resolution have their numbers."""
 
@@ -96,8 +91,9 @@ class DIV2K(ListedRecipe):
     @property
     @override
     def files(self) -> Mapping[str, Files]:
-        low, high = folders_of(*self._place)
-        return {"image": (f"{low}/", (TRACKS[self._place[1]].ending,)), "high": (f"{high}/", (".png",))}
+        split, track = self._place
+        kind, low = _DIV2K_FOLDER[split], TRACKS[track]
+        return {"image": (f"{low.folder.format(kind)}/", (low.ending,)), "high": (f"DIV2K_{kind}_HR/", (".png",))}
 
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:

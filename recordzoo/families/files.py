@@ -1,7 +1,6 @@
 """`PathsDataset`: datasets that list the paths of several files for each sample, an image with a mask or annotation."""
 
 import os
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Unpack, cast
@@ -14,7 +13,7 @@ from recordzoo.families.folders import LoaderDataset, SplitDataset, SplitName
 from recordzoo.families.selection import Selection, join_name, list_paths, list_targets
 from recordzoo.images.decode import decode, decode_rgb, naming, open_picture
 from recordzoo.preparing.options import PrepareOptions
-from recordzoo.recipes.declared import find_name
+from recordzoo.recipes.declared import ListedRecipe, dataset_recipe, find_name
 from recordzoo.recipes.recipe import open_image
 
 # Any, in all of this module: paths and targets are whatever the user assigned, or the transforms made.
@@ -53,6 +52,20 @@ class PathsDataset(ZooDataset):
         """Set which positions are shown, and where the files of each field are; "image" must be one of them."""
         self._show(selection)
         self._files = files
+
+    def _recipe_files(self, **attributes: str) -> dict[str, Files]:
+        """Return where the recipe finds the files of each field.
+
+        Args:
+            attributes: The derived attribute of each field that lists their paths.
+        """
+        recipe = dataset_recipe(self._ENTRY, self._part, self.raw_files)
+        assert isinstance(recipe, ListedRecipe)
+        found = {}
+        for field, (below, endings) in recipe.files.items():
+            folder = os.path.join(self.root, *f"{recipe.entry.folder}/{below}".strip("/").split("/"))
+            found[field] = Files(attributes[field], os.fspath(type(self)._PATH(folder)), endings[0])
+        return found
 
     def _paths(self, field: str) -> list[Any]:
         """Return the paths of a field's files, as torchvision lists them."""
@@ -166,9 +179,9 @@ class SplitPairsDataset(SplitDataset[SplitName], PairsDataset):
         reader = self._open_part(download=download, options=options)
         self._show_paths(Selection(reader, split), self._files_below(os.fspath(self.root)))
 
-    @abstractmethod
     def _files_below(self, root: str) -> Mapping[str, Files]:
         """Return where the files of each field are."""
+        return self._recipe_files(image="images", **{self._TARGET: "targets"})
 
 
 # Any, in this module: paths are `Path` or str, as in torchvision; samples are what the loader returns.
