@@ -15,7 +15,6 @@ import io
 import os
 import pickle
 import re
-import stat
 import struct
 import warnings
 import zlib
@@ -64,9 +63,9 @@ class Meta:
 
 def meta_source(root: Path) -> Source | None:
     """Find ``meta.bin`` or the development kit under `root`, the first as torchvision does."""
-    if (root / META_BIN).is_file():
+    if os.path.isfile(root / META_BIN):  # also False where nothing may be read
         return TreeSource(root, [META_BIN])
-    return ArchiveSource(root / DEVKIT) if (root / DEVKIT).is_file() else None
+    return ArchiveSource(root / DEVKIT) if os.path.isfile(root / DEVKIT) else None
 
 
 def read_meta(root: Path) -> Meta | None:
@@ -75,23 +74,16 @@ def read_meta(root: Path) -> Meta | None:
     Raises:
         SourceError: It is there and broken.
     """
-    for name in (META_BIN, DEVKIT):
-        try:
-            status = (root / name).stat()
-        except OSError:
-            continue
-        if stat.S_ISREG(status.st_mode):
-            found = _read_once(root.absolute(), name, status.st_mtime_ns, status.st_size)
-            if isinstance(found, str):
-                raise SourceError(found)
-            return found
-    return None
+    source = meta_source(root.absolute())
+    found = None if source is None else _read_once(source, source.fingerprint())
+    if isinstance(found, str):
+        raise SourceError(found)
+    return found
 
 
 @functools.lru_cache(maxsize=4)
-def _read_once(root: Path, name: str, mtime_ns: int, size_bytes: int) -> Meta | str | None:
-    """Read ``meta.bin`` or the development kit of a certain time; return the problem if it is broken."""
-    source = TreeSource(root, [name]) if name == META_BIN else ArchiveSource(root / name)
+def _read_once(source: Source, fingerprint: str) -> Meta | str | None:
+    """Read ``meta.bin`` or the development kit in a certain state; return the problem if it is broken."""
     try:
         members = (member for unit in source.units(1 << 40) for member in unit.members())
         return parse_meta({member.name: member.read() for member in members if member.name in SIDECARS})
