@@ -7,11 +7,10 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.errors import SourceError
 from recordzoo.raw.archive import inner_members
 from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import ListedRecipe, Lists, is_apple_double
-from recordzoo.recipes.recipe import INCOMPLETE, Blob, Sidecar, Table, present
+from recordzoo.recipes.recipe import Blob, Sidecar, Table, present
 
 BACKGROUND = "BACKGROUND_Google"
 """A folder of Caltech 101 that is no class."""
@@ -43,9 +42,7 @@ class Caltech256(ListedRecipe):
             name.partition("/")[0] for name in keys["image"] if name.count("/") == 1 and name.endswith(".jpg")
         )
         if not counts:
-            raise SourceError(
-                f"{self.entry.title}: there is no image under {self.files['image'][0]} in the raw data. {INCOMPLETE}"
-            )
+            raise self.no_image(self.files["image"][0])
         classes = sorted(counts)
         rows = [(place, number) for place, name in enumerate(classes) for number in range(1, counts[name] + 1)]
         target, numbers = np.array(rows, np.int64).T

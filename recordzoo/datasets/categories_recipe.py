@@ -8,7 +8,7 @@ from typing_extensions import override
 from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import ClassFolderRecipe, name_key
-from recordzoo.recipes.recipe import INCOMPLETE, Blob, Sidecar, Stored, Table
+from recordzoo.recipes.recipe import Blob, Sidecar, Stored, Table
 from recordzoo.records.kinds import FieldKind, FieldSpec
 
 LEVELS = ("kingdom", "phylum", "class", "order", "family", "genus")
@@ -48,7 +48,7 @@ class INaturalist(ClassFolderRecipe):
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         names = sorted(stored.keys["image"], key=name_key)
         if not names:
-            raise SourceError(f"iNaturalist: there is no image under {self.top} in the raw data. {INCOMPLETE}")
+            raise self.no_image(self.top)
         folders = [name.rpartition("/")[0] for name in names]
         categories = _numbered(self.part, list(dict.fromkeys(folders)))
         label_of = {category: label for label, category in enumerate(categories)}

@@ -16,7 +16,7 @@ from recordzoo.own.coco import objects_of
 from recordzoo.raw.archive import inner_members
 from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import DeclaredRecipe, files_under, is_apple_double
-from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
+from recordzoo.recipes.recipe import Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.records.kinds import FieldKind, FieldSpec
 
 CATEGORIES = "categories"
@@ -87,8 +87,7 @@ class CocoImages(DeclaredRecipe):
             SourceError: There are none.
         """
         if not stored.keys["image"]:
-            folders = " or ".join(f"{folder}/" for folder in self.folders.values())
-            raise SourceError(f"{self.entry.title}: there is no image under {folders} in the raw data. {INCOMPLETE}")
+            raise self.no_image(" or ".join(f"{folder}/" for folder in self.folders.values()))
         return sorted(stored.keys["image"])
 
 

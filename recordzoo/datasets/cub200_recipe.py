@@ -68,7 +68,7 @@ class CUB200(ListedRecipe):
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
         if not keys["image"]:
-            raise SourceError(f"CUB-200-2011: there is no image under {IMAGES} in the raw data. {INCOMPLETE}")
+            raise self.no_image(IMAGES)
         names = [keys["image"][place] for place in class_folder_order(keys["image"])]
         classes, target = class_labels(names)
         table = parse_annotations(names, lists.contents)

@@ -9,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
 from recordzoo.recipes.declared import DeclaredRecipe, Files, ListedRecipe, Lists, files_under, name_key
-from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
+from recordzoo.recipes.recipe import Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.records.kinds import FieldKind, FieldSpec
 
 _ADE20K_FOLDER = "ADEChallengeData2016"
@@ -254,7 +253,7 @@ class Cityscapes(DeclaredRecipe):
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         stems = sorted(stored.keys["image"], key=name_key)
         if not stems:
-            raise SourceError(f"Cityscapes: there is no image under {CITYSCAPES_IMAGES}/ in the raw data. {INCOMPLETE}")
+            raise self.no_image(f"{CITYSCAPES_IMAGES}/")
         folders = np.array([stem.partition("/")[0] for stem in stems])
         return Table(
             names=[stem + CITYSCAPES_ENDING for stem in stems],

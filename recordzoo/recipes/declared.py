@@ -179,13 +179,16 @@ class DeclaredRecipe(Recipe):
 
     def incomplete(self, num_images: int) -> dict[str, JSON]:
         """Return metadata that says how many images are missing; empty if none is. Warn of it."""
-        counts = {split.name: split.count for split in self.entry.splits if split.part == self.part}
-        expected = counts.get("all") or sum(counts.values()) or self.entry.num_images
+        expected = self.counts.get("all") or sum(self.counts.values()) or self.entry.num_images
         if not self._is_known or expected in (None, num_images):
             return {}
         text = f"has {counted(num_images, 'image')}, not {expected:,}."
         logger.warning("%s %s", self.set_name, text)
         return {"incomplete": text}
+
+    def no_image(self, folder: str) -> SourceError:
+        """Return the error for raw data without images."""
+        return SourceError(f"{self.entry.title}: there is no image under {folder} in the raw data. {INCOMPLETE}")
 
     def _check_package(self, package: str) -> None:
         # Before the download: it can take hours.
@@ -368,7 +371,7 @@ class ClassFolderRecipe(DeclaredRecipe):
         keys = stored.keys["image"]
         names = [keys[index] for index in class_folder_order(keys)]
         if not names:
-            raise SourceError(f"{self.entry.title}: there is no image under {self.top} in the raw data. {INCOMPLETE}")
+            raise self.no_image(self.top)
         metadata = self.incomplete(len(names))
         inner = list(map(self.class_path, names))
         classes, target = class_labels(inner)
@@ -421,9 +424,7 @@ class AnnotatedRecipe(DeclaredRecipe):
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         images = set(stored.keys["image"])
         if not images:
-            raise SourceError(
-                f"{self.entry.title}: there is no image under {self.layout.top} in the raw data. {INCOMPLETE}"
-            )
+            raise self.no_image(self.layout.top)
         files = {f"{ANNOTATIONS}/{key}": key for key in stored.keys[ANNOTATIONS]}
         names = sorted(images.union(files), key=name_key)
         return Table(
