@@ -67,11 +67,11 @@ from recordzoo.datasets.mnist import FashionMNISTRecord as FashionMNISTRecord
 from recordzoo.datasets.mnist import KMNISTRecord as KMNISTRecord
 from recordzoo.datasets.mnist import MNISTRecord as MNISTRecord
 from recordzoo.datasets.mnist import QMNISTRecord as QMNISTRecord
-from recordzoo.datasets.oxford_pets import OxfordIIITPetRecord as OxfordIIITPetRecord
 from recordzoo.datasets.pairs import ADE20KRecord as ADE20KRecord
 from recordzoo.datasets.pairs import CityscapesRecord as CityscapesRecord
 from recordzoo.datasets.pairs import DIV2KRecord as DIV2KRecord
 from recordzoo.datasets.pairs import KittiRecord as KittiRecord
+from recordzoo.datasets.pairs import OxfordIIITPetRecord as OxfordIIITPetRecord
 from recordzoo.datasets.pairs import SBDatasetRecord as SBDatasetRecord
 from recordzoo.datasets.plain_folders import BeansRecord as BeansRecord
 from recordzoo.datasets.plain_folders import CatsVsDogsRecord as CatsVsDogsRecord
