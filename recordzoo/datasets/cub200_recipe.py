@@ -22,7 +22,6 @@ from recordzoo.recipes.declared import (
     IMAGE_ENDINGS,
     ListedRecipe,
     Lists,
-    class_folder_order,
     class_labels,
     is_class_image,
     name_key,
@@ -69,7 +68,7 @@ class CUB200(ListedRecipe):
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
         if not keys["image"]:
             raise self.no_image(IMAGES)
-        names = [keys["image"][place] for place in class_folder_order(keys["image"])]
+        names = sorted(keys["image"], key=name_key)
         classes, target = class_labels(names)
         table = parse_annotations(names, lists.contents)
         metadata = dict(table.metadata)
@@ -111,7 +110,7 @@ class CUB200Segmentations(ListedRecipe):
         keys = stored.keys["mask"]
         names = self.images
         if names is None:
-            names = tuple(f"{_stem(keys[place])}.jpg" for place in class_folder_order(keys))
+            names = tuple(f"{_stem(key)}.jpg" for key in sorted(keys, key=name_key))
         mask_of = {_stem(key): key for key in keys if key not in stored.skipped.get("mask", ())}
         masks = [mask_of.get(_stem(name)) for name in names]
         if not any(masks):

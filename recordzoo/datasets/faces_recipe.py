@@ -10,7 +10,7 @@ from typing_extensions import override
 from recordzoo.base.text import lines_of, text_of
 from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
-from recordzoo.recipes.declared import Files, ListedRecipe, Lists, Row, class_folder_order, class_labels
+from recordzoo.recipes.declared import Files, ListedRecipe, Lists, Row, class_labels, name_key
 from recordzoo.recipes.recipe import Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.records.kinds import FieldKind, FieldSpec
 
@@ -95,7 +95,7 @@ class LFW(ListedRecipe):
 
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
-        names = [keys["image"][place] for place in class_folder_order(keys["image"])]
+        names = sorted(keys["image"], key=name_key)
         classes, target = class_labels(names)
         if _LFW_NAMES in lists:
             listed = [row[0] for row in lists.rows(_LFW_NAMES)]
@@ -182,8 +182,7 @@ class WiderFace(ListedRecipe):
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
         text = lists[self.lists[0]].decode("utf-8", "surrogateescape")
         listed = [line.rstrip() for line in text.splitlines() if line.strip()]
-        names = list({*keys["image"], *listed})
-        names = [names[place] for place in class_folder_order(names)]
+        names = sorted({*keys["image"], *listed}, key=name_key)
         found = {field: present(names, stored) for field, stored in keys.items()}
         return Table(names=names, keys=found, splits={self.part: listed})
 

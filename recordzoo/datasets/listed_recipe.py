@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
-from recordzoo.recipes.declared import ListedRecipe, Lists, class_folder_order, class_labels, name_key
+from recordzoo.recipes.declared import ListedRecipe, Lists, class_labels, name_key
 from recordzoo.recipes.recipe import NO_TARGET, Blob, Sidecar, Table
 from recordzoo.records.kinds import FieldKind, FieldSpec
 
@@ -164,8 +164,7 @@ class Food101(ListedRecipe):
             ]
             for name, data in lists.contents.items()
         }
-        listed = list({*keys["image"], *(name for split in splits.values() for name in split)})
-        names = [listed[place] for place in class_folder_order(listed).tolist()]
+        names = sorted({*keys["image"], *itertools.chain(*splits.values())}, key=name_key)
         classes, target = class_labels(names)
         return Table(names=names, arrays={"target": target}, splits=splits, classes=classes)
 

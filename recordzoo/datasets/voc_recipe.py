@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
-from recordzoo.recipes.declared import DeclaredRecipe, class_folder_order
+from recordzoo.recipes.declared import DeclaredRecipe, matching, name_key
 from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.records.arrays import leads_out
 from recordzoo.records.kinds import FieldKind, FieldSpec
@@ -79,17 +79,16 @@ class VOC(DeclaredRecipe):
         return list(filter(Path.is_file, paths))
 
     def _tree_names(self, root: Path, lists: Sequence[Path]) -> list[str]:
-        base = root / base_folder(self.part)
         wanted = None
         if self.part.startswith("2007"):  # images of the other part lie among ours
             wanted = {stem for path in lists for stem in _stems(path.read_bytes())}
-        files = [
-            file
-            for folder, (_, ending) in FOLDERS.items()
-            for file in _files(base / folder, ending)
-            if wanted is None or file.relative_to(base / folder).with_suffix("").as_posix() in wanted
-        ]
-        return [file.relative_to(root).as_posix() for file in (*files, *lists)]
+        names = []
+        for folder, (_, ending) in FOLDERS.items():
+            start = f"{base_folder(self.part)}/{folder}/"
+            for name in matching(root, f"{start}**/*{ending}"):
+                if wanted is None or name.removeprefix(start).removesuffix(ending) in wanted:
+                    names.append(name)
+        return [*names, *(path.relative_to(root).as_posix() for path in lists)]
 
     @override
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
@@ -120,9 +119,7 @@ class VOC(DeclaredRecipe):
                 f"Pascal VOC {self.part}: there are no images under JPEGImages/ in the raw data. {INCOMPLETE}"
             )
         self._say_what_is_missing(lists, there)
-        stems = list(there["image"] | {stem for listed in lists.values() for stem in listed})
-        order = class_folder_order([image_name(stem) for stem in stems]).tolist()
-        stems = [stems[number] for number in order]
+        stems = sorted(there["image"].union(*lists.values()), key=lambda stem: name_key(image_name(stem)))
         return Table(
             names=[image_name(stem) for stem in stems],
             keys={field: present(stems, keys) for field, keys in there.items()},
@@ -161,10 +158,6 @@ def _stems(data: bytes) -> list[str]:
 def image_name(stem: str) -> str:
     """Name an image as its record is named: "JPEGImages/2007_000027.jpg"."""
     return f"JPEGImages/{stem}.jpg"
-
-
-def _files(folder: Path, ending: str) -> list[Path]:
-    return sorted(path for path in folder.rglob(f"*{ending}") if path.is_file())
 
 
 RECIPES = {"voc": VOC}
