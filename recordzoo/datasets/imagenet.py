@@ -1,5 +1,6 @@
 """`ImageNetRecord`: ImageNet, ILSVRC2012."""
 
+import functools
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -21,7 +22,6 @@ from recordzoo.preparing.options import PrepareOptions
 SPLITS = ("train", "val")
 
 logger = logging.getLogger("recordzoo")
-_said: set[str] = set()
 
 
 class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # torchvision is untyped
@@ -124,11 +124,10 @@ def _names_of(wnids: Sequence[str], root: Path) -> list[tuple[str, ...]]:
     return [(name,) for name in names]
 
 
+@functools.cache
 def _warn_once(text: str) -> None:
     """Log a warning, once a process."""
-    if text not in _said:
-        _said.add(text)
-        logger.warning("%s", text)
+    logger.warning("%s", text)
 
 
 def _single_names(wnids: Sequence[str]) -> Sequence[str]:

@@ -251,8 +251,8 @@ _PATH = re.compile(r"(?:.*/)?([^/]+)_(n[0-9]{8})(\.[A-Za-z]+)")
 def shards_source(root: Path, part: str) -> TreeSource | None:
     """Find the shards of a part in ``data`` under `root`, as they are downloaded, or in `root`."""
     for folder in (root / "data", root):
-        found = {name: match for name in _names(folder) if (match := _SHARD.fullmatch(name)) is not None}
-        shards = [name for name, match in found.items() if match[1] == PARQUET_SPLITS[part]]
+        matches = map(_SHARD.fullmatch, sorted(path.name for path in folder.glob(f"*{PARQUET}")))
+        shards = [match[0] for match in matches if match is not None and match[1] == PARQUET_SPLITS[part]]
         if shards:
             return TreeSource(folder, shards)
     return None
@@ -301,7 +301,3 @@ def _original_name(row: dict[str, Any], shard: Member) -> str:
             "<file>_<wnid>.JPEG with the WNID of its label."
         )
     return f"{match[2]}/{match[1]}{match[3]}"
-
-
-def _names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
