@@ -46,7 +46,6 @@ LOOKS_FOR = "files *.tfrecord, *.tfrecords, *.record, *.tfrec or *-00000-of-0000
 _OBJECTS = re.compile(r"image/object/(\w+/\w+|\w*(difficult|truncated|area|crowd|group_of|view|weight))")
 _MAYBE = re.compile(r".*[-.]\d{5}-of-\d{5}(\..*)?|.*\.(record|tfrec)(\.gz)?")
 _FILE = re.compile(r".*\.tfrecords?(-\d{5}-of-\d{5})?(\.gz)?")
-_LENGTH = struct.Struct("<Q")
 _HEADER = struct.Struct("<QI")
 _CRC = struct.Struct("<I")
 _GZIP, _ZLIB = b"\x1f\x8b", b"\x78"
@@ -253,9 +252,9 @@ def _records(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
     while head := file.read(_HEADER.size):
         if len(head) < _HEADER.size:
             raise fault(path, f", byte {offset:,}: the file is cut.")
-        length, crc = _HEADER.unpack(head)
-        if _masked_crc(head[: _LENGTH.size]) != crc:
+        if not _is_header(head):
             raise fault(path, f", byte {offset:,}: the checksum of a length is wrong; the file is damaged.")
+        length, _ = _HEADER.unpack(head)
         if offset + length > cap_bytes:
             raise fault(path, f" unpacks to more than {cap_bytes:,} bytes, far more than data does.")
         if length > MAX_MEMBER_BYTES:

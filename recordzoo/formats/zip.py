@@ -15,11 +15,9 @@ from recordzoo.formats.base import Foreign, Piece, Sample, fault, split_name
 from recordzoo.raw.member import MAX_MEMBER_BYTES, Member, greedy_runs
 from recordzoo.raw.zip import ZIP_STARTS, opened_zip, unzipped_name
 from recordzoo.recipes.declared import are_splits, class_folder_order, is_image
+from recordzoo.recipes.recipe import NO_TARGET
 
 LOOKS_FOR = "a file *.zip with a folder for each class"
-
-NO_CLASS = -1
-"""The label of images of a split without class folders."""
 
 _PIECE_BYTES = 64 << 20
 _MAX_PIECES = 64  # each process reads the zip's directory: 1 s for 100,000 members
@@ -82,7 +80,7 @@ class ZippedFolders(Foreign):
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:
         image_field, target_field = (self.fields.get(key, key) for key in _KEYS)
-        label_of = {name: label for label, name in enumerate(self.classes or ())}
+        label_of = {"": NO_TARGET, **{name: label for label, name in enumerate(self.classes or ())}}
         size_bytes = self._path.stat().st_size
         with self._path.open("rb") as file, opened_zip(self._path, file, size_bytes, is_strict=True) as members:
             by_name = {member.name: member for member in members}
@@ -92,8 +90,7 @@ class ZippedFolders(Foreign):
                 if image.member not in by_name:
                     raise fault(self._path, f" changed: {image.member} is gone.")
                 data = by_name[image.member].read()
-                label = label_of[image.label] if image.label else NO_CLASS
-                yield Sample.of({image_field: data, target_field: label}, image.name)
+                yield Sample.of({image_field: data, target_field: label_of[image.label]}, image.name)
 
 
 def _in_order(path: Path, members: Iterable[Member]) -> list[_Image]:
