@@ -71,10 +71,7 @@ if TYPE_CHECKING:
     from recordzoo.records.manifest import Manifest
 
 _FOLDER = Path(__file__).parent.parent / "datasets"
-_WITHOUT_FACTS = {
-    "DatasetFolderRecord": "recordzoo.datasets.image_folder",  # of any tree
-    "ImageFolderRecord": "recordzoo.datasets.image_folder",  # of any tree
-}
+_OF_ANY_TREE = dict.fromkeys(("DatasetFolderRecord", "ImageFolderRecord"), "recordzoo.datasets.image_folder")
 
 
 CHECKED = {
@@ -384,7 +381,7 @@ def class_modules() -> dict[str, str]:
     """Return the module of each dataset class, by the name of the class."""
     entries = map(entry, names())
     found = {name: each.dataset_module for each in entries for name in each.class_names}
-    return {**found, **_WITHOUT_FACTS}
+    return {**found, **_OF_ANY_TREE}
 
 
 def unknown(name: str) -> ArgumentError:

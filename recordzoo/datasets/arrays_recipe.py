@@ -152,11 +152,8 @@ class STL10(ArraysRecipe):
 
     @override
     def classes(self, texts: Mapping[str, bytes]) -> list[str] | None:
-        return (
-            text_of(texts["class_names.txt"], "stl10: class_names.txt").splitlines()
-            if "class_names.txt" in texts
-            else None
-        )
+        names = texts.get("class_names.txt")
+        return None if names is None else text_of(names, "stl10: class_names.txt").splitlines()
 
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:

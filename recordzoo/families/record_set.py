@@ -182,7 +182,9 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
             target_type = self._joint.field
         if split is not None or target_type is not None or reader.manifest.is_listed:
             folder, allow_empty = files_folder(reader, folder), True
-            selection = _selection(reader, split, target_type)
+            if split is not None and split not in reader.manifest.splits:
+                raise no_split(reader.path, split, reader.manifest.splits)
+            selection = stored_selection(reader, split or "", target_type)
         else:
             selection = Selection(reader)
             if is_valid_file is None and not allow_empty:  # without counting the samples of each class
@@ -234,10 +236,3 @@ def empty_classes(reader: RecordReader) -> list[str]:
     """List the classes without images, of the record set of a tree; sets of other datasets have none."""
     empty = reader.manifest.metadata.get("empty_classes", [])
     return [str(name) for name in empty] if isinstance(empty, list) else []
-
-
-def _selection(reader: RecordReader, split: str | None, target_type: str | Sequence[str] | None) -> Selection:
-    splits = reader.manifest.splits
-    if split is not None and split not in splits:
-        raise no_split(reader.path, split, splits)
-    return stored_selection(reader, split or "", target_type)
