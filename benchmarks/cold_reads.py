@@ -22,7 +22,7 @@ from benchmarks.common import (
     ratio,
 )
 from recordzoo.preparing.preparation import ensure
-from recordzoo.recipes.folders import folder_recipe
+from recordzoo.recipes.folders import FolderRecipe
 
 BATCH = 64
 
@@ -95,7 +95,7 @@ def build(folder: Path, photos: list[bytes], total_bytes: int) -> int:
     env.sync(True)
     env.close()
     (folder / "names.txt").write_text("\n".join(names))
-    ensure(folder_recipe(), folder / "tree", prepare=True)
+    ensure(FolderRecipe(), folder / "tree", prepare=True)
     return len(names)
 
 

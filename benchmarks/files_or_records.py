@@ -32,7 +32,7 @@ from benchmarks.common import (
 )
 from benchmarks.recipes_data import write_classes
 from recordzoo.preparing.preparation import ensure
-from recordzoo.recipes.folders import folder_recipe
+from recordzoo.recipes.folders import FolderRecipe
 
 NUMBERS = pages.DOCS / "benchmarks-files.json"
 SECTION = "files"
@@ -106,7 +106,7 @@ def write_links(photos: list[bytes], tree: Path, num_files: int) -> None:
         wnid = f"n{number % NUM_CLASSES:08d}"
         os.link(next(sources), f"{tree}/{wnid}/{wnid}_{number}.JPEG")
     start = time.perf_counter()
-    ensure(folder_recipe(), tree, prepare=True)
+    ensure(FolderRecipe(), tree, prepare=True)
     print(f"  {num_files:,} files prepared in {time.perf_counter() - start:.0f} s", file=sys.stderr)
 
 

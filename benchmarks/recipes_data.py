@@ -9,7 +9,7 @@ from PIL import Image
 
 from recordzoo import VOCDetectionRecord
 from recordzoo.preparing.preparation import ensure
-from recordzoo.recipes.folders import folder_recipe
+from recordzoo.recipes.folders import FolderRecipe
 
 _OBJECT = (
     "<object><name>{name}</name><pose>Unspecified</pose><truncated>0</truncated><difficult>0</difficult>"
@@ -28,7 +28,7 @@ def write_classes(photos: Iterable[bytes], root: Path) -> None:
         path = root / f"class{number % 40:02d}" / f"{number:06d}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    ensure(folder_recipe(), root, prepare=True)
+    ensure(FolderRecipe(), root, prepare=True)
 
 
 def write_voc(photos: Iterable[bytes], root: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from benchmarks.common import Line, arguments, fresh_folder, many, photographs
 from recordzoo.preparing.preparation import ensure
-from recordzoo.recipes.folders import folder_recipe
+from recordzoo.recipes.folders import FolderRecipe
 
 
 def measure(photos: list[bytes], total_bytes: int = 300_000_000) -> list[Line]:
@@ -15,7 +15,7 @@ def measure(photos: list[bytes], total_bytes: int = 300_000_000) -> list[Line]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
         raw += len(data)
-    target = ensure(folder_recipe(), folder / "tree", prepare=True)
+    target = ensure(FolderRecipe(), folder / "tree", prepare=True)
     stored = sum(path.stat().st_size for path in Path(target).iterdir())
     return [
         Line(

@@ -31,7 +31,7 @@ from recordzoo.cli.bench import (
 )
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing.preparation import ensure
-from recordzoo.recipes.folders import folder_recipe
+from recordzoo.recipes.folders import FolderRecipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import folder, voc
 from tests.fakes.annotations import cityscapes
@@ -54,7 +54,7 @@ def tree(tmp_path_factory):
     """A tree with its records beside it, and a person's own transforms."""
     place = tmp_path_factory.mktemp("bench")
     folder.write_tree(place / "photos")
-    ensure(folder_recipe(), place / "photos", prepare=True)
+    ensure(FolderRecipe(), place / "photos", prepare=True)
     (place / "own.py").write_text(OWN_TRANSFORM)
     return place / "photos"
 
@@ -127,7 +127,7 @@ def test_what_is_not_there_is_not_measured(tmp_path):
     tree, records = tmp_path / "photos", tmp_path / "photos.records"
     folder.write_tree(tree)
     assert find_images(str(tree), None) == (tree, None)
-    ensure(folder_recipe(), tree, prepare=True)
+    ensure(FolderRecipe(), tree, prepare=True)
     assert find_images(str(records), None) == find_images(str(tree), None) == (tree, records)
     tree.rename(tmp_path / "elsewhere")
     assert find_images(str(records), None) == (None, records)

@@ -15,7 +15,7 @@ from recordzoo import CIFAR10Record, CUB200Record, ImageFolderRecord, ImageNetRe
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.preparing.changes import MadeFrom, find_changes, recorded_changes
 from recordzoo.preparing.preparation import ensure
-from recordzoo.recipes.folders import folder_recipe
+from recordzoo.recipes.folders import FolderRecipe
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.writer import MADE_FROM_FILE
 from tests.fakes import cifar as cifar10
@@ -239,7 +239,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (tree / f"c{label}").mkdir(parents=True)
         for number in range(120):
             (tree / f"c{label}" / f"{number:03d}.jpg").write_bytes(b"%d %d" % (label, number))
-    ensure(folder_recipe(), tree)
+    ensure(FolderRecipe(), tree)
     return tree
 
 

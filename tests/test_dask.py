@@ -40,7 +40,7 @@ def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_the_command_line_converts_on_a_cluster(two_workers: Cluster, tmp_path: Path) -> None:
     """From a relative path; the workers have another current directory."""
     write_tree(tmp_path / "photos")
-    whole = contents(ensure(folder.folder_recipe(), tmp_path / "photos", records_dir=tmp_path / "whole.records"))
+    whole = contents(ensure(folder.FolderRecipe(), tmp_path / "photos", records_dir=tmp_path / "whole.records"))
     done = run("prepare", "photos", "--dask", str(two_workers.file), cwd=tmp_path, apart=True)
     assert done.returncode == 0, done.stderr
     assert contents(tmp_path / "photos.records") == whole

@@ -140,7 +140,7 @@ def test_pixels_that_are_stored_raw(tmp_path):
 
 def test_a_tree_says_where_it_was(tmp_path):
     folder.write_tree(tmp_path / "pets")
-    path = Path(ensure(folder_recipe.folder_recipe(), tmp_path / "pets", prepare=True))
+    path = Path(ensure(folder_recipe.FolderRecipe(), tmp_path / "pets", prepare=True))
     document = info(path)
     assert (document["tree"], document["source"]) == (str(tmp_path / "pets"), "tree")
     assert info(tmp_path / "pets")["digest"] == document["digest"]

@@ -200,7 +200,7 @@ def test_ctrl_c_while_the_pool_starts(wanted: Wanted, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_while_the_command_line_converts(number: int, code: int, tmp_path: Path) -> None:
     photos = write_tree(tmp_path / "photos")
-    whole = contents(ensure(folder.folder_recipe(), photos, records_dir=tmp_path / "whole.records"))
+    whole = contents(ensure(folder.FolderRecipe(), photos, records_dir=tmp_path / "whole.records"))
     stop = "from tests import preparing; preparing.patch(locks=True, stop_at='shard.written')"
     command = [sys.executable, "-c", f"{stop}; from recordzoo.cli import main; main()", "prepare", str(photos)]
     with subprocess.Popen(command, cwd=preparing.REPOSITORY, stderr=subprocess.PIPE, text=True) as process:
@@ -212,7 +212,7 @@ def test_a_signal_while_the_command_line_converts(number: int, code: int, tmp_pa
     assert log.rstrip().endswith("; what is finished is kept, and the same command goes on from there.")
     assert "Traceback" not in log
     assert (tmp_path / "photos.records.build").is_dir()
-    assert contents(ensure(folder.folder_recipe(), photos)) == whole
+    assert contents(ensure(folder.FolderRecipe(), photos)) == whole
     assert sorted(os.listdir(tmp_path)) == ["photos", "photos.records", "whole.records"]
 
 

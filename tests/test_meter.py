@@ -14,7 +14,7 @@ from recordzoo.preparing.convert import ShardFacts
 from recordzoo.preparing.preparation import ensure
 from recordzoo.preparing.workers import PoolProgress
 from recordzoo.recipes.declared import dataset_recipe
-from recordzoo.recipes.folders import folder_recipe
+from recordzoo.recipes.folders import FolderRecipe
 from tests.fakes import cub200, folder
 
 
@@ -44,7 +44,7 @@ def test_a_conversion_ends_at_its_total(tmp_path, workers, variant):
         Image.effect_noise((64, 64), 50).save(tree / "cat" / f"noise{number}.png")
     heard = Heard()
     options = {"workers": workers, "variant": variant, "progress": heard, "shard_bytes": 20_000}
-    ensure(folder_recipe(), tree, prepare=True, **options)
+    ensure(FolderRecipe(), tree, prepare=True, **options)
     (stage,) = heard.stages
     assert stage[0] == f"converting photos{f'-{variant}' if variant else ''}"
     assert stage[2] == stage[1] > 0

@@ -42,7 +42,7 @@ def damage_the_names(records: Path) -> None:
 
 
 def tree(root: Path) -> Path:
-    return ensure(folder.folder_recipe(), write_tree(root / "my photos"), shard_bytes=6000, workers=1)
+    return ensure(folder.FolderRecipe(), write_tree(root / "my photos"), shard_bytes=6000, workers=1)
 
 
 def without_classes(root: Path) -> Path:
@@ -50,11 +50,11 @@ def without_classes(root: Path) -> Path:
 
 
 def elsewhere(root: Path) -> Path:
-    return ensure(folder.folder_recipe(), write_tree(root / "photos"), records_dir=root / "other.records", workers=1)
+    return ensure(folder.FolderRecipe(), write_tree(root / "photos"), records_dir=root / "other.records", workers=1)
 
 
 def variant(root: Path) -> Path:
-    return ensure(folder.folder_recipe(), write_tree(root / "photos"), variant="8", workers=1)
+    return ensure(folder.FolderRecipe(), write_tree(root / "photos"), variant="8", workers=1)
 
 
 def shuffled_list(root: Path) -> Path:

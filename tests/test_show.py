@@ -265,7 +265,7 @@ class TestCommand:
 
     def test_a_tree_means_its_records(self, tmp_path):
         folder.write_tree(tmp_path / "pets")
-        ensure(folder_recipe.folder_recipe(), tmp_path / "pets", prepare=True)
+        ensure(folder_recipe.FolderRecipe(), tmp_path / "pets", prepare=True)
         assert show("pets", cwd=tmp_path)["output"] == "pets.png"
         assert show("./pets", cwd=tmp_path)["images"] == show("pets.records", cwd=tmp_path)["images"]
 

@@ -234,7 +234,7 @@ def test_from_the_original_set_come_the_same_files_as_from_the_tree(tree: Path, 
     wanted = contents(ImageFolderRecord(tree, variant=name, num_shards=3, workers=1).records_path)
     shutil.rmtree(tree.with_name(f"photos-{name}.records"))
     ImageFolderRecord(tree)
-    assert "photos.records" in Preparation(folder.folder_recipe(), tree, Options(variant=name)).outlook().source
+    assert "photos.records" in Preparation(folder.FolderRecipe(), tree, Options(variant=name)).outlook().source
     assert contents(ImageFolderRecord(tree, variant=name, num_shards=3, workers=2).records_path) == wanted
 
 
@@ -555,12 +555,12 @@ def test_a_variant_needs_less_room(tree: Path) -> None:
     write_tree(tree, big)
     ImageFolderRecord(tree)
     peaks = {
-        name: Preparation(folder.folder_recipe(), tree, Options(variant=name)).outlook().peak_bytes
+        name: Preparation(folder.FolderRecipe(), tree, Options(variant=name)).outlook().peak_bytes
         for name in ("64", "max300", "64-raw", "full-raw")
     }
-    raw = Preparation(folder.folder_recipe(), tree, Options(variant="64")).outlook().raw_bytes
+    raw = Preparation(folder.FolderRecipe(), tree, Options(variant="64")).outlook().raw_bytes
     assert raw < peaks["64"] < peaks["max300"] < raw * 1.5
-    largest = Preparation(folder.folder_recipe(), tree, Options(variant="9999")).outlook()
+    largest = Preparation(folder.FolderRecipe(), tree, Options(variant="9999")).outlook()
     assert largest.peak_bytes > raw * 2  # all are stored untouched
     assert peaks["64"] < peaks["64-raw"] < peaks["full-raw"]
     for name in ("64", "max300", "64-raw", "full-raw"):

@@ -10,10 +10,10 @@ from benchmarks.formats.base import Finish, Format, Reading, Samples, map_loader
 def write(samples: Samples, place: Path) -> None:
     """Convert the folder that the samples are in."""
     from recordzoo.preparing.preparation import ensure
-    from recordzoo.recipes.folders import folder_recipe
+    from recordzoo.recipes.folders import FolderRecipe
 
     tree, records = Path(samples[0][0]).parent.parent, place / "images.records"
-    ensure(folder_recipe(), tree, records_dir=records, prepare=True, progress=_Silent())
+    ensure(FolderRecipe(), tree, records_dir=records, prepare=True, progress=_Silent())
 
 
 # Any: batches.

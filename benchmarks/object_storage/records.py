@@ -9,14 +9,14 @@ from torch.utils.data import DataLoader
 from benchmarks.object_storage.work import Work
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
 from recordzoo.preparing.preparation import ensure
-from recordzoo.recipes.folders import folder_recipe
+from recordzoo.recipes.folders import FolderRecipe
 
 BLOCK_BYTES, WINDOW = 16 << 20, 2
 """Samples of two blocks are mixed at a time, and a block is as large as a shard: few shards are needed at a time."""
 
 
 def write(tree: Path, folder: Path, shard_bytes: int) -> None:
-    ensure(folder_recipe(), tree, records_dir=folder / "photos.records", prepare=True, shard_bytes=shard_bytes)
+    ensure(FolderRecipe(), tree, records_dir=folder / "photos.records", prepare=True, shard_bytes=shard_bytes)
 
 
 class _Lengths(ImageFolderRecord):

@@ -22,7 +22,7 @@ from recordzoo.preparing.changes import find_changes, refuse_other, warn_of_chan
 from recordzoo.preparing.options import Options, PrepareOptions
 from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.declared import are_splits, class_folder_order, raise_if_empty
-from recordzoo.recipes.folders import folder_recipe, no_class_folder, selection_digest, without_record_sets
+from recordzoo.recipes.folders import FolderRecipe, no_class_folder, selection_digest, without_record_sets
 from recordzoo.recipes.recipe import Recipe
 from recordzoo.recipes.variant import check_variant, variant_recipe
 from recordzoo.records.kinds import SetKind
@@ -88,7 +88,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
 
     def _recipe(self, tree: Path, names: Sequence[str] | None = None, *, allow_empty: bool = True) -> Recipe:
         """Return the recipe of a tree, or of some of its files, in the requested variant."""
-        return variant_recipe(folder_recipe(names, allow_empty=allow_empty), tree, self._variant)
+        return variant_recipe(FolderRecipe(names, allow_empty=allow_empty), tree, self._variant)
 
     def _overrides(self) -> bool:
         """Whether a subclass overrides the search for classes or samples."""

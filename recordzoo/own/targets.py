@@ -133,7 +133,7 @@ class Target:
         from recordzoo.own.annotated import AnnotatedFolder
         from recordzoo.own.lists import ListRecipe
         from recordzoo.own.sample import ForeignRecipe
-        from recordzoo.recipes.folders import FlatRecipe, folder_recipe
+        from recordzoo.recipes.folders import FlatRecipe, FolderRecipe, SplitTreeRecipe
         from recordzoo.recipes.from_sets import StoredRecipe
         from recordzoo.records.reader import RecordReader
 
@@ -144,7 +144,7 @@ class Target:
             "flat": FlatRecipe,
             "foreign": ForeignRecipe,
             "list": ListRecipe,
-            "tree": folder_recipe,
+            "tree": SplitTreeRecipe if "splits" in self.settings else FolderRecipe,
         }
         return makers[self.kind](**self.settings)
 

@@ -33,26 +33,6 @@ from recordzoo.records.writer import TREE_FILE
 _BUILD = ".records.build."  # in the name of an unfinished record set
 
 
-def folder_recipe(
-    names: Sequence[str] | None = None,
-    *,
-    allow_empty: bool = True,
-    allow_none: bool = True,
-    splits: Sequence[str] = (),
-) -> "FolderRecipe":
-    """Return the recipe of a tree.
-
-    Args:
-        names: The files to take, ``class/[folders/]file``. Default: all files with an image's extension.
-        allow_empty: Whether a class may have no images.
-        allow_none: Whether all classes may have no images.
-        splits: The folders that are splits, in which the class folders are; no `names` then.
-    """
-    if splits:
-        return SplitTreeRecipe(splits, allow_empty=allow_empty)
-    return FolderRecipe(names, allow_empty=allow_empty, allow_none=allow_none)
-
-
 @dataclass(frozen=True, slots=True)
 class Scan:
     """The result of scanning a tree.
@@ -71,7 +51,13 @@ class Scan:
 
 
 class FolderRecipe(Recipe):
-    """The images of a tree. `find` keeps its result for `build_table` and `extras`; pickled copies do not."""
+    """The images of a tree. `find` keeps its result for `build_table` and `extras`; pickled copies do not.
+
+    Args:
+        names: The files to take, ``class/[folders/]file``. Default: all files with an image's extension.
+        allow_empty: Whether a class may have no images.
+        allow_none: Whether all classes may have no images.
+    """
 
     kind = SetKind.FOLDER
     dataset: str = SetKind.FOLDER
@@ -174,6 +160,10 @@ class SplitTreeRecipe(FolderRecipe):
     """The images of a tree of splits with class folders: one set with the splits, and one numbering of the classes.
 
     As of a zip of the tree; a split without class folders has no labels.
+
+    Args:
+        splits: The folders of the splits, in which the class folders are.
+        allow_empty: Whether a class may have no images.
     """
 
     kind = SetKind.IMPORTED
