@@ -35,7 +35,7 @@ about a dataset comes from its file::
     optional = false                        # true: prepared only when it is named
     set_name = "cub200"                     # <set_name>.records on disk, where it is not <dataset>.<part>
     splits = { train = 1_281_167 }
-    top = "320px/"                          # and annotations: where they differ from the dataset's
+    top = "320px/"                          # and annotations, classes: where they differ from the dataset's
     arguments = { split = "train" }         # with which the class opens this record set; or { train = true }
 
     [[files]]                               # one for each raw file
@@ -153,6 +153,7 @@ class DatasetPart:
         optional: Prepared only when it is asked for by name.
         set_name: Its record set's directory name without its ending; "" where that is the part's label.
         arguments: Constructor arguments with which a dataset class opens this part.
+        classes: Names of its classes, where they are not those of the dataset.
         layout: Where what is in its raw data.
     """
 
@@ -161,6 +162,7 @@ class DatasetPart:
     optional: bool = False
     set_name: str = ""
     arguments: Mapping[str, str | int] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
     layout: Layout = Layout()
 
 
@@ -448,6 +450,7 @@ def parse(name: str, text: str) -> Entry:
                 optional=table.flag("optional"),
                 set_name=table.text("set_name", ""),
                 arguments=table.scalars("arguments"),
+                classes=table.texts("classes", ()),
                 layout=_layout_of(part, layout, table) if layout.kind else layout,
             )
         )

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from torchvision.datasets import CIFAR10, FER2013, PCAM, SEMEION, STL10, SVHN, USPS, MovingMNIST
 from typing_extensions import override
 
+from recordzoo import catalogue
 from recordzoo.base.text import TrainTest, TrainValTest
-from recordzoo.datasets.arrays_recipe import MEDMNIST_CLASSES, MEDMNIST_SIZES, MEDMNIST_SPLITS, medmnist_part
+from recordzoo.datasets.arrays_recipe import MEDMNIST_SIZES, MEDMNIST_SPLITS, medmnist_part
 from recordzoo.errors import ArgumentError
 from recordzoo.families.arrays import ArrayDataset
 from recordzoo.families.base import Root, Transform, ZooDataset, check_choice, derived
@@ -304,7 +305,7 @@ class MedMNISTRecord(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvisio
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._start(root, transform=transform, target_transform=target_transform)
-        self.name = check_choice(name, "name", tuple(MEDMNIST_CLASSES))
+        self.name = check_choice(name, "name", catalogue.entry(self._ENTRY).default_parts)
         self.split = check_choice(split, "split", MEDMNIST_SPLITS)
         if size not in MEDMNIST_SIZES:
             raise ArgumentError(f"size must be 28, 64, 128 or 224; it is {size!r}.")

@@ -203,43 +203,6 @@ class USPS(ArraysRecipe):
             yield {"image": images, "target": np.array([int(row[0]) - 1 for row in rows], np.int64)}
 
 
-_ORGANS = (
-    *("bladder", "femur-left", "femur-right", "heart", "kidney-left", "kidney-right", "liver", "lung-left"),
-    *("lung-right", "pancreas", "spleen"),
-)
-_GRANULOCYTES = "immature granulocytes(myelocytes, metamyelocytes and promyelocytes)"
-
-MEDMNIST_CLASSES: Mapping[str, tuple[str, ...]] = {
-    "pathmnist": (
-        *("adipose", "background", "debris", "lymphocytes", "mucus", "smooth muscle", "normal colon mucosa"),
-        *("cancer-associated stroma", "colorectal adenocarcinoma epithelium"),
-    ),
-    "chestmnist": (
-        *("atelectasis", "cardiomegaly", "effusion", "infiltration", "mass", "nodule", "pneumonia", "pneumothorax"),
-        *("consolidation", "edema", "emphysema", "fibrosis", "pleural", "hernia"),
-    ),
-    "dermamnist": (
-        *("actinic keratoses and intraepithelial carcinoma", "basal cell carcinoma", "benign keratosis-like lesions"),
-        *("dermatofibroma", "melanoma", "melanocytic nevi", "vascular lesions"),
-    ),
-    "octmnist": ("choroidal neovascularization", "diabetic macular edema", "drusen", "normal"),
-    "pneumoniamnist": ("normal", "pneumonia"),
-    "retinamnist": ("0", "1", "2", "3", "4"),
-    "breastmnist": ("malignant", "normal, benign"),
-    "bloodmnist": (
-        *("basophil", "eosinophil", "erythroblast", _GRANULOCYTES, "lymphocyte", "monocyte", "neutrophil", "platelet"),
-    ),
-    "tissuemnist": (
-        *("Collecting Duct, Connecting Tubule", "Distal Convoluted Tubule", "Glomerular endothelial cells"),
-        *("Interstitial endothelial cells", "Leukocytes", "Podocytes", "Proximal Tubule Segments"),
-        "Thick Ascending Limb",
-    ),
-    "organamnist": _ORGANS,
-    "organcmnist": _ORGANS,
-    "organsmnist": _ORGANS,
-}
-"""The names of the classes, of ChestMNIST those of the findings, as the authors' package has them."""
-
 MEDMNIST_SIZES = (28, 64, 128, 224)
 MEDMNIST_SPLITS = ("train", "val", "test")
 
@@ -273,7 +236,7 @@ class MedMNIST(ArraysRecipe):
 
     @override
     def classes(self, texts: Mapping[str, bytes]) -> Sequence[str]:
-        return MEDMNIST_CLASSES[self.part.partition("-")[0]]
+        return self.entry.part(self.part.partition("-")[0]).classes
 
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:

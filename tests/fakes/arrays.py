@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from torchvision.datasets import CIFAR10
 from torchvision.datasets.utils import extract_archive
 
-from recordzoo.datasets.arrays_recipe import MEDMNIST_CLASSES, MEDMNIST_SPLITS
+from recordzoo import catalogue
+from recordzoo.datasets.arrays_recipe import MEDMNIST_SPLITS
 from tests.fakes import reading
 from tests.fakes.fake import Case, by, fake, md5, tar, text, zipped
 from tests.fakes.matlab import mat
@@ -26,6 +27,8 @@ from tests.fakes.mutations import ARRAYS, FILE_SAMPLES, LABELLED_ARRAYS, TENSORS
 from tests.fakes.scale import scaled
 
 Files = dict[str, bytes]
+
+MEDMNIST = catalogue.entry("medmnist")
 
 
 # Any: uint8 or int32.
@@ -325,7 +328,7 @@ def fer2013(_: Generator) -> Files:
     return {"fer2013.tar.gz": tar({f"fer2013/{name}": faces().get(name, b"about") for name in names})}
 
 
-class MedMNIST(reading.Reading, CIFAR10, name=tuple(MEDMNIST_CLASSES), split=MEDMNIST_SPLITS):  # type: ignore[misc]  # torchvision is untyped
+class MedMNIST(reading.Reading, CIFAR10, name=tuple(MEDMNIST.default_parts), split=MEDMNIST_SPLITS):  # type: ignore[misc]  # torchvision is untyped
     """What the authors' package reads, with samples as CIFAR10 has them."""
 
     def read(self, root: Path, name: str = "pathmnist", split: str = "train", size: int = 28) -> list[str]:
@@ -334,7 +337,7 @@ class MedMNIST(reading.Reading, CIFAR10, name=tuple(MEDMNIST_CLASSES), split=MED
         with np.load(root / (f"{name}.npz" if size == 28 else f"{name}_{size}.npz")) as arrays:
             self.data, labels = arrays[f"{split}_images"], arrays[f"{split}_labels"].astype(np.int64)
         self.targets = labels if labels.shape[1] > 1 else labels[:, 0].tolist()
-        return list(MEDMNIST_CLASSES[name])
+        return list(MEDMNIST.part(name).classes)
 
     def extra_repr(self) -> str:
         return f"Name: {self.name}\nSplit: {self.split}\nSize: {self.size}"
@@ -366,7 +369,7 @@ def medmnist(rng: Generator) -> dict[str, bytes]:
     ):
         arrays: dict[str, Any] = {}  # Any: arrays, as numpy's stub has them
         for split, count in (("train", 8), ("val", 5), ("test", 6)):
-            most = 2 if num_labels > 1 else len(MEDMNIST_CLASSES[name.partition("_")[0]])
+            most = 2 if num_labels > 1 else len(MEDMNIST.part(name.partition("_")[0]).classes)
             arrays[f"{split}_images"] = rng.integers(0, 256, (scaled(count), *shape), dtype=np.uint8)
             arrays[f"{split}_labels"] = rng.integers(0, most, (scaled(count), num_labels), dtype=np.uint8)
         file = io.BytesIO()
