@@ -60,7 +60,7 @@ SPLITS = ("train", "training", "val", "valid", "validation", "dev", "test", "tes
 
 
 def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
-    """See `Format`."""
+    """See `recordzoo.formats`."""
     if location.startswith("hf://"):
         hub = Hub(location)
         return HuggingFace(location, fields, table_files(location, hub.sizes()), hub)

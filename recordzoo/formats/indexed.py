@@ -41,7 +41,7 @@ _Columns = dict[str, Any]  # a list or an array
 
 
 def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
-    """See `Format`."""
+    """See `recordzoo.formats`."""
     path = Path(location)
     there = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
     files = [each for each in there if each.suffix.lower() in _DATA and each.is_file()]

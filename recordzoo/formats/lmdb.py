@@ -52,7 +52,7 @@ _OTHERS_NAMED = 10
 
 
 def find(location: str, fields: Mapping[str, str], layout: str = "") -> Foreign | None:
-    """See `Format`; the default layout is detected."""
+    """See `recordzoo.formats`; the default layout is detected."""
     path = Path(location)
     if "://" in location or (not layout and path.is_file() and not _may_be_database(path)):
         return None

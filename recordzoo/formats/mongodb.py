@@ -51,7 +51,7 @@ _Document = dict[str, Any]
 
 
 def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
-    """See `Format`."""
+    """See `recordzoo.formats`."""
     return MongoCollection(location, fields) if location.startswith(_SCHEMES) else None
 
 

@@ -36,7 +36,7 @@ _ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ)
 
 
 def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
-    """See `Format`."""
+    """See `recordzoo.formats`."""
     if "://" in location:
         return None
     whole = Path(location)

@@ -52,7 +52,7 @@ _GZIP, _ZLIB = b"\x1f\x8b", b"\x78"
 
 
 def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
-    """See `Format`."""
+    """See `recordzoo.formats`."""
     path = Path(location)
     there = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
     files = [each for each in there if _FILE.fullmatch(each.name) and each.is_file()]

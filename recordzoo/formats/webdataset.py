@@ -57,7 +57,7 @@ _META = re.compile(r"__[^/]*__(/|$)")
 
 
 def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
-    """See `Format`."""
+    """See `recordzoo.formats`."""
     files = find_shards(location, TAR_ENDINGS)
     if not files and (unread := find_shards(location, _UNREAD)):
         raise SourceError(

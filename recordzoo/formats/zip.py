@@ -36,7 +36,7 @@ class _Image:
 
 
 def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
-    """See `Format`."""
+    """See `recordzoo.formats`."""
     path = Path(location)
     if path.suffix.lower() != ".zip" or not path.is_file():
         return None

@@ -335,7 +335,7 @@ class ForeignRecipe(SampleRecipe):
 
     Raises:
         NotPreparedError: There is nothing of a known format.
-        SourceError, PrepareError: As `Format.find`.
+        SourceError, PrepareError: As ``find`` of the formats.
         ArgumentError: `location` holds several databases.
     """
 
