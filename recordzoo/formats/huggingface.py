@@ -288,16 +288,13 @@ class HuggingFace(Foreign):
     # Any: pyarrow's schema, features as JSON has them.
     def _name_columns(self, schema: Any, features: Mapping[str, Any], without_paths: set[str]) -> list[Column]:
         """Return the field of each column, the image first."""
-        usual = {}
         files = [column.name for column in schema if holds_files(column.type, features.get(column.name, {}))]
         images = [name for name in files if features.get(name, {}).get("_type", "Image") == "Image"]
         images += [c.name for c in schema if c.name in IMAGES and stored_as(c.type) == "bytes"]
         labels = [name for name in schema.names if features.get(name, {}).get("_type") == "ClassLabel"]
         labels += [name for name in LABELS if name in schema.names]
-        for field, keys in (("image", images), ("target", labels)):
-            free = [key for key in keys if key not in self.fields]
-            if free and field not in self.fields.values():
-                usual[free[0]] = field
+        image, label = self.usual_key("image", images, images), self.usual_key("target", labels, labels)
+        usual = {key: field for key, field in ((image, "image"), (label, "target")) if key is not None}
         found = []
         for column in schema:
             key, name = column.name, self.field(column.name, usual)
