@@ -21,7 +21,8 @@ about a dataset comes from its file::
     classes = ["..."]                       # their names, where the raw files do not have them
     folder = "flowers-102"                  # where torchvision keeps the raw files, relative to root; default: root
     expansion = 1.46                        # size of the records / size of the raw files; default 1.02
-    layout = "class_folders"                # or "annotated"; without it the recipe is code: <name>_recipe.py
+    recipe = "CUB200"                       # the class in <module>_recipe.py; or instead of it
+    layout = "class_folders"                # or "annotated"
     top = "2750/"                           # the folder above the class folders, or of the images; default: "{part}/"
     folders = { val = "valid" }             # class_folders: for each split its folder below top
     endings = [".jpeg"]                     # class_folders: what images end with; default: as for ImageFolder
@@ -35,7 +36,7 @@ about a dataset comes from its file::
     optional = false                        # true: prepared only when it is named
     set_name = "cub200"                     # <set_name>.records on disk, where it is not <dataset>.<part>
     splits = { train = 1_281_167 }
-    top = "320px/"                          # and annotations, classes: where they differ from the dataset's
+    top = "320px/"                          # and annotations, classes, recipe: where they differ from the dataset's
     arguments = { split = "train" }         # with which the class opens this record set; or { train = true }
 
     [[files]]                               # one for each raw file
@@ -154,6 +155,7 @@ class DatasetPart:
         set_name: Its record set's directory name without its ending; "" where that is the part's label.
         arguments: Constructor arguments with which a dataset class opens this part.
         classes: Names of its classes, where they are not those of the dataset.
+        recipe: The class of its recipe; "" if a layout says it all.
         layout: Where what is in its raw data.
     """
 
@@ -163,6 +165,7 @@ class DatasetPart:
     set_name: str = ""
     arguments: Mapping[str, str | int] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
+    recipe: str = ""
     layout: Layout = Layout()
 
 
@@ -256,7 +259,7 @@ class Entry:
 
     @property
     def recipe_module(self) -> str:
-        """The module with ``RECIPES``, by dataset or part, unless a `Layout` says it all; it imports no torch."""
+        """The module of its recipes, unless a `Layout` says it all; it imports no torch."""
         return f"recordzoo.datasets.{self.module}_recipe"
 
     @property
@@ -440,7 +443,7 @@ def parse(name: str, text: str) -> Entry:
     top = _Table(f"{name}.toml", data)
     part_tables = top.tables("parts")
     splits = [Split(split, count) for split, count in top.counts("splits").items()]
-    layout, parts = _layout(top), []
+    layout, recipe, parts = _layout(top), top.text("recipe", ""), []
     for part, table in part_tables.items():
         splits += [Split(split, count, part) for split, count in table.counts("splits").items()]
         parts.append(
@@ -451,6 +454,7 @@ def parse(name: str, text: str) -> Entry:
                 set_name=table.text("set_name", ""),
                 arguments=table.scalars("arguments"),
                 classes=table.texts("classes", ()),
+                recipe=table.text("recipe", recipe),
                 layout=_layout_of(part, layout, table) if layout.kind else layout,
             )
         )
@@ -468,7 +472,7 @@ def parse(name: str, text: str) -> Entry:
         citation=top.text("citation"),
         checked=_checked(top),
         class_names=top.texts("class"),
-        parts=tuple(parts) or (DatasetPart("", layout=layout),),
+        parts=tuple(parts) or (DatasetPart("", recipe=recipe, layout=layout),),
         files=files,
         splits=tuple(splits),
         images=top.number("num_images"),

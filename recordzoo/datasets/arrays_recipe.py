@@ -246,15 +246,3 @@ class MedMNIST(ArraysRecipe):
         return dataclasses.replace(
             table, classes=None, fields={"target": FieldSpec(FieldKind.MULTILABEL, tuple(table.classes or ()))}
         )
-
-
-RECIPES = {
-    "fer2013": FER2013,
-    "moving_mnist": MovingMNIST,
-    "pcam": PCAM,
-    "semeion": SEMEION,
-    "stl10": STL10,
-    "svhn": SVHN,
-    "usps": USPS,
-    "medmnist": MedMNIST,
-}

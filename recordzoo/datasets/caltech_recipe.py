@@ -93,6 +93,3 @@ def image_name(pattern: str, classes: Sequence[str], place: int, number: int) ->
 def annotation_name(category: str, number: int) -> str:
     """Name the file of a contour: "Faces_2/annotation_0001.mat"."""
     return f"{ANNOTATIONS.get(category, category)}/annotation_{number:04d}.mat"
-
-
-RECIPES = {"caltech101": Caltech101, "caltech256": Caltech256}

@@ -135,9 +135,3 @@ class Omniglot(ClassFolderRecipe):
         label_of = {folder: label for label, folder in enumerate(classes)}
         target = np.array([label_of[folder] for folder in folders], np.int64)
         return Table(table.names, arrays={"target": target}, classes=classes)
-
-
-RECIPES = {
-    "inaturalist": INaturalist,
-    "omniglot": Omniglot,
-}

@@ -94,12 +94,3 @@ class CIFAR10_1(CIFAR10C):
     @override
     def splits(self) -> Splits:  # type: ignore[override]  # a constant of CIFAR-10-C
         return {"test": [(f"cifar10.1_{self.part}_data.npy", f"cifar10.1_{self.part}_labels.npy")]}
-
-
-RECIPES = {
-    "cifar10": CIFAR10,
-    "cifar100": CIFAR100,
-    "cifar10_c": CIFAR10C,
-    "cifar100_c": CIFAR100C,
-    "cifar10_1": CIFAR10_1,
-}

@@ -239,6 +239,3 @@ class LVIS(CocoImages):
             default_target="annotation",
             metadata={CATEGORIES: json.loads(categories[0]) if categories else []},
         )
-
-
-RECIPES = {"coco_stuff": CocoStuff, "coco_panoptic": CocoPanoptic, "lvis": LVIS}

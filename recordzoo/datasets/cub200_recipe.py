@@ -299,6 +299,3 @@ class CUB200Of2010(ListedRecipe):
             splits=splits,
             classes=classes,
         )
-
-
-RECIPES = {"cub200": CUB200, "cub200.segmentations": CUB200Segmentations, "cub200_2010": CUB200Of2010}

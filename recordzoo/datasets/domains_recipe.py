@@ -159,10 +159,3 @@ def _imagenet_labels(lists: Lists) -> dict[str, list[int]]:
     label_of_name = {name.strip(): label_of[line] for line, name in enumerate(lines) if line in label_of}
     names_of: dict[str, str] = json.loads(lists[f"{MAPPINGS}objectnet_to_imagenet_1k.json"])
     return {name: [label_of_name[each] for each in found.split("; ")] for name, found in names_of.items()}
-
-
-RECIPES = {
-    "deep_weeds": DeepWeeds,
-    "domainnet": DomainNet,
-    "objectnet": ObjectNet,
-}

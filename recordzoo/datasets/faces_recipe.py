@@ -206,10 +206,3 @@ def _faces_of(annotations: Sidecar) -> dict[str, bytes]:
         found[name] = b"".join(lines[start + 1 : stop])
         start = stop
     return found
-
-
-RECIPES = {
-    "celeba": CelebA,
-    "lfw": LFW,
-    "wider_face": WiderFace,
-}

@@ -114,6 +114,3 @@ def read_matrix(file: BinaryIO) -> Iterator[NDArray[Any]]:
         length = min(_CHUNK, count - start)
         size = length * int(np.prod(shape)) * np.dtype(_DTYPES[magic]).itemsize
         yield np.frombuffer(file.read(size), _DTYPES[magic]).reshape(length, *shape)
-
-
-RECIPES = {"dsprites": DSprites, "smallnorb": SmallNORB}

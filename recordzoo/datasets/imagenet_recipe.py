@@ -224,6 +224,3 @@ def _look(tree: Path) -> tuple[str, str]:
     if has_folders:
         return ("broken", loose) if loose else ("sorted", "")
     return ("flat", "") if image else ("broken", archive) if archive else ("none", "")
-
-
-RECIPES = {"imagenet": ImageNet}

@@ -127,6 +127,3 @@ def _label_lists(data: bytes) -> list[list[int]]:
     if not is_right:
         raise SourceError(f"{LABELS} is not a list of lists of labels from 0 to {NUM_LABELS - 1}. Get it again.")
     return lists
-
-
-RECIPES = {"imagenet_v2": NumberedFolders, "imagenet_c": CorruptedFolders, "imagenet_real": ReassessedLabels}

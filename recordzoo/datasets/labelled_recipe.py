@@ -28,14 +28,14 @@ GTSRB_FOLDERS = {"train": "GTSRB/Training/", "test": "GTSRB/Final_Test/Images/"}
 _GTSRB_LIST = "GT-final_test.csv"
 
 
-class _GTSRBTraining(ClassFolderRecipe):
+class GTSRBTraining(ClassFolderRecipe):
     """Photographs in a folder for each class, in tracks of 30 of the same sign."""
 
     top = GTSRB_FOLDERS["train"]
     endings = (".ppm",)
 
 
-class _GTSRBTest(ListedRecipe):
+class GTSRBTest(ListedRecipe):
     """Photographs in one folder, in the order of the list."""
 
     lists = (_GTSRB_LIST,)
@@ -159,11 +159,3 @@ class StanfordCars(ListedRecipe):
             splits={self.part: [str(row["fname"]) for row in rows]},
             classes=np.atleast_1d(lists.mat(_CARS_META)["class_names"]).tolist(),
         )
-
-
-RECIPES = {
-    "gtsrb.train": _GTSRBTraining,
-    "gtsrb.test": _GTSRBTest,
-    "places365": Places365,
-    "stanford_cars": StanfordCars,
-}

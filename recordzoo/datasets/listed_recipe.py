@@ -190,13 +190,3 @@ class SUN397(ListedRecipe):
             )
         target = np.array([label_of[scene] for scene in scenes], np.int64)
         return Table(names=names, arrays={"target": target}, classes=classes)
-
-
-RECIPES = {
-    "clevr": CLEVR,
-    "dtd": DTD,
-    "fgvc_aircraft": FGVCAircraft,
-    "flowers102": Flowers102,
-    "food101": Food101,
-    "sun397": SUN397,
-}

@@ -74,6 +74,3 @@ def _unpacked(member: Member) -> Iterator[Database]:
 def key_of(name: str) -> bytes:
     """Return the key of a record's name, as bytes for sorting."""
     return name.encode("utf-8", "surrogateescape")
-
-
-RECIPES = {"lsun": LSUN}

@@ -85,6 +85,3 @@ class QMNIST(MNIST):
             return table
         positions = np.arange(len(table.names), dtype=np.int64)
         return table.with_splits({"test10k": positions[:10_000], "test50k": positions[10_000:]})
-
-
-RECIPES = {"mnist": MNIST, "fashion_mnist": MNIST, "kmnist": MNIST, "emnist": EMNIST, "qmnist": QMNIST}

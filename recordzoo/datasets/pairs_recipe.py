@@ -297,13 +297,3 @@ class OxfordPets(ListedRecipe):
                 "species": FieldSpec(FieldKind.CLASS, ("Cat", "Dog")),
             },
         )
-
-
-RECIPES = {
-    "ade20k": ADE20K,
-    "div2k": DIV2K,
-    "kitti": Kitti,
-    "oxford_pets": OxfordPets,
-    "sbd": SBD,
-    "cityscapes": Cityscapes,
-}

@@ -184,11 +184,3 @@ class TinyImageNet(ListedRecipe):
             fields={"bbox": FieldSpec(FieldKind.BOXES)},
             metadata={"class_names": [words.get(wnid, wnid) for wnid in wnids]},
         )
-
-
-RECIPES = {
-    "nabirds": NABirds,
-    "online_products": OnlineProducts,
-    "stanford_dogs": StanfordDogs,
-    "tiny_imagenet": TinyImageNet,
-}

@@ -158,6 +158,3 @@ def _stems(data: bytes) -> list[str]:
 def image_name(stem: str) -> str:
     """Name an image as its record is named: "JPEGImages/2007_000027.jpg"."""
     return f"JPEGImages/{stem}.jpg"
-
-
-RECIPES = {"voc": VOC}

@@ -53,11 +53,11 @@ def dataset_recipe(
         ArgumentError: There is no such dataset or part, or `raw_files` lacks one of its files.
     """
     entry = catalogue.entry(dataset)
-    if layout := entry.part(part).layout.kind:
-        kind = {"class_folders": ClassFolderRecipe, "annotated": AnnotatedRecipe}[layout]
+    found = entry.part(part)
+    if found.layout.kind:
+        kind = {"class_folders": ClassFolderRecipe, "annotated": AnnotatedRecipe}[found.layout.kind]
     else:
-        recipes = importlib.import_module(entry.recipe_module).RECIPES
-        kind = recipes.get(entry.label(part)) or recipes[dataset]
+        kind = getattr(importlib.import_module(entry.recipe_module), found.recipe)
     made: DeclaredRecipe = kind(dataset, part, raw_files)
     made.member_md5s = dict(member_md5s)
     return made
