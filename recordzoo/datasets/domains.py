@@ -24,7 +24,6 @@ class DeepWeedsRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
     """
 
     _ENTRY = "deep_weeds"
-    _PATH = str
     _ALLOWS_EMPTY = True
 
     def __init__(
@@ -63,7 +62,6 @@ class DomainNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
     """
 
     _ENTRY = "domainnet"
-    _PATH = str
     _ALLOWS_EMPTY = True  # each list of paintings lacks a class
 
     def __init__(
@@ -87,7 +85,6 @@ class _DomainFolders(ClassFolderDataset, ImageFolder, Generic[Domain]):  # type:
     """Images of one domain, or of all; a record set has a split for each domain."""
 
     _DOMAINS: ClassVar[Sequence[str]]
-    _PATH = str
 
     def __init__(
         self,
@@ -159,7 +156,6 @@ class ObjectNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
     """
 
     _ENTRY = "objectnet"
-    _PATH = str
     _ALLOWS_EMPTY = True
 
     def __init__(

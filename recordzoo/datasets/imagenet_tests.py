@@ -30,7 +30,6 @@ class ImageNetV2Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  
     """
 
     _ENTRY = "imagenet_v2"
-    _PATH = str
     _ALLOWS_EMPTY = True
 
     def __init__(
@@ -56,8 +55,6 @@ class ImageNetV2Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  
 
 class _WnidFolders(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """A test set whose class folders are named by WNIDs."""
-
-    _PATH = str
 
     @derived
     def wnids(self) -> list[str]:

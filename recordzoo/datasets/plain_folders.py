@@ -3,6 +3,7 @@
 Each class reads the extracted archive like ImageFolder.
 """
 
+from pathlib import Path
 from typing import Literal
 
 from torchvision.datasets import Country211, EuroSAT, ImageFolder, RenderedSST2
@@ -18,7 +19,6 @@ class BeansRecord(SplitFilesDataset[TrainValTest], ClassFolderDataset, ImageFold
     """
 
     _ENTRY = "beans"
-    _PATH = str
     _SPLIT = "split"
 
 
@@ -32,7 +32,6 @@ class CatsVsDogsRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  
     """
 
     _ENTRY = "cats_vs_dogs"
-    _PATH = str
 
 
 class CINIC10Record(SplitFilesDataset[TrainValTest], ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
@@ -42,7 +41,6 @@ class CINIC10Record(SplitFilesDataset[TrainValTest], ClassFolderDataset, ImageFo
     """
 
     _ENTRY = "cinic10"
-    _PATH = str
     _SPLIT = "split"
 
 
@@ -53,21 +51,18 @@ class PlantVillageRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]
     """
 
     _ENTRY = "plant_village"
-    _PATH = str
 
 
 class RESISC45Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """NWPU-RESISC45, read from records: aerial images of 45 kinds of scenes, 700 of each."""
 
     _ENTRY = "resisc45"
-    _PATH = str
 
 
 class UCMercedRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """UC Merced Land Use, read from records: aerial images of 21 kinds of land use, 100 of each."""
 
     _ENTRY = "uc_merced"
-    _PATH = str
 
 
 class Country211Record(SplitFilesDataset[Literal["train", "valid", "test"]], ClassFolderDataset, Country211):  # type: ignore[misc]  # torchvision is untyped
@@ -75,6 +70,7 @@ class Country211Record(SplitFilesDataset[Literal["train", "valid", "test"]], Cla
 
     _ENTRY = "country211"
     _HAS_TEXT_ROOT = True
+    _PATH = Path
     _PATHS = {"_base_folder": "country211"}
 
 
@@ -82,7 +78,7 @@ class EuroSATRecord(ClassFolderDataset, EuroSAT):  # type: ignore[misc]  # torch
     """torchvision's `EuroSAT`, read from records: 27,000 satellite images of 10 kinds of land use."""
 
     _ENTRY = "eurosat"
-    _HAS_TEXT_ROOT, _PATH = True, str
+    _HAS_TEXT_ROOT = True
     _PATHS = {"_base_folder": "eurosat", "_data_folder": "eurosat/2750"}
 
 

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, Unpack
 
 import numpy as np
@@ -291,6 +292,7 @@ class ClassFolderDataset(LoaderDataset):
 
     extensions: str | Sequence[str] | None
 
+    _PATH: ClassVar[Callable[[str], Any]] = str
     _ALLOWS_EMPTY: ClassVar[bool] = False  # whether a class may be without samples, where that is no argument
 
     @override
@@ -374,6 +376,7 @@ class SamplesDataset(ClassFolderDataset):
     """`ClassFolderDataset` whose torchvision class lists its samples as ``_samples`` and knows no ``targets``."""
 
     _ITEMS = "_samples"
+    _PATH = Path
 
     @override
     def _show_files(self, selection: Selection, folder: str | os.PathLike[str], loader: Loader) -> None:  # type: ignore[override]
@@ -476,7 +479,6 @@ class TargetTypesDataset(SplitFilesDataset[SplitName], ClassFolderDataset, Gener
     """
 
     _SPLIT = "split"
-    _PATH = str
     _ALLOWS_EMPTY = True
     _TARGET_TYPES: ClassVar[Sequence[str]]
     _IN_PIXELS: ClassVar[Mapping[str, str]] = {}
