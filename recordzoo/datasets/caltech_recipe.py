@@ -31,8 +31,6 @@ class Caltech256(ListedRecipe):
         image_name: The name of an image within its class folder.
     """
 
-    lists = ()
-    needs_lists = False
     files = {"image": ("256_ObjectCategories/", (".jpg",))}
     image_name: ClassVar[str] = "{label:03d}_{number:04d}.jpg"
 
@@ -64,7 +62,6 @@ class Caltech101(Caltech256):
     """Each image has a contour. The archive is a zip of a tar.gz (images) and a tar (contours)."""
 
     files = {"image": ("101_ObjectCategories/", (".jpg",)), "annotation": ("Annotations/", (".mat",))}
-    encodings = {"annotation": "bytes"}
     image_name = "image_{number:04d}.jpg"
 
     @override

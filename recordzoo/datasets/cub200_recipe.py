@@ -86,9 +86,7 @@ class CUB200Segmentations(ListedRecipe):
             every image, and the positions are the same then.
     """
 
-    lists = ()
     files = {"mask": (MASKS, (".png",))}
-    needs_lists = False
     images: tuple[str, ...] | None = None
 
     @override
@@ -283,7 +281,6 @@ class CUB200Of2010(ListedRecipe):
 
     lists = tuple(f"lists/{split}.txt" for split in ("train", "test"))
     files = {"image": ("images/", (".jpg",)), "annotation": ("annotations-mat/", (".mat",))}
-    encodings = {"annotation": "bytes"}
 
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:

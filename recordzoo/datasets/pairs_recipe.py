@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -79,9 +78,6 @@ def part_of(split: str, track: str) -> str:
 class DIV2K(ListedRecipe):
     """The images of low resolution of one split and track, sorted; those of high resolution have their numbers."""
 
-    lists = ()
-    needs_lists = False
-
     @property
     def _place(self) -> tuple[str, str]:
         split, _, track = self.part.partition("-")
@@ -107,10 +103,6 @@ KITTI_FOLDERS = {"train": "training", "test": "testing"}
 
 class Kitti(ListedRecipe):
     """The images of a part, sorted by name."""
-
-    lists = ()
-    needs_lists = False
-    encodings = MappingProxyType({"label": "bytes"})
 
     @property
     @override
@@ -141,8 +133,7 @@ _SBD = "benchmark_RELEASE/dataset/"
 class SBD(ListedRecipe):
     """All images, existing or only listed, by name; the part "train-noval" also needs its list."""
 
-    files = MappingProxyType({"image": ("img/", (".jpg",)), "mask": ("cls/", (".mat",))})
-    encodings = MappingProxyType({"mask": "bytes"})
+    files = {"image": ("img/", (".jpg",)), "mask": ("cls/", (".mat",))}
 
     @property
     @override

@@ -124,7 +124,6 @@ class StanfordDogs(ListedRecipe):
 
     lists = tuple(f"{split}_list.mat" for split in ("train", "test"))
     files = {"image": ("Images/", (".jpg",)), "annotation": ("Annotation/", ("",))}
-    encodings = {"annotation": "bytes"}
 
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:

@@ -445,22 +445,20 @@ class ListedRecipe(DeclaredRecipe):
     """A recipe for which subclasses define the lists, the files and the table.
 
     Attributes:
-        encodings: The encoding of each blob field that does not contain images.
-        needs_lists: Whether a tree must have at least one of the lists.
+        needs_lists: Whether a tree must have at least one of the lists, if there are any.
     """
 
     needs_lists: ClassVar[bool] = True
-    encodings: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     @property
-    @abstractmethod
     def lists(self) -> Sequence[str]:
         """Patterns (`fnmatch`) of the names of lists."""
+        return ()
 
     @property
     @abstractmethod
     def files(self) -> Mapping[str, Files]:
-        """The files of each blob field, including "image"."""
+        """The files of each blob field, including "image"; those that do not end as images are bytes."""
 
     @abstractmethod
     def table(self, keys: Mapping[str, Sequence[str]], lists: "Lists") -> Table:
@@ -477,13 +475,14 @@ class ListedRecipe(DeclaredRecipe):
     @property
     @override
     def fields(self) -> Mapping[str, BlobField]:  # type: ignore[override]  # a constant of other recipes
-        return {field: BlobField(self.encodings.get(field, "image")) for field in self.files}
+        are_images = {field: all(map(is_image, endings)) for field, (_, endings) in self.files.items()}
+        return {field: BlobField("image" if found else "bytes") for field, found in are_images.items()}
 
     @override
     def tree_names(self, base: Path) -> Sequence[str] | None:
         folder, _ = next(iter(self.files.values()))
         lists = [name for pattern in self.lists for name in matching(base, pattern)]
-        if not (base / folder).is_dir() or (self.needs_lists and not lists):
+        if not (base / folder).is_dir() or (self.needs_lists and self.lists and not lists):
             return None
         return [*(name for files in self.files.values() for name in files_under(base, *files)), *lists]
 
