@@ -26,7 +26,7 @@ from recordzoo.recipes.declared import (
     is_class_image,
     name_key,
 )
-from recordzoo.recipes.recipe import INCOMPLETE, Blob, Sidecar, Stored, Table, present
+from recordzoo.recipes.recipe import INCOMPLETE, Blob, Sidecar, Stored, Table
 from recordzoo.records.kinds import FieldKind, FieldSpec
 
 FOLDER = "CUB_200_2011"
@@ -288,10 +288,8 @@ class CUB200Of2010(ListedRecipe):
         splits = {name.removeprefix("lists/").removesuffix(".txt"): lists.lines(name) for name in there}
         names = sorted({*keys["image"], *(name for listed in splits.values() for name in listed)}, key=name_key)
         classes, target = class_labels(names)
-        annotation_of = [f"{name.removesuffix('.jpg')}.mat" for name in names]
         return Table(
             names=names,
-            keys={"annotation": present(annotation_of, keys["annotation"])},
             arrays={"target": target},
             splits=splits,
             classes=classes,

@@ -32,7 +32,6 @@ class ADE20K(ListedRecipe):
         rows = lists.rows(_CLASSES, "\t", columns=5)[1:] if _CLASSES in lists else []
         return Table(
             names=names,
-            keys={"mask": present([name.removesuffix(".jpg") + ".png" for name in names], keys["mask"])},
             splits={
                 split: [name for name in names if name.startswith(f"{folder}/")]
                 for split, folder in _ADE20K_FOLDERS.items()
@@ -92,10 +91,8 @@ class DIV2K(ListedRecipe):
 
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
-        split, track = self._place
         names = sorted(keys["image"])
-        high = [f"{name.removesuffix(TRACKS[track].ending)}.png" for name in names]
-        return Table(names, keys={"high": present(high, keys["high"])}, splits={split: names}, default_target="high")
+        return Table(names, splits={self._place[0]: names}, default_target="high")
 
 
 KITTI_FOLDERS = {"train": "training", "test": "testing"}
@@ -119,11 +116,7 @@ class Kitti(ListedRecipe):
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
         names = sorted(keys["image"])
-        columns: dict[str, list[str | None]] = {}
-        if "label" in keys:
-            wanted = [f"{name.partition('.')[0]}.txt" for name in names]
-            columns["label"] = present(wanted, keys["label"])
-        return Table(names=names, keys=columns, splits={self.part: names})
+        return Table(names=names, splits={self.part: names})
 
 
 _SBD = "benchmark_RELEASE/dataset/"
@@ -157,13 +150,9 @@ class SBD(ListedRecipe):
             if name in lists
         }
         names = sorted({*keys["image"], *(name for split in splits.values() for name in split)})
-        mask_of = [name.removesuffix(".jpg") + ".mat" for name in names]
         return Table(
             names=names,
-            keys={
-                "image": present(names, keys["image"]),
-                "mask": present(mask_of, keys["mask"]),
-            },
+            keys={"image": present(names, keys["image"])},
             splits=splits,
             default_target="mask",
         )
@@ -276,10 +265,8 @@ class OxfordPets(ListedRecipe):
         names = sorted({*keys["image"], *(name for split in splits.values() for name in split)})
         labels = {f"{row[0]}.jpg": (row.integer(1) - 1, row.integer(2) - 1) for split in rows.values() for row in split}
         pairs = np.array([labels.get(name, (-1, -1)) for name in names], np.int64).reshape(-1, 2)
-        mask_of = [name.replace(".jpg", ".png") for name in names]
         return Table(
             names=names,
-            keys={"mask": present(mask_of, keys["mask"])},
             arrays={"target": pairs[:, 0], "species": pairs[:, 1]},
             splits=splits,
             fields={

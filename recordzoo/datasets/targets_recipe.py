@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.recipes.declared import ListedRecipe, Lists, Row, name_key, names_by_label
-from recordzoo.recipes.recipe import NO_TARGET, Table, present
+from recordzoo.recipes.recipe import NO_TARGET, Table
 from recordzoo.records.kinds import FieldKind, FieldSpec
 
 _NABIRDS = "nabirds/"
@@ -137,10 +137,8 @@ class StanfordDogs(ListedRecipe):
             label_of.update(zip(splits[split], (np.atleast_1d(listed["labels"]).astype(int) - 1).tolist(), strict=True))
         folder_of = {label: name.partition("/")[0] for name, label in label_of.items()}
         names = sorted({*keys["image"], *label_of}, key=name_key)
-        annotation_of = [name.removesuffix(".jpg") for name in names]
         return Table(
             names=names,
-            keys={"annotation": present(annotation_of, keys["annotation"])},
             arrays={"target": np.array([label_of.get(name, NO_TARGET) for name in names], np.int64)},
             splits=splits,
             classes=names_by_label(folder_of),

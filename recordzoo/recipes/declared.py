@@ -464,6 +464,8 @@ class ListedRecipe(DeclaredRecipe):
     def table(self, keys: Mapping[str, Sequence[str]], lists: "Lists") -> Table:
         """Return the table: names, targets and splits, from the lists.
 
+        Files of other fields are called as the images, with their own ending, unless the table has their keys.
+
         Args:
             keys: The files of each blob field, relative to their folder.
             lists: The lists.
@@ -507,12 +509,19 @@ class ListedRecipe(DeclaredRecipe):
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         try:
-            return self.table(stored.keys, Lists(self.dataset, sidecars))
+            table = self.table(stored.keys, Lists(self.dataset, sidecars))
         except KeyError as err:
             raise SourceError(
                 f"{self.set_name}: the lists contradict each other: one has {err.args[0]!r}, which another lacks. "
                 f"{INCOMPLETE}"
             ) from err
+        ending_of = {field: endings[0] for field, (_, endings) in self.files.items()}
+        ending = ending_of.pop("image")
+        keys = {
+            field: present([name.removesuffix(ending) + other for name in table.names], stored.keys[field])
+            for field, other in ending_of.items()
+        }
+        return dataclasses.replace(table, keys={**keys, **table.keys})
 
 
 class Lists:
