@@ -147,7 +147,7 @@ def entry_document(entry: Entry) -> dict[str, JSON]:
     for part in document["parts"]:
         part["label"] = entry.label(part["name"])
         part["set_name"] = entry.set_name(part["name"])
-        del part["layout"]  # for the recipe
+        del part["layout"], part["recipe"], part["classes"]  # for the recipe
     return document
 
 
