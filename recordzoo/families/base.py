@@ -340,23 +340,20 @@ class ZooDataset(HasDerived, Dataset[Pair]):
         """
         self._refuse_in_pixels(options.variant)
         warn_if_left_behind(self, self._in_pixels())
+        made_of = None
         if is_url(self.root):
             url = Url.parse(self.root)
             is_above = raw_root is not None and raw_root.name != url.name
             place = url.parent if is_above else url
             reader = open_at_url(type(self).__name__, recipe, place, options, download=bool(download))
-            self._check_source(reader, recipe)
-            self._refuse_in_pixels(reader.manifest.variant)
-            return self._as_variant(reader, options)
-        root = Path(self.root).expanduser().absolute()
-        is_given = is_record_set(root)
-        raw_root = raw_root or root
-        path = root if is_given else ensure(recipe, raw_root, options, download=download)
-        reader = RecordReader(path)
+        else:
+            root = Path(self.root).expanduser().absolute()
+            made_of = None if is_record_set(root) else raw_root or root
+            reader = RecordReader(root if made_of is None else ensure(recipe, made_of, options, download=download))
         self._check_source(reader, recipe)
         self._refuse_in_pixels(reader.manifest.variant)
-        if not is_given and (changes := find_changes(reader, raw_root)):
-            warn_of_changes(reader, changes, recipe.command(raw_root), stacklevel=3)
+        if made_of is not None and (changes := find_changes(reader, made_of)):
+            warn_of_changes(reader, changes, recipe.command(made_of), stacklevel=3)
         return self._as_variant(reader, options)
 
     def __setattr__(self, name: str, value: Any) -> None:
