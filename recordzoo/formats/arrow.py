@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 import recordzoo
 from recordzoo.base.files import open_at_once
 from recordzoo.errors import SourceError
-from recordzoo.formats.base import MAX_FIELDS, fault
+from recordzoo.formats.base import MAX_FIELDS, fault, first_bytes
 from recordzoo.raw.member import MAX_MEMBER_BYTES, unpacked_cap
 from recordzoo.recipes.recipe import sniffed_ending
 
@@ -147,8 +147,7 @@ def open_first(paths: Sequence[Path]) -> None:
 
 def is_parquet(path: Path) -> bool:
     """Whether a file begins as Parquet does; otherwise it is Arrow's."""
-    with path.open("rb") as file:
-        return file.read(4) == b"PAR1"
+    return first_bytes(path, 4) == b"PAR1"
 
 
 def look(path: Path) -> TableParts:
@@ -283,8 +282,7 @@ def _arrow_batches(path: Path, start: int, stop: int) -> Iterator[Any]:
 
 def _is_file(path: Path) -> bool:
     """Whether an Arrow file has the format with a footer; otherwise it is a stream."""
-    with path.open("rb") as file:
-        head = file.read(6)
+    head = first_bytes(path, 6)
     if not head:
         raise fault(path, " is empty.")
     return head == b"ARROW1"

@@ -278,6 +278,12 @@ def fault(path: Path | str, text: str) -> SourceError:
     return SourceError(f"{path}{text}", path=str(path))
 
 
+def first_bytes(path: Path, count: int) -> bytes:
+    """Read the first bytes of a file, by which a format is recognised."""
+    with path.open("rb") as file:
+        return file.read(count)
+
+
 def first_of(pieces: Sequence[Piece], read: Callable[[Piece], Iterator[_T]]) -> list[tuple[Piece, _T]]:
     """Read samples to determine the fields: the first 64 of the first piece, and the first one of some others."""
     found: list[tuple[Piece, _T]] = []

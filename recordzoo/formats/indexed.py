@@ -19,7 +19,7 @@ from typing_extensions import override
 from recordzoo.base.files import read_small
 from recordzoo.base.text import lines_of, text_of
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
-from recordzoo.formats.base import MAX_FIELDS, Foreign, Piece, Sample, fault, image_ending
+from recordzoo.formats.base import MAX_FIELDS, Foreign, Piece, Sample, fault, first_bytes, image_ending
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.records.arrays import map_file
 
@@ -119,8 +119,7 @@ class IndexedFile(Foreign):
 
 def _may_be_index(path: Path) -> bool:
     """Whether a file is text, or an array: a binary `.idx` belongs to some other format."""
-    with path.open("rb") as file:
-        return path.suffix.lower() == ".npy" or b"\0" not in file.read(4096)
+    return path.suffix.lower() == ".npy" or b"\0" not in first_bytes(path, 4096)
 
 
 def _read_index(path: Path) -> tuple[_Columns, str]:

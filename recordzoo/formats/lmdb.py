@@ -15,7 +15,7 @@ from typing_extensions import override
 from recordzoo.base.files import read_text
 from recordzoo.base.settings import is_installed, need
 from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.formats.base import PIECE_SAMPLES, Foreign, Piece, Sample, fault
+from recordzoo.formats.base import PIECE_SAMPLES, Foreign, Piece, Sample, fault, first_bytes
 from recordzoo.formats.lmdb_values import (
     DATA_FILE,
     INSTRUCTIONS,
@@ -88,8 +88,7 @@ def _may_be_database(path: Path) -> bool:
     """Whether a file has the name or the first bytes of an LMDB database; it may be damaged."""
     if path.suffix in _ENDINGS:
         return True
-    with path.open("rb") as file:
-        return file.read(PAGE_HEADER + 4)[PAGE_HEADER:] == MAGIC.to_bytes(4, sys.byteorder)
+    return first_bytes(path, PAGE_HEADER + 4)[PAGE_HEADER:] == MAGIC.to_bytes(4, sys.byteorder)
 
 
 @dataclass(frozen=True, slots=True)

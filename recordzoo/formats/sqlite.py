@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from recordzoo.base.text import did_you_mean
 from recordzoo.errors import ArgumentError
-from recordzoo.formats.base import Foreign, Piece, Sample, fault, holds_images, image_ending
+from recordzoo.formats.base import Foreign, Piece, Sample, fault, first_bytes, holds_images, image_ending
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 
 LOOKS_FOR = "a database of SQLite 3, or a table of one: photos.db/table"
@@ -43,8 +43,7 @@ def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
     path = next((each for each in (whole, *whole.parents) if each.is_file()), None)
     if path is None:
         return None
-    with path.open("rb") as file:
-        header = file.read(_HEADER_BYTES)
+    header = first_bytes(path, _HEADER_BYTES)
     if header[: len(_MAGIC)] != _MAGIC:
         return None
     return SQLiteTable(location, fields, path, header, "" if path == whole else whole.relative_to(path).as_posix())

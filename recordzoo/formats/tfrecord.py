@@ -32,6 +32,7 @@ from recordzoo.formats.base import (
     Piece,
     Sample,
     fault,
+    first_bytes,
     first_of,
     image_ending,
     refuse_missing,
@@ -66,8 +67,7 @@ def _begins_like_one(path: Path) -> bool:
     """Whether the checksum of the first length is right, or the file is compressed. Without the package: True."""
     if not is_installed("google_crc32c"):
         return True
-    with path.open("rb") as file:
-        head = file.read(_HEADER.size)
+    head = first_bytes(path, _HEADER.size)
     return head.startswith(_GZIP) or _is_header(head)
 
 

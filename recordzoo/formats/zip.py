@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from recordzoo.base.text import counted
 from recordzoo.errors import ArchiveError, FolderError
-from recordzoo.formats.base import Foreign, Piece, Sample, fault, split_name
+from recordzoo.formats.base import Foreign, Piece, Sample, fault, first_bytes, split_name
 from recordzoo.raw.member import MAX_MEMBER_BYTES, Member, greedy_runs
 from recordzoo.raw.zip import ZIP_STARTS, opened_zip, unzipped_name
 from recordzoo.recipes.declared import are_splits, class_folder_order, is_image
@@ -40,9 +40,7 @@ def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
     path = Path(location)
     if path.suffix.lower() != ".zip" or not path.is_file():
         return None
-    with path.open("rb") as file:
-        is_zip = file.read(4) in ZIP_STARTS
-    if not is_zip:
+    if first_bytes(path, 4) not in ZIP_STARTS:
         raise ArchiveError(f"{path} is no zip, or a cut one: it does not begin as one.", path=path)
     return ZippedFolders(location, fields, path)
 
