@@ -21,7 +21,7 @@ about a dataset comes from its file::
     classes = ["..."]                       # their names, where the raw files do not have them
     folder = "flowers-102"                  # where torchvision keeps the raw files, relative to root; default: root
     expansion = 1.46                        # size of the records / size of the raw files; default 1.02
-    recipe = "CUB200"                       # the class in <module>_recipe.py; or instead of it
+    recipe = "CUB200"                       # the class in <module>_recipe.py; not needed if the layout says it all
     layout = "class_folders"                # or "annotated"
     top = "2750/"                           # the folder above the class folders, or of the images; default: "{part}/"
     folders = { val = "valid" }             # class_folders: for each split its folder below top
@@ -36,7 +36,7 @@ about a dataset comes from its file::
     optional = false                        # true: prepared only when it is named
     set_name = "cub200"                     # <set_name>.records on disk, where it is not <dataset>.<part>
     splits = { train = 1_281_167 }
-    top = "320px/"                          # and annotations, classes, recipe: where they differ from the dataset's
+    top = "320px/"                          # and folders, annotations, classes, recipe: where they differ
     arguments = { split = "train" }         # with which the class opens this record set; or { train = true }
 
     [[files]]                               # one for each raw file
@@ -127,10 +127,10 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where what is in the raw data, for a recipe that needs no code of its own.
+    """Where what is in the raw data, for a recipe that needs no code of its own, or little.
 
     Attributes:
-        kind: Which recipe: "class_folders" or "annotated"; "": the recipe is code.
+        kind: Which recipe: "class_folders" or "annotated"; "": all of the recipe is code.
         top: The folder above the class folders, or that of the images, with a "/" at its end.
         folders: For each split its folder below `top`; empty if the class folders are right there.
         endings: What images end with, in lower case; empty: as torchvision's ImageFolder has it.
@@ -155,7 +155,7 @@ class DatasetPart:
         set_name: Its record set's directory name without its ending; "" where that is the part's label.
         arguments: Constructor arguments with which a dataset class opens this part.
         classes: Names of its classes, where they are not those of the dataset.
-        recipe: The class of its recipe; "" if a layout says it all.
+        recipe: The class of its recipe; "" if the layout says it all.
         layout: Where what is in its raw data.
     """
 
@@ -259,7 +259,7 @@ class Entry:
 
     @property
     def recipe_module(self) -> str:
-        """The module of its recipes, unless a `Layout` says it all; it imports no torch."""
+        """The module of its recipes, unless the layout says it all; it imports no torch."""
         return f"recordzoo.datasets.{self.module}_recipe"
 
     @property
@@ -522,7 +522,9 @@ def _layout_of(part: str, layout: Layout, table: "_Table") -> Layout:
     """Return the layout of a part: that of the dataset, but for what the part says itself."""
     top = table.text("top", layout.top).replace("{part}", part)
     annotations = table.texts("annotations", layout.annotations)
-    return replace(layout, top=top, annotations=tuple(each.replace("{part}", part) for each in annotations))
+    folders = table.strings("folders") or layout.folders
+    found = tuple(each.replace("{part}", part) for each in annotations)
+    return replace(layout, top=top, folders=folders, annotations=found)
 
 
 def _file(table: "_Table", folder: str, instructions: str) -> FileFacts:

@@ -31,13 +31,6 @@ Taxonomy = tuple[dict[str, dict[str, int]], list[dict[str, int]]]
 class INaturalist(ClassFolderRecipe):
     """All images in ImageFolder's order. The one split has them by category, as torchvision numbers categories."""
 
-    endings = ("",)  # torchvision takes every file
-
-    @property
-    @override
-    def top(self) -> str:
-        return f"{self.part}/"
-
     @override
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
         folder, _, name = member.name.partition("/")
@@ -113,13 +106,6 @@ def _numbered(version: str, folders: Sequence[str]) -> list[str]:
 
 class Omniglot(ClassFolderRecipe):
     """Drawn characters; a class is a character of an alphabet."""
-
-    endings = (".png",)
-
-    @property
-    @override
-    def top(self) -> str:
-        return f"images_{self.part}/"
 
     @override
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:

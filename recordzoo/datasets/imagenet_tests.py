@@ -9,9 +9,9 @@ from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 from typing_extensions import override
 
+from recordzoo import catalogue
 from recordzoo.datasets.cifar import check_severity
 from recordzoo.datasets.imagenet_forms import all_wnids
-from recordzoo.datasets.imagenet_tests_recipe import ARCHIVES
 from recordzoo.families.base import Root, Transform, check_choice, derived
 from recordzoo.families.folders import ClassFolderDataset, Loader
 from recordzoo.families.selection import Selection, ValueSelection
@@ -133,7 +133,8 @@ class ImageNetCRecord(_WnidFolders):
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._start(root, transform=transform, target_transform=target_transform)
-        part_of = {name: part for part, names in ARCHIVES.items() for name in names}
+        parts = catalogue.entry(self._ENTRY).parts
+        part_of = {name: part.name for part in parts for name in part.layout.folders.values()}
         self.corruption = check_choice(corruption, "corruption", tuple(part_of))
         self.severity = check_severity(severity)
         self._part = part_of[corruption]

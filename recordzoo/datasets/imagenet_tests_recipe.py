@@ -21,11 +21,6 @@ LABELS = "real.json"
 class NumberedFolders(ClassFolderRecipe):
     """Class folders are named by their labels, 0 to 999. The order is ImageFolder's: 0, 1, 10, 100, ..."""
 
-    @property
-    @override
-    def top(self) -> str:
-        return self.raw_files[0].name.removesuffix(".tar.gz") + "-format-val/"
-
     @override
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
         if _label(member.name.removeprefix(self.top)) is not None:
@@ -45,28 +40,8 @@ def _label(name: str) -> int | None:
     return int(folder) if is_label else None
 
 
-ARCHIVES = {
-    "noise": ("gaussian_noise", "shot_noise", "impulse_noise"),
-    "blur": ("defocus_blur", "glass_blur", "motion_blur", "zoom_blur"),
-    "weather": ("snow", "frost", "fog", "brightness"),
-    "digital": ("contrast", "elastic_transform", "pixelate", "jpeg_compression"),
-    "extra": ("gaussian_blur", "saturate", "spatter", "speckle_noise"),
-}
-"""The corruptions of each archive, which is a part. A split has a "-" for each "_"."""
-
-
 class CorruptedFolders(ClassFolderRecipe):
     """Folders ``<corruption>/<severity>/<class>``; severities are 1 to 5."""
-
-    @property
-    @override
-    def top(self) -> str:
-        return ""
-
-    @property
-    @override
-    def folders(self) -> Mapping[str, str]:
-        return {name.replace("_", "-"): name for name in ARCHIVES[self.part]}
 
     @override
     def class_path(self, name: str) -> str:

@@ -54,10 +54,10 @@ def dataset_recipe(
     """
     entry = catalogue.entry(dataset)
     found = entry.part(part)
-    if found.layout.kind:
-        kind = {"class_folders": ClassFolderRecipe, "annotated": AnnotatedRecipe}[found.layout.kind]
-    else:
+    if found.recipe:
         kind = getattr(importlib.import_module(entry.recipe_module), found.recipe)
+    else:
+        kind = {"class_folders": ClassFolderRecipe, "annotated": AnnotatedRecipe}[found.layout.kind]
     made: DeclaredRecipe = kind(dataset, part, raw_files)
     made.member_md5s = dict(member_md5s)
     return made
@@ -294,12 +294,12 @@ class ClassFolderRecipe(DeclaredRecipe):
     """A recipe of class folders at the places in the facts (`Layout`) or in a subclass.
 
     Labels follow from the folders that are there: without one class, later classes have other numbers. So the numbers
-    of classes and images are compared with the facts, unless other raw files than the catalogue's are given.
+    of classes and images are compared with the facts, but for subclasses, and raw files that are not the catalogue's.
     """
 
     def __init__(self, dataset: str, part: str = "", raw_files: tuple[RemoteFile, ...] | None = None) -> None:
         super().__init__(dataset, part, raw_files)
-        self._is_known = self._is_known and bool(self.layout.kind)
+        self._is_known = self._is_known and type(self) is ClassFolderRecipe
 
     @override
     def find(self, root: Path) -> Source | None:

@@ -15,8 +15,8 @@ from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import IMG_EXTENSIONS
 from torchvision.datasets.utils import extract_archive
 
+from recordzoo import catalogue
 from recordzoo.datasets.imagenet_forms import all_wnids
-from recordzoo.datasets.imagenet_tests_recipe import ARCHIVES
 from tests.fakes import reading
 from tests.fakes.fake import Case, by, fake, tar, zipped
 from tests.fakes.mutations import SAMPLES
@@ -125,6 +125,9 @@ def imagenet_sketch(rng: Generator) -> dict[str, bytes]:
         for number in (0, 10, 2, *range(11, 8 + scaled(3)))
     }
     return {"ImageNet-Sketch.zip": zipped(files)}
+
+
+ARCHIVES = {part.name: list(part.layout.folders.values()) for part in catalogue.entry("imagenet_c").parts}
 
 
 class PlainC(reading.Files, corruption=[name for names in ARCHIVES.values() for name in names]):
