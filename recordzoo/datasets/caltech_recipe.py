@@ -1,5 +1,6 @@
 """How Caltech 101 and 256 become records: class folders whose images are numbered from 1."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
@@ -46,16 +47,9 @@ class Caltech256(ListedRecipe):
         target, numbers = np.array(rows, np.int64).T
         return Table(
             names=[image_name(self.image_name, classes, *row) for row in rows],
-            keys=self._more_keys(keys, classes, rows),
             arrays={"target": target, "number": numbers},
             classes=classes,
         )
-
-    def _more_keys(
-        self, keys: Mapping[str, Sequence[str]], classes: Sequence[str], rows: Sequence[tuple[int, int]]
-    ) -> Mapping[str, Sequence[str | None]]:
-        """Return the keys of other fields than the image, for each label and number."""
-        return {}
 
 
 class Caltech101(Caltech256):
@@ -75,11 +69,11 @@ class Caltech101(Caltech256):
             yield from super().extract(member)
 
     @override
-    def _more_keys(
-        self, keys: Mapping[str, Sequence[str]], classes: Sequence[str], rows: Sequence[tuple[int, int]]
-    ) -> Mapping[str, Sequence[str | None]]:
-        names = (annotation_name(classes[place], number) for place, number in rows)
-        return {"annotation": present(names, keys["annotation"])}
+    def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
+        table = super().table(keys, lists)
+        numbers = table.arrays["number"].tolist()
+        names = [annotation_name(image.partition("/")[0], n) for image, n in zip(table.names, numbers, strict=True)]
+        return dataclasses.replace(table, keys={"annotation": present(names, keys["annotation"])})
 
 
 def image_name(pattern: str, classes: Sequence[str], place: int, number: int) -> str:
