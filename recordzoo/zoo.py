@@ -263,14 +263,10 @@ def _class_of(manifest: Manifest) -> tuple[str, str, Mapping[str, Any]]:
     """Return module, name and further arguments of the class that opens a record set."""
     if manifest.kind is SetKind.FOLDER:
         return catalogue.class_modules()["ImageFolderRecord"], "ImageFolderRecord", {}
-    if manifest.kind is SetKind.ZOO and _is_known(manifest) and "image" in manifest.blobs:
-        entry = catalogue.entry(manifest.dataset)
+    entry = catalogue.entry_of(manifest)  # a later version may know more
+    if entry is not None and "image" in manifest.blobs:
         return entry.dataset_module, entry.class_names[0], entry.part(manifest.part).arguments
     return "recordzoo.families.record_set", "RecordDataset", {}
-
-
-def _is_known(manifest: Manifest) -> bool:
-    return manifest.dataset in catalogue.names()  # a later version may know more
 
 
 def _is_other_directory(path: str | os.PathLike[str]) -> bool:
@@ -328,7 +324,7 @@ def _places(reader: RecordReader) -> list[Path]:
         path = list_path(reader)
         return [*([] if path is None else [Path(path)]), *map(folder.with_suffix, LIST_ENDINGS)]
     if manifest.kind is SetKind.ZOO:
-        beside = [folder.parent] if _is_known(manifest) else []
+        beside = [] if catalogue.entry_of(manifest) is None else [folder.parent]
     elif manifest.kind in (SetKind.FOLDER, SetKind.FLAT, SetKind.ANNOTATED):
         beside = [folder.with_name(folder.name.removesuffix(ENDING).removesuffix(f"-{manifest.variant}"))]
     else:

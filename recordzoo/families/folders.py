@@ -354,10 +354,9 @@ class ClassFolderDataset(LoaderDataset):
         if number is None:
             path, target = getattr(self, self._ITEMS)[index]
             return self.loader(path), target
-        return self._loader.load(self._selection.position(number)), self._label(number)
-
-    def _label(self, number: int) -> Any:
-        return getattr(self, self._ITEMS)[number][1] if self._ITEMS in self._made else self._selection.target(number)
+        is_made = self._ITEMS in self._made
+        target = getattr(self, self._ITEMS)[number][1] if is_made else self._selection.target(number)
+        return self._loader.load(self._selection.position(number)), target
 
     @override
     def _batch_problem(self) -> str:
