@@ -251,10 +251,6 @@ class ZoomOutStep(Move):
         return [Crop(-int((height - size[0]) * draws[2]), -int((width - size[1]) * draws[3]), height, width, self.fill)]
 
     @override
-    def output(self, size: Size | None) -> Size | None:
-        return None
-
-    @override
     def decide_with(self, target: Any, size: Size, draws: Draws) -> tuple[list[Action], dict[str, Any] | None]:
         actions = self.actions(size, draws)
         for crop in actions:
@@ -282,10 +278,6 @@ class RandomSizeStep(Move):
         return [Resize(*self.choose(size, draws), self.resampling)]
 
     @override
-    def output(self, size: Size | None) -> Size | None:
-        return None
-
-    @override
     def params(self, actions: list[Action]) -> dict[str, Any]:
         (resized,) = actions
         assert isinstance(resized, Resize)
@@ -307,10 +299,6 @@ class IoUCropStep(Move):
     @override
     def actions(self, size: Size, draws: Draws) -> list[Action]:
         raise AssertionError("the crop depends on the boxes")
-
-    @override
-    def output(self, size: Size | None) -> Size | None:
-        return None
 
     @override
     def decide_with(self, target: Any, size: Size, draws: Draws) -> tuple[list[Action], dict[str, Any] | None]:

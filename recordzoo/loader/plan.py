@@ -122,7 +122,7 @@ class Step(ABC):
     """
 
     num_draws: int = 0
-    keeps_size: ClassVar[bool] = False
+    keeps_size: ClassVar[bool] = True
     is_geometric: ClassVar[bool] = False
     moves: ClassVar[bool | None] = False
     is_exact: bool = True
@@ -137,7 +137,7 @@ class Step(ABC):
 
     def output(self, size: Size | None) -> Size | None:
         """Return the size of the result; None if it differs between images."""
-        return size
+        return size if self.keeps_size else None
 
     def params(self, actions: list[Action]) -> dict[str, Any] | None:
         """Return the parameters of v2's `transform` for boxes and masks; None if they stay where they are."""
@@ -152,6 +152,7 @@ class Step(ABC):
 class Move(Step):
     """A step that moves pixels by whole pixels, or resizes; boxes and masks move, too."""
 
+    keeps_size = False
     is_geometric = True
     moves = True
 
