@@ -336,9 +336,9 @@ def test_chains_are_compiled_as_torchvision_makes_them(
 )
 def test_both_versions_are_read_alike(name: str, options: dict[str, Any]) -> None:
     """Those of v2 are compared with v2 in test_joint.py."""
-    plans = [read_plan(getattr(version, name)(**options)) for version in (v1, v2)]
-    assert plans[0].steps == plans[1].steps
-    assert len(plans[0].steps) == 1
+    first, second = (getattr(version, name)(**options) for version in (v1, v2))
+    assert len(read_plan(first).steps) == len(read_plan(second).steps) == 1
+    assert decided(first, 20) == decided(second, 20)
 
 
 def test_identities_and_pictures_of_tensors() -> None:

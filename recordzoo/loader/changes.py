@@ -1,6 +1,6 @@
 """Read torchvision's transforms that change pixels: colors, moves by fractions of pixels; and those that choose others.
 
-Each step stands before the functions that read its transform. A change is a `PixelOp`.
+Each function reads the parameters of a transform, and returns a step that decides the changes, each a `PixelOp`.
 """
 
 import functools
@@ -25,104 +25,41 @@ from recordzoo.loader.plan import (
     StepReader,
     UnknownTransformError,
     between,
+    decide,
     is_v2,
+    num_draws,
     of_pictures,
     refuse_other_dtype,
+    two,
 )
 
 
 @dataclass(frozen=True)
 class ChangeStep(Step):
-    """A change with a probability: `RandomGrayscale`, `RandomInvert`, ..."""
-
-    probability: float
-    change: PixelOp
-
-    num_draws = 1
-    keeps_size = True
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        return [self.change] if draws[0] < self.probability else []
-
-
-@dataclass(frozen=True)
-class ColorJitterStep(Step):
-    """`ColorJitter`: brightness, contrast, saturation and hue in a random order.
+    """A transform that changes pixels, and not the size of the image.
 
     Attributes:
-        ranges: The range of each factor, by the operation's name; None: the operation is skipped.
+        decide: Returns the actions, from the size of an image and random numbers.
+        num_draws: Random numbers needed by `decide`.
+        parameters: v2's names for the first arguments of the change, if boxes and masks move with the image.
     """
 
-    ranges: Mapping[str, tuple[float, float] | None]
-
-    num_draws = 5  # a factor per operation, then their order
-    keeps_size = True
+    decide: Callable[[Size, Draws], list[Action]]
+    num_draws: int
+    moves: bool | None = False
+    parameters: tuple[str, ...] = ()
+    is_exact: bool = True
 
     @override
     def actions(self, size: Size, draws: Draws) -> list[Action]:
-        found: list[Action] = []
-        names = list(self.ranges)
-        place = int(draws[-1] * math.factorial(len(names)))
-        for left in range(len(names), 0, -1):
-            place, chosen = divmod(place, left)
-            name = names.pop(chosen)
-            if (limits := self.ranges[name]) is not None:
-                found.append(PixelOp(name, (between(*limits, draws[left - 1]),)))
-        return found
-
-
-@dataclass(frozen=True)
-class DistortStep(Step):
-    """`RandomPhotometricDistort`.
-
-    Attributes:
-        probability: That of each change.
-        ranges: The range of each factor, by the operation's name, in torchvision's order.
-    """
-
-    probability: float
-    ranges: Mapping[str, tuple[float, float]]
-
-    num_draws = 11  # decision and factor of each, the place of contrast, decision and order of the channels
-    keeps_size = True
+        return self.decide(size, draws)
 
     @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        found: list[PixelOp] = []
-        for number, (name, limits) in enumerate(self.ranges.items()):
-            if draws[2 * number] < self.probability:
-                found.append(PixelOp(name, (between(*limits, draws[2 * number + 1]),)))
-        if draws[8] >= 0.5:
-            found.sort(key=lambda change: change.name == "contrast")
-        if draws[9] < self.probability:
-            found.append(PixelOp("permute", _ORDERS[int(draws[10] * len(_ORDERS))]))
-        return [*found]
-
-
-_ORDERS = list(itertools.permutations(range(3)))
-
-
-@dataclass(frozen=True)
-class BlurStep(Step):
-    """`GaussianBlur`.
-
-    Attributes:
-        window: Width and height of the window, both odd.
-        sigma: The range of sigma.
-    """
-
-    window: tuple[int, int]
-    sigma: tuple[float, float]
-
-    num_draws = 1
-    keeps_size = True
-    is_exact = False
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        sigma = between(*self.sigma, draws[0])
-        return [PixelOp("blur", (*self.window, sigma, sigma))]
+    def params(self, actions: list[Action]) -> dict[str, Any] | None:
+        for change in actions:
+            if isinstance(change, PixelOp):
+                return dict(zip(self.parameters, change.arguments, strict=False))
+        return None
 
 
 def sometimes(name: str, *attributes: str) -> StepReader:
@@ -130,29 +67,9 @@ def sometimes(name: str, *attributes: str) -> StepReader:
 
     def read(transform: Any) -> Step:
         arguments = tuple(getattr(transform, attribute) for attribute in attributes)
-        return ChangeStep(float(transform.p), PixelOp(name, arguments))
+        return _with_probability(float(transform.p), PixelOp(name, arguments))
 
     return of_pictures(read)
-
-
-@of_pictures
-def jitter(transform: Any) -> Step:
-    """Read `ColorJitter`."""
-    ranges: dict[str, tuple[float, float] | None] = {}
-    for name in ("brightness", "contrast", "saturation", "hue"):
-        limits = getattr(transform, name)
-        ranges[name] = None if limits is None else (float(limits[0]), float(limits[1]))
-    return ColorJitterStep(ranges)
-
-
-@of_pictures
-def distort(transform: Any) -> Step:
-    """Read `RandomPhotometricDistort`."""
-    ranges = {}
-    for name in ("brightness", "contrast", "saturation", "hue"):
-        low, high = map(float, getattr(transform, name))
-        ranges[name] = low, high
-    return DistortStep(float(transform.p), ranges)
 
 
 @of_pictures
@@ -160,7 +77,59 @@ def grayscale(transform: Any) -> Step:
     """Read `Grayscale`."""
     if transform.num_output_channels != 3:
         raise UnknownTransformError("it makes images of one channel")
-    return ChangeStep(1.0, PixelOp("grayscale"))
+    return _with_probability(1.0, PixelOp("grayscale"))
+
+
+def _with_probability(probability: float, change: PixelOp) -> Step:
+    return ChangeStep(lambda size, draws: [change] if draws[0] < probability else [], 1)
+
+
+_COLORS = ("brightness", "contrast", "saturation", "hue")
+"""Attributes with the range of a factor; also the operations."""
+
+
+@of_pictures
+def jitter(transform: Any) -> Step:
+    """Read `ColorJitter`: four operations in a random order; one without a range is skipped."""
+    given = {name: getattr(transform, name) for name in _COLORS}
+    ranges = {name: None if limits is None else two(limits) for name, limits in given.items()}
+
+    def actions(size: Size, draws: Draws) -> list[Action]:
+        found: list[Action] = []
+        names = list(ranges)
+        place = int(draws[-1] * math.factorial(len(names)))
+        for left in range(len(names), 0, -1):
+            place, chosen = divmod(place, left)
+            name = names.pop(chosen)
+            if (limits := ranges[name]) is not None:
+                found.append(PixelOp(name, (between(*limits, draws[left - 1]),)))
+        return found
+
+    return ChangeStep(actions, 5)  # a factor per operation, then their order
+
+
+@of_pictures
+def distort(transform: Any) -> Step:
+    """Read `RandomPhotometricDistort`: each change with a probability, in torchvision's order."""
+    probability = float(transform.p)
+    ranges = {name: two(getattr(transform, name)) for name in _COLORS}
+
+    def actions(size: Size, draws: Draws) -> list[Action]:
+        found: list[PixelOp] = []
+        for number, (name, limits) in enumerate(ranges.items()):
+            if draws[2 * number] < probability:
+                found.append(PixelOp(name, (between(*limits, draws[2 * number + 1]),)))
+        if draws[8] >= 0.5:
+            found.sort(key=lambda change: change.name == "contrast")
+        if draws[9] < probability:
+            found.append(PixelOp("permute", _ORDERS[int(draws[10] * len(_ORDERS))]))
+        return [*found]
+
+    # Decision and factor of each, the place of contrast, decision and order of the channels.
+    return ChangeStep(actions, 11)
+
+
+_ORDERS = list(itertools.permutations(range(3)))
 
 
 @of_pictures
@@ -169,121 +138,72 @@ def blur(transform: Any) -> Step:
     refuse_other_dtype()  # in which torchvision computes the window
     if torch.is_autocast_enabled("cpu"):
         raise UnknownTransformError("torch.autocast computes it in another dtype")
-    width, height = transform.kernel_size
-    return BlurStep((int(width), int(height)), (float(transform.sigma[0]), float(transform.sigma[1])))
+    width, height = map(int, transform.kernel_size)
+    sigmas = two(transform.sigma)
+
+    def actions(size: Size, draws: Draws) -> list[Action]:
+        sigma = between(*sigmas, draws[0])
+        return [PixelOp("blur", (width, height, sigma, sigma))]
+
+    return ChangeStep(actions, 1, is_exact=False)
 
 
-@dataclass(frozen=True)
-class AffineStep(Step):
-    """`RandomAffine`, and `RandomRotation` as one that only turns.
-
-    Attributes:
-        mode: The interpolation.
-        fill: The color outside of the moved image.
-        degrees, translate, scale, shear, center: As of the transform; shear is a range for x and one for y.
-        turns: Whether Pillow's rotation gives the bytes.
-    """
-
-    mode: str
-    fill: Any
-    center: tuple[float, float] | None
-    degrees: tuple[float, float]
-    translate: tuple[float, float] = (0.0, 0.0)
-    scale: tuple[float, float] = (1.0, 1.0)
-    shear: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-    turns: bool = False
-
-    num_draws = 6  # angle, translations, scale, shears
-    keeps_size = True
-    moves = True
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        angle = between(*self.degrees, draws[0])
-        if self.turns:
-            return [PixelOp("rotate", (angle, self.mode, self.fill, self.center))]
-        across, down = self.translate[0] * size[1], self.translate[1] * size[0]
-        translate = [round(between(-across, across, draws[1])), round(between(-down, down, draws[2]))]
-        shear = [between(*self.shear[:2], draws[4]), between(*self.shear[2:], draws[5])]
-        scale = between(*self.scale, draws[3])
-        return [PixelOp("affine", (angle, translate, scale, shear, self.mode, self.fill, self.center))]
-
-    @override
-    def params(self, actions: list[Action]) -> dict[str, Any]:
-        (change,) = actions
-        assert isinstance(change, PixelOp)
-        return dict(
-            zip(("angle", "translate", "scale", "shear")[: 1 if self.turns else 4], change.arguments, strict=False)
-        )
+_AFFINE_DRAWS = 6  # angle, translations, scale, shears
 
 
 @of_pictures
 def random_affine(transform: Any) -> Step:
     """Read `RandomAffine`."""
+    mode, fill, center = mode_of(transform), fill_of(transform), transform.center
+    degrees, scales = two(transform.degrees), two(transform.scale or (1, 1))
+    share_x, share_y = two(transform.translate or (0, 0))
     shear = list(transform.shear or ()) + [0.0] * 4
-    return AffineStep(
-        mode_of(transform),
-        fill_of(transform),
-        transform.center,
-        _two(transform.degrees),
-        _two(transform.translate or (0, 0)),
-        _two(transform.scale or (1, 1)),
-        (*_two(shear[:2]), *_two(shear[2:4])),
-    )
+    shear_x, shear_y = two(shear[:2]), two(shear[2:4])
+
+    def actions(size: Size, draws: Draws) -> list[Action]:
+        across, down = share_x * size[1], share_y * size[0]
+        translate = [round(between(-across, across, draws[1])), round(between(-down, down, draws[2]))]
+        turned = between(*degrees, draws[0]), translate, between(*scales, draws[3])
+        sheared = [between(*shear_x, draws[4]), between(*shear_y, draws[5])]
+        return [PixelOp("affine", (*turned, sheared, mode, fill, center))]
+
+    return ChangeStep(actions, _AFFINE_DRAWS, moves=True, parameters=("angle", "translate", "scale", "shear"))
 
 
 @of_pictures
 def random_rotation(transform: Any) -> Step:
-    """Read `RandomRotation`."""
+    """Read `RandomRotation`: an affine transform that only turns, for which Pillow's rotation gives the bytes."""
     if transform.expand:
         raise UnknownTransformError("it expands images, which then differ in size")
-    fill, degrees = fill_of(transform), _two(transform.degrees)
-    return AffineStep(mode_of(transform), fill, transform.center, degrees, turns=True)
+    mode, fill, center, degrees = mode_of(transform), fill_of(transform), transform.center, two(transform.degrees)
+
+    def actions(size: Size, draws: Draws) -> list[Action]:
+        return [PixelOp("rotate", (between(*degrees, draws[0]), mode, fill, center))]
+
+    return ChangeStep(actions, _AFFINE_DRAWS, moves=True, parameters=("angle",))
 
 
-def _two(values: Any) -> tuple[float, float]:
-    first, second = map(float, values)
-    return first, second
+@of_pictures
+def random_perspective(transform: Any) -> Step:
+    """Read `RandomPerspective`: its distortion is the largest move of a corner, as a share of half the image."""
+    probability, distortion = float(transform.p), float(transform.distortion_scale)
+    mode, fill = mode_of(transform), fill_of(transform)
 
-
-@dataclass(frozen=True)
-class PerspectiveStep(Step):
-    """`RandomPerspective`.
-
-    Attributes:
-        distortion: The largest move of a corner, as a share of half the image.
-        mode, fill: As of `AffineStep`.
-    """
-
-    probability: float
-    distortion: float
-    mode: str
-    fill: Any
-
-    num_draws = 9  # the decision, then x and y of each corner
-    keeps_size = True
-    moves = True
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        if draws[0] >= self.probability:
+    def actions(size: Size, draws: Draws) -> list[Action]:
+        if draws[0] >= probability:
             return []
         height, width = size
-        count_x, count_y = (int(self.distortion * (side // 2)) + 1 for side in (width, height))
+        count_x, count_y = (int(distortion * (side // 2)) + 1 for side in (width, height))
         far_x, far_y = width - count_x, height - count_y
         starts = ((0, 0), (width - 1, 0), (width - 1, height - 1), (0, height - 1))
         ends = [
             (x + int(draws[1 + 2 * number] * count_x), y + int(draws[2 + 2 * number] * count_y))
             for number, (x, y) in enumerate(((0, 0), (far_x, 0), (far_x, far_y), (0, far_y)))
         ]
-        return [PixelOp("perspective", (coefficients(starts, ends), self.mode, self.fill))]
+        return [PixelOp("perspective", (coefficients(starts, ends), mode, fill))]
 
-    @override
-    def params(self, actions: list[Action]) -> dict[str, Any] | None:
-        for change in actions:
-            assert isinstance(change, PixelOp)
-            return {"coefficients": change.arguments[0]}
-        return None
+    # The decision, then x and y of each corner.
+    return ChangeStep(actions, 9, moves=True, parameters=("coefficients",))
 
 
 def coefficients(starts: Sequence[tuple[int, int]], ends: Sequence[tuple[int, int]]) -> list[float]:
@@ -298,54 +218,6 @@ def coefficients(starts: Sequence[tuple[int, int]], ends: Sequence[tuple[int, in
     return numbers
 
 
-@of_pictures
-def random_perspective(transform: Any) -> Step:
-    """Read `RandomPerspective`."""
-    return PerspectiveStep(
-        float(transform.p), float(transform.distortion_scale), mode_of(transform), fill_of(transform)
-    )
-
-
-@dataclass(frozen=True)
-class SomeOfStep(Step):
-    """Some of several steps.
-
-    Attributes:
-        steps: The steps of each transform.
-        choose: Random numbers -> the indices of the chosen transforms, in order.
-        num_choosing: Random numbers needed by `choose`.
-    """
-
-    steps: Sequence[Sequence[Step]]
-    choose: Callable[[Draws], Sequence[int]]
-    num_choosing: int
-
-    keeps_size = True
-    moves = None
-
-    @functools.cached_property
-    def num_draws(self) -> int:  # type: ignore[override]  # computed once
-        """The draws for choosing, then those of all steps."""
-        return self.num_choosing + sum(step.num_draws for steps in self.steps for step in steps)
-
-    @property
-    def is_exact(self) -> bool:  # type: ignore[override]  # read-only
-        """Whether all steps are exact."""
-        return all(step.is_exact for steps in self.steps for step in steps)
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        decided: list[list[Action]] = []
-        start = self.num_choosing
-        for steps in self.steps:
-            found: list[Action] = []
-            for step in steps:
-                found += step.actions(size, draws[start : start + step.num_draws])
-                start += step.num_draws
-            decided.append(found)
-        return [action for number in self.choose(draws[: self.num_choosing]) for action in decided[number]]
-
-
 Inner = Sequence[Sequence[Step]]
 """The steps of each transform in a container."""
 
@@ -356,56 +228,69 @@ def random_apply(transform: Any, inner: Inner) -> Step:
     """Read `RandomApply`."""
     probability = float(transform.p)
     together = [step for steps in inner for step in steps]
-    return SomeOfStep([together], lambda draws: [0] if draws[0] < probability else [], 1)
+    return _some_of([together], lambda draws: [0] if draws[0] < probability else [], 1)
 
 
 def random_choice(transform: Any, inner: Inner) -> Step:
     """Read `RandomChoice`."""
     shares = list(transform.p or [1] * len(inner))
     bounds = [bound / sum(shares) for bound in itertools.accumulate(shares)]
-    return SomeOfStep(inner, lambda draws: [min(bisect(bounds, draws[0]), len(inner) - 1)], 1)
+    return _some_of(inner, lambda draws: [min(bisect(bounds, draws[0]), len(inner) - 1)], 1)
 
 
 def random_order(transform: Any, inner: Inner) -> Step:
     """Read `RandomOrder`."""
-    return SomeOfStep(inner, lambda draws: sorted(range(len(inner)), key=draws.__getitem__), len(inner))
+    return _some_of(inner, lambda draws: sorted(range(len(inner)), key=draws.__getitem__), len(inner))
 
 
-Magnitudes = Callable[[Size], Mapping[str, tuple[Sequence[float], bool]]]
-"""For a size, the operations of an automatic augmentation: magnitudes (maybe none), and whether they get a sign."""
+def _some_of(inner: Inner, choose: Callable[[Draws], Sequence[int]], num_choosing: int) -> Step:
+    """Return a step that does some of several transforms.
 
+    Args:
+        choose: Random numbers -> the indices of the chosen transforms, in order.
+        num_choosing: Random numbers needed by `choose`; those of all transforms follow.
+    """
+
+    def actions(size: Size, draws: Draws) -> list[Action]:
+        decided: list[list[Action]] = []
+        start = num_choosing
+        for steps in inner:
+            decided.append(decide(steps, size, draws[start:]))
+            start += num_draws(steps)
+        return [action for number in choose(draws[:num_choosing]) for action in decided[number]]
+
+    every = [step for steps in inner for step in steps]
+    is_exact = all(step.is_exact for step in every)
+    return ChangeStep(actions, num_choosing + num_draws(every), moves=None, is_exact=is_exact)
+
+
+Space = Mapping[str, tuple[Sequence[float], bool]]
+"""The operations of an automatic augmentation: magnitudes (maybe none), and whether they get a sign."""
 
 Chosen = tuple[str, int | None, float]
 """The name of an operation, the index of its magnitude (None: it needs none), and the random number for its sign."""
 
 
-@dataclass(frozen=True)
-class AutomaticStep(Step):
-    """An automatic augmentation: `TrivialAugmentWide`, `RandAugment` or `AutoAugment`.
+def _automatic(
+    transform: Any, num_bins: int, choose: Callable[[Space, Draws], Iterable[Chosen]], num_choosing: int
+) -> Step:
+    """Return the step of an automatic augmentation.
 
-    Attributes:
-        magnitudes: The operations.
+    Args:
+        num_bins: Number of magnitudes of an operation.
         choose: The operations for a size, and random numbers -> the chosen ones, in order.
-        mode, fill: The interpolation of a moved image, and the color outside of it.
-        num_draws: Random numbers needed by `choose`.
+        num_choosing: Random numbers needed by `choose`.
     """
+    space_for, mode, fill = _space_for(transform, num_bins), mode_of(transform), fill_of(transform)
 
-    magnitudes: Magnitudes
-    choose: Callable[[Mapping[str, tuple[Sequence[float], bool]], Draws], Iterable[Chosen]]
-    mode: str
-    fill: Any
-    num_draws: int
-
-    keeps_size = True
-    moves = None
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
+    def actions(size: Size, draws: Draws) -> list[Action]:
         found: list[Action] = []
-        space = self.magnitudes(size)
-        for name, place, draw in self.choose(space, draws):
-            found += named_changes(name, _signed(space[name], place, draw), self.mode, self.fill)
+        space = space_for(size)
+        for name, place, draw in choose(space, draws):
+            found += named_changes(name, _signed(space[name], place, draw), mode, fill)
         return found
+
+    return ChangeStep(actions, num_choosing, moves=None)
 
 
 def _signed(row: tuple[Sequence[float], bool], place: int | None, draw: float) -> float:
@@ -462,15 +347,14 @@ def rand_augment(transform: Any) -> Step:
 def _some_of_all(transform: Any, count: int, magnitude: int | None) -> Step:
     """Draw operations from all of them, and the indices of their magnitudes unless one is given."""
 
-    def choose(space: Mapping[str, tuple[Sequence[float], bool]], draws: Draws) -> Iterator[Chosen]:
+    def choose(space: Space, draws: Draws) -> Iterator[Chosen]:
         names = list(space)
         for start in range(0, 3 * count, 3):
             name = names[int(draws[start] * len(names))]
             place = magnitude if magnitude is not None else int(draws[start + 1] * len(space[name][0]))
             yield name, place, draws[start + 2]
 
-    magnitudes = _magnitudes(transform, transform.num_magnitude_bins)
-    return AutomaticStep(magnitudes, choose, mode_of(transform), fill_of(transform), 3 * count)
+    return _automatic(transform, transform.num_magnitude_bins, choose, 3 * count)
 
 
 @of_pictures
@@ -480,20 +364,20 @@ def auto_augment(transform: Any) -> Step:
     if policies is None:
         raise UnknownTransformError("this torchvision keeps its policies elsewhere")
 
-    def choose(space: Mapping[str, tuple[Sequence[float], bool]], draws: Draws) -> Iterator[Chosen]:
+    def choose(space: Space, draws: Draws) -> Iterator[Chosen]:
         for number, (name, probability, place) in enumerate(policies[int(draws[0] * len(policies))]):
             if draws[1 + number] <= probability:
                 yield name, place, draws[3 + number]
 
-    return AutomaticStep(_magnitudes(transform, 10), choose, mode_of(transform), fill_of(transform), 5)
+    return _automatic(transform, 10, choose, 5)
 
 
-def _magnitudes(transform: Any, num_bins: int) -> Magnitudes:
-    """Return torchvision's own table of operations and magnitudes, for a size."""
+def _space_for(transform: Any, num_bins: int) -> Callable[[Size], Space]:
+    """Return the function from a size to torchvision's own table of operations and magnitudes."""
     solarize = 255.0 if is_v2(transform) else 1.0  # v2 has thresholds from 0 to 1
 
     @functools.lru_cache(64)
-    def found(size: Size) -> Mapping[str, tuple[Sequence[float], bool]]:
+    def found(size: Size) -> Space:
         table: dict[str, tuple[Sequence[float], bool]] = {}
         for name, (magnitudes, is_signed) in _space(transform, num_bins, size).items():
             numbers = [] if magnitudes is None or magnitudes.ndim == 0 else [float(value) for value in magnitudes]

@@ -124,7 +124,7 @@ class Step(ABC):
     num_draws: int = 0
     keeps_size: ClassVar[bool] = True
     is_geometric: ClassVar[bool] = False
-    moves: ClassVar[bool | None] = False
+    moves: bool | None = False
     is_exact: bool = True
 
     @abstractmethod
@@ -185,6 +185,12 @@ def num_draws(steps: Sequence[Step]) -> int:
 def between(low: float, high: float, draw: float) -> float:
     """Interpolate linearly from `low` to `high`."""
     return low + (high - low) * draw
+
+
+def two(values: Iterable[Any]) -> tuple[float, float]:
+    """Return a pair of numbers."""
+    first, second = map(float, values)
+    return first, second
 
 
 ATTEMPTS = 10

@@ -17,10 +17,9 @@ from torch.nn.modules import module
 from torchvision import transforms as v1
 from torchvision import tv_tensors
 from torchvision.transforms import InterpolationMode, functional, v2
-from typing_extensions import override
 
 from recordzoo.loader import changes, geometry
-from recordzoo.loader.changes import ContainerReader, sometimes
+from recordzoo.loader.changes import ChangeStep, ContainerReader, sometimes
 from recordzoo.loader.frameworks import as_torchvision
 from recordzoo.loader.plan import (
     ATTEMPTS,
@@ -41,37 +40,10 @@ from recordzoo.loader.plan import (
     functions,
     is_v2,
     refuse_other_dtype,
+    two,
     views_of,
     with_step,
 )
-
-
-@dataclass(frozen=True)
-class RandomErasingStep(Step):
-    """`RandomErasing` with one value for each channel."""
-
-    probability: float
-    scale: tuple[float, float]
-    ratio: tuple[float, float]
-    values: tuple[float, float, float]
-
-    num_draws = 3 + 2 * ATTEMPTS  # decision, top, left; then area and aspect ratio of each attempt
-    keeps_size = True
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        if draws[0] >= self.probability:
-            return []
-        height, width = size
-        low, high = math.log(self.ratio[0]), math.log(self.ratio[1])
-        for number in range(3, self.num_draws, 2):
-            area = height * width * between(*self.scale, draws[number])
-            aspect = math.exp(between(low, high, draws[number + 1]))
-            h, w = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
-            if h < height and w < width:
-                top, left = int(draws[1] * (height - h + 1)), int(draws[2] * (width - w + 1))
-                return [Erase(top, left, h, w, self.values)]
-        return []
 
 
 def erase(plan: Plan, transform: Any) -> Plan:
@@ -85,9 +57,23 @@ def erase(plan: Plan, transform: Any) -> Plan:
     if len(values) not in (1, 3):
         raise UnknownTransformError("its value has not one number for each of three channels")
     red, green, blue = values * 3 if len(values) == 1 else values
-    scale, ratio = tuple(map(float, transform.scale)), tuple(map(float, transform.ratio))
-    step = RandomErasingStep(float(transform.p), (scale[0], scale[1]), (ratio[0], ratio[1]), (red, green, blue))
-    return with_step(plan, step, erases=True)
+    probability, scale, ratios = float(transform.p), two(transform.scale), two(map(math.log, transform.ratio))
+    num_draws = 3 + 2 * ATTEMPTS  # decision, top, left; then area and aspect ratio of each attempt
+
+    def actions(size: Size, draws: Draws) -> list[Action]:
+        if draws[0] >= probability:
+            return []
+        height, width = size
+        for number in range(3, num_draws, 2):
+            area = height * width * between(*scale, draws[number])
+            aspect = math.exp(between(*ratios, draws[number + 1]))
+            h, w = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+            if h < height and w < width:
+                top, left = int(draws[1] * (height - h + 1)), int(draws[2] * (width - w + 1))
+                return [Erase(top, left, h, w, (red, green, blue))]
+        return []
+
+    return with_step(plan, ChangeStep(actions, num_draws), erases=True)
 
 
 def identity(plan: Plan, transform: Any) -> Plan:
