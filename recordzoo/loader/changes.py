@@ -55,7 +55,7 @@ class ChangeStep(Step):
         return self.decide(size, draws)
 
     @override
-    def params(self, actions: list[Action]) -> dict[str, Any] | None:
+    def params(self, actions: list[Action], size: Size) -> dict[str, Any] | None:
         for change in actions:
             if isinstance(change, PixelOp):
                 return dict(zip(self.parameters, change.arguments, strict=False))

@@ -46,14 +46,24 @@ BLACK = 0, 0, 0
 
 
 @dataclass(frozen=True)
-class RandomResizedCropStep(Move):
+class MoveToSize(Move):
+    """A step whose results all have one size: height and width."""
+
+    size: Size
+
+    @override
+    def output(self, size: Size | None) -> Size:
+        return self.size
+
+
+@dataclass(frozen=True)
+class RandomResizedCropStep(MoveToSize):
     """`RandomResizedCrop`.
 
     Attributes:
         resamplings: The resampling methods; timm draws one for each image.
     """
 
-    size: Size
     scale: tuple[float, float]
     ratio: tuple[float, float]
     resamplings: tuple[Resampling, ...]
@@ -70,11 +80,7 @@ class RandomResizedCropStep(Move):
         return [self._crop(size, draws[1:]), self._resizes[int(draws[0] * len(self._resizes))]]
 
     @override
-    def output(self, size: Size | None) -> Size | None:
-        return self.size
-
-    @override
-    def params(self, actions: list[Action]) -> dict[str, Any]:
+    def params(self, actions: list[Action], size: Size) -> dict[str, Any]:
         return _box(actions[0])
 
     @cached_property
@@ -107,21 +113,34 @@ class RandomResizedCropStep(Move):
 
 @dataclass(frozen=True)
 class ResizeStep(Move):
-    """`Resize`, to a height and width or by the shorter side."""
+    """A resize: `Resize`, `ScaleJitter`, `RandomShortestSize` or `RandomResize`; timm's `ResizeKeepRatio`.
 
-    size: tuple[int, ...]
-    max_size: int | None
+    Attributes:
+        choose: The size of an image, and random numbers -> the size of the result.
+        num_draws: Random numbers needed by `choose`.
+        size: The size of all results; None if it differs between images.
+    """
+
+    choose: Callable[[Size, Draws], Size]
     resampling: Resampling
+    num_draws: int = 1
+    size: Size | None = None
 
     @override
     def actions(self, size: Size, draws: Draws) -> list[Action]:
-        return [Resize(*resized(self.size, self.max_size, size), self.resampling)]
+        return [Resize(*self.choose(size, draws), self.resampling)]
 
     @override
     def output(self, size: Size | None) -> Size | None:
-        if len(self.size) == 2:
-            return self.size[0], self.size[1]
-        return size and resized(self.size, self.max_size, size)
+        if self.size is not None or size is None or self.num_draws:
+            return self.size
+        return self.choose(size, ())
+
+    @override
+    def params(self, actions: list[Action], size: Size) -> dict[str, Any]:
+        (resized,) = actions
+        assert isinstance(resized, Resize)
+        return {"size": [resized.height, resized.width]}
 
 
 def resized(wanted: tuple[int, ...], longest: int | None, size: Size) -> Size:
@@ -137,10 +156,9 @@ def resized(wanted: tuple[int, ...], longest: int | None, size: Size) -> Size:
 
 
 @dataclass(frozen=True)
-class CenterCropStep(Move):
+class CenterCropStep(MoveToSize):
     """`CenterCrop`; an image that is too small gets borders of a color."""
 
-    size: Size
     fill: Color = BLACK
 
     @override
@@ -148,23 +166,17 @@ class CenterCropStep(Move):
         (top, height), (left, width) = map(_centered, size, self.size)
         return [Crop(top, left, height, width, self.fill)]
 
-    @override
-    def output(self, size: Size | None) -> Size | None:
-        return self.size
-
 
 @dataclass(frozen=True)
-class RandomCropStep(Move):
+class RandomCropStep(MoveToSize):
     """`RandomCrop` with padding.
 
     Attributes:
-        size: Height and width.
         padding: Left, top, right, bottom.
         pads_if_needed: Whether an image that is too small is padded further.
         fill: The color of the padding.
     """
 
-    size: Size
     padding: Padding
     pads_if_needed: bool = False
     fill: Color = BLACK
@@ -192,18 +204,11 @@ class RandomCropStep(Move):
         return [Crop(top, left, *self.size, self.fill)]
 
     @override
-    def output(self, size: Size | None) -> Size | None:
-        return self.size
-
-    @override
-    def decide_with(self, target: Any, size: Size, draws: Draws) -> tuple[list[Action], dict[str, Any] | None]:
-        actions, (left, top, right, bottom) = self.actions(size, draws), self.place(size)[0]
+    def params(self, actions: list[Action], size: Size) -> dict[str, Any]:
+        left, top, right, bottom = self.place(size)[0]
         box = _box(actions[0])
-        return actions, {
-            **box,
-            **{"top": box["top"] + top, "left": box["left"] + left, "padding": [left, top, right, bottom]},
-            **{"needs_pad": any((left, top, right, bottom)), "needs_crop": True},
-        }
+        padded = {"top": box["top"] + top, "left": box["left"] + left, "padding": [left, top, right, bottom]}
+        return {**box, **padded, "needs_pad": any((left, top, right, bottom)), "needs_crop": True}
 
 
 @dataclass(frozen=True)
@@ -251,37 +256,12 @@ class ZoomOutStep(Move):
         return [Crop(-int((height - size[0]) * draws[2]), -int((width - size[1]) * draws[3]), height, width, self.fill)]
 
     @override
-    def decide_with(self, target: Any, size: Size, draws: Draws) -> tuple[list[Action], dict[str, Any] | None]:
-        actions = self.actions(size, draws)
+    def params(self, actions: list[Action], size: Size) -> dict[str, Any] | None:
         for crop in actions:
             assert isinstance(crop, Crop)
             right, bottom = crop.width + crop.left - size[1], crop.height + crop.top - size[0]
-            return actions, {"padding": [-crop.left, -crop.top, right, bottom]}
-        return actions, None
-
-
-@dataclass(frozen=True)
-class RandomSizeStep(Move):
-    """`ScaleJitter`, `RandomShortestSize` or `RandomResize`; timm's `ResizeKeepRatio`.
-
-    Attributes:
-        choose: The size of an image, and random numbers -> the size of the result.
-        num_draws: Random numbers needed by `choose`.
-    """
-
-    choose: Callable[[Size, Draws], Size]
-    resampling: Resampling
-    num_draws: int = 1
-
-    @override
-    def actions(self, size: Size, draws: Draws) -> list[Action]:
-        return [Resize(*self.choose(size, draws), self.resampling)]
-
-    @override
-    def params(self, actions: list[Action]) -> dict[str, Any]:
-        (resized,) = actions
-        assert isinstance(resized, Resize)
-        return {"size": [resized.height, resized.width]}
+            return {"padding": [-crop.left, -crop.top, right, bottom]}
+        return None
 
 
 @dataclass(frozen=True)
@@ -376,8 +356,9 @@ def resize(plan: Plan, transform: Any) -> Plan:
         raise UnknownTransformError("it has no size of whole numbers")
     if transform.max_size is not None and (len(size) == 2 or transform.max_size <= size[0]):
         raise UnknownTransformError("size and max_size contradict each other")  # torchvision raises when called
-    resampling = _resampling(plan, transform, transform.interpolation)
-    return _before_float(plan, ResizeStep(tuple(size), transform.max_size, resampling))
+    wanted, longest = tuple(size), transform.max_size
+    fixed = (wanted[0], wanted[1]) if len(wanted) == 2 else None
+    return _with_resize(plan, transform, lambda size, draws: resized(wanted, longest, size), num_draws=0, size=fixed)
 
 
 def center_crop(plan: Plan, transform: Any) -> Plan:
@@ -423,7 +404,7 @@ def scale_jitter(plan: Plan, transform: Any) -> Plan:
         ratio = min(high / size[0], wide / size[1]) * between(low, most, draws[0])
         return int(size[0] * ratio), int(size[1] * ratio)
 
-    return _random_size(plan, transform, choose)
+    return _with_resize(plan, transform, choose)
 
 
 def shortest_size(plan: Plan, transform: Any) -> Plan:
@@ -435,13 +416,13 @@ def shortest_size(plan: Plan, transform: Any) -> Plan:
         ratio = ratio if most is None else min(ratio, most / max(size))
         return int(size[0] * ratio), int(size[1] * ratio)
 
-    return _random_size(plan, transform, choose)
+    return _with_resize(plan, transform, choose)
 
 
 def random_resize(plan: Plan, transform: Any) -> Plan:
     """Read `RandomResize`."""
     low, high = transform.min_size, transform.max_size
-    return _random_size(plan, transform, lambda size, draws: resized((int(between(low, high, draws[0])),), None, size))
+    return _with_resize(plan, transform, lambda size, draws: resized((int(between(low, high, draws[0])),), None, size))
 
 
 def keep_ratio(plan: Plan, transform: Any) -> Plan:
@@ -464,12 +445,14 @@ def keep_ratio(plan: Plan, transform: Any) -> Plan:
             down, across = down / aspect, across * aspect
         return round(size[0] * down / ratio), round(size[1] * across / ratio)
 
-    return _random_size(plan, transform, choose, 4)
+    return _with_resize(plan, transform, choose, num_draws=4)
 
 
-def _random_size(plan: Plan, transform: Any, choose: Callable[[Size, Draws], Size], num_draws: int = 1) -> Plan:
+def _with_resize(
+    plan: Plan, transform: Any, choose: Callable[[Size, Draws], Size], *, num_draws: int = 1, size: Size | None = None
+) -> Plan:
     resampling = _resampling(plan, transform, transform.interpolation)
-    return _before_float(plan, RandomSizeStep(choose, resampling, num_draws))
+    return _before_float(plan, ResizeStep(choose, resampling, num_draws, size))
 
 
 def iou_crop(plan: Plan, transform: Any) -> Plan:

@@ -139,14 +139,18 @@ class Step(ABC):
         """Return the size of the result; None if it differs between images."""
         return size if self.keeps_size else None
 
-    def params(self, actions: list[Action]) -> dict[str, Any] | None:
-        """Return the parameters of v2's `transform` for boxes and masks; None if they stay where they are."""
+    def params(self, actions: list[Action], size: Size) -> dict[str, Any] | None:
+        """Return the parameters of v2's `transform` for boxes and masks; None if they stay where they are.
+
+        Args:
+            actions: The actions decided on an image of a size.
+        """
         return {} if actions else None
 
     def decide_with(self, target: Any, size: Size, draws: Draws) -> tuple[list[Action], dict[str, Any] | None]:
         """Decide the actions on an image with a target; return them with their `params`."""
         actions = self.actions(size, draws)
-        return actions, self.params(actions)
+        return actions, self.params(actions, size)
 
 
 class Move(Step):
