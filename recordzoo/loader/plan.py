@@ -373,9 +373,6 @@ def is_v2(transform: Any) -> bool:
     return type(transform).__module__.startswith(v2.__name__)
 
 
-View = Callable[[Any], Any]
-
-
 @runtime_checkable
 class HasViews(Protocol):
     """A transform that returns several views of an image; a loader decodes the image once for all of them.
@@ -386,7 +383,7 @@ class HasViews(Protocol):
     def __call__(self, image: Any) -> list[Any]:
         """Return the views of an image."""
 
-    def image_views(self) -> Sequence[View]:
+    def image_views(self) -> Sequence[Transform]:
         """Return the transform of each view."""
 
 
@@ -407,7 +404,7 @@ class MultiView:
         [5, 40]
     """
 
-    def __init__(self, views: Sequence[View]) -> None:
+    def __init__(self, views: Sequence[Transform]) -> None:
         if not isinstance(views, Iterable) or not all(map(callable, views)):
             raise ArgumentError(f"views={views!r} is no list of transforms, one for each view.")
         self.views = list(views)
@@ -416,7 +413,7 @@ class MultiView:
         """Return the views of an image."""
         return [view(image) for view in self.views]
 
-    def image_views(self) -> Sequence[View]:
+    def image_views(self) -> Sequence[Transform]:
         """Return the transforms; see `HasViews`."""
         return self.views
 
@@ -424,7 +421,7 @@ class MultiView:
         return f"MultiView({self.views!r})"
 
 
-def views_of(transform: Any) -> Sequence[View] | None:
+def views_of(transform: Any) -> Sequence[Transform] | None:
     """Return the transforms of a transform with several views; None if it has one."""
     if not isinstance(transform, HasViews):
         return None
