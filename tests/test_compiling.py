@@ -7,6 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
+import filelock
 import pytest
 import torch
 
@@ -14,7 +15,7 @@ from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.errors import ArgumentError
 from recordzoo.loader import compiled as compiling
 from recordzoo.loader import samples as rows
-from recordzoo.loader.compiled import Spare, Stamps, only_one
+from recordzoo.loader.compiled import Spare, Stamps
 from tests import extras, warm
 from tests.batching import JITTER, RANDOM
 from tests.preparing import wait_for
@@ -240,7 +241,7 @@ def test_who_waits_goes_on_with_the_stamp_or_the_lock(tmp_path: Path) -> None:
     for release in (lambda: stamped.add("images"), None):
         done = threading.Event()
         waiting = threading.Thread(target=lambda done=done: stamped.compiled_in_turn("images", done.set))
-        with only_one(stamped.lock):
+        with filelock.FileLock(stamped.lock):
             waiting.start()
             assert not done.wait(0.02)
             if release is not None:

@@ -149,10 +149,11 @@ class Spare:
         if self._process is not None and self._process.poll() is None:
             return
         try:
-            with only_one(lock) as is_only:
-                if not is_only:
-                    return
+            with filelock.FileLock(lock, timeout=0.0, mode=0o666):
+                pass
             self._process = _started(lock)
+        except filelock.Timeout:
+            return
         except (OSError, NotImplementedError):
             self._is_impossible = True
         else:
@@ -185,23 +186,8 @@ def be_spare() -> None:
     _has_lock = True
 
 
-@contextlib.contextmanager
-def only_one(lock: Path) -> Iterator[bool]:
-    """Take the lock for the block if it is free; yield whether it was."""
-    held = filelock.FileLock(lock, timeout=0.0, mode=0o666)
-    try:
-        held.acquire()
-    except filelock.Timeout:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        held.release()
-
-
 class PixelSource(NamedTuple):
-    """The source pixels of an image: the first fields of `resample.JOB`."""
+    """The source pixels of an image: the first fields of `run.JOB`."""
 
     decoder: int
     data: int
@@ -226,7 +212,7 @@ class Span(NamedTuple):
 def job_of(
     source: PixelSource, down: Span, across: Span, numbers: tuple[int, int], *, flip: int, place: int
 ) -> tuple[Any, ...]:
-    """Describe an image to make: all fields of `resample.JOB`. `numbers` come from `Compiled.numbers_of`."""
+    """Describe an image to make: all fields of `run.JOB`. `numbers` come from `Compiled.numbers_of`."""
     return *source, *down, *across, *numbers, flip, place, 0
 
 
@@ -244,11 +230,11 @@ class Compiled:
     exact_changes: frozenset[str] | None = None
 
     def __init__(self) -> None:
-        from recordzoo.loader import run as resample  # imports numba
+        from recordzoo.loader import run  # imports numba
 
-        self._code = resample
+        self._run = run
         found: set[Arithmetic] = set()
-        for self._order in (resample.SHRINKING, resample.TALL, resample.NEVER):
+        for self._order in (run.SHRINKING, run.TALL, run.NEVER):
             if all(self._resamples_like("Pillow", *probe) for probe in _PROBES):
                 found.add("Pillow")
                 break
@@ -286,8 +272,8 @@ class Compiled:
         Returns:
             The rows that were not written, because their images could not be decoded.
         """
-        work = np.array(jobs, self._code.JOB)
-        _call(self._code.render, work, decompress, *size, values, out, is_last, self._order)
+        work = np.array(jobs, self._run.JOB)
+        _call(self._run.render, work, decompress, *size, values, out, is_last, self._order)
         failed: list[int] = work["place"][work["failed"] != 0].tolist()
         return failed
 
@@ -312,7 +298,7 @@ class Compiled:
         """
         out = images.as_strided((images.numel(),), (1,)).numpy()
         shape, strides = tuple(images.shape[2:]), images.stride()
-        _call(self._code.move, *stored, size, moves, places, values, out, shape, strides)
+        _call(self._run.move, *stored, size, moves, places, values, out, shape, strides)
 
     def resize(
         self, pixels: NDArray[np.uint8], height: int, width: int, mode: str, like: Arithmetic = "Pillow"
@@ -338,7 +324,7 @@ class Compiled:
 
     def numbers_of(self, mode: str, like: Arithmetic) -> tuple[int, int]:
         """Return a job's numbers for `mode` ("bilinear" or "bicubic": support minus one pixel) and for the weights."""
-        return self._code.FILTERS[mode], self._code.WEIGHTS[like]
+        return self._run.FILTERS[mode], self._run.WEIGHTS[like]
 
     def change(
         self,
@@ -390,9 +376,6 @@ class Compiled:
 
     def load_changes(self) -> None:
         """Compile the color changes, and compare them with torchvision's; once."""
-        from recordzoo.loader import run
-
-        self._run = run
         found = frozenset(name for name in PIXEL_OPS if self._changes_like_torchvision(name))
         values, out = BYTES.astype(np.float32), np.empty((0, 3), np.float32)
         self.change(np.empty((0, 3), np.uint8), [], (1, 1), [], values, out, is_last=False)
