@@ -13,7 +13,7 @@ import functools
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -280,21 +280,12 @@ def _values_of(pointwise: Pointwise | None) -> Any:  # Any: of either dtype
     return pointwise.apply_(torch.from_numpy(BYTES).to(torch.float32)[:, None])[:, 0].numpy()
 
 
-@dataclass
-class _Work:
-    """The images of a call of compiled code.
+class _Work(NamedTuple):
+    """What compiled code does for an image: its job for `Compiled.render`, then changes, then boxes to erase."""
 
-    Attributes:
-        jobs: The job of each image, for `Compiled.render`.
-        changes: The changes of each.
-        erased: Boxes to erase, each with the number of its row.
-        places: The row of each image.
-    """
-
-    jobs: list[tuple[Any, ...]] = field(default_factory=list)
-    changes: list[list[CompiledOp]] = field(default_factory=list)
-    erased: list[tuple[int, Erase]] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
+    job: tuple[Any, ...]
+    changes: list[CompiledOp]
+    erased: list[Erase]
 
 
 class RowRenderer:
@@ -326,26 +317,12 @@ class RowRenderer:
             images: At most `frames.OPENED_AT_ONCE`, the last ones that this thread opened.
             rows: As many, [n, 3, height, width], contiguous or channels-last.
         """
-        left, work = [], _Work()
+        work: dict[int, _Work] = {}
         for number, (frame, actions) in enumerate(images):
-            shape = shape_of(actions, (frame.height, frame.width), self._resamples)
-            size = self._height, self._width
-            changes = None if shape is None else forms_of(self._compiled, shape.changes, size, self._precision)
-            job = None if shape is None or changes is None else self._job(frame, shape, number)
-            if (
-                shape is None
-                or changes is None
-                or job is None
-                or (shape.erased and self._compiled.exact_changes is None)
-            ):
-                left.append(number)
-                continue
-            work.jobs.append(job)
-            work.changes.append(changes)
-            work.erased += [(number, box) for box in shape.erased]
-            work.places.append(number)
-        if not work.jobs:
-            return left
+            if (found := self._work(frame, actions, number)) is not None:
+                work[number] = found
+        if not work:
+            return list(range(len(images)))
         try:
             failed = self._render(work, rows)
         except MemoryError:  # single images may fit; an image that does not is named
@@ -354,22 +331,32 @@ class RowRenderer:
             frame = images[number][0]
             assert isinstance(frame, JpegFrame)
             frame.decompressor.begin_again()
-            left.append(number)
-        return left
+        return [number for number in range(len(images)) if number not in work] + failed
 
-    def _render(self, work: "_Work", rows: torch.Tensor) -> list[int]:
-        """Make images into rows; return the numbers of those that could not be decoded."""
+    def _work(self, frame: Frame, actions: list[Action], place: int) -> _Work | None:
+        """Return what compiled code does for an image, if it can do all of it."""
+        shape = shape_of(actions, (frame.height, frame.width), self._resamples)
+        if shape is None or (shape.erased and self._compiled.exact_changes is None):
+            return None
+        changes = forms_of(self._compiled, shape.changes, (self._height, self._width), self._precision)
+        job = None if changes is None else self._job(frame, shape, place)
+        return None if changes is None or job is None else _Work(job, changes, shape.erased)
+
+    def _render(self, work: dict[int, _Work], rows: torch.Tensor) -> list[int]:
+        """Make images into rows of their numbers; return the numbers of those that could not be decoded."""
         is_last = rows.stride(1) == 1
         out = (rows.permute(0, 2, 3, 1) if is_last else rows).view(len(rows), -1).numpy()
         size = self._height, self._width
-        if not any(work.changes):
-            failed = self._compiled.render(work.jobs, self._decompress, size, self._values, out, is_last=is_last)
+        jobs, changes = [each.job for each in work.values()], [each.changes for each in work.values()]
+        erased = [(number, box) for number, each in work.items() for box in each.erased]
+        if not any(changes):
+            failed = self._compiled.render(jobs, self._decompress, size, self._values, out, is_last=is_last)
         else:
             made = self._scratch(len(rows), out.shape[1])
-            failed = self._compiled.render(work.jobs, self._decompress, size, BYTES, made, is_last=True)
-            self._compiled.change(made, work.places, size, work.changes, self._values, out, is_last=is_last)
-        if work.erased:
-            self._compiled.erase(work.erased, out, size, is_last=is_last)
+            failed = self._compiled.render(jobs, self._decompress, size, BYTES, made, is_last=True)
+            self._compiled.change(made, list(work), size, changes, self._values, out, is_last=is_last)
+        if erased:
+            self._compiled.erase(erased, out, size, is_last=is_last)
         return failed
 
     def _scratch(self, count: int, num_bytes: int) -> NDArray[np.uint8]:
