@@ -170,8 +170,8 @@ class RowMaker(Maker):
         self._views = source.leaves[0].views
         self._channels = 1 if self._leaves[0].is_gray else 3
         self.buffers: list[Buffers] = []
-        self._is_finished = []  # otherwise the device computes the values
-        self._writers, self._pointwise = [], []
+        self._writers: list[RowWriter] = []
+        self._pointwise: list[Pointwise | None] = []  # of each view; None: the device computes the values
         for number, plan in enumerate(self._views.plans):
             assert plan.size is not None
             # Boxes are erased in the finished values. `arrived` expects three channels.
@@ -182,9 +182,7 @@ class RowMaker(Maker):
                 memory_format, pinned = options.memory_format, options.is_pinned
                 buffers = Buffers(shape, dtype, memory_format, pinned=pinned, limit=options.num_kept)
             self.buffers.append(buffers)
-            is_finished = dtype is plan.pointwise.dtype
-            self._is_finished.append(is_finished)
-            pointwise = plan.pointwise if is_finished else None
+            pointwise = plan.pointwise if dtype is plan.pointwise.dtype else None
             self._writers.append(RowWriter(plan, plan.size, options.precision, pointwise))
             self._pointwise.append(pointwise)
         self._moved: list[list[MovedWriter]] = []
@@ -255,8 +253,8 @@ class RowMaker(Maker):
         images, targets = batch
         views = images if self._views.is_list else [images]
         done = [
-            view if is_finished else with_values(plan, view)
-            for view, plan, is_finished in zip(views, self._views.plans, self._is_finished, strict=True)
+            view if pointwise is not None else with_values(plan, view)
+            for view, plan, pointwise in zip(views, self._views.plans, self._pointwise, strict=True)
         ]
         return super().arrived([done if self._views.is_list else done[0], targets], seed)
 
