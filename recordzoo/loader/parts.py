@@ -145,22 +145,14 @@ class _StorageKeys:
 
 def locate(dataset: Sized, indices: NDArray[np.int64]) -> Located | None:
     """Return the places of samples, as of the opening of the dataset; None if they are not in record sets."""
-    if isinstance(dataset, Subset):
-        chosen: Any = dataset.indices  # Any: a list, an array, a tensor, a range
-        if isinstance(chosen, np.ndarray):
-            within = chosen[indices].astype(np.int64, copy=False)
-        else:
-            within = np.fromiter((int(chosen[index]) for index in indices.tolist()), np.int64, len(indices))
-        # torch's stubs do not say that datasets of positions have a length.
-        return locate(dataset.dataset, within)  # type: ignore[arg-type]
-    if isinstance(dataset, ConcatDataset):
-        return _locate_parts(dataset, indices)
-    selection = selection_of(dataset)
-    if selection is None or len(selection) != len(dataset):
-        return None
-    if FIELD not in selection.reader.manifest.blobs:
-        return None
-    return Located([selection.reader], np.zeros_like(indices), selection.positions(indices))
+    readers: list[RecordReader] = []
+    numbers, positions = np.empty_like(indices), np.empty_like(indices)
+    for leaf, here, within in by_leaf(dataset, indices):
+        selection = selection_of(leaf)
+        if selection is None or len(selection) != len(leaf) or FIELD not in selection.reader.manifest.blobs:
+            return None
+        numbers[here], positions[here] = _number(readers, selection.reader), selection.positions(within)
+    return Located(readers, numbers, positions)
 
 
 def leaves_of(dataset: Any) -> Iterator[Any]:
@@ -174,6 +166,26 @@ def leaves_of(dataset: Any) -> Iterator[Any]:
         yield dataset
 
 
+def by_leaf(dataset: Any, indices: Int64s) -> Iterator[tuple[Any, Int64s | slice, Int64s]]:
+    """Iterate over the datasets within any `Subset` and `ConcatDataset` that have some of the samples.
+
+    Yields each dataset, which of `indices` are its samples, and their indices in it.
+    """
+    if isinstance(dataset, Subset):
+        chosen: Any = dataset.indices  # Any: a list, an array, a tensor, a range
+        if isinstance(chosen, np.ndarray):
+            within = chosen[indices].astype(np.int64, copy=False)
+        else:
+            within = np.fromiter((int(chosen[index]) for index in indices.tolist()), np.int64, len(indices))
+        yield from by_leaf(dataset.dataset, within)
+    elif isinstance(dataset, ConcatDataset):
+        for part, here, within in by_part(dataset, indices):
+            for leaf, some, inner in by_leaf(dataset.datasets[part], within):
+                yield leaf, np.flatnonzero(here)[some], inner
+    else:
+        yield dataset, slice(None), indices
+
+
 def by_part(
     dataset: ConcatDataset[Any], indices: NDArray[np.int64]
 ) -> Iterator[tuple[int, NDArray[np.bool_], NDArray[np.int64]]]:
@@ -183,18 +195,6 @@ def by_part(
     for part in np.unique(parts).tolist():
         here = parts == part
         yield part, here, indices[here] - starts[part]
-
-
-def _locate_parts(dataset: ConcatDataset[Any], indices: NDArray[np.int64]) -> Located | None:
-    readers: list[RecordReader] = []
-    numbers, positions = np.empty_like(indices), np.empty_like(indices)
-    for part, here, within in by_part(dataset, indices):
-        located = locate(dataset.datasets[part], within)  # type: ignore[arg-type]  # as in `locate`
-        if located is None:
-            return None
-        numbers[here] = np.array([_number(readers, reader) for reader in located.readers])[located.numbers]
-        positions[here] = located.positions
-    return Located(readers, numbers, positions)
 
 
 def _number(readers: list[RecordReader], reader: RecordReader) -> int:
@@ -292,10 +292,14 @@ def labels_of(dataset: Any, indices: Int64s, field: str | None) -> NDArray[Any]:
     Raises:
         ArgumentError: The dataset has no labels or no such field, or several values a sample.
     """
-    if isinstance(dataset, Subset):
-        return labels_of(dataset.dataset, np.asarray(dataset.indices, np.int64)[indices], field)
-    if isinstance(dataset, ConcatDataset):
-        return _labels_of_parts(dataset, indices, field)
+    found = [(here, _labels_of_leaf(leaf, within, field)) for leaf, here, within in by_leaf(dataset, indices)]
+    labels = np.concatenate([values for _, values in found]) if found else np.empty(0, np.int64)
+    for here, values in found:
+        labels[here] = values
+    return labels
+
+
+def _labels_of_leaf(dataset: Any, indices: Int64s, field: str | None) -> NDArray[Any]:
     selection = selection_of(dataset)
     if field is not None:
         return _field(dataset, selection, indices, field)
@@ -361,16 +365,6 @@ def _distinct(labels: NDArray[Any]) -> tuple[NDArray[Any], Int64s]:
 
 def _span(labels: NDArray[Any]) -> int:
     return int(labels.max()) - int(labels.min()) if labels.dtype.kind in "iu" else _MAX_SPAN
-
-
-def _labels_of_parts(dataset: ConcatDataset[Any], indices: Int64s, field: str | None) -> NDArray[Any]:
-    found = [
-        (here, labels_of(dataset.datasets[part], within, field)) for part, here, within in by_part(dataset, indices)
-    ]
-    labels = np.concatenate([values for _, values in found]) if found else np.empty(0, np.int64)
-    for here, values in found:
-        labels[here] = values
-    return labels
 
 
 def _field(dataset: Any, selection: Selection | None, indices: Int64s, field: str) -> NDArray[Any]:
