@@ -204,19 +204,11 @@ class Epoch:
 
         They are the samples to prefetch: in storage order for an order of blocks; otherwise equal to `indices`.
         """
-        windows = self._windows(start, end)
-        is_first = (np.arange(start, end) - self._cycle < self.first) | (
-            windows != self._windows(start - self._cycle, end - self._cycle)
-        )
-        return self.order.members(windows[is_first])
+        return self._members_at_border(start, end, -self._cycle)
 
     def closed(self, start: int, end: int) -> Int64s:
         """Return the indices of all samples in the windows that these places read last."""
-        windows = self._windows(start, end)
-        is_last = (np.arange(start, end) + self._cycle >= self.end) | (
-            windows != self._windows(start + self._cycle, end + self._cycle)
-        )
-        return self.order.members(windows[is_last])
+        return self._members_at_border(start, end, self._cycle)
 
     def chunks(self) -> Iterator[tuple[int, int]]:
         """Iterate over the ranges of numbers, from first to end, whose order is computed at once."""
@@ -226,6 +218,12 @@ class Epoch:
     def _cycle(self) -> int:
         """Period, in this rank's places, of the window pattern."""
         return self.order.cycle // math.gcd(self.order.cycle, self.num_replicas)
+
+    def _members_at_border(self, start: int, end: int, shift: int) -> Int64s:
+        """Return all samples of the windows of these places, if the place a cycle further is not in the same window."""
+        windows, numbers = self._windows(start, end), np.arange(start, end) + shift
+        is_outside = (numbers < self.first) | (numbers >= self.end)
+        return self.order.members(windows[is_outside | (windows != self._windows(start + shift, end + shift))])
 
     def _wrapped(self, start: int, end: int) -> Int64s:
         return self.places(start, end) % max(1, self.length)
