@@ -195,32 +195,8 @@ def truth_value(name: str, value: Any) -> bool:
     return bool(found)
 
 
-class SampleOrder:
-    """The samples of an epoch in order, each read on its own.
-
-    An order has windows, in which samples are read together. Places that read from the same window repeat every `cycle`
-    places, until the next window begins. Here each place is a window.
-
-    Args:
-        index_of: Function from places to indices; None: ascending indices.
-    """
-
-    cycle = 1
-
-    def __init__(self, index_of: Callable[[Int64s], Int64s] | None) -> None:
-        self._index_of = index_of
-
-    def __call__(self, places: Int64s) -> Int64s:
-        """Return the index of the sample at each place."""
-        return places if self._index_of is None else self._index_of(places)
-
-    def windows(self, places: Int64s) -> Int64s:
-        """Return the places: each is a window."""
-        return places
-
-    def members(self, windows: Int64s) -> Int64s:
-        """Return the indices of the samples."""
-        return self(windows)
+Order = Callable[[Int64s], Int64s]
+"""Returns the index of the sample at each place of an epoch."""
 
 
 class Scheme(ABC):
@@ -238,7 +214,7 @@ class Scheme(ABC):
         return {}
 
     @abstractmethod
-    def order(self, seed: int, epoch: int) -> "SampleOrder | BlockOrder":
+    def order(self, seed: int, epoch: int) -> Order:
         """Return the order of an epoch: a function of seed and epoch."""
 
     def window_bytes(self, num_replicas: int) -> int:
@@ -253,8 +229,8 @@ class SampleScheme(Scheme):
         self.length, self._is_shuffled = length, is_shuffled
 
     @override
-    def order(self, seed: int, epoch: int) -> SampleOrder:
-        return SampleOrder(Permutation(self.length, hash_key(seed, epoch)) if self._is_shuffled else None)
+    def order(self, seed: int, epoch: int) -> Order:
+        return Permutation(self.length, hash_key(seed, epoch)) if self._is_shuffled else lambda places: places
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,7 +282,8 @@ class BlockLayout(Scheme):
 class BlockOrder:
     """Blocks of adjacent stored samples, permuted over the whole set and mixed in windows.
 
-    The cuts between blocks depend on the key: all samples are equally likely at each place.
+    The cuts between blocks depend on the key: all samples are equally likely at each place. Places that read from the
+    same window repeat every `cycle` places, until the next window begins.
     """
 
     def __init__(self, layout: BlockLayout, key: int) -> None:
@@ -461,7 +438,7 @@ class WithReplacement(Scheme):
         return {"draws": ["with replacement", zlib.crc32(self._sums.data)]}
 
     @override
-    def order(self, seed: int, epoch: int) -> SampleOrder:
+    def order(self, seed: int, epoch: int) -> Order:
         key = hash_key(seed, epoch)
 
         def drawn(places: Int64s) -> Int64s:
@@ -471,7 +448,7 @@ class WithReplacement(Scheme):
             indices[by_value] = np.searchsorted(self._sums, found[by_value], side="right")
             return indices
 
-        return SampleOrder(drawn)
+        return drawn
 
 
 class WithoutReplacement(Scheme):
@@ -500,10 +477,10 @@ class WithoutReplacement(Scheme):
         return {"draws": ["without replacement", checksum]}
 
     @override
-    def order(self, seed: int, epoch: int) -> SampleOrder:
+    def order(self, seed: int, epoch: int) -> Order:
         # Sorted when they are first asked for: an epoch that is not used costs nothing.
         indices = functools.cache(functools.partial(self.sorted, hash_key(seed, epoch)))
-        return SampleOrder(lambda places: indices()[places])
+        return lambda places: indices()[places]
 
     def sorted(self, key: int) -> Int64s:
         """Return the indices of an epoch in their order, int64 [length]."""
@@ -550,7 +527,7 @@ class MixScheme(Scheme):
         return {"draws": ["mix", zlib.crc32(np.concatenate([self._sizes, self._counts]).astype(np.int64).tobytes())]}
 
     @override
-    def order(self, seed: int, epoch: int) -> SampleOrder:
+    def order(self, seed: int, epoch: int) -> Order:
         key = hash_key(seed, epoch)
 
         def drawn(places: Int64s) -> Int64s:
@@ -562,7 +539,7 @@ class MixScheme(Scheme):
             indices: Int64s = self._starts[sources] + permute_each(numbers, sizes, keys)
             return indices
 
-        return SampleOrder(drawn)
+        return drawn
 
 
 def _counts(weights: Sequence[float]) -> Int64s:

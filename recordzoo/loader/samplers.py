@@ -20,7 +20,7 @@ from recordzoo.loader.order import (
     BlockOrder,
     GivenWeights,
     MixScheme,
-    SampleOrder,
+    Order,
     SampleScheme,
     Scheme,
     WithoutReplacement,
@@ -158,7 +158,7 @@ class Epoch:
     drop_last: bool = False
 
     @functools.cached_property
-    def order(self) -> SampleOrder | BlockOrder:
+    def order(self) -> Order:
         """The sample at each place."""
         return self.scheme.order(*self.seed.key(self.number))
 
@@ -204,32 +204,31 @@ class Epoch:
 
         They are the samples to prefetch: in storage order for an order of blocks; otherwise equal to `indices`.
         """
-        return self._members_at_border(start, end, -self._cycle)
+        return self._members_at_border(start, end, -1)
 
     def closed(self, start: int, end: int) -> Int64s:
         """Return the indices of all samples in the windows that these places read last."""
-        return self._members_at_border(start, end, self._cycle)
+        return self._members_at_border(start, end, 1)
 
     def chunks(self) -> Iterator[tuple[int, int]]:
         """Iterate over the ranges of numbers, from first to end, whose order is computed at once."""
         return ((start, min(start + CHUNK, self.end)) for start in range(self.first, self.end, CHUNK))
 
-    @property
-    def _cycle(self) -> int:
-        """Period, in this rank's places, of the window pattern."""
-        return self.order.cycle // math.gcd(self.order.cycle, self.num_replicas)
-
-    def _members_at_border(self, start: int, end: int, shift: int) -> Int64s:
-        """Return all samples of the windows of these places, if the place a cycle further is not in the same window."""
-        windows, numbers = self._windows(start, end), np.arange(start, end) + shift
-        is_outside = (numbers < self.first) | (numbers >= self.end)
-        return self.order.members(windows[is_outside | (windows != self._windows(start + shift, end + shift))])
+    def _members_at_border(self, start: int, end: int, direction: int) -> Int64s:
+        """Return all samples of the windows of these places that the place a cycle before or after does not read."""
+        order = self.order
+        if not isinstance(order, BlockOrder):  # each sample is read on its own
+            return self.indices(start, end)
+        # The period, in this rank's places, of the window pattern.
+        shift = direction * order.cycle // math.gcd(order.cycle, self.num_replicas)
+        numbers = np.arange(start, end) + shift
+        windows = order.windows(self._wrapped(start, end))
+        others = order.windows(self._wrapped(start + shift, end + shift))
+        is_border = (numbers < self.first) | (numbers >= self.end) | (windows != others)
+        return order.members(windows[is_border])
 
     def _wrapped(self, start: int, end: int) -> Int64s:
         return self.places(start, end) % max(1, self.length)
-
-    def _windows(self, start: int, end: int) -> Int64s:
-        return self.order.windows(self._wrapped(start, end))
 
 
 # Any: the user's values.
