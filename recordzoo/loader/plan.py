@@ -104,10 +104,7 @@ class Erase:
     values: tuple[float, float, float]
 
 
-Geometry = Crop | Resize | Flip
-"""Actions that move pixels."""
-
-Action = Geometry | PixelOp | Erase
+Action = Crop | Resize | Flip | PixelOp | Erase
 
 
 class Step(ABC):
@@ -116,14 +113,12 @@ class Step(ABC):
     Attributes:
         num_draws: Random numbers per image.
         keeps_size: Whether the size of every image stays the same.
-        is_geometric: Whether its actions are all `Geometry`.
         moves: Whether boxes and masks move with the image; None: they cannot.
         is_exact: Whether compiled code gives the bytes of Pillow and torchvision.
     """
 
     num_draws: int = 0
     keeps_size: ClassVar[bool] = True
-    is_geometric: ClassVar[bool] = False
     moves: bool | None = False
     is_exact: bool = True
 
@@ -157,7 +152,6 @@ class Move(Step):
     """A step that moves pixels by whole pixels, or resizes; boxes and masks move, too."""
 
     keeps_size = False
-    is_geometric = True
     moves = True
 
 
@@ -296,7 +290,7 @@ class Plan:
     @property
     def is_geometric(self) -> bool:
         """Whether pixels are only moved: no colors are changed, no boxes erased."""
-        return all(step.is_geometric for step in self.steps)
+        return all(isinstance(step, Move) for step in self.steps)
 
     @property
     def is_exact(self) -> bool:
