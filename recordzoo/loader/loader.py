@@ -177,7 +177,7 @@ class RecordLoader(FrameworkLoader):
             None,
             sampler,
             batch_sampler,
-            default_threads() if num_workers is None else max(1, num_workers),
+            max(1, cores() // settings.ranks_here() if num_workers is None else num_workers),
             collate_fn,
             (pin_memory or self.device.type == "cuda") and torch.cuda.is_available(),
             drop_last,
@@ -425,11 +425,6 @@ def batch_options(loader: RecordLoader) -> BatchOptions:
         num_kept=(loader.prefetch_factor or 0) + 2,
         skips=loader.on_error == "skip",
     )
-
-
-def default_threads() -> int:
-    """Return the default of `num_workers`: the cores of this process, divided by ``LOCAL_WORLD_SIZE``."""
-    return max(1, cores() // settings.ranks_here())
 
 
 # All functions below raise an ArgumentError that names the argument and its value.

@@ -50,13 +50,9 @@ def erase(plan: Plan, transform: Any) -> Plan:
     """Read `RandomErasing`."""
     if plan.pointwise.operations is None:
         raise UnknownTransformError("the image is not float by then")
-    value = transform.value
-    if isinstance(value, str) or value is None:
+    if isinstance(transform.value, str) or transform.value is None:
         raise UnknownTransformError("it fills boxes with noise")
-    values = [float(each) for each in ([value] if isinstance(value, int | float) else value)]
-    if len(values) not in (1, 3):
-        raise UnknownTransformError("its value has not one number for each of three channels")
-    red, green, blue = values * 3 if len(values) == 1 else values
+    values = _channels(transform.value, "its value")
     probability, scale, ratios = float(transform.p), two(transform.scale), two(map(math.log, transform.ratio))
     num_draws = 3 + 2 * ATTEMPTS  # decision, top, left; then area and aspect ratio of each attempt
 
@@ -70,7 +66,7 @@ def erase(plan: Plan, transform: Any) -> Plan:
             h, w = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
             if h < height and w < width:
                 top, left = int(draws[1] * (height - h + 1)), int(draws[2] * (width - w + 1))
-                return [Erase(top, left, h, w, (red, green, blue))]
+                return [Erase(top, left, h, w, values)]
         return []
 
     return with_step(plan, ChangeStep(actions, num_draws), erases=True)
@@ -153,13 +149,14 @@ def _refuse_erased(plan: Plan) -> None:
         raise UnknownTransformError("boxes of the image are erased by then, and would be changed, too")
 
 
-def _channels(values: Any) -> tuple[float, ...]:
+def _channels(values: Any, name: str = "it") -> tuple[float, float, float]:
     if isinstance(values, torch.Tensor) and values.requires_grad:
         raise UnknownTransformError("a gradient is wanted")
     channels = tuple(float(value) for value in ([values] if isinstance(values, float | int) else values))
     if len(channels) not in (1, 3) or not all(map(math.isfinite, channels)):
-        raise UnknownTransformError("it has not one number for each of three channels")
-    return channels * 3 if len(channels) == 1 else channels
+        raise UnknownTransformError(f"{name} has not one number for each of three channels")
+    red, green, blue = channels * 3 if len(channels) == 1 else channels
+    return red, green, blue
 
 
 CompiledOp = tuple[str, tuple[float, ...]]
