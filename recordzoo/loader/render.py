@@ -13,7 +13,6 @@ import functools
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -47,7 +46,6 @@ from recordzoo.loader.plan import (
     Resize,
     Size,
     Step,
-    Views,
 )
 from recordzoo.loader.table import PIXEL_OPS, CompiledOp, compiled_form, on_picture
 
@@ -441,19 +439,6 @@ class StoredShape(NamedTuple):
     channels: int
     height: int
     width: int
-
-
-def sized(views: Views, shape: StoredShape | None) -> Views:
-    """Return the plans with the size of their results, if all images have one shape."""
-    if shape is None:
-        return views
-    plans = []
-    for plan in views.plans:
-        size: Size | None = (shape.height, shape.width)
-        for step in plan.steps:
-            size = step.output(size)
-        plans.append(replace(plan, size=size))
-    return Views(tuple(plans), views.is_list)
 
 
 def only_moves(plan: Plan, shape: StoredShape) -> bool:

@@ -45,7 +45,7 @@ from recordzoo.loader.plan import (
     pictures,
     size_after,
 )
-from recordzoo.loader.render import only_moves, sized
+from recordzoo.loader.render import only_moves
 from recordzoo.loader.stores import (
     Own,
     Records,
@@ -258,7 +258,8 @@ class ImageLeaf(Leaf):
     """A dataset whose images and targets the loader reads from their store."""
 
     def __init__(self, dataset: Any, store: SampleStore, transform: Any, target_transform: Any) -> None:
-        super().__init__(dataset, store, sized(read_views(transform), store.shape))
+        size = None if store.shape is None else (store.shape.height, store.shape.width)
+        super().__init__(dataset, store, read_views(transform, size))
         self._new_numbers = target_transform if isinstance(target_transform, NewNumbers) else None
         self.target_transform = None if self._new_numbers else target_transform
         self.frame = store.frame

@@ -412,22 +412,26 @@ for _kind in (*_COMPOSES, *READERS, *CONTAINERS):
     called_of(_kind)  # keeps the functions that are there now
 
 
-def read_views(transform: Transform | None) -> Views:
-    """Read a dataset's transform; None does nothing."""
+def read_views(transform: Transform | None, size: Size | None) -> Views:
+    """Read a dataset's transform; None does nothing.
+
+    Args:
+        size: Height and width of all images; None if they differ.
+    """
     transforms = flattened(transform)
     try:
         parts = views_of(transforms[0]) if len(transforms) == 1 else None
     except Exception:  # noqa: BLE001 - an object of any kind; it runs as written
         parts = None
     if parts is None:
-        return Views((read_plan(transform),))
-    return Views(tuple(map(read_plan, parts)), is_list=True)
+        return Views((read_plan(transform, size),))
+    return Views(tuple(read_plan(part, size) for part in parts), is_list=True)
 
 
-def read_plan(transform: Transform | None) -> Plan:
-    """Read a transform that returns one view of an image."""
+def read_plan(transform: Transform | None, size: Size | None = None) -> Plan:
+    """Read a transform that returns one view of an image; the rest as `read_views`."""
     transforms = flattened(transform)
-    plan = _begun(Plan(), transforms)
+    plan = _begun(Plan(size=size), transforms)
     left = transforms[len(plan.fused) :]
     # A suffix starts with the image type that the prefix leaves; float tensors have no known suffix.
     begin = Plan(is_tensor=plan.is_tensor and plan.pointwise.operations is None, is_image=plan.is_image)
