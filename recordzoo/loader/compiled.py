@@ -477,10 +477,6 @@ def _check() -> str:
     return ""
 
 
-def _load_images() -> Compiled | None:
-    return _in_turn("images", Compiled)
-
-
 def _load_changes() -> None:
     if (found := _images()) is not None:
         _in_turn("changes", found.load_changes)
@@ -488,7 +484,7 @@ def _load_changes() -> None:
 
 _why_not = Once(_check, "this process was forked while numba was imported")
 
-_images: Once[Compiled | None] = Once(_load_images, None)
+_images: Once[Compiled | None] = Once(lambda: _in_turn("images", Compiled), None)
 
 _changes: Once[None] = Once(_load_changes, None)
 

@@ -95,7 +95,8 @@ class SampledOrders:
         for start in range(epoch.first, epoch.end, step):
             end = min(start + step, epoch.end)
             indices, places = epoch.indices(start, end), epoch.places(start, end)
-            blocks, read = self._blocks(epoch, start, end)
+            blocks = epoch.opened(start, end) if self._sampler.shuffle == "block" else None
+            read = epoch.closed(start, end) if self._drop_cache and blocks is not None else NONE
             for first in range(0, end - start, size):
                 part = slice(first, first + size)
                 last = start + first + len(indices[part])
@@ -103,12 +104,6 @@ class SampledOrders:
                     upcoming = indices[part] if blocks is None else NONE if first else blocks
                     finished = read if last == end else NONE
                     yield Wanted(indices[part], places[part], self._mark(epoch, last), upcoming, finished)
-
-    def _blocks(self, epoch: Epoch, start: int, end: int) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
-        """Return the samples of the blocks that are first and last read in this range; (None, empty) without blocks."""
-        if self._sampler.shuffle != "block":
-            return None, NONE
-        return epoch.opened(start, end), epoch.closed(start, end) if self._drop_cache else NONE
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
