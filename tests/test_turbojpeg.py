@@ -68,7 +68,7 @@ def test_another_image_opened_in_between_is_no_matter() -> None:
 @pytest.mark.parametrize("box", [(120, 0, 40, 10), (0, 90, 10, 40), (140, 0, 3, 3), (0, 100, 3, 3)])
 def test_a_box_outside_is_refused(box: tuple[int, int, int, int]) -> None:
     decompressor = Decompressor()
-    header = Header(160, 140, 16, 16)
+    header = Header(160, 140, 16)
     data = encode(PIXELS)
     assert decompressor.header(data).width == 133
     with pytest.raises(UnusualImage):

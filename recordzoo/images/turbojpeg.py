@@ -27,8 +27,8 @@ _RGB = 0  # TJPF_RGB
 _SUBSAMPLING, _WIDTH, _HEIGHT, _PRECISION, _COLORSPACE = 4, 5, 6, 7, 8  # TJPARAM_...
 _STOP_ON_WARNING, _PROGRESSIVE, _ARITHMETIC, _LOSSLESS = 0, 12, 14, 15
 _COLORS = (1, 2)  # TJCS_YCbCr, TJCS_GRAY
-_MCU = {0: (8, 8), 1: (16, 8), 2: (16, 16), 3: (8, 8), 4: (8, 16)}
-"""Pixels of a minimum coded unit for 4:4:4, 4:2:2, 4:2:0, grayscale and 4:4:0."""
+_MCU_WIDTH = {0: 8, 1: 16, 2: 16, 3: 8, 4: 8}
+"""Width in pixels of a minimum coded unit for 4:4:4, 4:2:2, 4:2:0, grayscale and 4:4:0."""
 
 _IN_WHEELS = ("turbojpeg.libs/*turbojpeg*", "turbojpeg.dylibs/*turbojpeg*", "turbojpeg-*.dll")
 """Paths of the library in the wheels of `turbojpeg`: Linux, macOS, Windows."""
@@ -48,12 +48,11 @@ class UnusualImage(Exception):
 
 
 class Header(NamedTuple):
-    """The size of a JPEG and of its minimum coded units, in pixels."""
+    """The size of a JPEG and the width of its minimum coded units, in pixels."""
 
     width: int
     height: int
     mcu_width: int
-    mcu_height: int
 
 
 class Region(NamedTuple):
@@ -129,13 +128,13 @@ class Decompressor:
         self._data = None
         self._checked(self._library.tj3DecompressHeader(self.handle, data, len(data)))
         get, handle = self._library.tj3Get, self.handle
-        mcu = _MCU.get(get(handle, _SUBSAMPLING))
-        if mcu is None or get(handle, _COLORSPACE) not in _COLORS or get(handle, _PRECISION) != 8:
+        mcu_width = _MCU_WIDTH.get(get(handle, _SUBSAMPLING))
+        if mcu_width is None or get(handle, _COLORSPACE) not in _COLORS or get(handle, _PRECISION) != 8:
             raise UnusualImage
         if get(handle, _PROGRESSIVE) or get(handle, _ARITHMETIC) or get(handle, _LOSSLESS):
             raise UnusualImage
         self._data = data
-        return Header(get(handle, _WIDTH), get(handle, _HEIGHT), *mcu)
+        return Header(get(handle, _WIDTH), get(handle, _HEIGHT), mcu_width)
 
     def prepare(self, data: bytes, header: Header, box: Box | None = None, denominator: int = 1) -> Region:
         """Set the decoder to a box: the next `tj3Decompress8` decodes the returned region.
