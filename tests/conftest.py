@@ -222,6 +222,14 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "BACKOFF_S", 0.01)
 
 
+@pytest.fixture
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, short_pauses: None, _own_environment: None) -> Path:
+    """Give a test a cache of its own for what it reads from URLs, without pauses between attempts."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("RECORDZOO_CACHE_DIR", str(folder))
+    return folder
+
+
 @pytest.fixture(scope="module")
 def one_thread() -> Generator[None, None, None]:
     """Let torch use one thread: the images are small."""

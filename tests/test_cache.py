@@ -26,7 +26,6 @@ from tests.fakes.server import FileServer
 from tests.preparing import wait_for
 from tests.running import run
 from tests.terminals import run_on_terminal
-from tests.urls import with_own_cache
 
 DAY_S = 86_400.0
 RAW_FILE = catalogue.entry("semeion").files[0]
@@ -58,9 +57,8 @@ def sparse(path: Path, size: int) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def no_other_roots(tmp_path, monkeypatch):
+def no_other_roots(tmp_path, monkeypatch, own_cache):
     """Other tests' record sets are in none of the known roots, and not in the cache."""
-    with_own_cache(monkeypatch, tmp_path)
     monkeypatch.setenv("RECORDZOO_STATE", str(tmp_path / "state"))
 
 

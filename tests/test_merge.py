@@ -20,7 +20,6 @@ from tests.fakes.records import edit_manifest, flip_byte, place_of
 from tests.fakes.server import FileServer
 from tests.preparing import prepared
 from tests.running import run
-from tests.urls import with_own_cache
 
 pytestmark = pytest.mark.slow
 
@@ -316,8 +315,8 @@ def test_info_tells_shared_bytes_from_own_ones(own, tmp_path):
     assert "hard links" not in run("info", "c.records", cwd=tmp_path).stdout
 
 
-def test_sets_at_urls(sets, tmp_path, monkeypatch):
-    with_own_cache(monkeypatch, tmp_path)
+@pytest.mark.usefixtures("own_cache")
+def test_sets_at_urls(sets, tmp_path):
     folder, a, b = sets
     files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     with FileServer(files) as server:

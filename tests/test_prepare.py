@@ -44,13 +44,6 @@ from tests.fakes.simple import FORMS, SimpleRecipe
 from tests.preparing import SHARD_BYTES, Notes, beside, contents
 
 
-@pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.lower().endswith("_proxy") or name.startswith("RECORDZOO_"):
-            monkeypatch.delenv(name)
-
-
 # Any: the options of `ensure`.
 def prepare(root: Path, form: str, **options: Any) -> Path:
     recipe = SimpleRecipe(form, options.pop("raw_files", ()))

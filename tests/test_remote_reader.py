@@ -32,7 +32,6 @@ from recordzoo.records.reader import RecordReader
 from tests.disks import mounted
 from tests.fakes.records import some_names, some_values, write_records
 from tests.fakes.server import Fault, FileServer
-from tests.urls import with_own_cache
 from tests.users import become
 
 VALUES = some_values(60)
@@ -50,9 +49,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """A cache of the test's own, no pauses, no proxy."""
-    with_own_cache(monkeypatch, tmp_path)
+def small_pieces(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> Iterator[None]:
+    """Pieces that are small, a cache of the test's own, and no login of another test."""
     monkeypatch.setattr(store_module, "PIECE_BYTES", 64 << 10)
     yield
     url_module._secrets.clear()

@@ -10,7 +10,6 @@ import pytest
 import recordzoo
 from recordzoo import RecordReader
 from recordzoo.errors import RemoteError
-from recordzoo.net import http as retry
 from tests.fakes.records import some_values, write_records
 from tests.fakes.s3 import EXPIRED, SECRET_KEY, SESSION_TOKEN, SLOW_DOWN, Fault
 
@@ -18,10 +17,8 @@ VALUES = some_values(40)
 
 
 @pytest.fixture
-def url(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def url(s3: Any, tmp_path: Path, own_cache: Path) -> str:
     """The address of a record set of four shards."""
-    monkeypatch.setattr(retry, "BACKOFF_S", 0.001)
-    monkeypatch.setenv("RECORDZOO_CACHE_DIR", str(tmp_path / "cache"))
     write_records(tmp_path / "x.records", VALUES, per_shard=10)
     recordzoo.push(tmp_path / "x.records", s3.url)
     return f"{s3.url}/x.records"

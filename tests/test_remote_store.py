@@ -1,6 +1,5 @@
 """Files at URLs: what is shown of an address, which failures pass, what is said of the others."""
 
-import os
 import pickle
 import random
 import traceback
@@ -11,7 +10,6 @@ import fsspec
 import pytest
 
 from recordzoo.errors import ArgumentError, RemoteError
-from recordzoo.net import http as retry
 from recordzoo.net import store as store_module
 from recordzoo.net import url as url_module
 from recordzoo.net.store import Store
@@ -23,13 +21,9 @@ DATA = random.Random(3).randbytes(PIECE_BYTES * 2 + 12_345)
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No pauses between attempts, small pieces, no proxy, no login of another test."""
-    monkeypatch.setattr(retry, "BACKOFF_S", 0.001)
+def small_pieces(monkeypatch: pytest.MonkeyPatch, short_pauses: None) -> Iterator[None]:
+    """No pauses between attempts, small pieces, no login of another test."""
     monkeypatch.setattr(store_module, "PIECE_BYTES", PIECE_BYTES)
-    for name in list(os.environ):
-        if name.lower().endswith("_proxy") or name.startswith("RECORDZOO_"):
-            monkeypatch.delenv(name)
     yield
     url_module._secrets.clear()
 

@@ -16,7 +16,8 @@ from recordzoo.records import remote as remote_shards
 from tests.fakes.pictures import encoded
 from tests.fakes.records import write_records
 from tests.fakes.server import FileServer
-from tests.urls import with_own_cache
+
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 COUNT, PER_SHARD = 96, 8
 SHARDS = COUNT // PER_SHARD
@@ -36,11 +37,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         root / "fake.records", values, per_shard=PER_SHARD, classes=("a", "b", "c"), arrays=arrays, encoding="image"
     )
     return root
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with_own_cache(monkeypatch, tmp_path)
 
 
 def address(server: FileServer) -> str:

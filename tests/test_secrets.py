@@ -14,7 +14,6 @@ from recordzoo.net import url as url_module
 from tests.copying import write_set
 from tests.fakes.server import FileServer
 from tests.running import run
-from tests.urls import with_own_cache
 
 SECRET = "geheim"
 LOGIN, QUERY = f"me:{SECRET}-1@", f"?X-Amz-Signature={SECRET}-2"
@@ -33,9 +32,8 @@ def addresses(host: str) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> Iterator[None]:
     """A cache and state of the test's own."""
-    with_own_cache(monkeypatch, tmp_path)
     monkeypatch.setenv("RECORDZOO_STATE_DIR", str(tmp_path / "state"))
     yield
     url_module._secrets.clear()

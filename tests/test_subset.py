@@ -19,7 +19,6 @@ from tests.fakes import cifar, folder
 from tests.fakes.records import flip_byte, place_of
 from tests.fakes.server import FileServer
 from tests.running import run
-from tests.urls import with_own_cache
 
 
 @pytest.fixture(scope="module")
@@ -109,8 +108,8 @@ class TestStored:
             stored(damaged, tmp_path / "c.records", indices=[4, 5])
         assert not (tmp_path / "c.records").exists()
 
-    def test_of_a_set_at_a_url(self, old, tmp_path, monkeypatch):
-        with_own_cache(monkeypatch, tmp_path)
+    @pytest.mark.usefixtures("own_cache")
+    def test_of_a_set_at_a_url(self, old, tmp_path):
         files = {f"a.records/{file.name}": file.read_bytes() for file in old.folder.iterdir()}
         with FileServer(files) as server:
             new = RecordReader(recordzoo.subset(f"{server.url}/a.records", split="val", output=tmp_path / "b.records"))

@@ -6,20 +6,13 @@ import pytest
 
 import recordzoo
 from recordzoo.errors import ManifestError, RemoteError
-from recordzoo.net import http as retry
 from tests.browsing import served
 from tests.copying import MANIFEST_NAME, assert_no_secret, shard, write_set
 from tests.fakes import folder
 from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault
 from tests.running import run
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("RECORDZOO_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(retry, "BACKOFF_S", 0.01)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_cache")]
 
 
 @pytest.fixture
