@@ -15,7 +15,7 @@ from torchvision.datasets.utils import extract_archive
 
 from tests.fakes.fake import Case, by, fake, in_order, md5, tar, text, zipped
 from tests.fakes.matlab import mat
-from tests.fakes.mutations import IMG_INFO, PATHS, PETS, Mutations, change, change_item
+from tests.fakes.mutations import IMG_INFO, PATHS, PETS, Mutations, change, change_item, rearranged
 from tests.fakes.pictures import encoded, jpeg, picture
 from tests.fakes.scale import SIDE, enlarged, scaled
 
@@ -136,12 +136,7 @@ def cityscapes(rng: Generator) -> Files:
     }
 
 
-_MASKS = {
-    "images reversed": change("images", lambda images: images[::-1]),
-    "one image replaced": change_item("images", 0, lambda images: images[1]),
-    "masks reversed": change("masks", lambda masks: masks[::-1]),
-    "one mask replaced": change_item("masks", 0, lambda masks: masks[1]),
-}
+_MASKS = {**rearranged("images", "images", "one image", by=1), **rearranged("masks", "masks", "one mask", by=1)}
 
 
 @functools.cache
@@ -269,8 +264,7 @@ FIELDS = ("5_o_Clock_Shadow", "Bald", "Male", "Smiling", "Young", *(f"Attribute_
 KINDS = ("attr", "identity", "bbox", "landmarks")
 
 MUTATIONS: Mutations = {
-    "names reversed": change("filename", lambda names: names[::-1]),
-    "one name replaced": change_item("filename", 0, lambda names: names[2]),
+    **rearranged("filename", "names", "one name", by=2),
     "attributes assigned": change("attr", lambda attr: attr * 7),
     "attributes shortened": change("attr", lambda attr: attr[:3]),
     "an attribute replaced": change_item("attr", 0, lambda attr: attr[1] + 5),

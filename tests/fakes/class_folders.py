@@ -13,7 +13,7 @@ from torchvision.datasets.utils import extract_archive
 
 from examples import birds  # its `picture`: as small as the real ones, whatever `scale.SIDE` says
 from tests.fakes.fake import Case, by, fake, in_order, md5, tar, zipped
-from tests.fakes.mutations import FILE_SAMPLES, NUMBERED, SAMPLES, Mutations, change, change_item
+from tests.fakes.mutations import FILE_SAMPLES, NUMBERED, SAMPLES, Mutations, change_item, rearranged
 from tests.fakes.pictures import encoded, jpeg, picture
 from tests.fakes.scale import SIDE, scaled
 
@@ -204,9 +204,7 @@ def gtsrb(rng: Generator) -> Files:
 
 
 _CHARACTERS: Mutations = {
-    "images reversed": change("_flat_character_images", lambda images: images[::-1]),
-    "images shortened": change("_flat_character_images", lambda images: images[:3]),
-    "one image replaced": change_item("_flat_character_images", 0, lambda images: images[3]),
+    **rearranged("_flat_character_images", "images", "one image", by=3, keep=3),
     "a label replaced": change_item("_flat_character_images", 0, lambda images: (images[0][0], 4)),  # no such file
     "characters changed": change_item("_characters", 1, lambda characters: characters[0]),
 }

@@ -419,6 +419,13 @@ GROUPS = {
 
 # Reading a damaged set, and what must never happen then.
 
+_FORBIDDEN_KINDS = ("socket.", "pickle.", "os.exec", "os.spawn", "ctypes.")
+_FORBIDDEN = {
+    *("subprocess.Popen", "os.posix_spawn", "os.system", "os.fork", "exec", "compile", "import"),
+    *("os.remove", "os.rename", "os.mkdir", "os.chmod", "os.truncate", "os.link", "os.symlink", "os.putenv"),
+    *("shutil.rmtree", "code.__new__", "marshal.loads"),
+}
+
 
 class Watch:
     """Notes what a reader must never do, through an audit hook: it cannot be switched off, so it asks first.
@@ -444,30 +451,7 @@ class Watch:
             if self.inside and isinstance(path, str) and os.path.isabs(path):
                 bad = bad or not path.startswith((*self.inside, "/proc/self/", "/dev/fd/", os.devnull))
         else:
-            bad = event.startswith(("socket.", "pickle.", "os.exec", "os.spawn", "ctypes.")) or event in (
-                *(
-                    "subprocess.Popen",
-                    "os.posix_spawn",
-                    "os.system",
-                    "exec",
-                    "compile",
-                    "import",
-                    "os.fork",
-                    "os.remove",
-                    "os.rename",
-                    "os.mkdir",
-                    "os.chmod",
-                ),
-                *(
-                    "os.truncate",
-                    "os.link",
-                    "os.symlink",
-                    "shutil.rmtree",
-                    "code.__new__",
-                    "marshal.loads",
-                    "os.putenv",
-                ),
-            )
+            bad = event.startswith(_FORBIDDEN_KINDS) or event in _FORBIDDEN
         if bad:
             self.seen.append(f"{event} {args!r:.200}")
 

@@ -9,7 +9,7 @@ from torchvision.datasets.folder import default_loader
 from torchvision.datasets.utils import extract_archive
 
 from tests.fakes.fake import Case, by, fake, in_order, tar
-from tests.fakes.mutations import Mutations, change, change_item
+from tests.fakes.mutations import Mutations, change, change_item, rearranged
 from tests.fakes.pictures import encoded, jpeg, picture
 from tests.fakes.scale import scaled
 
@@ -33,9 +33,7 @@ FOLDERS = {
 }
 
 MUTATIONS: Mutations = {
-    "index reversed": change("index", lambda index: index[::-1]),
-    "index shortened": change("index", lambda index: index[:3]),
-    "one sample replaced": change_item("index", 0, lambda index: index[-1]),
+    **rearranged("index", "index", "one sample", by=-1, keep=3),
     "a category's numbers replaced": change_item("categories_map", 1, lambda numbers: {"genus": 77}),
     "categories assigned": change("all_categories", lambda names: [names[0]] * len(names)),
     "no loader": lambda ds: setattr(ds, "loader", None),

@@ -6,7 +6,7 @@ from typing import Any
 from numpy.random import Generator
 
 from tests.fakes.fake import Case, by, fake, md5, tar, text
-from tests.fakes.mutations import Mutations, change, change_item
+from tests.fakes.mutations import Mutations, change, change_item, rearranged
 from tests.fakes.pictures import encoded, jpeg, picture
 from tests.fakes.scale import scaled
 
@@ -19,9 +19,7 @@ PEOPLE = {"AJ_Cook": 1, "Aaron_Eckhart": 2, "Abdullah": 3, "Abdullah_Gul": 4, "Z
 PEOPLE = {name: scaled(count) for name, count in PEOPLE.items()}
 
 PEOPLE_MUTATIONS: Mutations = {
-    "data reversed": change("data", lambda data: data[::-1]),
-    "data shortened": change("data", lambda data: data[:2]),
-    "one path replaced": change_item("data", 0, lambda data: data[3]),
+    **rearranged("data", "data", "one path", by=3, keep=2),
     "targets assigned": change("targets", lambda targets: [0] * len(targets)),
     "a target replaced": change_item("targets", 1, lambda targets: 99),
 }

@@ -19,14 +19,11 @@ from examples.birds import picture
 from recordzoo import catalogue
 from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.legacy import write_lmdb
-from tests.fakes.mutations import change, change_item
+from tests.fakes.mutations import rearranged
 from tests.fakes.pictures import encoded, jpeg
 from tests.fakes.scale import COUNT, SIDE
 
-KEYS = {
-    "keys reversed": change("keys", lambda keys: keys[::-1]),
-    "one key replaced": change_item("keys", 0, lambda keys: keys[1]),
-}
+KEYS = rearranged("keys", "keys", "one key", by=1)
 
 _open = functools.cache(lmdb.open)  # lmdb opens a database once in a process, and not again
 

@@ -19,6 +19,20 @@ def change_item(name: str, index: Any, new: Callable[[Any], Any]) -> Callable[[A
     return lambda ds: getattr(ds, name).__setitem__(index, new(getattr(ds, name)))
 
 
+def rearranged(name: str, items: str, item: str, by: int, keep: int | None = None) -> Mutations:
+    """Reverse a list; shorten it to so many items; replace its first item by another of it."""
+    changes = {f"{items} reversed": change(name, lambda values: values[::-1])}
+    if keep is not None:
+        changes[f"{items} shortened"] = change(name, lambda values: values[:keep])
+    return {**changes, f"{item} replaced": change_item(name, 0, lambda values: values[by])}
+
+
+def relabelled(name: str, item: str) -> Mutations:
+    """Assign labels that are all 0; replace the first by one that the dataset has not."""
+    zeros = change(name, lambda labels: [0] * len(labels))
+    return {f"{item}s assigned": zeros, f"a {item} replaced": change_item(name, 0, lambda labels: 99)}
+
+
 TENSORS: Mutations = {
     "data flipped": change("data", lambda data: data.flip(0)),
     "data shortened": change("data", lambda data: data[:5]),
@@ -39,24 +53,16 @@ LABELLED_ARRAYS: Mutations = {
     "a label replaced": change_item("labels", 0, lambda labels: 99),
 }
 
-FILE_SAMPLES: Mutations = {
-    "samples reversed": change("_samples", lambda samples: samples[::-1]),
-    "samples shortened": change("_samples", lambda samples: samples[:3]),
-    "one sample replaced": change_item("_samples", 0, lambda samples: samples[2]),
-}
+FILE_SAMPLES = rearranged("_samples", "samples", "one sample", by=2, keep=3)
 
 FILES: Mutations = {
-    "files reversed": change("_image_files", lambda files: files[::-1]),
-    "files shortened": change("_image_files", lambda files: files[:2]),
-    "one file replaced": change_item("_image_files", 0, lambda files: files[1]),
+    **rearranged("_image_files", "files", "one file", by=1, keep=2),
     "files as text": change("_image_files", lambda files: [str(file) for file in files]),
-    "labels assigned": change("_labels", lambda labels: [0] * len(labels)),
-    "a label replaced": change_item("_labels", 0, lambda labels: 99),
+    **relabelled("_labels", "label"),
 }
 
 PETS: Mutations = {
-    "images reversed": change("_images", lambda images: images[::-1]),
-    "one image replaced": change_item("_images", 0, lambda images: images[1]),
+    **rearranged("_images", "images", "one image", by=1),
     "masks reversed": change("_segs", lambda masks: masks[::-1]),
     "a label replaced": change_item("_labels", 0, lambda labels: 99),
 }
@@ -74,8 +80,7 @@ SAMPLES: Mutations = {
     "samples sorted": lambda ds: ds.samples.sort(key=lambda s: s[0][::-1]),
     "imgs changed in place": change_item("imgs", 1, lambda imgs: imgs[3]),
     "imgs assigned": change("imgs", lambda imgs: []),
-    "targets assigned": change("targets", lambda targets: [0] * len(targets)),
-    "a target replaced": change_item("targets", 0, lambda targets: 99),
+    **relabelled("targets", "target"),
     "paths as Path": change("samples", lambda samples: [(Path(p), t) for p, t in samples]),
 }
 
@@ -83,9 +88,8 @@ ARRAYS: Mutations = {
     "data assigned": change("data", lambda data: data[::-1].copy()),
     "data shortened": change("data", lambda data: data[:5]),
     "a row of data replaced": change_item("data", 0, lambda data: data[3]),
-    "targets assigned": change("targets", lambda targets: [0] * len(targets)),
+    **relabelled("targets", "target"),
     "targets as array": change("targets", np.asarray),
-    "a target replaced": change_item("targets", 0, lambda targets: 99),
     "data and targets filtered": lambda ds: (
         setattr(ds, "data", ds.data[np.asarray(ds.targets) == 3]),
         setattr(ds, "targets", [t for t in ds.targets if t == 3]),
@@ -93,33 +97,22 @@ ARRAYS: Mutations = {
 }
 
 PATHS: Mutations = {
-    "images reversed": change("images", lambda images: images[::-1]),
-    "images shortened": change("images", lambda images: images[:2]),
-    "one image replaced": change_item("images", 0, lambda images: images[1]),
-    "targets reversed": change("targets", lambda targets: targets[::-1]),
-    "one target replaced": change_item("targets", 0, lambda targets: targets[1]),
+    **rearranged("images", "images", "one image", by=1, keep=2),
+    **rearranged("targets", "targets", "one target", by=1),
 }
 
 NUMBERED: Mutations = {
-    "numbers reversed": change("index", lambda index: index[::-1]),
-    "a number replaced": change_item("index", 0, lambda index: index[1]),
-    "labels assigned": change("y", lambda y: [0] * len(y)),
-    "a label replaced": change_item("y", 0, lambda y: 99),
+    **rearranged("index", "numbers", "a number", by=1),
+    **relabelled("y", "label"),
     "both filtered": lambda ds: (setattr(ds, "index", ds.index[::2]), setattr(ds, "y", ds.y[::2]))[0],
 }
 
 IMG_INFO: Mutations = {
-    "images reversed": change("img_info", lambda info: info[::-1]),
-    "images shortened": change("img_info", lambda info: info[:2]),
-    "one image replaced": change_item("img_info", 0, lambda info: info[2]),
+    **rearranged("img_info", "images", "one image", by=2, keep=2),
     "a box changed in place": lambda ds: ds.img_info[2]["annotations"]["bbox"].zero_(),
 }
 
-IDS: Mutations = {
-    "ids reversed": change("ids", lambda ids: ids[::-1]),
-    "ids shortened": change("ids", lambda ids: ids[:2]),
-    "one id replaced": change_item("ids", 0, lambda ids: ids[1]),
-}
+IDS = rearranged("ids", "ids", "one id", by=1, keep=2)
 
 CAPTIONS: Mutations = {
     **IDS,

@@ -18,7 +18,7 @@ from torchvision.tv_tensors import Mask
 
 from tests.fakes import reading
 from tests.fakes.fake import Case, by, fake, text, zipped
-from tests.fakes.mutations import PATHS, change, change_item
+from tests.fakes.mutations import PATHS, change, rearranged
 from tests.fakes.pictures import encoded, jpeg, picture
 from tests.fakes.scale import enlarged, scaled
 
@@ -150,8 +150,7 @@ class CocoPanoptic(SplitPairs):  # type: ignore[misc]  # torchvision is untyped
 
 
 _PANOPTIC = {
-    "images reversed": change("images", lambda images: images[::-1]),
-    "one image replaced": change_item("images", 0, lambda images: images[1]),
+    **rearranged("images", "images", "one image", by=1),
     "masks reversed": change("masks", lambda masks: masks[::-1]),
 }
 
