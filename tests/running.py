@@ -1,4 +1,4 @@
-"""Programs that tests run: the command line, in this process or in one of its own, and scripts on two ranks."""
+"""Programs that tests run: the command line, in this process or in one of its own, scripts, forked functions."""
 
 import contextlib
 import io
@@ -6,9 +6,11 @@ import json
 import logging
 import os
 import shlex
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,59 @@ def on_two_ranks(script: str, folder: Path) -> list[Any]:
     return [json.loads(text.splitlines()[-1]) for text in printed]
 
 
+def python(*words: object, cwd: Path = REPOSITORY, timeout_s: float = 120, **variables: str) -> Result:
+    """Run Python in a process of its own, which finds this repository's packages.
+
+    Args:
+        *words: Its options and arguments: ``"-c"`` and a program, or a script's path.
+        cwd: Where it runs.
+        timeout_s: When it is killed; then this raises `subprocess.TimeoutExpired`.
+        **variables: Environment variables besides those of this process.
+    """
+    done = subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **variables},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+        timeout=timeout_s,
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def printed(code: str, *arguments: object, **options: Any) -> str:
+    """Run a program that is given as text and must succeed; return what it prints. Options as for `python`."""
+    done = python("-c", code, *arguments, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def fork(function: Callable[[], object]) -> int:
+    """Run a function in a forked child, which never goes on as a second pytest; return the child's number.
+
+    The child's exit code is the number that the function returns, 0 for anything else, and 99 for an error.
+    """
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        code = 99
+        try:
+            found = function()
+            code = found if type(found) is int else 0
+        finally:
+            if code == 99:
+                traceback.print_exc()
+            os._exit(code)
+    return child
+
+
+def exit_code(child: int) -> int:
+    """Wait for a child, and return how it ended."""
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
 def run(*arguments: object, cwd: Path, apart: bool = False) -> Result:
     """Run a command in a directory.
 
@@ -55,17 +110,7 @@ def run(*arguments: object, cwd: Path, apart: bool = False) -> Result:
     """
     words = [str(argument) for argument in arguments]
     if apart:
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "recordzoo", *words],
-            cwd=cwd,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            check=False,
-            timeout=120,
-        )
-        return Result(done.returncode, done.stdout, done.stderr)
+        return python("-W", "error", "-m", "recordzoo", *words, cwd=cwd)
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
     with (
         contextlib.chdir(cwd),

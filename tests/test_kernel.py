@@ -29,6 +29,7 @@ from recordzoo.loader.table import read_plan
 from tests import extras, warm
 from tests.disks import mounted
 from tests.fakes.pictures import encoded, picture
+from tests.running import printed
 
 if "numba" not in extras.missing():  # a numba that is there and broken is an error
     from recordzoo.loader import run as resample
@@ -471,9 +472,7 @@ def test_ctrl_c_while_it_compiles(what: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_numba_may_be_told_to_compile_nothing() -> None:
     code = "from recordzoo.loader.compiled import why_not_compiled; print(why_not_compiled())"
-    command, environment = [sys.executable, "-c", code], {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    ended = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    assert ended.stdout.strip() == compiling.DISABLED
+    assert printed(code, NUMBA_DISABLE_JIT="1").strip() == compiling.DISABLED
 
 
 MAKES_BATCHES = """

@@ -4,8 +4,6 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,8 +30,8 @@ from tests.fakes import simple
 from tests.fakes.folder import image_bytes
 from tests.fakes.lists import LABELS, NAMES, plain, write_images, write_list
 from tests.fakes.simple import SimpleRecipe
-from tests.preparing import REPOSITORY, contents, prepared
-from tests.running import run
+from tests.preparing import contents, prepared
+from tests.running import python, run
 
 TABLE = ["path,label,class_name,split,weight,caption"] + [
     f'{name},{number % 3},{"abc"[number % 3]},{"train" if number % 2 else "val"},{number / 4},"{name}, ""{number}"""'
@@ -295,15 +293,7 @@ def as_nobody(folder: Path, script: str, *arguments: object) -> str:
     for parent in folder.parents:
         if parent.stat().st_uid == os.getuid() and not parent.stat().st_mode & 0o001:
             parent.chmod(parent.stat().st_mode | 0o011)
-    result = subprocess.run(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return result.stderr
+    return python("-c", script, *arguments, cwd=folder).stderr
 
 
 class TestAgain:

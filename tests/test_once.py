@@ -10,6 +10,7 @@ import pytest
 
 from recordzoo.base.process import Once, _Run
 from tests.preparing import wait_for
+from tests.running import exit_code, fork
 
 
 class Work:
@@ -77,10 +78,10 @@ def test_a_process_that_is_forked(is_ended: bool) -> None:
     if is_ended:
         work.go_on.set()
         starter.join()
-    child = fork_and_exit_with(once)
+    child = fork(once)
     work.go_on.set()
     starter.join()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == (1 if is_ended else 7)
+    assert exit_code(child) == (1 if is_ended else 7)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -100,20 +101,7 @@ def test_a_fork_while_the_run_is_started(monkeypatch: pytest.MonkeyPatch) -> Non
     starter = threading.Thread(target=once)
     starter.start()
     assert starting.wait(60)
-    child = fork_and_exit_with(once)
+    child = fork(once)
     work.go_on.set()
     starter.join()
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-
-
-def fork_and_exit_with(code: Callable[[], int]) -> int:
-    """Return the id of a child, which never goes on as a second pytest."""
-    child = os.fork()
-    if not child:
-        signal.alarm(30)
-        exit_code = 99
-        try:
-            exit_code = code()
-        finally:
-            os._exit(exit_code)
-    return child
+    assert exit_code(child) == 7

@@ -8,8 +8,6 @@ import multiprocessing
 import os
 import random
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -31,7 +29,7 @@ from tests.batching import FIXED, UINT8, assert_same, image_file
 from tests.fakes import voc
 from tests.fakes.folder import write_tree
 from tests.preparing import wait_for
-from tests.running import REPOSITORY
+from tests.running import python
 
 # Any, here and below: of loaders, samples and batches of all kinds.
 
@@ -765,13 +763,7 @@ if __name__ == "__main__":
 def test_a_program_whose_processes_are_not_forked(tree: Path, tmp_path: Path) -> None:
     """As all programs on Linux from Python 3.14 on. A lambda is an error where processes were asked for."""
     (tmp_path / "script.py").write_text(FORKSERVER)
-    done = subprocess.run(
-        [sys.executable, str(tmp_path / "script.py"), str(tree)],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python(tmp_path / "script.py", tree)
     assert done.returncode == 0, done.stderr
     stock, asked, batches = done.stdout.splitlines()
     assert "pickle" in stock
@@ -799,13 +791,7 @@ print(list(RecordLoader(Own(), multiprocessing_context="spawn")))
 def test_a_script_without_a_guard_does_not_run_in_its_workers(tmp_path: Path) -> None:
     """As in the stock loader: multiprocessing imports the script in each process, which must not iterate itself."""
     (tmp_path / "script.py").write_text(UNGUARDED)
-    ended = subprocess.run(
-        [sys.executable, str(tmp_path / "script.py")],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "LOCAL_WORLD_SIZE": "999"},  # one worker
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = python(tmp_path / "script.py", LOCAL_WORLD_SIZE="999")  # one worker
     assert ended.returncode == 1
     assert "if __name__ == '__main__':" in ended.stderr
     assert "[" not in ended.stdout

@@ -4,8 +4,6 @@ import hashlib
 import logging
 import os
 import shutil
-import subprocess
-import sys
 import threading
 import warnings
 import zlib
@@ -42,6 +40,7 @@ from tests.fakes.pictures import encoded, picture
 from tests.fakes.server import FileServer
 from tests.fakes.simple import FORMS, SimpleRecipe
 from tests.preparing import SHARD_BYTES, Notes, beside, contents
+from tests.running import python
 
 
 # Any: the options of `ensure`.
@@ -125,10 +124,8 @@ class TestRoundTrip:
             "sys.addaudithook(hook)\n"
             "print(ensure(SimpleRecipe(sys.argv[2]), root), seen)\n"
         )
-        command = [sys.executable, "-c", code, str(golden.root), form_of(golden)]
-        done = subprocess.run(command, cwd=preparing.REPOSITORY, capture_output=True, text=True, check=True, timeout=60)
-        assert done.stdout == f"{golden.path} []\n"
-        assert done.stderr == ""
+        done = python("-c", code, golden.root, form_of(golden))
+        assert (done.stdout, done.stderr) == (f"{golden.path} []\n", "")
 
     def test_an_empty_tree_gives_an_empty_set(self, tmp_path: Path) -> None:
         simple.write(tmp_path, "tree", {simple.LABELS: b""})

@@ -7,8 +7,6 @@ import os
 import shutil
 import signal
 import struct
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -26,8 +24,7 @@ from tests import fuzz
 from tests.fakes import mutants
 from tests.fakes.damage import good_set
 from tests.fakes.records import some_values, write_records
-
-REPOSITORY = Path(__file__).parent.parent
+from tests.running import printed, python
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +34,8 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(group: str, good: Path, work: Path, how: str, first: int = 0, step: int = 1) -> list[str]:
     """Run cases of a group in a process of their own; return what was wrong and, first, the case that it died of."""
-    command = [sys.executable, "-W", "error", "-m", "tests.fakes.damage", group, str(good), str(work), how]
-    done = subprocess.run(
-        [*command, str(first), str(step)], cwd=REPOSITORY, capture_output=True, text=True, errors="replace"
-    )
+    words = ("-W", "error", "-m", "tests.fakes.damage", group, good, work, how, first, step)
+    done = python(*words, timeout_s=1200)
     lines = done.stdout.splitlines()
     wrong, case = [], "before the first case"
     for line in lines:
@@ -146,10 +141,7 @@ def test_a_file_that_may_not_be_opened_is_named() -> None:
         Path(name).chmod(0o755)
         folder = write_records(Path(name) / "x.records", some_values(3))
         (folder / "shard-00000.lmdb").chmod(0)
-        done = subprocess.run(
-            [sys.executable, "-c", UNREADABLE, str(folder)], cwd=REPOSITORY, capture_output=True, text=True, check=True
-        )
-    lines = done.stdout.splitlines()
+        lines = printed(UNREADABLE, folder).splitlines()
     assert len(lines) == 2
     assert all("shard-00000.lmdb cannot be opened: Permission denied" in line for line in lines)
 

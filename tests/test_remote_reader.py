@@ -5,12 +5,10 @@ import os
 import pickle
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
-import traceback
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +30,13 @@ from recordzoo.records.reader import RecordReader
 from tests.disks import mounted
 from tests.fakes.records import some_names, some_values, write_records
 from tests.fakes.server import Fault, FileServer
+from tests.preparing import wait_for
+from tests.running import exit_code, fork, printed, python
 from tests.users import become
 
 VALUES = some_values(60)
 NAMES = some_names(60)
 SHARDS = 6
-ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -149,23 +148,14 @@ def test_the_cache_is_bounded_and_what_was_used_least_recently_goes_first(folder
         first, other = (RecordReader(f"{server.url}/{name}.records", cache_bytes=limit) for name in ("fake", "other"))
         assert_right(first)
         of_first, of_other = (tmp_path / "cache" / reader.digest for reader in (first, other))
-        wait_for(lambda: len(list(of_first.glob("shard-*"))) == SHARDS)
+        wait_for(lambda: len(list(of_first.glob("shard-*"))) == SHARDS, "that all shards are there")
         for number in range(SHARDS):
             os.utime(of_first / f"shard-{number:05d}.lmdb", (number, number))
         assert len(list(other)) == 60
-        wait_for(lambda: len(list(of_other.glob("shard-*"))) == SHARDS)  # it fits, and is newer
+        wait_for(lambda: len(list(of_other.glob("shard-*"))) == SHARDS, "the other's")  # it fits, and is newer
     kept = {path.name for path in of_first.glob("shard-*")}
     assert kept == {f"shard-{number:05d}.lmdb" for number in range(SHARDS - len(kept), SHARDS)}
     assert sum(path.stat().st_size for path in (tmp_path / "cache").glob("*/shard-*")) <= limit
-
-
-def wait_for(done, limit_s: float = 20.0) -> None:
-    event = threading.Event()
-    for _ in range(int(limit_s / 0.005)):
-        if done():
-            return
-        event.wait(0.005)
-    raise AssertionError("it did not happen")
 
 
 def test_a_shard_that_is_evicted_while_it_is_read_stays_readable(folder, tmp_path):
@@ -245,25 +235,12 @@ def test_what_cannot_be_opened_in_the_cache_is_not_waited_for(folder, monkeypatc
             assert all("is not a file that this user may read. Delete it, or set RECORDZOO" in note for note in notes)
 
         if kind == "another user's":
-            assert exit_code_of(lambda: (become(65534, 65534), read())) == 0
+            assert exit_code(fork(lambda: (become(65534, 65534), read()))) == 0
         else:
             read()
         rows = local.array("image.index")
         assert server.sent(shard(2)) - before == 2 * rows["length"][rows["shard"] == 2].sum()
         assert len(list(digest.glob("shard-*"))) == SHARDS
-
-
-def exit_code_of(action) -> int:
-    """Run a function in a forked process."""
-    child = os.fork()
-    if not child:
-        try:
-            action()
-            os._exit(0)
-        finally:
-            traceback.print_exc()
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def test_a_process_that_holds_the_lock_and_fetches_nothing_is_not_waited_for_long(folder, tmp_path, monkeypatch):
@@ -322,7 +299,8 @@ def test_single_values_are_requests_until_their_shard_pays(folder, tmp_path, mon
 def test_values_in_order_fetch_the_next_shards_too(folder, tmp_path):
     with FileServer(folder) as server:
         RecordReader(address(server)).hint("image", [position_in(folder, 1)])
-        wait_for(lambda: shards_in(tmp_path / "cache") == {f"shard-{number:05d}.lmdb" for number in (1, 2, 3)})
+        wanted = {f"shard-{number:05d}.lmdb" for number in (1, 2, 3)}
+        wait_for(lambda: shards_in(tmp_path / "cache") == wanted, "that the next shards are there")
 
 
 @pytest.mark.slow
@@ -332,15 +310,8 @@ def test_many_processes_fetch_each_file_once(folder, tmp_path):
         "reader.hint('image', range(60))\n"
         "print(sum(len(reader.read('image', i)) for i in range(60)))"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with FileServer(folder) as server:
-        children = [
-            subprocess.Popen(
-                [sys.executable, "-c", code, address(server)], env=environment, stdout=subprocess.PIPE, text=True
-            )
-            for _ in range(3)
-        ]
-        outputs = [child.communicate(timeout=60)[0] for child in children]
+    with FileServer(folder) as server, ThreadPoolExecutor(3) as pool:
+        outputs = list(pool.map(lambda _: printed(code, address(server)), range(3)))
         assert whole_downloads(server, folder) == [1] * SHARDS
         assert len(server.requests("fake.records/image.index.npy")) == 1
     assert outputs == [f"{sum(map(len, VALUES))}\n"] * 3
@@ -353,7 +324,7 @@ def test_forked_processes_read_each_through_connections_of_its_own(folder):
             reader.hint("image", [1, 2])
             assert reader.read("image", 1) == VALUES[1]
         for _ in range(2):
-            assert exit_code_of(lambda: [assert_right(reader) for reader in readers]) == 0
+            assert exit_code(fork(lambda: [assert_right(reader) for reader in readers])) == 0
 
 
 @pytest.mark.slow
@@ -364,8 +335,7 @@ def test_a_download_that_was_killed_is_gone_on_with(folder, tmp_path):
     code += f"reader.hint('image', [{position}])\nreader.read('image', {position})"
     prelude = "from recordzoo.net import store\nstore.PIECE_BYTES = 16384\n"
     with FileServer(folder) as server:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "RECORDZOO_KILL_AT": "cache.received:4"}
-        done = subprocess.run([sys.executable, "-c", prelude + code, address(server)], env=environment)
+        done = python("-c", prelude + code, address(server), RECORDZOO_KILL_AT="cache.received:4")
         assert done.returncode == -signal.SIGKILL
         (part,) = (part for part in (tmp_path / "cache").glob("*/.shard-*.part"))
         there = part.stat().st_size
@@ -443,7 +413,7 @@ def test_a_full_disk_evicts_then_reads_ranges(folder, tmp_path, monkeypatch, cap
         monkeypatch.setenv("RECORDZOO_CACHE_DIR", str(volume.path / "cache"))
         with caplog.at_level(logging.WARNING):
             assert_right(RecordReader(address(server)))
-            wait_for(lambda: not list(volume.path.glob("cache/*/.*.part")))
+            wait_for(lambda: not list(volume.path.glob("cache/*/.*.part")), "the end of all downloads")
         assert bool(shards_in(volume.path / "cache")) == (not reads_ranges)
     assert ("values are fetched one by one" in caplog.text) == reads_ranges
 
@@ -486,5 +456,4 @@ def test_nothing_of_it_is_imported_unless_it_is_used(folder):
         "import recordzoo.cli\n"
         "assert not {'fsspec', 's3fs', 'aiohttp', 'filelock', 'botocore'} & set(sys.modules), sys.modules.keys()"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", code, str(folder / "fake.records")], env=environment, check=True)
+    printed(code, folder / "fake.records")

@@ -4,8 +4,6 @@ import ast
 import functools
 import graphlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from PIL import Image
 from recordzoo import catalogue
 from tests.fakes.pictures import encoded
 from tests.fakes.records import write_records
+from tests.running import printed
 
 # One worker parses the modules, for all tests.
 pytestmark = pytest.mark.xdist_group("rooms")
@@ -135,11 +134,8 @@ def test_only_its_own_folder_names_a_dataset():
 
 def modules_after(code: str) -> set[str]:
     """Run code in a fresh process and list the packages that it has imported, and the modules of PIL."""
-    code += (
-        "\nimport sys; print(*{n if n[:4] == 'PIL.' else n.partition('.')[0] for n in sys.modules}, file=sys.stderr)"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(result.stderr.splitlines()[-1].split())
+    code += "\nimport sys; print(); print(*{n if n[:4] == 'PIL.' else n.partition('.')[0] for n in sys.modules})"
+    return set(printed(code).splitlines()[-1].split())
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,6 @@ import errno
 import ntpath
 import os
 import re
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from recordzoo.errors import PrepareError
 from recordzoo.preparing.publish import Output, disk_error
 from recordzoo.records import arrays, manifest
 from tests import posix
+from tests.running import python
 
 PACKAGE = Path(__file__).parent.parent / "recordzoo"
 SYSTEM = {PACKAGE / "base" / f"{name}.py" for name in ("files", "process", "settings", "text")}
@@ -256,8 +255,8 @@ class TestNames:
 class TestProcesses:
     def test_dying(self) -> None:
         code = "from recordzoo.base.process import die\ntry: die()\nfinally: print('not reached')"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-        assert (done.stdout, bool(done.returncode)) == (b"", True)
+        done = python("-c", code)
+        assert (done.stdout, bool(done.returncode)) == ("", True)
 
     def test_cores(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delattr(os, "sched_getaffinity", raising=False)

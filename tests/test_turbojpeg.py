@@ -2,8 +2,6 @@
 
 import importlib.util
 import io
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +15,7 @@ from recordzoo.images.decode import decode_rgb
 from recordzoo.images.turbojpeg import Decompressor, Header, UnusualImage, library
 from tests.fakes.jpegs import encode, with_factors
 from tests.fakes.pictures import encoded, picture
-from tests.preparing import REPOSITORY
+from tests.running import printed
 
 if library() is None:
     pytest.skip("needs turbojpeg", allow_module_level=True)
@@ -139,9 +137,7 @@ def test_the_newest_library_is_used(
 def test_the_systems_library_is_found_by_its_name(tmp_path: Path) -> None:
     copied(tmp_path / "libturbojpeg.so.0", "9.1.92")
     code = "from recordzoo.images.turbojpeg import library; print(library())"
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "LD_LIBRARY_PATH": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == "libjpeg-turbo 9.1.92 of the system\n"
+    assert printed(code, LD_LIBRARY_PATH=str(tmp_path)) == "libjpeg-turbo 9.1.92 of the system\n"
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from recordzoo.errors import ArgumentError, ImageError
 from tests.batching import FIXED, RANDOM, UINT8, assert_same
 from tests.fakes.folder import bad_image, write_tree
 from tests.preparing import wait_for
-from tests.running import REPOSITORY
+from tests.running import REPOSITORY, exit_code
 
 # Any, here and below: of loaders, datasets and batches of all kinds.
 
@@ -116,7 +116,7 @@ def test_a_forked_child_leaves_persistent_workers_to_its_parent(tree: Path) -> N
             del kept
             gc.collect()
         os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert exit_code(child) == 0
     assert set(kept) == first
 
 

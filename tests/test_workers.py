@@ -1,13 +1,10 @@
 """Record sets in many processes and threads: DataLoader workers of every kind, few descriptors, other users."""
 
-import contextlib
 import gc
 import os
 import pickle
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -27,23 +24,15 @@ from recordzoo.errors import CorruptRecordError, RecordError
 from recordzoo.records import arrays, files
 from recordzoo.records.reader import RecordReader
 from tests.fakes.pictures import jpeg, picture
-from tests.fakes.records import some_values, write_records
+from tests.fakes.records import flip_byte, place_of, some_values, write_records
+from tests.running import exit_code, fork, printed, python
 
-REPOSITORY = Path(__file__).parent.parent
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 pytestmark = [
     # Python 3.12 and later; torch starts threads of its own.
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),  # on a machine with one core
 ]
-
-
-def run_code(code: str, *arguments: object) -> list[str]:
-    """Run a program that succeeds, in a process of its own, and return the lines that it prints."""
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
 
 
 # Any: of datasets and loaders of all kinds.
@@ -117,10 +106,7 @@ def test_two_datasets_over_one_record_set(
 @needs_fork
 def test_a_damaged_record_in_a_worker_is_the_error_itself(tmp_path: Path) -> None:
     folder = write_records(tmp_path / "x.records", some_values(6))
-    row = np.load(folder / "image.index.npy")[4]
-    data = bytearray((folder / "shard-00000.lmdb").read_bytes())
-    data[int(row["offset"])] ^= 1
-    (folder / "shard-00000.lmdb").write_bytes(data)
+    flip_byte(*place_of(folder, 4))
     loader = forked(Values(folder), batch_size=None, num_workers=1)
     with pytest.raises(CorruptRecordError, match=r"image 4 \(class 1/0004\.jpg\) is damaged"):
         list(loader)
@@ -188,10 +174,10 @@ print(len(os.listdir("/dev/fd")), sum(map(len, values)), verify(sys.argv[1], ful
 
 def test_more_shards_than_descriptors(many_shards: Path, many_values: list[bytes]) -> None:
     pytest.importorskip("resource", reason="this system has no limit on descriptors")
-    num_open, num_bytes, problems = run_code(FEW_DESCRIPTORS, many_shards)[0].split(maxsplit=2)
+    num_open, num_bytes, problems = printed(FEW_DESCRIPTORS, many_shards).split(maxsplit=2)
     assert int(num_open) < 30
     assert int(num_bytes) == sum(map(len, many_values))
-    assert problems == "[]"
+    assert problems == "[]\n"
 
 
 @pytest.mark.slow
@@ -254,21 +240,18 @@ def test_forking_while_threads_read(
             RecordReader(many_shards).array("target")
             assert records.read("image", int(rng.integers(400)))
 
+    def read_some() -> None:
+        fresh = RecordReader(many_shards)
+        assert all(records.read("image", i) == many_values[i] for i in range(0, 400, 9))
+        assert fresh.read("image", 5) == many_values[5]
+        assert len(records.names) == 400
+
     threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
     for thread in threads:
         thread.start()
     try:
         for _ in range(30):
-            pid = os.fork()
-            if pid == 0:
-                code = 1
-                with contextlib.suppress(BaseException):
-                    fresh = RecordReader(many_shards)
-                    right = all(records.read("image", i) == many_values[i] for i in range(0, 400, 9))
-                    right = right and fresh.read("image", 5) == many_values[5] and len(records.names) == 400
-                    code = 0 if right else 2
-                os._exit(code)
-            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+            assert exit_code(fork(read_some)) == 0
     finally:
         stop.set()
         for thread in threads:
@@ -306,7 +289,7 @@ def test_a_directory_in_which_nothing_may_be_written(
     for path in [public_folder, *before]:
         path.chmod(0o555 if path.is_dir() else 0o444)
     try:
-        pixels, problems = run_code(READ_ONLY, public_folder / what)
+        pixels, problems = printed(READ_ONLY, public_folder / what).splitlines()
     finally:
         for path in [public_folder, *before]:
             path.chmod(0o755)
@@ -389,8 +372,8 @@ records.read("image", 3)
 
 def test_a_large_array_that_is_cut_while_it_is_mapped_ends_the_process(cuttable: Path) -> None:
     """What falls short of an error; should it become one, the texts that say so must change."""
-    done = subprocess.run([sys.executable, "-c", BUS_ERROR, str(cuttable)], cwd=REPOSITORY, capture_output=True)
-    assert (done.returncode, done.stderr) == (-signal.SIGBUS, b"")
+    done = python("-c", BUS_ERROR, cuttable)
+    assert (done.returncode, done.stderr) == (-signal.SIGBUS, "")
 
 
 @needs_fork
@@ -436,7 +419,7 @@ except RuntimeError as err:
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGBUS, marks=pytest.mark.slow)])
 def test_a_worker_that_dies(cuttable: Path, many_values: list[bytes], number: signal.Signals) -> None:
     """Killed for want of memory, or by a bus error: no hang, and nothing that the next workers could fall over."""
-    assert run_code(DEADLY, cuttable, int(number)) == [str(sum(map(len, many_values[:200])))]
+    assert printed(DEADLY, cuttable, int(number)) == f"{sum(map(len, many_values[:200]))}\n"
 
 
 LITTLE_MEMORY = r"""
@@ -461,7 +444,7 @@ print(sum(len(records.read("image", i)) for i in range(len(records))))
 def test_little_address_space(tmp_path: Path, many_values: list[bytes]) -> None:
     large = np.zeros((400, 10_000), np.int64)
     folder = write_records(tmp_path / "x.records", many_values, arrays={"large": large})
-    said, num_bytes = run_code(LITTLE_MEMORY, folder)
+    said, num_bytes = printed(LITTLE_MEMORY, folder).splitlines()
     assert said.startswith(f"RecordError {folder}/large.npy cannot be mapped: Cannot allocate memory.")
     assert "raise the limit (ulimit -v)" in said
     assert int(num_bytes) == sum(map(len, many_values))
