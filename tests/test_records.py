@@ -10,18 +10,28 @@ import numpy as np
 import pytest
 
 from recordzoo.base import files as system_files
+from recordzoo.base.progress import SilentProgress
 from recordzoo.errors import CorruptRecordError, FormatVersionError, ManifestError, PrepareError
 from recordzoo.records import files, shard
 from recordzoo.records import shard as layout
 from recordzoo.records import shard as shards
 from recordzoo.records.arrays import Names, pack_names
-from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec, SetKind
+from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
 from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, BlobSpec, parse_manifest
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.records.verify import verify
-from recordzoo.records.writer import SetContents, write_set
-from tests.fakes.records import edit_manifest, many_missing, some_names, some_values, write_records
+from recordzoo.records.writer import write_set
+from tests.fakes.records import (
+    edit_manifest,
+    flip_byte,
+    many_missing,
+    place_of,
+    some_names,
+    some_values,
+    without_records,
+    write_records,
+)
 
 NAMES = ["a/ä.jpg", "a/\udcff\udcfe.jpg", "a/日本.png", "b/'\"\\\n.jpg", "b/x" + "y" * 300, "b/" + "🐦" * 50]
 
@@ -340,32 +350,15 @@ class TestManifest:
         assert manifest.to_bytes().isascii()
 
     def test_nothing_that_the_format_refuses_is_written(self, tmp_path: Path) -> None:
-        empty = SetContents(kind=SetKind.ZOO, dataset="Not A Name", part="", blobs={}, indices={}, names=[], shards=[])
         with pytest.raises(ManifestError, match="Not A Name"):
-            write_set(tmp_path, empty)
+            write_set(tmp_path, without_records(dataset="Not A Name"))
         assert not is_record_set(tmp_path)
 
     def test_leftovers_are_removed_and_extras_kept(self, tmp_path: Path) -> None:
         (tmp_path / "leftover.npy").touch()
-        write_set(
-            tmp_path,
-            SetContents(
-                kind=SetKind.ZOO,
-                dataset="x",
-                part="",
-                blobs={},
-                indices={},
-                names=[],
-                shards=[],
-                extras={"tree.json": b"{}"},
-            ),
-        )
-        assert sorted(path.name for path in tmp_path.iterdir()) == [
-            "manifest.json",
-            "names.npy",
-            "names_offsets.npy",
-            "tree.json",
-        ]
+        write_set(tmp_path, without_records(extras={"tree.json": b"{}"}))
+        files = ["manifest.json", "names.npy", "names_offsets.npy", "tree.json"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == files
         report = verify(tmp_path, full=True)
         assert report.ok
         assert report.notes == ["tree.json is not named in the manifest; nothing reads it as data."]
@@ -506,24 +499,14 @@ class TestManifest:
             (["kind"], "zo", "'kind' is 'zo', not one of zoo, folder, flat, list, imported, annotated, combined, own"),
             (["kind"], 3, "is a int, not a str"),
             (["fields", "target", "kind"], "klass", "not one of class, int, float"),
-            (
-                ["fields", "target"],
-                {"kind": "image", "names": None},
-                "says that 'target' is image, and it is stored otherwise",
-            ),
-            (
-                ["fields", "target"],
-                {"kind": "json", "names": None},
-                "says that 'target' is json, and it is stored otherwise",
+            *(
+                (["fields", "target"], {"kind": kind, "names": None}, f"'target' is {kind}, and it is stored otherwise")
+                for kind in ("image", "json")
             ),
             (["fields", "image", "kind"], "class", "says that 'image' is class, and it is stored otherwise"),
             (["fields", "image", "names"], ["a"], "names classes, and the field is bytes"),
             (["fields", "target", "names"], [1], "is a int, not a str"),
-            (
-                ["fields", "absent"],
-                {"kind": "int", "names": None},
-                "has absent, image, target; stored are image, target",
-            ),
+            (["fields", "absent"], {"kind": "int", "names": None}, "has absent, image, target; stored are image, targ"),
             (["fields"], {}, "stored are image, target"),
             (["default_target"], "absent", "is 'absent', which is no field"),
             (["default_target"], ["target"], "is a list, not a str"),
@@ -550,11 +533,7 @@ class TestManifest:
 
 def test_errors_in_a_set_are_pickled_whole(tmp_path: Path) -> None:
     folder = write_records(tmp_path / "x.records", some_values(3))
-    path = folder / "shard-00000.lmdb"
-    data = bytearray(path.read_bytes())
-    row = np.load(folder / "image.index.npy")[2]
-    data[int(row["offset"])] ^= 1
-    path.write_bytes(data)
+    flip_byte(*place_of(folder, 2))
     with pytest.raises(CorruptRecordError) as caught:
         RecordReader(folder).read("image", 2)
     again = pickle.loads(pickle.dumps(caught.value))
@@ -583,11 +562,8 @@ class TestVerify:
 
     def test_a_damaged_record_is_named(self, tmp_path: Path) -> None:
         folder = write_records(tmp_path / "x.records", some_values(20), per_shard=7)
-        row = np.load(folder / "image.index.npy")[12]
-        path = folder / f"shard-{row['shard']:05d}.lmdb"
-        data = bytearray(path.read_bytes())
-        data[int(row["offset"]) + 3] ^= 16
-        path.write_bytes(data)
+        path, offset = place_of(folder, 12)
+        flip_byte(path, offset + 3)
         assert verify(folder).ok
         assert verify(folder, full=True).problems == [
             f"{path.name}: its hash is not the one in the manifest; it was damaged.",
@@ -615,7 +591,7 @@ class TestVerify:
         assert (len(whole.problems), len(whole.damaged), whole.stopped) == (1500, 1500, False)
 
     def test_progress_counts_every_byte_once(self, tmp_path: Path) -> None:
-        class Told:
+        class Told(SilentProgress):
             total: int | None = None
             num_bytes = num_images = ended = 0
 
@@ -625,8 +601,6 @@ class TestVerify:
             def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
                 self.num_bytes += num_bytes
                 self.num_images += num_images
-
-            def note(self, text: str) -> None: ...
 
             def end(self) -> None:
                 self.ended += 1

@@ -79,13 +79,18 @@ def write_records(
     return folder
 
 
+# Any: what `SetContents` takes.
+def without_records(**others: Any) -> SetContents:
+    """Give the contents of a record set that has no records and no fields."""
+    empty = {"kind": SetKind.ZOO, "dataset": "fake", "part": "", "blobs": {}, "indices": {}, "names": [], "shards": []}
+    return SetContents(**{**empty, **others})
+
+
 def many_missing(folder: Path, count: int) -> Path:
     """Write the manifest and arrays of an empty record set that names so many shards; none of them is there."""
     shards = [ShardSpec(shard_name(number), 4096, 1, 4096, 2, f"sha256:{0:064}") for number in range(count)]
     folder.mkdir()
-    write_set(
-        folder, SetContents(kind=SetKind.ZOO, dataset="fake", part="", blobs={}, indices={}, names=[], shards=shards)
-    )
+    write_set(folder, without_records(shards=shards))
     return folder
 
 
