@@ -110,23 +110,12 @@ def test_images_of_all_modes(tmp_path: Path) -> None:
     assert_same(list(RecordLoader(folder, batch_size=8)), list(DataLoader(folder, batch_size=8)))
 
 
-KNOWN = {
-    getattr(datasets, name)
-    for name in (
-        *(
-            "CLEVRClassification",
-            "DatasetFolder",
-            "DTD",
-            "FGVCAircraft",
-            "Flickr30k",
-            "Flickr8k",
-            "Flowers102",
-            "Food101",
-        ),
-        *("GTSRB", "INaturalist", "Imagenette", "LFWPeople", "Omniglot", "OxfordIIITPet", "Places365", "RenderedSST2"),
-        *("StanfordCars", "SUN397"),
-    )
-}
+_NAMES = (
+    *("CLEVRClassification", "DatasetFolder", "DTD", "FGVCAircraft", "Flickr30k", "Flickr8k", "Flowers102", "Food101"),
+    *("GTSRB", "INaturalist", "Imagenette", "LFWPeople", "Omniglot", "OxfordIIITPet", "Places365", "RenderedSST2"),
+    *("StanfordCars", "SUN397"),
+)
+KNOWN = {getattr(datasets, name) for name in _NAMES}
 """Classes of torchvision whose files the loader decodes; `DatasetFolder` has `ImageFolder` and others below it."""
 
 
@@ -183,14 +172,8 @@ def test_every_class_is_compared() -> None:
     assert {known_base(getattr(datasets, name.split()[0])) for name in rows()} == KNOWN
     taking_loaders = {name for name in datasets.__all__ if "loader" in signature(getattr(datasets, name)).parameters}
     others = {name for name in taking_loaders if known_base(getattr(datasets, name)) is None}
-    assert others == {
-        "FlyingThings3D",
-        "HD1K",
-        "KittiFlow",
-        "LFWPairs",
-        "SBU",
-        "Sintel",
-    }  # pairs of images, and photos without fakes
+    photos_without_fakes, pairs_of_images = {"SBU"}, {"FlyingThings3D", "HD1K", "KittiFlow", "LFWPairs", "Sintel"}
+    assert others == photos_without_fakes | pairs_of_images
 
 
 def own_loader(path: str) -> Image.Image:
@@ -309,10 +292,11 @@ def test_failures_are_those_of_the_stock_loader(
     assert_same(list(loader), list(DataLoader(dataset, 2)))
 
 
-def test_errors_of_transforms_name_the_file(root: Path) -> None:
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_errors_of_transforms_name_the_file(root: Path, on_error: Any) -> None:
     dataset = datasets.ImageFolder(root, v1.Compose([v1.RandomCrop(500), v1.ToTensor()]))
     with pytest.raises(ValueError, match="larger than input") as found:
-        list(RecordLoader(dataset, 4))
+        list(RecordLoader(dataset, 4, on_error=on_error))
     assert re.search(r"'\S+/0/00.jpg'", found.value.__notes__[-1])
 
 
@@ -511,12 +495,6 @@ def test_what_changes_in_mid_epoch_is_left_out(
     assert len(images) == len(targets) == 12 - loader.state_dict()["skipped"]  # type: ignore[operator]
     right = [UINT8(Image.open(io.BytesIO(image_file(number))).convert("RGB")) for number in targets.tolist()]
     assert torch.equal(images, torch.stack(right))
-
-
-def test_errors_of_ones_own_functions_are_raised_with_skip(root: Path) -> None:
-    dataset = datasets.ImageFolder(root, v1.Compose([v1.RandomCrop(500), v1.ToTensor()]))
-    with pytest.raises(ValueError, match="larger than input"):
-        list(RecordLoader(dataset, 4, on_error="skip"))
 
 
 @pytest.mark.parametrize("workers", ["threads", "processes"])
