@@ -24,23 +24,15 @@ class Listed:
     """A list as it was read: its targets, and further columns by how they are stored."""
 
     def __init__(self, path: Path, asked: Columns = USUAL) -> None:
-        self.file = ListRecipe(columns=asked).read(path)
-        self.names, self.lines, self.base, self.splits = (
-            self.file.names,
-            self.file.lines,
-            self.file.base,
-            self.file.splits,
-        )
-        self.digest = self.file.digest
-        first, *others = self.file.columns.items()
+        file = ListRecipe(columns=asked).read(path)
+        self.names, self.lines, self.base, self.splits = file.names, file.lines, file.base, file.splits
+        self.digest = file.digest
+        first, *others = file.columns.items()
         self.targets: Any = first[1].values  # Any: an array of either dtype
         names = first[1].spec.names
         self.classes = None if names is None else list(names)
         self.arrays = {name: field.values for name, field in others if isinstance(field.values, np.ndarray)}
         self.texts = {name: field.values for name, field in others if not isinstance(field.values, np.ndarray)}
-
-
-read_list = Listed
 
 
 def read(tmp_path: Path, name: str, text: str | bytes, asked: Columns = USUAL) -> Listed:
@@ -66,15 +58,15 @@ def rows_of(listed: Listed) -> list[tuple[str, str | int]]:
 
 def test_what_is_no_list(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"list\.lst is no list: .* \.txt, \.csv, \.tsv"):
-        read_list(tmp_path / "list.lst")
+        Listed(tmp_path / "list.lst")
     with pytest.raises(NotPreparedError, match=r"list\.txt: .* cannot be read \(No such file"):
-        read_list(tmp_path / "list.txt")
+        Listed(tmp_path / "list.txt")
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(NotPreparedError, match="Is a directory"):
-        read_list(tmp_path / "folder.csv")
+        Listed(tmp_path / "folder.csv")
     os.mkfifo(tmp_path / "fifo.csv")  # its reader waited for ever
     with pytest.raises(NotPreparedError, match="no regular file"):
-        read_list(tmp_path / "fifo.csv")
+        Listed(tmp_path / "fifo.csv")
 
 
 @pytest.mark.parametrize("ending", [".txt", ".csv"])
@@ -85,7 +77,7 @@ def test_memory_does_not_grow_by_an_object_a_line(ending: str, tmp_path: Path) -
     path.write_text(header + "".join(f"photos/{n % 250:030d}.jpg{separator}{n % 100}\n" for n in range(5000)))
     tracemalloc.start()
     try:
-        listed = read_list(path)
+        listed = Listed(path)
         kept, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -349,7 +341,7 @@ def test_any_list_comes_back(rows: list[tuple[str, str]]) -> None:
         (folder / "list.txt").write_text("".join(f"{path} {label}\n" for path, label in plain_rows), "utf-8")
         (folder / "list.csv").write_text(table(["path", "label", "note"], [(p, "1", n) for p, n in rows], ","), "utf-8")
         (folder / "list.tsv").write_text(table(["label", "path"], [(n, p) for p, n in rows], "\t"), "utf-8")
-        listed = read_list(folder / "list.txt")
+        listed = Listed(folder / "list.txt")
         assert listed.names == [path for path, _ in plain_rows]
         labels = [label for _, label in rows]
         if listed.classes is None:
@@ -357,10 +349,10 @@ def test_any_list_comes_back(rows: list[tuple[str, str]]) -> None:
         else:
             assert [listed.classes[target] for target in listed.targets] == labels
             assert listed.classes == sorted(set(labels))
-        commas = read_list(folder / "list.csv")
+        commas = Listed(folder / "list.csv")
         assert commas.names == [path for path, _ in rows]
         assert "note" in commas.arrays or commas.texts["note"] == labels
-        tabs = read_list(folder / "list.tsv")
+        tabs = Listed(folder / "list.tsv")
         assert (tabs.names, tabs.targets.tolist()) == (commas.names, listed.targets.tolist())
 
 
@@ -376,7 +368,7 @@ def test_any_bytes_are_a_list_or_an_error_that_says_where(data: bytes, ending: s
         path.write_bytes(data)
         lines: list[int]
         try:
-            listed = read_list(path)
+            listed = Listed(path)
             lines = list(listed.lines)
             assert len(listed.names) == len(listed.targets) == len(lines)
             assert all(listed.names)

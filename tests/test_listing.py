@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -225,15 +226,8 @@ class TestMissingFiles:
     def test_all_are_named_at_once_before_anything_is_made(self, images: dict[str, bytes], tmp_path: Path) -> None:
         (tmp_path / "folder.jpg").mkdir()
         os.mkfifo(tmp_path / "fifo.jpg")
-        lines = [
-            *plain(),
-            "gone.jpg cat",
-            "folder.jpg cat",
-            f"{tmp_path}/gone too.jpg dog",
-            "fifo.jpg dog",
-            "gone.jpg x",
-        ]
-        path = write_list(tmp_path / "list.txt", lines)
+        unreadable = ["gone.jpg cat", "folder.jpg cat", f"{tmp_path}/gone too.jpg dog", "fifo.jpg dog", "gone.jpg x"]
+        path = write_list(tmp_path / "list.txt", [*plain(), *unreadable])
         before = sorted(tmp_path.iterdir())
         with pytest.raises(NotPreparedError) as caught:
             made(path)
@@ -340,14 +334,11 @@ class TestAgain:
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            (
-                {"shuffle_seed": 4},
-                r"written with shuffle_seed \(--shuffle\) 3, not with shuffle_seed \(--shuffle\) 4\.",
-            ),
-            ({"num_shards": 3}, r"was written with num_shards \(--shards\) 2, not with num_shards \(--shards\) 3\."),
+            ({"shuffle_seed": 4}, "with shuffle_seed (--shuffle) 3, not with shuffle_seed (--shuffle) 4."),
+            ({"num_shards": 3}, "with num_shards (--shards) 2, not with num_shards (--shards) 3."),
             (
                 {"shard_bytes": 1 << 20},
-                r"written without shard_bytes \(--shard-size\), not with .* 1048576 \(1.05 MB\)\.",
+                "without shard_bytes (--shard-size), not with shard_bytes (--shard-size) 1048576 (1.05 MB).",
             ),
         ],
     )
@@ -356,7 +347,7 @@ class TestAgain:
     ) -> None:
         path = write_list(tmp_path / "list.txt", plain())
         made(path, shuffle_seed=3, num_shards=2)
-        with pytest.raises(OtherSourceError, match=said):
+        with pytest.raises(OtherSourceError, match=f"was written {re.escape(said)}"):
             made(path, **options)
 
     @pytest.mark.parametrize("change", ["size", "content"])
@@ -511,11 +502,7 @@ class TestCommandLine:
             (["list.txt", "tree", "--output", "a.records"], 2, "--output names one record set, but 2"),
             (["list.txt"], 1, "list.txt, which has changed since"),
             (["list.txt", "--dry-run"], 1, "list.txt, which has changed since"),
-            (
-                ["list.txt", "--split", "train"],
-                2,
-                "list.txt has no splits. --split is for datasets, and for directories whose",
-            ),
+            (["list.txt", "--split", "train"], 2, "list.txt has no splits. --split is for datasets, and for dire"),
             (["list.txt", "--refresh", "--shards", "2", "--shard-size", "1M"], 2, "--shard-size and --shards"),
             (["list.txt", "--refresh", "--shard-size", "1 meter"], 2, "--shard-size '1 meter' is no size"),
             (["list.txt", "--refresh", "--shards", "9"], 2, "list.txt has only 8 files"),

@@ -31,7 +31,6 @@ from torchvision.transforms import v2
 
 from recordzoo import (
     CIFAR10Record,
-    CUB200Record,
     ImageFolderRecord,
     MultiView,
     RecordLoader,
@@ -45,7 +44,6 @@ from recordzoo.loader.samples import RowMaker, SampleMaker, maker_of
 from recordzoo.loader.source import Source
 from tests.batching import FIXED, JITTER, MEAN, RANDOM, STD, UINT8, assert_same, image_file
 from tests.fakes import cifar as cifar10
-from tests.fakes import cub200
 from tests.fakes.folder import bad_image, cut_image, write_tree
 from tests.fakes.records import flip_byte, place_of
 from tests.fakes.samples import Samples
@@ -281,14 +279,6 @@ def test_cifar10(tmp_path: Path) -> None:
     dataset.targets[2] = 7
     assert not Source(dataset).leaves
     assert compare(dataset, batch_size=6)[0][1][2] == 7
-
-
-def test_cub200(tmp_path: Path) -> None:
-    cub200.build().write_tree(tmp_path)
-    for split in ("train", "test", "all"):
-        dataset = CUB200Record(tmp_path, split=split, transform=FIXED)
-        assert Source(dataset).leaves
-        compare(dataset, batch_size=4, num_workers=2)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError
 from recordzoo.records.verify import verify
 from tests.combining import assert_holds, every, write_set
 from tests.disks import mounted
-from tests.fakes.records import edit_manifest, flip_byte, place_of
+from tests.fakes.records import edit_manifest, flip, flip_byte, place_of
 from tests.fakes.server import FileServer
 from tests.preparing import prepared
 from tests.running import run
@@ -161,10 +161,7 @@ class TestWhatDoesNotFit:
         [
             ({"without": ["note"]}, "the field 'note' is bytes in the first, absent in the second"),
             ({"words": np.zeros((20, 20))}, "the field 'words' is json in the first, raw float64 with 2 dimensions"),
-            (
-                {"mask": np.zeros((20, 20, 1))},
-                "'mask' is raw float32 with 2 dimensions in the first, raw float64 with 3",
-            ),
+            ({"mask": np.zeros((20, 20, 1))}, "raw float32 with 2 dimensions in the first, raw float64 with 3"),
             ({"weight": 1.5}, r"the field 'weight' is float32 \[2\] in the first, float64 \[\] in the second"),
         ],
     )
@@ -293,11 +290,7 @@ def test_damage_reaches_all_sets_that_share_a_shard(own, tmp_path):
     a, b = own
     new = RecordReader(recordzoo.merge([a.path, b.path], tmp_path / "c.records"))
     shard, offset = place_of(a.path, 5)
-    with open(shard, "r+b") as file:  # a disk's fault: no other file takes its place
-        file.seek(offset)
-        byte = file.read(1)[0]
-        file.seek(offset)
-        file.write(bytes([byte ^ 1]))
+    flip(shard, 8 * offset)  # a disk's fault: no other file takes its place
     for each in (a, new):
         assert any("0005.jpg" in problem for problem in verify(each.path, full=True).problems)
     assert is_whole(b)

@@ -92,4 +92,4 @@ class TestFolderOfADatasetsName:
 
     def test_a_path_is_no_name(self, tmp_path: Path) -> None:
         write_tree(tmp_path / "coco")
-        assert len(recordzoo.open(prepared("./coco"))) > 0
+        assert prepared("./coco") == prepared(Path("coco")) == tmp_path / "coco.records"

@@ -2,7 +2,6 @@
 
 import io
 import os
-import time
 
 import pytest
 from PIL import Image
@@ -10,6 +9,7 @@ from PIL import Image
 from recordzoo.cli import record_set
 from tests.fakes.pictures import encoded
 from tests.fakes.records import write_records
+from tests.preparing import wait_for
 from tests.running import run
 from tests.terminals import run_on_terminal
 
@@ -34,21 +34,13 @@ def records(tmp_path):
     return write_records(tmp_path / "some.records", [image, image], encoding="image")
 
 
-def opened(notes):
-    """What the viewer was asked to open; it runs on its own when the command has ended."""
-    deadline = time.monotonic() + 20
-    while not notes.exists():
-        assert time.monotonic() < deadline, "no viewer was started"
-        time.sleep(0.01)
-    return notes.read_text()
-
-
 @pytest.mark.slow
 def test_on_a_desktop_the_file_is_written_said_and_opened(desktop, records, tmp_path):
     target = tmp_path / "--a b.png"
     shown = run_on_terminal("show", records, f"--output={target}", streams=("stdout", "stderr"), columns=200, **DESKTOP)
     assert f"wrote {target}: 2 images" in shown
-    assert opened(desktop) == f"{target}\n"
+    wait_for(desktop.exists, "the viewer, which runs on its own")
+    assert desktop.read_text() == f"{target}\n"
     assert target.exists()
 
 
