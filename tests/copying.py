@@ -2,28 +2,22 @@
 
 import io
 import logging
-import os
 import pickle
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 
 from recordzoo.records.arrays import marks_name, pack_marks
-from recordzoo.records.manifest import MANIFEST_NAME
+from recordzoo.records.manifest import MANIFEST_NAME as MANIFEST_NAME
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.writer import BESIDE
 from tests.fakes.records import some_values, write_records
 from tests.fakes.s3 import SECRET_KEY, SESSION_TOKEN
-from tests.preparing import REPOSITORY
-
-RECORDS = 12
-SHARDS = 4
+from tests.running import python
 
 
-def write_set(path: Path, seed: int = 0, *, count: int = RECORDS) -> Path:
+def write_set(path: Path, seed: int = 0, *, count: int = 12) -> Path:
     """Write a record set with `count` // 3 shards, and marks, beside a file that tells of this machine."""
     write_records(path, some_values(count, seed=seed), per_shard=3)
     index = RecordReader(path).manifest.arrays["image.index"]
@@ -43,15 +37,7 @@ def shard(number: int) -> str:
 
 def killed(step: str, *arguments: object, cwd: Path) -> None:
     """Run the command line in a process of its own that kills itself at a step."""
-    done = subprocess.run(
-        [sys.executable, "-m", "recordzoo", *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "RECORDZOO_KILL_AT": step},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = python("-m", "recordzoo", *arguments, cwd=cwd, RECORDZOO_KILL_AT=step)
     assert done.returncode == -signal.SIGKILL, done
     assert_no_secret(done.stdout, done.stderr)
 
@@ -96,6 +82,3 @@ class Log:
     @property
     def text(self) -> str:
         return self._text.getvalue()
-
-
-__all__ = ["MANIFEST_NAME", "RECORDS", "SHARDS", "Log", "assert_no_secret", "copied_files", "killed", "write_set"]

@@ -10,6 +10,7 @@ import numpy as np
 
 from recordzoo.own.writer import RecordWriter
 from recordzoo.records.reader import RecordReader
+from tests.fakes.records import flip_byte, place_of
 from tests.foreign import pairs
 
 CLASSES = ("ant", "bee", "cat", "dog", "elk")
@@ -75,9 +76,6 @@ def files(path: Path) -> dict[str, bytes]:
 def damaged(path: Path, position: int) -> Path:
     """Flip a bit of a stored image, in a copy of a record set."""
     copy = Path(shutil.copytree(path, path.with_name("damaged.records")))
-    row = RecordReader(copy).array("image.index")[position]
-    shard = copy / f"shard-{row['shard']:05d}.lmdb"
-    data = bytearray(shard.read_bytes())
-    data[int(row["offset"]) + 5] ^= 1
-    shard.write_bytes(data)
+    shard, start = place_of(copy, position)
+    flip_byte(shard, start + 5)
     return copy

@@ -2,9 +2,6 @@
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +14,8 @@ from PIL import Image
 from recordzoo.errors import RecordZooError
 from recordzoo.records.reader import RecordReader
 from tests.fakes.pictures import encoded
-from tests.preparing import REPOSITORY, prepared
+from tests.preparing import prepared
+from tests.running import python
 
 WRITTEN = Path(__file__).parent / "written"
 """What large packages wrote, a folder for each format, with `expected.json`: see `tests/write_written.py`."""
@@ -108,9 +106,7 @@ def _value(reader: RecordReader, name: str, position: int) -> Any:
 
 def check_resumed(path: Path | str, whole: RecordReader, output: Path, *words: str) -> None:
     """Kill the command after two shards, run it again: the same bytes as those of an import that was not killed."""
-    command = [sys.executable, "-c", _COMMAND, str(path), str(output), str(UNIT_BYTES), *words]
-    environment = {**os.environ, "RECORDZOO_KILL_AT": "shard.done:2", "PYTHONPATH": str(REPOSITORY)}
-    killed = subprocess.run(command, env=environment, capture_output=True, timeout=120, check=False)
+    killed = python("-c", _COMMAND, path, output, UNIT_BYTES, *words, RECORDZOO_KILL_AT="shard.done:2")
     assert killed.returncode < 0 or killed.returncode == 1, killed.stderr
     assert not output.exists()
     build = output.with_name(f"{output.name}.build")

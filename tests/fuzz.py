@@ -15,7 +15,6 @@ import base64
 import contextlib
 import os
 import random
-import resource
 import shutil
 import signal
 import subprocess
@@ -40,13 +39,12 @@ from recordzoo.records.manifest import MANIFEST_NAME, Manifest, parse_manifest
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from tests.fakes import mutants
-from tests.fakes.damage import consistent, good_set
+from tests.fakes.damage import consistent, good_set, limit_memory
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 MEMORY_BYTES = 512 << 20
 """How much an input may make the process hold; what it reserves and does not touch may be more."""
 
-_ADDRESS_SPACE_BYTES = 3 << 30  # a stream's buffer is reserved whole for a member that says it has 1 GiB
 _BUFFER_BYTES = (64, 256, 1024)  # of random bytes, from which an input is drawn
 
 # What must be so.
@@ -239,11 +237,6 @@ def _peak_bytes() -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
-def _limit_memory() -> None:
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    resource.setrlimit(resource.RLIMIT_AS, (used + _ADDRESS_SPACE_BYTES,) * 2)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Fuzz from a shell."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Fuzz what reads strangers' bytes.")
@@ -259,7 +252,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if options.folder is not None:
         good()
-        _limit_memory()
+        limit_memory()
         try:
             print(_try_inputs(target, options.folder, options.seconds, options.seed))
         except Exception:  # noqa: BLE001 - whatever it is, it is what is looked for

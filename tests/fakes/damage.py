@@ -32,7 +32,7 @@ from recordzoo.records.verify import verify
 from tests.fakes.records import edit_manifest, flip, signed, some_values, write_records
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
-_ADDRESS_SPACE_BYTES = 3 << 30
+_ADDRESS_SPACE_BYTES = 3 << 30  # a stream's buffer is reserved whole for a member that says it has 1 GiB
 _CASE_S = 60.0  # a case that takes longer dies of SIGALRM
 
 
