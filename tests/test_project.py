@@ -42,18 +42,6 @@ def pyproject():
     return tomllib.loads(text_of("pyproject.toml"))
 
 
-def makefile_lines(target):
-    """The commands of a target, as a shell gets them."""
-    text = text_of("Makefile").replace("$(BIN)", ".venv/bin")
-    return re.search(rf"^{target}:.*\n((?:\t.*\n)+)", text, re.MULTILINE)[1].replace("\t", "").splitlines()
-
-
-def makefile_variable(name):
-    """The value of a variable, with those that it names."""
-    value = re.search(rf"^{name} := (.*)$", text_of("Makefile"), re.MULTILINE)[1]
-    return re.sub(r"\$\((\w+)\)", lambda match: makefile_variable(match[1]), value)
-
-
 def jobs():
     """All jobs of all workflows: the workflow, the job's name, the job."""
     found = [(path, yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]) for path in WORKFLOWS]
@@ -90,21 +78,6 @@ class TestWorkflows:
         assert re.findall(r"^\| (3\.\d+) \| October 20\d\d \|$", text_of("docs/promises.md"), re.MULTILINE) == stated
         named = set(re.findall(r'"(3\.\d+)"', "".join(path.read_text(encoding="utf-8") for path in WORKFLOWS)))
         assert named <= set(stated)
-
-    def test_targets_exist(self):
-        targets = set(re.findall(r"^([a-z-]+):", text_of("Makefile"), re.MULTILINE))
-        used = {words[1] for words in commands() if words[0] == "make"} - {"$TARGET"}
-        matrix = next(job for _, name, job in jobs() if name == "dependencies")["strategy"]["matrix"]["include"]
-        used |= {row["target"] for row in matrix}
-        assert {"docs", "floors", "bare"} <= used <= targets
-
-    def test_the_fast_tests_are_those_of_the_makefile(self):
-        """On systems without `make`."""
-        words = shlex.split(makefile_variable("FAST"))
-        on_windows = ["tests/test_windows.py"]
-        assert [words[3:] for words in commands() if "pytest" in words] == [words, on_windows]
-        (install,) = re.findall(r"--editable '(.*)'", "\n".join(makefile_lines(r"\$\(VENV\)/\.stamp")))
-        assert ["python", "-m", "pip", "install", "--editable", install] in commands()
 
     def test_only_a_tag_is_published(self):
         publishing = [
