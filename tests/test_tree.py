@@ -21,19 +21,13 @@ from recordzoo.raw.archive import ArchiveSource, ChainSource
 from recordzoo.raw.member import Source
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.declared import is_class_image
+from tests.fakes.folder import write_tree
 from tests.users import bound_by_permissions
 
 
 def read(source: Source, target_bytes: int = 1 << 30) -> list[tuple[str, bytes]]:
     units = pickle.loads(pickle.dumps(source.units(target_bytes)))
     return [(member.name, member.read()) for unit in units for member in unit.members()]
-
-
-def plant(base: Path, files: dict[str, bytes]) -> Path:
-    for name, data in files.items():
-        (base / name).parent.mkdir(parents=True, exist_ok=True)
-        (base / name).write_bytes(data)
-    return base
 
 
 def walked(base: Path) -> list[str]:
@@ -48,20 +42,20 @@ FILES = {"b.txt": b"1", "a/z.jpg": b"22", "a/c/y.jpg": b"", "a-b/x.jpg": b"333",
 
 
 def test_order_is_that_of_sorted_walk(tmp_path):
-    plant(tmp_path, FILES)
+    write_tree(tmp_path, FILES)
     names = [name for name, _ in read(TreeSource(tmp_path))]
     assert names == ["b.txt", "a/z.jpg", "a-b/x.jpg", "a.jpg/w.jpg", "a/c/y.jpg"] == walked(tmp_path)
     assert dict(read(TreeSource(tmp_path))) == FILES
 
 
 def test_facts(tmp_path):
-    source = TreeSource(plant(tmp_path, FILES))
+    source = TreeSource(write_tree(tmp_path, FILES))
     assert (source.archives, source.description, source.size_bytes) == ((), str(tmp_path), 7)
     assert ChainSource([source, source]).archives == ()
 
 
 def test_given_names_in_given_order(tmp_path):
-    plant(tmp_path, FILES)
+    write_tree(tmp_path, FILES)
     names = ["a/z.jpg", "b.txt", "a/c/y.jpg"]
     assert read(TreeSource(tmp_path, names)) == [(name, FILES[name]) for name in names]
     assert TreeSource(tmp_path, names) == TreeSource(tmp_path, tuple(names))
@@ -87,7 +81,7 @@ def test_empty_tree(tmp_path):
 
 
 def test_fingerprint(tmp_path):
-    plant(tmp_path, FILES)
+    write_tree(tmp_path, FILES)
     prints = [TreeSource(tmp_path).fingerprint()]
     assert prints[0] == TreeSource(tmp_path).fingerprint()
     assert prints[0] != TreeSource(tmp_path, ["b.txt"]).fingerprint()
@@ -102,8 +96,8 @@ def test_fingerprint(tmp_path):
 
 
 def test_links_count_as_what_they_point_to(tmp_path):
-    outside = plant(tmp_path / "outside", {"f.jpg": b"1", "deep/g.jpg": b"2"})
-    base = plant(tmp_path / "base", {"c/h.jpg": b"3"})
+    outside = write_tree(tmp_path / "outside", {"f.jpg": b"1", "deep/g.jpg": b"2"})
+    base = write_tree(tmp_path / "base", {"c/h.jpg": b"3"})
     (base / "c" / "link.jpg").symlink_to(outside / "f.jpg")
     (base / "folder").symlink_to(outside)
     (base / "again").symlink_to(outside)  # twice, but no loop
@@ -115,7 +109,7 @@ def test_links_count_as_what_they_point_to(tmp_path):
 
 @pytest.mark.parametrize("target", [".", "..", "../..", "../../c/d"])
 def test_link_loop_is_named(tmp_path, target):
-    plant(tmp_path, {"c/d/f": b"1"})
+    write_tree(tmp_path, {"c/d/f": b"1"})
     (tmp_path / "c" / "d" / "loop").symlink_to(target)
     with pytest.raises(FolderError) as caught:
         TreeSource(tmp_path).units(1)
@@ -124,7 +118,7 @@ def test_link_loop_is_named(tmp_path, target):
 
 
 def test_two_links_that_make_a_loop(tmp_path):
-    plant(tmp_path, {"a/f": b"1", "b/g": b"2"})
+    write_tree(tmp_path, {"a/f": b"1", "b/g": b"2"})
     (tmp_path / "a" / "to_b").symlink_to(tmp_path / "b")
     (tmp_path / "b" / "to_a").symlink_to(tmp_path / "a")
     with pytest.raises(FolderError, match="the tree has no end"):
@@ -132,7 +126,7 @@ def test_two_links_that_make_a_loop(tmp_path):
 
 
 def test_special_files_are_passed_over_unopened(tmp_path, caplog, monkeypatch):
-    plant(tmp_path, {"f": b"1"})
+    write_tree(tmp_path, {"f": b"1"})
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "device").symlink_to("/dev/null")
     monkeypatch.chdir(tmp_path)  # a socket's path may have 108 bytes
@@ -146,7 +140,7 @@ def test_special_files_are_passed_over_unopened(tmp_path, caplog, monkeypatch):
 
 
 def test_all_problems_at_once(tmp_path):
-    plant(tmp_path, {"c/f": b"1"})
+    write_tree(tmp_path, {"c/f": b"1"})
     for index in range(25):
         (tmp_path / "c" / f"{index:02}").symlink_to("gone")
     (tmp_path / "c" / "self").symlink_to("self")
@@ -164,7 +158,7 @@ def test_all_problems_at_once(tmp_path):
 
 
 def test_no_permission(tmp_path, monkeypatch):
-    plant(tmp_path, {"a/f": b"1", "b/g": b"2"})
+    write_tree(tmp_path, {"a/f": b"1", "b/g": b"2"})
     tmp_path.chmod(0o755)
     monkeypatch.chdir(tmp_path)  # another user may not enter what is above
     (tmp_path / "a").chmod(0)
@@ -199,7 +193,7 @@ def change_to_fifo(path):
     ],
 )
 def test_changed_since_it_was_listed(tmp_path, change, text):
-    plant(tmp_path, {"f": b"1234"})
+    write_tree(tmp_path, {"f": b"1234"})
     units = TreeSource(tmp_path).units(1)
     change(tmp_path / "f")
     with pytest.raises(SourceError) as caught:
@@ -209,7 +203,7 @@ def test_changed_since_it_was_listed(tmp_path, change, text):
 
 
 def test_fifo_that_somebody_writes_to(tmp_path):
-    plant(tmp_path, {"f": b"1234"})
+    write_tree(tmp_path, {"f": b"1234"})
     units = TreeSource(tmp_path).units(1)
     change_to_fifo(tmp_path / "f")
     writer = os.open(tmp_path / "f", os.O_RDWR)
@@ -221,7 +215,7 @@ def test_fifo_that_somebody_writes_to(tmp_path):
 
 
 def test_too_large_is_refused_when_it_is_read(tmp_path):
-    plant(tmp_path, {"f": b"1234", "g": b"123"})
+    write_tree(tmp_path, {"f": b"1234", "g": b"123"})
     os.truncate(tmp_path / "f", (2 << 30) + 1)  # holes: it takes no room
     big, small = (member for unit in TreeSource(tmp_path).units(100) for member in unit.members())
     assert small.read() == b"123"
@@ -256,7 +250,7 @@ def test_archives_equal_the_tree_and_torchvision_lists_it_so(files):
         base.mkdir()
         for name, data in files.items():
             try:
-                plant(base, {name: data})
+                write_tree(base, {name: data})
             except (NotADirectoryError, FileExistsError, IsADirectoryError):
                 continue  # "a" is a file and "a/b" wants it to be a directory
         from_tree = read(TreeSource(base))
@@ -307,7 +301,7 @@ def test_tar_agrees_with_tarfile(files, format):
 
 
 def test_a_directory_that_is_called_an_image(tmp_path):
-    plant(tmp_path, {"a/1.jpg/x.jpg": b"1", "a/2.jpg": b"2", "b.jpg/3.jpg": b"3"})
+    write_tree(tmp_path, {"a/1.jpg/x.jpg": b"1", "a/2.jpg": b"2", "b.jpg/3.jpg": b"3"})
     names = [name for name, _ in read(TreeSource(tmp_path, wanted=is_class_image))]
     assert names == ["a/2.jpg", "a/1.jpg/x.jpg", "b.jpg/3.jpg"]
     assert_torchvision_order(tmp_path, names)

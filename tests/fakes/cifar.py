@@ -58,12 +58,13 @@ def batches(images_per_batch: int = 7, seed: int = 0) -> dict[str, bytes]:
 
 
 # Any: lists and tables, as torchvision has them.
-def lists(files: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return the class attributes that make torchvision's CIFAR10 accept these batches."""
+def lists(files: Mapping[str, bytes], key: str = "label_names") -> dict[str, Any]:
+    """Return the class attributes that make torchvision's class accept these batches; `key` has the names of labels."""
+    (meta,) = (name for name in files if name.endswith("meta"))
     return {
-        "train_list": [[f"data_batch_{k}", md5(files[f"data_batch_{k}"])] for k in range(1, 6)],
-        "test_list": [["test_batch", md5(files["test_batch"])]],
-        "meta": {"filename": "batches.meta", "key": "label_names", "md5": md5(files["batches.meta"])},
+        "train_list": [[name, md5(data)] for name, data in files.items() if name.startswith(("data_batch", "train"))],
+        "test_list": [[name, md5(data)] for name, data in files.items() if name.startswith("test")],
+        "meta": {"filename": meta, "key": key, "md5": md5(files[meta])},
     }
 
 
@@ -101,22 +102,13 @@ def _case(name: str, attributes: Any) -> Case:
     return Case(name, ({}, {"train": False}), mutations=ARRAYS, attributes=attributes)
 
 
-def _cifar100_lists(_: Mapping[str, bytes]) -> Mapping[str, Any]:
-    files = _cifar100()
-    return {
-        "train_list": [["train", md5(files["train"])]],
-        "test_list": [["test", md5(files["test"])]],
-        "meta": {"filename": "meta", "key": "fine_label_names", "md5": md5(files["meta"])},
-    }
-
-
 @fake("cifar10", _case("CIFAR10Record", lambda _: lists(batches())))
 def cifar10(_: Generator) -> dict[str, bytes]:
     """The archive of Python batches."""
     return packed(batches())
 
 
-@fake("cifar100", _case("CIFAR100Record", _cifar100_lists))
+@fake("cifar100", _case("CIFAR100Record", lambda _: lists(_cifar100(), "fine_label_names")))
 def cifar100(_: Generator) -> dict[str, bytes]:
     """As CIFAR-10, with two kinds of labels."""
     return {"cifar-100-python.tar.gz": tar({f"cifar-100-python/{name}": data for name, data in _cifar100().items()})}
