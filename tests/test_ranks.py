@@ -52,11 +52,8 @@ def test_a_sampler_made_before_the_process_group(shuffle: Any) -> None:
     made = [RecordSampler(range(102), shuffle=shuffle) for _ in range(3)]
     assert [(len(each), each.rank, each.num_replicas) for each in made] == [(102, 0, 1)] * 3
     right = [RecordSampler(range(102), shuffle=shuffle, rank=rank, num_replicas=3) for rank in range(3)]
-    assert on_each_rank(made, lambda each: (each.rank, len(each), each.num_samples, each.total_size)) == [
-        (0, 34, 34, 102),
-        (1, 34, 34, 102),
-        (2, 34, 34, 102),
-    ]
+    sizes = on_each_rank(made, lambda each: (each.rank, len(each), each.num_samples, each.total_size))
+    assert sizes == [(rank, 34, 34, 102) for rank in range(3)]
     assert on_each_rank(made, lambda each: each.window_bytes) == [each.window_bytes for each in right]
     for _ in range(2):
         assert on_each_rank(made, list) == [list(each) for each in right]
@@ -99,11 +96,8 @@ def test_loaders_with_others_samplers_agree_on_a_seed() -> None:
 
 
 def test_ranks_that_are_given_stay() -> None:
-    sampler, loader = (
-        RecordSampler(range(30), num_replicas=3, rank=2),
-        loader_of_rank(range(30), 1, 0, 1, shuffle=False),
-    )
-    right = list(RecordSampler(range(30), num_replicas=3, rank=2))
+    sampler, same = (RecordSampler(range(30), num_replicas=3, rank=2) for _ in range(2))
+    loader, right = loader_of_rank(range(30), 1, 0, 1, shuffle=False), list(same)
     with process_group(0, 2):
         assert (sampler.num_replicas, sampler.rank, len(sampler), len(loader)) == (3, 2, 10, 30)
         assert list(sampler) == right

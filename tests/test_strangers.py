@@ -22,12 +22,10 @@ from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from tests.fakes import simple, strangers
 from tests.fakes.pictures import encoded, picture
-from tests.fakes.records import edit_manifest, flip, some_values, write_records
+from tests.fakes.records import edit_manifest, flip_byte, place_of, some_values, write_records
 from tests.fakes.server import FileServer
 from tests.fakes.simple import SimpleRecipe
-from tests.preparing import contents
-
-REPOSITORY = Path(__file__).parent.parent
+from tests.preparing import REPOSITORY, contents
 
 
 def image_set(folder: Path, images: dict[str, bytes]) -> Path:
@@ -115,8 +113,8 @@ def test_nothing_that_is_printed_acts_on_a_terminal(tmp_path: Path) -> None:
     texts = {"classes": [ACTING], "bad": {ACTING: ACTING}, "skipped": {ACTING: ACTING}, "source": ACTING}
     write_records(folder, some_values(5), names=names, metadata={"num_bad": ACTING}, **texts)
     (folder / ACTING).touch()
-    for row in np.load(folder / "image.index.npy"):
-        flip(folder / "shard-00000.lmdb", int(row["offset"]) * 8)
+    for position in range(5):
+        flip_byte(*place_of(folder, position))
     assert printed_lines(folder, "verify", "--full", code=5) == 10  # a hash, each record, and what else is said
     edit_manifest(folder, lambda document: document.update(variant=ACTING))
     assert printed_lines(folder, "info", code=5) == 1

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,10 +16,10 @@ from PIL import Image
 
 from recordzoo.datasets import ImageFolderRecord
 from tests.fakes.damage import Watch
+from tests.running import python
 
 WALL_S = 60.0
 _ADDRESS_SPACE_BYTES = 4 << 30
-REPOSITORY = Path(__file__).resolve().parent.parent.parent
 
 
 def limit() -> None:
@@ -54,13 +53,7 @@ def read_all(folder: Path) -> list[tuple[str, str]]:
 # Any: what it prints.
 def run(folder: Path) -> dict[str, Any]:
     """Read a set in a process of its own, which must live."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.fakes.strangers", str(folder)],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-m", "tests.fakes.strangers", folder)
     assert done.returncode == 0, f"died with {done.returncode}: {done.stderr[-3000:]}"
     found: dict[str, Any] = json.loads(done.stdout)
     return found
