@@ -2,8 +2,7 @@
 
 import json
 import re
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from typing_extensions import override
@@ -18,8 +17,7 @@ from recordzoo.sets.push import CLAIM_NAME
 from tests.copying import MANIFEST_NAME, Log, assert_no_secret, copied_files, killed, shard, write_set
 from tests.fakes.records import write_records
 from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault
-from tests.preparing import REPOSITORY
-from tests.running import run
+from tests.running import python, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("short_pauses")]
 
@@ -178,12 +176,11 @@ class TestAtTheSameTime:
 
     def test_three_processes(self, s3, tmp_path):
         paths = [write_set(tmp_path / str(seed) / "a.records", seed=seed, count=30) for seed in range(3)]
-        words = [[sys.executable, "-m", "recordzoo", "push", str(path), s3.url, "--json"] for path in paths]
-        pushes = [subprocess.Popen(each, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY) for each in words]
-        said = [each.communicate()[1] for each in pushes]
+        with ThreadPoolExecutor(3) as pool:
+            pushes = list(pool.map(lambda path: python("-m", "recordzoo", "push", path, s3.url, "--json"), paths))
         codes = [each.returncode for each in pushes]
-        assert sorted(codes) == [0, 1, 1], said
-        assert ["OtherSourceError" in each for each in said] == [code == 1 for code in codes]
+        assert sorted(codes) == [0, 1, 1], pushes
+        assert ["OtherSourceError" in each.stderr for each in pushes] == [code == 1 for code in codes]
         assert arrived(s3) == copied_files(paths[codes.index(0)])
 
     def test_an_interrupted_push_of_another_set_is_named_and_replaced(self, s3, path, tmp_path):

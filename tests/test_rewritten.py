@@ -1,7 +1,5 @@
 """A tree that another process writes to while it is converted, with sizes and times kept."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from recordzoo.raw.member import FileTable, Member, has_lasting_inodes
 from recordzoo.records.reader import RecordReader, is_record_set
 from tests.fakes import simple
 from tests.fakes.simple import SimpleRecipe
+from tests.running import printed
 
 SHARD_BYTES = 100_000
 
@@ -37,7 +36,7 @@ for path in sys.argv[2:]:
 
 def rewrite(paths: list[Path], how: str = "in place") -> None:
     """Let another process write other bytes into files; size and time of each stay."""
-    subprocess.run([sys.executable, "-c", REWRITE, how, *map(str, paths)], check=True)
+    printed(REWRITE, how, *paths)
 
 
 @pytest.fixture
