@@ -577,13 +577,6 @@ def test_what_the_users_functions_raise(tree: Path, where: str, rest: Any) -> No
     assert any("sample 0 (0/00.jpg)" in note for note in raised.value.__notes__)
 
 
-def test_a_crop_larger_than_an_image(tree: Path) -> None:
-    dataset = ImageFolderRecord(tree, transform=v1.Compose([v1.RandomCrop(93), v1.ToTensor()]))
-    with pytest.raises(ValueError, match=r"Required crop size .* is larger than input image size") as raised:
-        list(RecordLoader(dataset, 4))
-    assert any("sample" in note for note in raised.value.__notes__)
-
-
 @pytest.mark.parametrize("workers", ["threads", "processes"])
 @pytest.mark.parametrize("options", [{"sampler": [*range(20), 41]}, {"batch_sampler": [[0], [1], [2], [3], [-42]]}])
 def test_indices_that_do_not_exist(dataset: ImageFolderRecord, options: dict[str, Any], workers: Any) -> None:

@@ -791,7 +791,3 @@ class TestRefresh:
         assert (tmp_path / "large").stat().st_ino != before
         assert len(RecordReader(tmp_path / "large")) == 40
         assert beside(root, "tree") == ["large", "simple.records"]
-
-    def test_without_a_set_it_just_makes_one(self, tmp_path: Path) -> None:
-        simple.write(tmp_path, "tree")
-        assert len(RecordReader(prepare(tmp_path, "tree", refresh=True))) == 40

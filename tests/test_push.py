@@ -15,7 +15,7 @@ from recordzoo.net.url import Url
 from recordzoo.records.reader import RecordReader
 from recordzoo.sets.push import CLAIM_NAME
 from tests.copying import MANIFEST_NAME, Log, assert_no_secret, copied_files, killed, shard, write_set
-from tests.fakes.records import write_records
+from tests.fakes.records import flip_byte, write_records
 from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault
 from tests.running import python, run
 
@@ -251,9 +251,7 @@ class TestFaults:
         assert MANIFEST_NAME not in arrived(s3)
 
     def test_a_damaged_set_is_not_published(self, s3, path):
-        data = bytearray((path / shard(2)).read_bytes())
-        data[-1] ^= 1
-        (path / shard(2)).write_bytes(data)
+        flip_byte(path / shard(2), -1)
         with pytest.raises(CorruptRecordError, match=rf"{shard(2)} is missing or damaged.*verify .*--full"):
             recordzoo.push(path, s3.url)
         assert shard(2) not in arrived(s3)

@@ -70,16 +70,6 @@ def test_a_full_check_survives_and_finds_all(good: Path, tmp_path: Path, group: 
     assert run(group, good, tmp_path, "full", part, 2) == []
 
 
-def test_an_index_with_a_block_of_zeros_gives_no_empty_records(good: Path, tmp_path: Path) -> None:
-    """Zeros are a row: shard 0, offset 0, length 0, and 0 is the CRC-32 of nothing."""
-    folder = tmp_path / "x.records"
-    shutil.copytree(good, folder)
-    data = (folder / "image.index.npy").read_bytes()
-    (folder / "image.index.npy").write_bytes(data[:512] + bytes(512) + data[1024:])
-    with pytest.raises(CorruptRecordError, match=r"image\.index\.npy is damaged"):
-        RecordReader(folder).read("image", 20)
-
-
 class TestExtra:
     @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("manifest.json")])
     def test_what_is_no_file_is_as_if_it_were_not_there(self, good: Path, tmp_path: Path, make: Any) -> None:

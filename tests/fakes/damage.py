@@ -203,7 +203,7 @@ def replacements(good: Path) -> Iterator[Case]:
         if path.name != MANIFEST_NAME:
             yield Case(f"{path.name} of the right size from another build", put(path.name, _rebuilt(path)))
             size = path.stat().st_size
-            for page in range(0, size, PAGE):
+            for page in range(0, size, PAGE):  # in an index: shard 0, offset 0, length 0; 0 is the CRC-32 of nothing
                 data = path.read_bytes()
                 zeroed = data[:page] + bytes(min(PAGE, size - page)) + data[page + PAGE :]
                 if zeroed != data:
