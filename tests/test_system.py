@@ -63,20 +63,6 @@ def test_the_walk_above_finds_something() -> None:
     assert all(word in words for word in ('"pread"', "posix_fadvise", "os.rename", "/proc/"))
 
 
-@pytest.mark.parametrize(
-    ("source", "used"),
-    [("os.mkfifo(path)", "os.mkfifo"), ("Path('/proc/self/fd')", "/proc/"), ("path.replace(other)", "")],
-)
-def test_tests_that_windows_leaves_out(source: str, used: str) -> None:
-    assert posix.used_in(f"def test_it(path):\n    {source}\n") == used
-
-
-def test_modules_that_windows_leaves_out() -> None:
-    assert posix.is_imported_in("import os\nimport resource\n")
-    assert posix.is_imported_in("from tests.disks import Volume\n")
-    assert not posix.is_imported_in("import os\n\ndef test_it():\n    import resource\n")
-
-
 class TestReading:
     def test_several_threads_read_one_descriptor(self, tmp_path: Path) -> None:
         data = os.urandom(64 << 10)
