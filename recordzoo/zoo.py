@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from recordzoo.preparing.options import Options, PrepareOptions
 from recordzoo.recipes.variant import Variant
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import ENDING, ORIGINAL, Manifest
-from recordzoo.records.reader import RecordReader, is_record_set
+from recordzoo.records.reader import RecordReader, extra_object, is_record_set
 from recordzoo.records.writer import LAYOUT_FILE
 
 if TYPE_CHECKING:
@@ -357,9 +356,6 @@ def _words(reader: RecordReader, root: str) -> list[str]:
 
 def _layout_words(reader: RecordReader) -> list[str]:
     """Return the options for the shard layout, if the file beside the set names one."""
-    try:
-        given = json.loads(reader.extra(LAYOUT_FILE) or b"{}")
-        found = {"--shards": given.get("num_shards"), "--shard-size": given.get("shard_bytes")}
-    except (ValueError, AttributeError, RecursionError):  # untrusted
-        return []
+    given = extra_object(reader, LAYOUT_FILE)
+    found = {"--shards": given.get("num_shards"), "--shard-size": given.get("shard_bytes")}
     return [word for name, value in found.items() if isinstance(value, int) for word in (name, str(value))]

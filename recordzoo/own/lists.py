@@ -31,7 +31,7 @@ from recordzoo.recipes.recipe import Blob, BlobField
 from recordzoo.records.arrays import as_floats
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import NAME_PATTERN, RESERVED_FIELDS, Manifest
-from recordzoo.records.reader import RecordReader
+from recordzoo.records.reader import RecordReader, extra_object
 from recordzoo.records.writer import LIST_FILE
 
 _CLASS_COLUMN = "class_name"
@@ -468,10 +468,7 @@ class ListRecipe(ListingRecipe):
 
 def list_path(reader: RecordReader) -> str | None:
     """Return the list that a record set was made from, if the file beside it says so. That file may be untrusted."""
-    try:
-        path = json.loads(reader.extra(LIST_FILE) or b"")["list"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return None
+    path = extra_object(reader, LIST_FILE).get("list")
     return path if isinstance(path, str) else None
 
 

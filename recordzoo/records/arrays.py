@@ -15,7 +15,7 @@ import os
 import threading
 import tokenize
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, overload
 
@@ -28,7 +28,7 @@ from recordzoo.base.process import at_fork
 from recordzoo.base.text import is_device
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
 from recordzoo.net.url import Url
-from recordzoo.records.files import AnyDirectory, pread
+from recordzoo.records.files import AnyDirectory, Opener, pread, read_start
 from recordzoo.records.manifest import INDEX_DTYPE, ArraySpec, BlobSpec, array_dtype
 from recordzoo.records.shard import crc32
 
@@ -337,21 +337,17 @@ def pack_marks(marks: NDArray[np.uint8], index: ArraySpec) -> bytes:
     return data + crc32(data, index.crc32).to_bytes(MARKS_EXTRA_BYTES, "little")
 
 
-def read_marks(opener: Callable[[str, int], int], field: str, index: ArraySpec) -> bytearray | None:
+def read_marks(opener: Opener, field: str, index: ArraySpec) -> bytearray | None:
     """Return a field's marks; None if the file is missing, damaged or of another index.
 
     Args:
-        opener: Opens a file of the record set by its name and size.
+        opener: Opens a file of the record set.
         field: The field.
         index: The entry of its index in the manifest.
     """
     size = index.shape[0] + MARKS_EXTRA_BYTES
     try:
-        fd = opener(marks_name(field), size)
-        try:
-            data = pread(fd, size, 0)
-        finally:
-            os.close(fd)
+        data = read_start(opener, marks_name(field), size, size)
     except OSError:  # includes RecordError
         return None
     return bytearray(memoryview(data)[:-MARKS_EXTRA_BYTES]) if fits(data, index) else None

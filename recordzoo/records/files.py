@@ -20,6 +20,9 @@ from recordzoo.base.text import name_first
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
 from recordzoo.net.url import Url
 
+Opener = Callable[[str, int | None], int]
+"""`AnyDirectory.open`, or that of another source of files."""
+
 _read_at = system_files.pread
 
 
@@ -97,11 +100,7 @@ class Directory:
         Raises:
             OSError: As `open`, or it cannot be read.
         """
-        fd = self.open(name, size_bytes)
-        try:
-            return pread(fd, num_bytes, 0)
-        finally:
-            os.close(fd)
+        return read_start(self.open, name, num_bytes, size_bytes)
 
     def listed(self) -> set[str]:
         """Return the names of the existing files."""
@@ -156,6 +155,19 @@ def pread(fd: int, num_bytes: int, offset: int) -> bytes:
         parts.append(more)
         have += len(more)
     return b"".join(parts)
+
+
+def read_start(opener: Opener, name: str, num_bytes: int, size_bytes: int | None = None) -> bytes:
+    """Return the first bytes of a file; of `size_bytes`, if they are given.
+
+    Raises:
+        OSError: As `AnyDirectory.open`, or it cannot be read.
+    """
+    fd = opener(name, size_bytes)
+    try:
+        return pread(fd, num_bytes, 0)
+    finally:
+        os.close(fd)
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 import contextlib
 import difflib
+import json
 import operator
 import os
 import stat
@@ -15,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base.settings import command
-from recordzoo.base.text import clean, counted, did_you_mean
+from recordzoo.base.text import JSON, clean, counted, did_you_mean
 from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError
 from recordzoo.net.url import Url, is_url
 from recordzoo.records.arrays import AnyArray, Names, decode_value, file_name, map_array, read_marks
-from recordzoo.records.files import AnyDirectory, Directory, pread, replaced
+from recordzoo.records.files import AnyDirectory, Directory, read_start, replaced
 from recordzoo.records.manifest import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
@@ -98,8 +99,11 @@ class RecordReader:
             data = there.read_manifest(digest)
         else:
             self.path = Path(path).expanduser().absolute()
-            self._directory = _open_directory(self.path)
-            data = _read_whole(self._directory, MANIFEST_NAME)
+            try:
+                self._directory = Directory(self.path)
+            except OSError as err:
+                raise RecordError(f"{self.path} cannot be opened: {err.strerror}.", path=str(self.path)) from err
+            data = read_start(self._directory.open, MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
         self.digest = manifest_digest(data)
         if digest is not None and digest != self.digest:
             raise replaced(self.path)
@@ -134,7 +138,7 @@ class RecordReader:
         The file is untrusted: links, FIFOs and files larger than `max_bytes` are refused.
         """
         try:
-            data = _read_whole(self._directory, name, max_bytes)
+            data = read_start(self._directory.open, name, max_bytes + 1)
         except OSError:  # includes RecordError
             return None
         return data if len(data) <= max_bytes else None
@@ -417,20 +421,13 @@ def _reopen(path: str, digest: str, cache_bytes: int | None = None) -> RecordRea
     return RecordReader(path, digest=digest, cache_bytes=cache_bytes)
 
 
-def _open_directory(path: Path) -> Directory:
+def extra_object(reader: RecordReader, name: str) -> dict[str, JSON]:
+    """Return the JSON object in a file beside the manifest, as `RecordReader.extra`; empty if there is none."""
     try:
-        return Directory(path)
-    except OSError as err:
-        raise RecordError(f"{path} cannot be opened: {err.strerror}.", path=str(path)) from err
-
-
-def _read_whole(directory: AnyDirectory, name: str, max_bytes: int = MAX_MANIFEST_BYTES) -> bytes:
-    """Return the content of a file, at most `max_bytes` + 1 bytes."""
-    fd = directory.open(name)
-    try:
-        return pread(fd, max_bytes + 1, 0)
-    finally:
-        os.close(fd)
+        found = json.loads(reader.extra(name) or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 _NO_LABEL = -1

@@ -27,7 +27,7 @@ from recordzoo.records.arrays import (
     marks_name,
     read_marks,
 )
-from recordzoo.records.files import Directory, pread
+from recordzoo.records.files import Directory, pread, read_start
 from recordzoo.records.manifest import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
@@ -164,13 +164,12 @@ class _Check:
         return self._report
 
     def _read_manifest(self) -> bytes:
-        fd = self._directory.open(MANIFEST_NAME)
         try:
-            return pread(fd, MAX_MANIFEST_BYTES + 1, 0)
+            return read_start(self._directory.open, MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
+        except RecordError:
+            raise
         except OSError as err:
             raise CorruptRecordError(f"{self._directory.path / MANIFEST_NAME} cannot be read: {err.strerror}.") from err
-        finally:
-            os.close(fd)
 
     def _check_files(self, full: bool) -> None:
         """Check all files that the manifest names."""
