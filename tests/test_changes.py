@@ -13,7 +13,7 @@ import pytest
 
 from recordzoo import CIFAR10Record, CUB200Record, ImageFolderRecord, ImageNetRecord, VOCDetectionRecord
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.preparing.changes import MadeFrom, find_changes, recorded_changes
+from recordzoo.preparing.changes import MadeFrom, find_changes
 from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.folders import FolderRecipe
 from recordzoo.records.reader import RecordReader
@@ -121,9 +121,9 @@ def test_a_file_overwritten_in_place(kind: str, tmp_path: Path) -> None:
     if "segmentations" in name:
         reader = RecordReader(tmp_path / "cub200.segmentations.records")
     assert said(make) == []
-    assert not recorded_changes(reader, full=True)
+    assert not find_changes(reader, full=True)
     overwrite(path)
-    found = recorded_changes(reader, full=True)
+    found = find_changes(reader, full=True)
     assert (list(found.found), found.num_compared) == ([f"{name} has another size"], found.num_files)
     (text,) = said(make)
     assert f"{name} has another size. It is used as it is; to rebuild it" in text
@@ -301,7 +301,7 @@ def test_a_strangers_file_only_helps(name: str, content: bytes | None, tmp_path:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert len(ImageFolderRecord(tree)) == 13
-    recorded_changes(RecordReader(path.parent), full=True)
+    find_changes(RecordReader(path.parent), full=True)
 
 
 def test_names_that_are_not_in_order_are_passed_over(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_names_that_are_not_in_order_are_passed_over(tmp_path: Path) -> None:
     (reader.path / MADE_FROM_FILE).write_bytes(good)
     made_from = MadeFrom.of(reader)
     assert made_from is not None
-    assert [made_from.name(number) for number in range(3)] == ["", "", "Zebra/z.ppm"]
+    assert [made_from[number] for number in range(3)] == ["", "", "Zebra/z.ppm"]
     find_changes(reader, tree, full=True)
 
 

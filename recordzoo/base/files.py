@@ -194,11 +194,6 @@ def open_file(path: str | os.PathLike[str], *, directory: int | None = None) -> 
     return fd
 
 
-def open_through_links(path: str) -> int:
-    """Open a file for reading, without waiting for the writer of a FIFO; a link is followed."""
-    return os.open(path, _READ)
-
-
 def open_at_once(path: str, flags: int) -> int:
     """Open as `open` does, without waiting for the writer of a FIFO: an `opener`."""
     return os.open(path, flags | _OPEN_AT_ONCE)

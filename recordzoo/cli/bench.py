@@ -32,7 +32,7 @@ from recordzoo.families.folders import files_folder
 from recordzoo.families.record_set import RecordDataset, open_images
 from recordzoo.families.selection import Selection, stored_selection
 from recordzoo.loader.loader import RecordLoader
-from recordzoo.preparing.changes import KnownTree
+from recordzoo.preparing.changes import tree_of
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
 
@@ -283,8 +283,8 @@ def find_images(path: str, split: str | None) -> tuple[Path | None, Path | None]
     if not (len(reader) if split is None else counts[split]):
         of_split = f" of the split {split!r}" if split else ""
         raise FolderError(f"There are no images{of_split} in {reader.path}.", path=str(reader.path))
-    known = KnownTree.of(reader)
-    return Path(known.root) if known is not None and Path(known.root).is_dir() else None, reader.folder
+    tree = tree_of(reader)
+    return Path(tree) if os.path.isdir(tree) else None, reader.folder
 
 
 def table(results: Sequence[Result]) -> str:

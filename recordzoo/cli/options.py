@@ -204,11 +204,6 @@ def directory_option(help: str, *names: str, **more: Any) -> Any:
     return path_option("DIR", help, *names, file_okay=False, **more)
 
 
-def file_option(help: str) -> Any:
-    """Return an option that is a file."""
-    return path_option("FILE", help, dir_okay=False)
-
-
 def path_argument(metavar: str, help: str, **more: Any) -> Any:
     """Return an argument that is a path."""
     return typer.Argument(metavar=metavar, help=help, autocompletion=complete_path, callback=_at_home, **more)
@@ -460,9 +455,9 @@ def say_changes(reader: "RecordReader", changes: "Changes | None" = None) -> Non
 
     Without `changes`, a bounded number of files is compared now.
     """
-    from recordzoo.preparing.changes import change_text, recorded_changes  # imports NumPy
+    from recordzoo.preparing.changes import change_text, find_changes  # imports NumPy
     from recordzoo.zoo import refresh_command
 
-    changes = recorded_changes(reader) if changes is None else changes
+    changes = find_changes(reader) if changes is None else changes
     if changes:
         say(f"warning: {clean(change_text(reader, changes, refresh_command(reader, changes.root)))}")

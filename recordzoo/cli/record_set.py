@@ -28,7 +28,7 @@ from recordzoo.cli.app import Exit
 from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError
 from recordzoo.images.decode import open_picture, picture_field, with_value
 from recordzoo.net.url import Url, is_url
-from recordzoo.preparing.changes import KnownTree, recorded_changes
+from recordzoo.preparing.changes import find_changes, tree_of
 from recordzoo.preparing.preparation import MOST_NAMED
 from recordzoo.preview import BOX, Thumbnail, choose, draw_sheet, make_thumbnail
 from recordzoo.recipes.recipe import quiet
@@ -65,7 +65,7 @@ def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
     found = options.find_record_set(path)
     reader = RecordReader(found, cache_bytes=0)  # at a URL: only these files are fetched
     headers = _headers(reader, full=full)
-    changes = recorded_changes(reader)
+    changes = find_changes(reader)
     document = {"path": str(found), **_set_document(reader, headers), "changes": list(changes.found[:MOST_NAMED])}
     if as_json:
         options.put_json({"record_set": document})
@@ -84,7 +84,7 @@ def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
 def _set_document(reader: RecordReader, headers: "Headers | None") -> dict[str, JSON]:
     """Make a record set's JSON, under stable keys."""
     manifest = reader.manifest
-    labels, tree = load_labels(reader), KnownTree.of(reader)
+    labels = load_labels(reader)
     stored = {name: stored_bytes(reader, name) for name in manifest.blobs}
     values = sum(stored.values())
     shards = sum(shard.size_bytes for shard in manifest.shards)
@@ -129,7 +129,7 @@ def _set_document(reader: RecordReader, headers: "Headers | None") -> dict[str, 
         "class_counts": None if labels is None else count_classes(labels),
         "images": None if headers is None else _headers_document(headers),
         "source": manifest.source,
-        "tree": None if tree is None else tree.root,
+        "tree": tree_of(reader) or None,
         "metadata": dict(manifest.metadata),
         "variants": find_variants(reader),
     }
@@ -468,7 +468,9 @@ def show(
         ),
     ] = "class",
     seed: Annotated[int, options.option("N", "Another seed chooses other images.", min=0)] = 0,
-    output: Annotated[Path | None, options.file_option("The file to write; default: NAME.png here.")] = None,
+    output: Annotated[
+        Path | None, options.path_option("FILE", "The file to write; default: NAME.png here.", dir_okay=False)
+    ] = None,
     open_viewer: Annotated[
         bool | None,
         typer.Option(
@@ -563,7 +565,7 @@ def verify(
     report = check(place, full=full, progress=options.make_progress())
     changes = None
     if report.ok and isinstance(place, Path):  # raw files are on the machine where a set at a URL was made
-        changes = recorded_changes(RecordReader(place), full=True, progress=options.make_progress())
+        changes = find_changes(RecordReader(place), full=True, progress=options.make_progress())
     if as_json:
         named = list(changes.found[:MOST_NAMED]) if changes else []
         options.put_json({"path": str(place), "full": full, "ok": report.ok, **_fields(report), "changes": named})

@@ -5,7 +5,6 @@ record set.
 """
 
 import functools
-import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,7 +42,7 @@ from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import dataset_recipe, find_name, raise_if_empty
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import ORIGINAL
-from recordzoo.records.reader import RecordReader
+from recordzoo.records.reader import RecordReader, extra_object
 from recordzoo.records.writer import LIST_FILE
 
 # Any, in all of this module: a loader takes and returns what its user wants, a path is whatever the user assigned.
@@ -200,12 +199,9 @@ def files_folder(reader: RecordReader, folder: str) -> str:
     """
     if not reader.manifest.is_listed:
         return folder
-    try:
-        root = json.loads(reader.extra(LIST_FILE) or b"")["root"]
-    except (ValueError, LookupError, TypeError, RecursionError):  # untrusted, and only a hint
-        is_below = reader.manifest.kind in (SetKind.FLAT, SetKind.ANNOTATED)
-        made_from = MadeFrom.of(reader) if is_below else None
-        root = made_from.base if made_from is not None else ""
+    root = extra_object(reader, LIST_FILE).get("root")  # untrusted, and only a hint
+    if root is None and reader.manifest.kind in (SetKind.FLAT, SetKind.ANNOTATED):
+        root = MadeFrom.of(reader).base
     return root if isinstance(root, str) and os.path.isabs(root) and os.path.isdir(root) else folder
 
 
