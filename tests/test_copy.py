@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import recordzoo
-from recordzoo.base import durable
 from recordzoo.errors import (
     ArgumentError,
     CorruptRecordError,
@@ -17,6 +16,7 @@ from recordzoo.errors import (
     PrepareError,
     RecordError,
 )
+from recordzoo.net.part import Part
 from recordzoo.records.reader import RecordReader
 from tests.copying import copied_files, shard, write_set
 from tests.fakes import folder
@@ -161,14 +161,14 @@ class TestFaults:
             recordzoo.copy(there, here)
 
     def test_a_disk_that_gives_back_other_bytes(self, there, here, monkeypatch):
-        rename = durable.rename
+        sync = Part.sync
 
-        def damaging(source, target):
-            rename(source, target)
-            if target.name == shard(2):
-                flip(target, 100_000)
+        def damaging(part):
+            sync(part)
+            if part.path.name == shard(2):
+                flip(part.path, 100_000)
 
-        monkeypatch.setattr(durable, "rename", damaging)
+        monkeypatch.setattr(Part, "sync", damaging)
         with pytest.raises(PrepareError, match=rf"{shard(2)} reads back otherwise than it was written"):
             recordzoo.copy(there, here, verify=True)
         assert not (here / "a.records").exists()

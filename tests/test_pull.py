@@ -92,7 +92,7 @@ class TestInterrupted:
         s3.server.fail("GET", rf"{name}", EXPIRED, times=None)
         with pytest.raises(RemoteError):
             recordzoo.pull(f"{s3.url}/data/a.records", here, workers=1)
-        kept = (here / "a.records.build" / "set" / f"{name}.part").stat().st_size
+        kept = (here / "a.records.build" / "set" / name).stat().st_size
         assert 0 < kept < size
         s3.server.forget()
         recordzoo.pull(f"{s3.url}/data/a.records", here)
@@ -106,7 +106,7 @@ class TestInterrupted:
         build = here / "a.records.build" / "set"
         for kept in build.iterdir():
             kept.write_bytes(damage(kept.read_bytes()))
-        (build / f"{shard(3)}.part").write_bytes(damage(there[shard(3)]))
+        (build / shard(3)).write_bytes(damage(there[shard(3)]))
         assert run("pull", f"{s3.url}/data", here, cwd=here).returncode == 0
         assert copied_files(here / "a.records") == there
         assert [each.name for each in here.iterdir()] == ["a.records"]

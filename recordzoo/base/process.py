@@ -183,13 +183,14 @@ CRASH_POINTS = (
     "build.cleaned",  # only the set is left
     "push.sent",  # a file is in the store
     "push.complete",  # all files but the manifest are in the store
-    "pull.received",  # some bytes of a file were written to its part
-    "pull.fetched",  # a file is verified and has its final name
+    "pull.received",  # some bytes of a file were written
+    "pull.fetched",  # a file is complete and verified
     "export.complete",  # all files are written; the output has no final name yet
     "cache.received",  # a piece of a file at a URL was written to the cache
 )
 
 _counts: Counter[str] = Counter()
+_counting = threading.Lock()
 
 
 def crash_point(name: str) -> None:
@@ -200,9 +201,10 @@ def crash_point(name: str) -> None:
     wanted_name, _, nth = wanted.partition(":")
     if name != wanted_name:
         return
-    _counts[name] += 1
-    if _counts[name] == int(nth or 1):
-        die()
+    with _counting:
+        _counts[name] += 1
+        if _counts[name] == int(nth or 1):
+            die()
 
 
 _POLL_S = 0.25

@@ -330,6 +330,7 @@ def _end(job: Copy | Push, verb: str, participle: str, *, dry_run: bool, as_json
     (job.plan if dry_run else job.run)()
     size, now = sum(file.size_bytes for file in job.files), sum(job.copied.values())
     place = job.target if isinstance(job, Copy) else job.url
+    is_ready = job.was_ready if isinstance(job, Copy) else not job.copied
     whole, source = _files(len(job.files), size), str(job.source.place)
     if as_json:
         facts: dict[str, JSON] = {"digest": job.source.digest, "files": len(job.files), "size_bytes": size}
@@ -337,10 +338,10 @@ def _end(job: Copy | Push, verb: str, participle: str, *, dry_run: bool, as_json
             facts |= {"path": source, "url": str(place), "sent_files": len(job.copied), "sent_bytes": now}
         else:
             of, how_much = ("source", "copied_bytes") if verb == "copy" else ("url", "fetched_bytes")
-            facts |= {"path": str(place), of: source, how_much: now, "was_ready": job.was_ready}
+            facts |= {"path": str(place), of: source, how_much: now, "was_ready": is_ready}
         put_json({**facts, "dry_run": dry_run})
         return
-    if job.was_ready:
+    if is_ready:
         text = f"{place} is complete already: {whole}. Nothing is {participle}."
     elif dry_run:
         free = f", where {format_bytes(free_bytes(place.parent))} are free" if isinstance(place, Path) else ""

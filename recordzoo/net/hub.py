@@ -107,15 +107,11 @@ def asking(url: Url, doing: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def without_bars(url: Url) -> Iterator[None]:
+def without_bars() -> Iterator[None]:
     """Switch off the progress bars of huggingface_hub while the block sends to the Hub."""
-    if url.scheme != "hf":
-        yield
-        return
     utils: Any = importlib.import_module("huggingface_hub.utils")  # it exports these functions, but not to mypy
     was_off = utils.are_progress_bars_disabled()
-    if not was_off:
-        utils.disable_progress_bars()
+    utils.disable_progress_bars()
     try:
         yield
     finally:

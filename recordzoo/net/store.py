@@ -24,7 +24,7 @@ from recordzoo.net.failures import (
     status_of,
 )
 from recordzoo.net.hub import check_buckets, is_bucket, put_in_bucket
-from recordzoo.net.url import Url
+from recordzoo.net.url import WITHOUT_SERVER, Url
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -40,7 +40,6 @@ PARALLEL = 4
 """Pieces of a file requested at once: this hides their latency."""
 
 S3_SCHEMES = ("s3", "s3a")
-_HERE = ("file", "local", "memory")
 _EXISTS = (409, 412)  # statuses of a request to create an existing file
 _NOT_IMPLEMENTED = 501
 _PART_BYTES, _MAX_PARTS = 8 << 20, 9_000  # S3 takes 10,000 parts
@@ -96,7 +95,7 @@ class Store:
         if self._fs is None or self._pid != os.getpid():
             if self._fs is not None:
                 _abandoned.append(self._fs)
-            if self.url.scheme not in _HERE:
+            if self.url.scheme not in WITHOUT_SERVER:
                 check_online(self.url)
             check_buckets(self.url)
             failure = None
@@ -200,12 +199,7 @@ class Store:
         Raises:
             RemoteError: The server does not say.
         """
-        try:
-            found = self._retried(name, "read", lambda: self.file_system().info(self.path(name)))
-        except RemoteError as err:
-            if err.status == NOT_FOUND:
-                return None
-            raise
+        found = self._if_there(name, "read", lambda: self.file_system().info(self.path(name))) or {}
         return None if found.get("size") is None else int(found["size"])
 
     def entries(self) -> dict[str, StoredFile]:
@@ -226,18 +220,13 @@ class Store:
         return [self._last_part(entry) for entry in self._listing() if entry.get("type") == "directory"]
 
     def _listing(self) -> Sequence[dict[str, Any]]:
-        found: Sequence[dict[str, Any]]
-        try:
-            found = self._retried("", "listed", lambda: self.file_system().ls(self.path(), detail=True, refresh=True))
-            return found
-        except RemoteError as err:
-            if err.status == NOT_FOUND:
-                return []
-            raise
+        found: Sequence[dict[str, Any]] | None
+        found = self._if_there("", "listed", lambda: self.file_system().ls(self.path(), detail=True, refresh=True))
+        return found or []
 
     def _last_part(self, entry: dict[str, Any]) -> str:
         name = str(entry["name"])
-        path = name if self.url.scheme in _HERE else name.partition("?")[0]
+        path = name if self.url.scheme in WITHOUT_SERVER else name.partition("?")[0]
         return path.rstrip("/").rpartition("/")[2]
 
     def put(self, path: Path, name: str, advance: Callable[[int], None] = lambda num_bytes: None) -> None:
@@ -303,7 +292,7 @@ class Store:
         self._retried(name, "written", send)
 
     def _make_folder(self) -> None:
-        if self.url.scheme in _HERE:  # others have no folders
+        if self.url.scheme in WITHOUT_SERVER:  # others have no folders
             self.file_system().makedirs(self.path(), exist_ok=True)
 
     def remove(self, name: str) -> None:
@@ -312,11 +301,7 @@ class Store:
         Raises:
             RemoteError: It cannot be removed.
         """
-        try:
-            self._retried(name, "removed", lambda: self.file_system().rm_file(self.path(name)))
-        except RemoteError as err:
-            if err.status != NOT_FOUND:
-                raise
+        self._if_there(name, "removed", lambda: self.file_system().rm_file(self.path(name)))
 
     def _cut(self, name: str, begin: int, end: int, size_bytes: int) -> bytes:
         data = self._cat(name, begin, end)
@@ -336,6 +321,15 @@ class Store:
             options["headers"] = {"Accept-Encoding": "identity"}  # ranges count the uncompressed bytes
         data: bytes = fs.cat_file(path, start=begin, end=end, **options)  # by keyword: s3fs has another argument first
         return data
+
+    def _if_there(self, name: str, doing: str, action: Callable[[], T]) -> T | None:
+        """Do as `_retried`; return None if there is no such file."""
+        try:
+            return self._retried(name, doing, action)
+        except RemoteError as err:
+            if err.status == NOT_FOUND:
+                return None
+            raise
 
     def _retried(
         self, name: str, doing: str, action: Callable[[], T], failed: Callable[[Exception], None] | None = None

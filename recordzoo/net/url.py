@@ -29,8 +29,8 @@ _COLLAPSED = re.compile(
 _USER_IS_SECRET = ("http", "https", "ftp", "webhdfs")
 """In other schemes a name before "@" without a password is no secret: Azure writes its container there."""
 
-_NAMES_TAKE_QUESTION_MARKS = ("file", "local", "memory")
-"""In other schemes "?" begins a query, such as a signature."""
+WITHOUT_SERVER = ("file", "local", "memory")
+"""Schemes of this machine. In others "?" begins a query, such as a signature."""
 
 _secrets: dict[str, tuple[str, str]] = {}  # public address → login with its "@", query with its "?"
 
@@ -84,7 +84,7 @@ class Url:
         login = rest[: len(rest) - len(place)]
         if login and ":" not in login and scheme.lower() not in _USER_IS_SECRET:
             login, place = "", rest
-        takes_any_name = scheme.lower() in _NAMES_TAKE_QUESTION_MARKS
+        takes_any_name = scheme.lower() in WITHOUT_SERVER
         place, mark, query = (place, "", "") if takes_any_name else place.partition("?")
         public = f"{scheme.lower()}://{place.rstrip('/')}"
         if login or query:

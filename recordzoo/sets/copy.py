@@ -3,22 +3,21 @@
 import contextlib
 import json
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from recordzoo.base import durable
-from recordzoo.base.files import DONT_NEED, advise, hash_of
+from recordzoo.base.files import DONT_NEED, advise
 from recordzoo.base.process import crash_point
-from recordzoo.base.progress import Progress, default_progress
-from recordzoo.base.settings import command
+from recordzoo.base.progress import Progress, SilentProgress, default_progress
 from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError, RecordError
 from recordzoo.net.part import WORKERS, Crew, HashedFile, Part
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.publish import Build, Output, generation, publish
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import RecordReader, is_record_set
+from recordzoo.records.verify import verify as check
 from recordzoo.records.writer import COPIED_FILE, hashed_files
 from recordzoo.sets.places import Source, named
 from recordzoo.sets.push import Push, push_job
@@ -63,8 +62,7 @@ def copy(
         >>> recordzoo.copy("data/photos.records", "/mnt/fast")  # doctest: +SKIP
         PosixPath('/mnt/fast/photos.records')
     """
-    options = {"replace": replace, "verify": verify, "workers": workers, "progress": progress}
-    job = copy_job(path, destination, **options)
+    job = copy_job(path, destination, replace=replace, verify=verify, workers=workers, progress=progress)
     job.run()
     return job.target if isinstance(job, Copy) else str(job.url)
 
@@ -109,15 +107,9 @@ def pull(
 # Any, here and below: the options of `Copy`.
 def copy_job(path: str | os.PathLike[str], destination: str | os.PathLike[str], **options: Any) -> "Copy | Push":
     """Return a copy that has not begun; the arguments are those of `copy`."""
-    if not is_url(destination):
-        return Copy(Source.find(path), Path(destination), **options)
-    if is_url(path):
-        there = Url.parse(path)
-        raise ArgumentError(
-            f"{there} and {Url.parse(destination)} are both URLs. Pull the record set first, then push it: "
-            f"{command('pull', there)}"
-        )
-    return push_job(path, os.fspath(destination), **options)
+    if is_url(destination):
+        return push_job(path, os.fspath(destination), **options)
+    return Copy(Source.find(path), Path(destination), **options)
 
 
 def pull_job(url: str, path: str | os.PathLike[str], **options: Any) -> "Copy":
@@ -151,6 +143,7 @@ class Copy:
         if isinstance(here, Path) and generation(self.target) == generation(here) is not None:
             raise ArgumentError(f"{self.target} is the record set itself. Name another directory.")
         self.files, self.copied, self.was_ready = hashed_files(self.source.manifest), dict[str, int](), False
+        self.shown = self.progress or default_progress()
 
     def plan(self) -> None:
         """Set the expected result, and change nothing; what an interrupted copy left counts as not yet copied."""
@@ -159,14 +152,12 @@ class Copy:
 
     def run(self) -> None:
         """Copy the record set."""
-        progress = self.progress or default_progress()
-        self.was_ready = not publish(
-            Output(self.target, elsewhere="name another directory"),
-            self._is_ready,
-            progress,
-            lambda build: self._write(build, progress),
-            may_replace=lambda path: self.replace and is_record_set(path),
-        )
+
+        def may_replace(path: Path) -> bool:
+            return self.replace and is_record_set(path)
+
+        output = Output(self.target, elsewhere="name another directory")
+        self.was_ready = not publish(output, self._is_ready, self.shown, self._write, may_replace=may_replace)
 
     def _is_ready(self) -> bool:
         """Whether the record set is complete at its destination; raise if something there may not be replaced."""
@@ -176,7 +167,7 @@ class Copy:
         with contextlib.suppress(RecordError):
             there = RecordReader(self.target).digest
         is_same = there == self.source.digest
-        if is_same and all(map(self._is_whole, self.files)):
+        if is_same and check(self.target, full=self.verify, progress=SilentProgress()).ok:
             return True
         if there is not None and self.replace:
             return False
@@ -187,19 +178,14 @@ class Copy:
             what += " (replace=True) to replace it, or name another directory"
         raise OtherSourceError(f"{self.target} {what}.", path=str(self.target))
 
-    def _is_whole(self, file: HashedFile) -> bool:
-        """Whether a file exists, by its size; with `verify`, by its hash."""
-        path = self.target / file.name
-        return _has_size(path, file.size_bytes) and (not self.verify or hash_of(path) == file.hash)
-
-    def _write(self, build: Build, progress: Progress) -> None:
+    def _write(self, build: Build) -> None:
         """Write the record set into a build, the manifest last."""
         num_bytes = sum(file.size_bytes for file in self.files)
         build.claim({"copy": self.source.digest}, num_bytes)
-        progress.begin(f"copying {self.source.place.name}", num_bytes)
-        crew = Crew(progress, self.workers)
+        self.shown.begin(f"copying {self.source.place.name}", num_bytes)
+        crew = Crew(self.shown, self.workers)
         crew.run(lambda file: self._fetch(file, build, crew), self.files)
-        progress.end()
+        self.shown.end()
         for name, data in self.source.beside():
             durable.write_file(build.set / name, data)
         said = {"from": str(self.source.place), "digest": self.source.digest}
@@ -209,14 +195,8 @@ class Copy:
         crash_point("set.manifest_written")
 
     def _fetch(self, file: HashedFile, build: Build, crew: Crew) -> None:
-        """Copy a file into the build, check it, and give it its name; go on where an interrupted copy ended."""
-        path = build.set / file.name
-        if path.is_file():
-            if _has_size(path, file.size_bytes) and hash_of(path) == file.hash:
-                crew.advance(file.size_bytes)
-                return
-            durable.remove(path)
-        with Part(path.with_name(f"{file.name}.part")) as part:
+        """Copy a file into the build, and check it; go on where an interrupted copy ended."""
+        with Part(build.set / file.name) as part:
 
             def write(data: bytes) -> None:
                 build.check()
@@ -227,29 +207,18 @@ class Copy:
             is_right = part.complete(self.source.supply, file, write, crew.advance)
             if is_right:
                 part.sync()
+                if self.verify:
+                    _read_back(part, file.hash)
         if not is_right:
             durable.remove(part.path)
             raise self.source.damaged(file.name)
-        durable.rename(part.path, path)
-        if self.verify:
-            _read_back(path, file.hash)
         crash_point("pull.fetched")
 
 
-def _has_size(path: Path, size_bytes: int) -> bool:
-    try:
-        status = path.lstat()
-    except OSError:
-        return False
-    return stat.S_ISREG(status.st_mode) and status.st_size == size_bytes
-
-
-def _read_back(path: Path, expected: str) -> None:
+def _read_back(part: Part, expected: str) -> None:
     """Drop a new file's page cache and hash the file again from the disk."""
-    with open(path, "rb") as file:
-        if advise is not None:
-            advise(file.fileno(), 0, 0, DONT_NEED)
-    if hash_of(path) != expected:
-        raise PrepareError(
-            f"{path} reads back otherwise than it was written. Check the disk, or choose another.", path=str(path)
-        )
+    if advise is not None:
+        advise(part.fileno(), 0, 0, DONT_NEED)
+    if f"sha256:{part.hash_again('sha256')}" != expected:
+        text = f"{part.path} reads back otherwise than it was written. Check the disk, or choose another."
+        raise PrepareError(text, path=str(part.path))

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -12,9 +12,8 @@ from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError
 from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
 from recordzoo.net.hub import HubDataset, is_bucket
 from recordzoo.net.store import Store
-from recordzoo.net.url import Url, is_url
+from recordzoo.net.url import WITHOUT_SERVER, Url, is_url
 from recordzoo.records.arrays import MARKS_EXTRA_BYTES, fits, marks_name
-from recordzoo.records.files import pread
 from recordzoo.records.manifest import (
     ENDING,
     MANIFEST_NAME,
@@ -26,7 +25,6 @@ from recordzoo.records.manifest import (
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.writer import BESIDE, COPIED_FILE, MAX_EXTRA_BYTES
 
-_WITHOUT_HOST = ("file", "local", "memory")
 _ABSENT = (NOT_FOUND, RANGE_NOT_SATISFIABLE, 403)  # S3 answers 403 for an absent file without the right to list
 _PIECE_BYTES = 4 << 20
 
@@ -43,11 +41,16 @@ class _Folder:
         """See `Supply`."""
         with open(self.reader.open_file(name, size_bytes), "rb") as file:
             try:
-                for begin in range(start, size_bytes, _PIECE_BYTES):
-                    yield pread(file.fileno(), min(_PIECE_BYTES, size_bytes - begin), begin)
+                file.seek(start)
+                while data := file.read(_PIECE_BYTES):
+                    yield data
             except OSError as err:
                 where = str(self.reader.folder / name)
                 raise RecordError(f"{where} cannot be read: {err.strerror}.", path=where) from err
+
+    def read_if_there(self, name: str, max_bytes: int, absent: Sequence[int]) -> bytes | None:
+        """See `Store`."""
+        return self.reader.extra(name, max_bytes)
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,8 @@ class Source:
     def marks(self) -> Iterator[tuple[str, bytes]]:
         """Yield name and content of each undamaged file of marks; readers determine missing ones again."""
         for field in self.manifest.blobs:
-            data = self._optional(marks_name(field), self.manifest.num_records + MARKS_EXTRA_BYTES)
+            num_bytes = self.manifest.num_records + MARKS_EXTRA_BYTES
+            data = self.supply.read_if_there(marks_name(field), num_bytes, _ABSENT)
             if data is not None and fits(data, self.manifest.arrays[f"{field}.index"]):
                 yield marks_name(field), data
 
@@ -91,26 +95,17 @@ class Source:
         """Yield what `marks` does and, of a set on this machine, the files that tell where the raw data is."""
         yield from self.marks()
         for name in set(BESIDE) - {COPIED_FILE} if isinstance(self.place, Path) else ():
-            data = self._optional(name, MAX_EXTRA_BYTES)
+            data = self.supply.read_if_there(name, MAX_EXTRA_BYTES, _ABSENT)
             if data is not None:
                 yield name, data
 
-    def _optional(self, name: str, max_bytes: int) -> bytes | None:
-        """Return a small file that the manifest does not name; None if there is none."""
-        if isinstance(self.supply, Store):
-            return self.supply.read_if_there(name, max_bytes, _ABSENT)
-        return self.supply.reader.extra(name, max_bytes)
-
     def damaged(self, name: str) -> CorruptRecordError:
         """Return the error for a file that differs from the manifest."""
-        where, is_here = str(self.place / name), isinstance(self.place, Path)
-        cure = (
-            f"Run: {command('verify', self.place, '--full')}"
-            if is_here
-            else "Push the record set again, with --verify."
-        )
-        text = f"{where} is missing or damaged: its hash is not the one in the manifest. Nothing was published. {cure}"
-        return CorruptRecordError(text, **{"path" if is_here else "url": where})
+        where = str(self.place / name)
+        text = f"{where} is missing or damaged: its hash is not the one in the manifest. Nothing was published."
+        if isinstance(self.place, Url):
+            return CorruptRecordError(f"{text} Push the record set again, with --verify.", url=where)
+        return CorruptRecordError(f"{text} Run: {command('verify', self.place, '--full')}", path=where)
 
 
 def find_set(text: str) -> tuple[Url, bytes]:
@@ -122,7 +117,7 @@ def find_set(text: str) -> tuple[Url, bytes]:
         RemoteError: The server cannot be reached.
     """
     url, names = _address(text), list[str]()
-    data = _manifest_at(url)
+    data = manifest_in(Store(url))
     if data is None and not url.name.endswith(ENDING):
         with contextlib.suppress(RemoteError):  # the server cannot list
             names = sorted(name for name in Store(url).folders() if name.endswith(ENDING))
@@ -130,7 +125,7 @@ def find_set(text: str) -> tuple[Url, bytes]:
         shown = ", ".join(str(url / name) for name in names)
         raise ArgumentError(f"There are several record sets at {url}; name one: {shown}.")
     place = url / names[0] if names else url
-    data = _manifest_at(place) if names else data
+    data = manifest_in(Store(place)) if names else data
     if data is None:
         raise NotPreparedError(
             f"There is no record set at {url}: it has no {MANIFEST_NAME}. Check the address; if the set was being "
@@ -159,12 +154,13 @@ def named(place: _Place, name: str) -> _Place:
     return place if place.name.endswith(ENDING) else place / f"{name.removesuffix(ENDING)}{ENDING}"
 
 
-def _manifest_at(url: Url) -> bytes | None:
-    return Store(url).read_if_there(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
+def manifest_in(store: Store) -> bytes | None:
+    """Return the manifest in a folder, unparsed; None if there is none."""
+    return store.read_if_there(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
 
 
 def _address(text: str) -> Url:
     url = Url.parse(text)
-    if not url.name and url.scheme not in _WITHOUT_HOST:
+    if not url.name and url.scheme not in WITHOUT_SERVER:
         raise ArgumentError(f"{url} names no bucket or host. An address looks like s3://bucket/datasets.")
     return url

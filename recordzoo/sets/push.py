@@ -1,41 +1,34 @@
 """`push`: copy a record set from this machine to object storage, or in one commit to the Hugging Face Hub."""
 
-import contextlib
+import functools
 import hashlib
 import json
 import os
 import re
-import threading
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
 
-from recordzoo import catalogue
-from recordzoo import errors as project
+from recordzoo import catalogue, errors
 from recordzoo.base.files import hash_text
 from recordzoo.base.process import crash_point
 from recordzoo.base.progress import Progress, SilentProgress, default_progress
+from recordzoo.base.settings import command
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordError, RemoteError
 from recordzoo.net import http as retry
 from recordzoo.net.hub import HubDataset, api_of, asking, without_bars
 from recordzoo.net.part import WORKERS, Crew, HashedFile
 from recordzoo.net.store import Store, StoredFile, part_bytes
 from recordzoo.net.url import Url, is_url
-from recordzoo.records.manifest import (
-    ENDING,
-    MANIFEST_NAME,
-    MAX_MANIFEST_BYTES,
-    Manifest,
-    manifest_digest,
-    parse_manifest,
-)
+from recordzoo.records.manifest import ENDING, MANIFEST_NAME, Manifest, manifest_digest, parse_manifest
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.writer import hashed_files, own_files
-from recordzoo.sets.places import Source, destination
+from recordzoo.sets.places import Source, destination, manifest_in
 
 CARD = "README.md"
 MARK = (
@@ -49,9 +42,10 @@ CLAIM_NAME = "push.claim"
 _CHANGED = 412  # the Hub's answer if a commit came between
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _KNOWN_LICENSE = re.compile(r"MIT|CC0 1\.0|CC BY(-[A-Z]{2})* \d\.\d")  # in small letters with hyphens, the Hub's names
-_MAX_CARD_BYTES = 1 << 20
+_MAX_CARD_BYTES, _MAX_CLAIM_BYTES = 1 << 20, 64 << 20
 _OUR_NAME = re.compile(r"[^/\\]+\.(lmdb|npy|marks)")
 _ABSENT = StoredFile(-1)
+_md5 = functools.partial(hashlib.md5, usedforsecurity=False)
 _SMALL_BYTES = 1 << 20  # of a published set, smaller files are read back from stores without checksums
 
 
@@ -105,8 +99,10 @@ def push(
 def push_job(path: str | os.PathLike[str], url: str, *, card: bool = True, **options: Any) -> "Push":
     """Return a push that has not begun; the arguments are those of `push`."""
     if is_url(path):
+        there = Url.parse(path)
         raise ArgumentError(
-            f"{Url.parse(path)} is a URL. Pull the record set first: what is pushed is on this machine."
+            f"{there} and {Url.parse(url)} are both URLs. Pull the record set first, then push it: "
+            f"{command('pull', there)}"
         )
     source = Source.find(path)
     target = destination(url, source.place.name)
@@ -144,12 +140,6 @@ class Push:
         self.old: set[str] = set()  # names of files of the set to be replaced
         self.copied: dict[str, int] = {}
         self._etags: dict[str, str] = {}
-        self._lock = threading.Lock()
-
-    @property
-    def was_ready(self) -> bool:
-        """Whether nothing had to be sent."""
-        return not self.copied
 
     def plan(self) -> None:
         """Set the expected result, judged by file sizes, and change nothing."""
@@ -159,7 +149,7 @@ class Push:
 
     def run(self) -> None:
         """Push the record set."""
-        with without_bars(self.url):
+        with without_bars() if self.url.scheme == "hf" else nullcontext():
             self.begin()
             self.shown.begin(f"pushing {self.path.name}", sum(file.size_bytes for file in self.files))
             self.send_all()
@@ -169,7 +159,7 @@ class Push:
 
     def look(self) -> bool:
         """Read the manifest at the destination; return whether it is another record set's, which may be replaced."""
-        data = self._manifest_there()
+        data = manifest_in(self.store)
         self.is_published = data == self.source.data
         if data is None or self.is_published:
             return False
@@ -179,15 +169,9 @@ class Push:
         except RecordError:
             what = f"a {MANIFEST_NAME} that is not of a record set, or damaged"
         if not self.replace:
-            raise OtherSourceError(
-                f"There is {what} at {self.url}. Pass --replace (replace=True) to replace it, or another address.",
-                path=str(self.path),
-                url=str(self.url),
-            )
+            text = f"There is {what} at {self.url}. Pass --replace (replace=True) to replace it, or another address."
+            raise OtherSourceError(text, path=str(self.path), url=str(self.url))
         return True
-
-    def _manifest_there(self) -> bytes | None:
-        return self.store.read_if_there(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
 
     def begin(self) -> None:
         """Claim the address before the first change, and remove the manifest of a set that is replaced."""
@@ -212,12 +196,12 @@ class Push:
 
     def check(self) -> None:
         """Raise if the claim is no longer ours, unless another process has published this very set."""
-        if self._claim()[0] != self.source.digest and self._manifest_there() != self.source.data:
+        if self._claim()[0] != self.source.digest and manifest_in(self.store) != self.source.data:
             raise self._taken()
 
     def _claim(self) -> tuple[str, set[str]]:
         """Read the claim: the digest of the set that is pushed, and the names of files that recordzoo wrote there."""
-        data = self.store.read_if_there(CLAIM_NAME, MAX_MANIFEST_BYTES) or b""
+        data = self.store.read_if_there(CLAIM_NAME, _MAX_CLAIM_BYTES) or b""
         digest, *names = data.decode("utf-8", "replace").split("\n")
         return digest, set(filter(_OUR_NAME.fullmatch, names))
 
@@ -231,8 +215,7 @@ class Push:
     def send_all(self) -> None:
         """Send missing files until the store has all of them."""
         for progress in (self.shown, SilentProgress(), SilentProgress()):  # send, check, send wrong files again, check
-            wrong = self.send_missing(Crew(progress, self.workers))
-            if not wrong:
+            if not (wrong := self.send_missing(Crew(progress, self.workers))):
                 return
         url = str(self.url / wrong[0])
         raise CorruptRecordError(
@@ -254,9 +237,8 @@ class Push:
                 crew.advance(file.size_bytes)
                 return ""
             self.send(file, crew)
-            with self._lock:
-                self.copied[file.name] = file.size_bytes
-                crash_point("push.sent")
+            self.copied[file.name] = file.size_bytes
+            crash_point("push.sent")
             return file.name
 
         return [name for name in crew.run(bring, self.files) if name]
@@ -289,18 +271,15 @@ class Push:
         if file.name not in self._etags:
             state, sums, part = hashlib.sha256(), list[bytes](), part_bytes(file.size_bytes)
             part *= 2 if file.size_bytes < 2 * part else 1  # s3fs sends such a file whole
-            with (
-                contextlib.suppress(RecordError),
-                open(self._reader.open_file(file.name, file.size_bytes), "rb") as opened,
-            ):
+            with suppress(RecordError), open(self._reader.open_file(file.name, file.size_bytes), "rb") as opened:
                 while data := opened.read(part):
                     crew.advance()
                     state.update(data)
-                    sums.append(_md5(data))
+                    sums.append(_md5(data).digest())
             if hash_text(state) != file.hash:
                 raise self.source.damaged(file.name)
             is_one = len(sums) == 1
-            self._etags[file.name] = sums[0].hex() if is_one else f"{_md5(b''.join(sums)).hex()}-{len(sums)}"
+            self._etags[file.name] = sums[0].hex() if is_one else f"{_md5(b''.join(sums)).hexdigest()}-{len(sums)}"
         return self._etags[file.name]
 
     def publish(self) -> None:
@@ -308,17 +287,13 @@ class Push:
         if not self.is_published:
             self.check()
             self.store.create(MANIFEST_NAME, self.source.data)
-            if self._manifest_there() != self.source.data:
+            if manifest_in(self.store) != self.source.data:
                 raise self._taken()
         digest, names = self._claim()
         if digest == self.source.digest:
             for name in sorted((self.old | names) - {file.name for file in self.files}):
                 self.store.remove(name)
             self.store.remove(CLAIM_NAME)
-
-
-def _md5(data: bytes) -> bytes:
-    return hashlib.md5(data, usedforsecurity=False).digest()
 
 
 @dataclass
@@ -339,8 +314,7 @@ class HubPush(Push):
         if _COMMIT.fullmatch(place.revision):
             raise ArgumentError(f"{self.url} names a commit, which cannot change. Name a branch, or none.")
         self._place, self._commit, self._folder = place, "", f"{place.folder}/".lstrip("/")
-        self._target: dict[str, Any] = {"repo_id": place.repository, "repo_type": "dataset"}
-        self._target["revision"] = place.revision or None
+        self._target = {"repo_id": place.repository, "repo_type": "dataset", "revision": place.revision or None}
         self._added: dict[str, Any] = {}
         entry = catalogue.entry_of(self.source.manifest)
         if entry is not None and (not _KNOWN_LICENSE.fullmatch(entry.license) or "ND" in entry.license):
@@ -398,8 +372,7 @@ class HubPush(Push):
 
                 added = CommitOperationAdd(self._folder + file.name, self.path / file.name)
                 added.upload_info.sha256 = bytes.fromhex(file.hash.removeprefix("sha256:"))  # not hashed again
-                options = {**self._target, "num_threads": 1, "free_memory": False}
-                self._api().preupload_lfs_files(additions=[added], **options)
+                self._api().preupload_lfs_files(additions=[added], num_threads=1, free_memory=False, **self._target)
             self._added[file.name] = added
         crew.advance(file.size_bytes)
 
@@ -448,7 +421,7 @@ def write_card(name: str, urls: Sequence[str], manifest: Manifest) -> str:
         manifest: The manifest of the set that was pushed last.
     """
     head: dict[str, object] = {"pretty_name": name, "tags": ["recordzoo", "image"], "viewer": False}  # not for LMDB
-    home = project.url("Documentation") or project.url("Source")
+    home = errors.url("Documentation") or errors.url("Source")
     link = f"[recordzoo]({home})" if home else "recordzoo"
     opened = "\n".join(["import recordzoo", "", *(f'dataset = recordzoo.open("{url}")' for url in urls)])
     pulled = "\n".join(["pip install 'recordzoo[hf]'", *(f"recordzoo pull {url} data" for url in urls)])
