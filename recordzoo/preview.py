@@ -6,7 +6,7 @@ import io
 import math
 import textwrap
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from recordzoo.base.progress import format_bytes
-from recordzoo.base.text import clean, counted, did_you_mean, name_first, no_split
+from recordzoo.base.text import clean, counted, did_you_mean, name_first, no_split, shorten
 from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError
 from recordzoo.images.decode import find_objects, open_picture, picture_field, reason, with_value
 from recordzoo.recipes.recipe import quiet
@@ -284,8 +284,8 @@ def draw_sheet(thumbnails: Sequence[Thumbnail], title: str, subtitle: str = "") 
     draw = ImageDraw.Draw(sheet)
 
     def write(left: int, down: int, text: str, font: Any, colour: str, room: int) -> None:  # Any: either font of Pillow
-        text = drawable(cut(text, _LONGEST_TEXT, len))  # names of 60,000 characters exist
-        draw.text((left, down), cut(text, room, font.getlength), colour, font)
+        text = drawable(shorten(text, _LONGEST_TEXT, len))  # names of 60,000 characters exist
+        draw.text((left, down), shorten(text, room, font.getlength), colour, font)
 
     write(_MARGIN, _MARGIN - 4, title, large, _INK, width)
     write(_MARGIN, _MARGIN + 24, subtitle, small, _PALE, width)
@@ -296,7 +296,8 @@ def draw_sheet(thumbnails: Sequence[Thumbnail], title: str, subtitle: str = "") 
             draw.rectangle((left, down, right, bottom), fill=_WRONG, outline=_CROSS)
             draw.line((left, down, right, bottom), fill=_CROSS)
             draw.line((left, bottom, right, down), fill=_CROSS)
-            for index, text in enumerate(textwrap.wrap(drawable(cut(thumbnail.reason, _LONGEST_TEXT, len)), 22)[:5]):
+            why = drawable(shorten(thumbnail.reason, _LONGEST_TEXT, len))
+            for index, text in enumerate(textwrap.wrap(why, 22)[:5]):
                 at = left + BOX[0] // 2, down + 60 + index * _LINE
                 draw.text(at, text, _INK, small, anchor="mm", stroke_width=3, stroke_fill=_WRONG)
         else:
@@ -323,23 +324,6 @@ def drawable(text: str) -> str:
     decomposed = unicodedata.normalize("NFKD", clean(text))
     plain = "".join(character for character in decomposed if not unicodedata.combining(character))
     return plain.encode("ascii", "backslashreplace").decode("ascii")
-
-
-def cut(text: str, max_width: float, width: Callable[[str], float]) -> str:
-    """Cut a text in the middle to a width; its end is as informative as its start.
-
-    >>> cut("Black_footed_Albatross_0046_18.jpg", 20, len)
-    'Black_foo...6_18.jpg'
-    """
-    kept = len(text)
-    while kept and width(_shortened(text, kept)) > max_width:
-        kept -= 1
-    return _shortened(text, kept)
-
-
-def _shortened(text: str, kept: int) -> str:
-    """Keep so many characters, from both ends."""
-    return text if kept == len(text) else text[: (kept + 1) // 2] + "..." + text[len(text) - kept // 2 :]
 
 
 NUMBER = 12
@@ -437,4 +421,4 @@ def _uri(image: Image.Image) -> str:
 
 def _text(text: str, longest: int) -> str:
     """Return a text for HTML: cut, escaped, with control and direction characters shown."""
-    return escape(cut(clean(text[: 100 * longest]), longest, len))
+    return escape(shorten(clean(text[: 100 * longest]), longest, len))

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from recordzoo.base.text import shorten
 from recordzoo.errors import ArgumentError
 from recordzoo.images.decode import picture_field
 from recordzoo.preparing.preparation import ensure
-from recordzoo.preview import BOX, Thumbnail, choose, cut, draw_sheet, drawable, make_thumbnail
+from recordzoo.preview import BOX, Thumbnail, choose, draw_sheet, drawable, make_thumbnail
 from recordzoo.recipes import folders as folder_recipe
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.recipe import quiet
@@ -210,8 +211,8 @@ class TestSheet:
         assert (pixels[captions_top:, 24 + 182 : 24 + 194] == 255).all()  # the gap between the cells
 
     def test_names_are_cut_in_the_middle_and_escaped_where_the_font_lacks_them(self):
-        assert cut("short", 5, len) == "short"
-        assert cut("anything", 2, len) == "..."
+        assert shorten("short", 5, len) == "short"
+        assert shorten("anything", 2, len) == "..."
         assert (drawable("Größe é"), drawable("鸟\n")) == ("Gro\\xdfe e", "\\u9e1f\\n")
 
 

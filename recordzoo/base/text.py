@@ -10,7 +10,7 @@ import shlex
 import sys
 import unicodedata
 import urllib.parse
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -283,16 +283,25 @@ def display_width(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def shorten(text: str, columns: int) -> str:
-    """Shorten a text to `columns` by cutting its middle."""
-    if 2 * len(text) <= columns or display_width(text) <= columns:
+def shorten(text: str, columns: float, width: Callable[[str], float] = display_width) -> str:
+    """Shorten a text to `columns` by cutting its middle: the end of a name tells as much as its start.
+
+    >>> shorten("Black_footed_Albatross_0046_18.jpg", 20)
+    'Black_foo...6_18.jpg'
+
+    Args:
+        text: The text.
+        columns: Maximum width.
+        width: Measures a text.
+    """
+    if width(text) <= columns:
         return text
     start, end = "", ""
     for head, tail in zip(text, reversed(text), strict=True):
-        if display_width(start + head + end) + 3 > columns:
+        if width(f"{start}{head}...{end}") > columns:
             break
         start += head
-        if display_width(start + tail + end) + 3 > columns:
+        if width(f"{start}...{tail}{end}") > columns:
             break
         end = tail + end
     return f"{start}...{end}"
