@@ -109,17 +109,13 @@ def _begun(target: Path, remote: RemoteFile, progress: Progress, stop: Stop | No
         except OSError as err:
             if isinstance(err, RecordZooError):
                 raise
-            raise _cannot_begin(err, target) from err
+            kind = DiskSpaceError if err.errno in NO_ROOM else PrepareError
+            raise kind(
+                f"{target} cannot be written: {err.strerror}. Make room or pass a root that may be written to; or put "
+                "the file there by other means.",
+                path=target,
+            ) from err
         yield part
-
-
-def _cannot_begin(err: OSError, target: Path) -> RecordZooError:
-    kind = DiskSpaceError if err.errno in NO_ROOM else PrepareError
-    return kind(
-        f"{target} cannot be written: {err.strerror}. Make room or pass a root that may be written to; or put the "
-        "file there by other means.",
-        path=target,
-    )
 
 
 class _Transfer:

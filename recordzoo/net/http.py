@@ -5,20 +5,19 @@ import datetime
 import email.utils
 import html
 import http
-import importlib.metadata
 import random
 import re
 import time
 import urllib.parse
 from collections.abc import Generator, Mapping
 from html.parser import HTMLParser
-from types import TracebackType
 from typing import Any
 
 import requests
 import urllib3.exceptions
 from typing_extensions import override
 
+import recordzoo
 from recordzoo.base import settings
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.text import Address, host, public_text
@@ -175,9 +174,7 @@ class Answer:
     def __enter__(self) -> "Answer":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._response.close()
 
     def interrupt(self) -> None:
@@ -384,7 +381,7 @@ def _get_once(session: requests.Session, address: Address, headers: Mapping[str,
     url, login = address.url, address.login
     all_headers = {
         # Some hosts refuse the names of Python's libraries.
-        "User-Agent": f"recordzoo/{_version()} (+https://recordzoo.github.io/recordzoo/)",
+        "User-Agent": f"recordzoo/{recordzoo.__version__} (+https://recordzoo.github.io/recordzoo/)",
         "Accept-Encoding": "identity",  # a re-compressed body has other offsets
         **headers,
     }
@@ -478,10 +475,3 @@ def _status(status: int) -> str:
         return f"{status} {http.HTTPStatus(status).phrase}"
     except ValueError:
         return str(status)
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("recordzoo")
-    except importlib.metadata.PackageNotFoundError:  # run from a checkout
-        return "0"

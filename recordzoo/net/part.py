@@ -17,9 +17,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from typing_extensions import override
@@ -90,9 +89,7 @@ class Part:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def fileno(self) -> int:
@@ -476,15 +473,10 @@ class PartialFile(Part):
         if stamp is None:
             _remove_side(self.path)
             return
-        facts = {
-            "url": stamp.url,
-            "etag": stamp.etag,
-            "last_modified": stamp.last_modified,
-        }
         try:
             _remove_side(self.path)  # it may be a link
             with open(_side(self.path), "x", encoding="utf-8") as file:
-                file.write(json.dumps(facts, indent=1))
+                file.write(json.dumps(asdict(stamp), indent=1))
         except OSError:  # a full disk, which the first byte reports: without the stamp, the next process starts over
             self.stamp = None
 

@@ -6,6 +6,7 @@ The progress is counted in bytes of raw data; each unit counts with exactly its 
 import contextlib
 import functools
 import hashlib
+import itertools
 import mmap
 import multiprocessing
 import os
@@ -231,7 +232,9 @@ def _run_pool(
     waiting = list(reversed(tasks))
     running: dict[Future[list[ShardFacts]], Task] = {}
     ended: queue.SimpleQueue[Future[list[ShardFacts]]] = queue.SimpleQueue()
-    starts = dict(zip((task.number for task in tasks), _starts(tasks), strict=True))
+    # Approximate offsets of units in the archive. After a resume they are too low: units are only submitted earlier.
+    offsets = itertools.accumulate((task.unit.size_bytes for task in tasks), initial=0)
+    starts = dict(zip((task.number for task in tasks), offsets, strict=False))
     try:
         while waiting or running:
             while waiting and len(running) < pool.places:
@@ -259,14 +262,6 @@ def _collected(ended: "queue.SimpleQueue[Future[list[ShardFacts]]]") -> Iterator
         yield ended.get(timeout=_POLL_S)
         while True:
             yield ended.get_nowait()
-
-
-def _starts(tasks: Sequence[Task]) -> Iterator[int]:
-    """Yield each unit's approximate archive offset. After a resume it is too low: units are only submitted earlier."""
-    position = 0
-    for task in tasks:
-        yield position
-        position += task.unit.size_bytes
 
 
 def _may_start(start: int, hashes: Sequence[BackgroundHash], running: dict[Future[list[ShardFacts]], Task]) -> bool:

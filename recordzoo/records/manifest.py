@@ -257,10 +257,10 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
     if len(data) > MAX_MANIFEST_BYTES:
         raise ManifestError(f"{where}: the manifest has more than {MAX_MANIFEST_BYTES:,} bytes.", path=where)
     top = _load_document(data, where)
-    if top.text("format") != FORMAT:
+    if top.get("format").as_text() != FORMAT:
         top.fail("format", f"is not {FORMAT!r}")
-    version = top.integer("version", 1, 1 << 31)
-    features = top.list_of("features", lambda node: node.as_text(200))
+    version = top.get("version").as_integer(1, 1 << 31)
+    features = top.get("features").as_list(lambda node: node.as_text(200))
     if version > VERSION or features:
         what = f"format {version}" if version > VERSION else f"the features {', '.join(map(repr, features))}"
         raise FormatVersionError(
@@ -373,31 +373,19 @@ class Node:
             self.fail("this", f"has {len(values):,} entries, more than {limit:,}")
         return [item(Node(value, self.where, f"{self.path}[{i}]")) for i, value in enumerate(values)]
 
-    def text(self, key: str, limit: int = 200) -> str:
-        """Return the text of a key."""
-        return self.get(key).as_text(limit)
-
-    def integer(self, key: str, low: int, high: int) -> int:
-        """Return the integer of a key."""
-        return self.get(key).as_integer(low, high)
-
     def matching(self, key: str, pattern: re.Pattern[str]) -> str:
         """Return the text of a key, which must match a pattern completely."""
-        text = self.text(key)
+        text = self.get(key).as_text()
         if not pattern.fullmatch(text):
             self.fail(key, f"is {text!r}, which does not match {pattern.pattern}")
         return text
 
     def one_of(self, key: str, words: type[_E]) -> _E:
         """Return the text of a key, which must be a member of an enumeration."""
-        text = self.text(key)
+        text = self.get(key).as_text()
         if text not in set(words):
             self.fail(key, f"is {text!r}, not one of {', '.join(words)}")
         return words(text)
-
-    def list_of(self, key: str, item: Callable[["Node"], _T], limit: int = 10_000_000) -> list[_T]:
-        """Return the list of a key."""
-        return self.get(key).as_list(item, limit)
 
     def map_of(self, key: str, names: re.Pattern[str] | None, item: Callable[["Node"], _T]) -> dict[str, _T]:
         """Return the object of a key; its own keys must match `names`, `item` reads its values."""
@@ -416,21 +404,21 @@ class Node:
 
 
 def _build(top: Node) -> Manifest:
-    num_records = top.integer("records", 0, MAX_RECORDS)
+    num_records = top.get("records").as_integer(0, MAX_RECORDS)
     manifest = Manifest(
         kind=top.one_of("kind", SetKind),
         dataset=top.matching("dataset", _DATASET),
-        part=top.text("part", 64),
+        part=top.get("part").as_text(64),
         variant=top.matching("variant", _DATASET),
         num_records=num_records,
         blobs=top.map_of("blobs", NAME_PATTERN, _blob),
         arrays=top.map_of("arrays", re.compile(r"[a-z][a-z0-9_.-]{0,127}"), _array),
         splits=top.map_of("splits", SPLIT_PATTERN, lambda node: node.as_integer(0, MAX_RECORDS)),
-        shards=tuple(top.list_of("shards", _shard, MAX_SHARDS)),
+        shards=tuple(top.get("shards").as_list(_shard, MAX_SHARDS)),
         fields=top.map_of("fields", NAME_PATTERN, _field),
         default_target=top.optional("default_target", lambda node: node.as_text(64)),
-        source=top.text("source", 4096),
-        raw_files=tuple(top.list_of("raw_files", _raw_file)),
+        source=top.get("source").as_text(4096),
+        raw_files=tuple(top.get("raw_files").as_list(_raw_file)),
         bad=top.map_of("bad", None, lambda node: node.as_text(4096)),
         skipped=top.map_of("skipped", None, lambda node: node.as_text(4096)),
         metadata=top.map_of("metadata", None, lambda node: node.value),
@@ -510,11 +498,11 @@ def _field(node: Node) -> FieldSpec:
 
 
 def _blob(node: Node) -> BlobSpec:
-    encoding = node.text("encoding")
+    encoding = node.get("encoding").as_text()
     shape = node.optional(
         "shape", lambda item: tuple(item.as_list(lambda d: d.as_integer(0, MAX_FILE_BYTES), MAX_DIMENSIONS))
     )
-    dtype = node.text("dtype", 4)
+    dtype = node.get("dtype").as_text(4)
     if encoding not in _ENCODINGS or (encoding != "raw" and shape is not None):
         valid = ", ".join(_ENCODINGS)
         node.fail("encoding", f"is {encoding!r} with shape {shape}. Valid: {valid}; only raw may have a shape")
@@ -524,32 +512,33 @@ def _blob(node: Node) -> BlobSpec:
 
 
 def _array(node: Node) -> ArraySpec:
-    dtype = node.text("dtype")
+    dtype = node.get("dtype").as_text()
     if dtype and not _DTYPE.fullmatch(dtype):
         node.fail("dtype", f"is {dtype!r}, not a little-endian number")
-    shape = tuple(node.list_of("shape", lambda item: item.as_integer(0, MAX_RECORDS + 1), MAX_DIMENSIONS))
-    size_bytes = node.integer("bytes", 0, MAX_FILE_BYTES)
+    shape = tuple(node.get("shape").as_list(lambda item: item.as_integer(0, MAX_RECORDS + 1), MAX_DIMENSIONS))
+    size_bytes = node.get("bytes").as_integer(0, MAX_FILE_BYTES)
     num_bytes = array_dtype(dtype).itemsize * math.prod(shape)
     # NumPy also refuses (0, 2**40, 2**40).
     if not shape or num_bytes > size_bytes or math.prod(max(1, dimension) for dimension in shape) > MAX_FILE_BYTES:
         node.fail("shape", f"is {shape}, which does not fit the file's {size_bytes:,} bytes")
-    return ArraySpec(dtype, shape, size_bytes, node.integer("crc32", 0, 0xFFFFFFFF), node.matching("hash", _HASH))
+    crc = node.get("crc32").as_integer(0, 0xFFFFFFFF)
+    return ArraySpec(dtype, shape, size_bytes, crc, node.matching("hash", _HASH))
 
 
 def _shard(node: Node) -> ShardSpec:
     return ShardSpec(
         name=node.matching("name", _SHARD),
-        size_bytes=node.integer("bytes", 0, MAX_FILE_BYTES),
-        num_values=node.integer("values", 0, 1 << 32),
-        page_size=node.integer("page_size", 256, 1 << 16),
-        last_page=node.integer("last_page", 0, MAX_FILE_BYTES),
+        size_bytes=node.get("bytes").as_integer(0, MAX_FILE_BYTES),
+        num_values=node.get("values").as_integer(0, 1 << 32),
+        page_size=node.get("page_size").as_integer(256, 1 << 16),
+        last_page=node.get("last_page").as_integer(0, MAX_FILE_BYTES),
         hash=node.matching("hash", _HASH),
     )
 
 
 def _raw_file(node: Node) -> RawFile:
     return RawFile(
-        name=node.text("name", 1024),
-        size_bytes=node.integer("bytes", 0, MAX_FILE_BYTES),
+        name=node.get("name").as_text(1024),
+        size_bytes=node.get("bytes").as_integer(0, MAX_FILE_BYTES),
         hash=node.optional("hash", lambda item: item.as_text(200)),
     )
