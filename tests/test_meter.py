@@ -15,6 +15,7 @@ from recordzoo.preparing.preparation import ensure
 from recordzoo.preparing.workers import PoolProgress
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.folders import FolderRecipe
+from recordzoo.records.manifest import ShardSpec
 from tests.fakes import cub200, folder
 
 
@@ -77,7 +78,7 @@ def test_what_is_written_is_an_estimate_within_the_unit(tmp_path):
     meter.look({0: 100, 1: 100, 2: 100})
     assert heard.stages[-1][2] == 50 + 0 + 100
     for number in range(3):
-        meter.finished([ShardFacts(number, 0, 5, 100, 4096, 1, "", 5, True, "")], 100)
+        meter.finished([ShardFacts(number, 0, ShardSpec("", 100, 5, 4096, 1, ""), 5, True, "")], 100)
     assert heard.stages[-1][2] == 300
 
 

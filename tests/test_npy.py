@@ -21,6 +21,7 @@ from recordzoo.formats import webdataset as tar_keys
 from recordzoo.own.sample import Row, packed, unpacked
 from recordzoo.preparing.convert import ShardFacts, ShardRows, load_shard, save_shard
 from recordzoo.recipes.arrays import read_npy
+from recordzoo.records.manifest import ShardSpec
 
 INDEX = np.array([(0, 5, 1), (5, 7, 0)], [("offset", "<u8"), ("length", "<u8"), ("label", "<i4")])
 
@@ -34,7 +35,7 @@ def saved(save: Callable[..., None], *args: Any, **arrays: Any) -> bytes:
 def rows(folder: Path) -> Callable[[], object]:
     noted = ShardRows()
     noted.append("image", "a.jpg", 5, 1, 0)
-    facts = ShardFacts(0, 0, 1, 1, 4096, 1, "", 1, False, "")
+    facts = ShardFacts(0, 0, ShardSpec("", 1, 1, 4096, 1, ""), 1, False, "")
     save_shard(folder, facts, noted, np.zeros(1, np.uint64))
     return lambda: list(load_shard(folder / f"{facts.stem}.npz").values())
 

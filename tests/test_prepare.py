@@ -31,6 +31,7 @@ from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import Preparation, ensure
 from recordzoo.raw.member import Member
 from recordzoo.recipes.recipe import Blob, Sidecar
+from recordzoo.records.manifest import ShardSpec
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.records.verify import verify
@@ -196,7 +197,7 @@ class TestRoomInAShard:
         with UnitShards(tmp_path, 0, shard_bytes=sum(stored_bytes(len(value)) for value in values)) as shards:
             for number, value in enumerate(values):
                 shards.put(Blob("image", str(number), value))
-        assert [done.num_values for done in shards.done] == [len(values)]
+        assert [done.spec.num_values for done in shards.done] == [len(values)]
 
     @pytest.mark.parametrize("shard_bytes", [1, 5000, SHARD_BYTES])
     def test_values_of_all_sizes_in_small_shards(self, shard_bytes: int, tmp_path: Path) -> None:
@@ -204,7 +205,7 @@ class TestRoomInAShard:
         with UnitShards(tmp_path, 0, shard_bytes=shard_bytes) as shards:
             for number, size in enumerate(sizes):
                 shards.put(Blob("image", str(number), bytes(size)))
-        assert sum(done.num_values for done in shards.done) == len(sizes)
+        assert sum(done.spec.num_values for done in shards.done) == len(sizes)
 
     @pytest.mark.parametrize("length", [1, 1346, 100_000, 20 << 20])
     def test_a_file_that_is_too_small_grows(self, length: int, tmp_path: Path) -> None:
@@ -710,8 +711,10 @@ class TestWhatIsLeft:
 
     def test_other_files_of_finished_shards_need_another_writer(self) -> None:
         """What an older version left is not continued, so its files need not be understood."""
-        names = "unit number num_values size_bytes page_size last_page hash num_images is_last stamp"
-        assert (preparation.WRITER, [field.name for field in fields(ShardFacts)]) == (6, names.split())
+        names = "unit number spec num_images is_last stamp"
+        assert (preparation.WRITER, [field.name for field in fields(ShardFacts)]) == (7, names.split())
+        names = "name size_bytes num_values page_size last_page hash"
+        assert [field.name for field in fields(ShardSpec)] == names.split()
 
     def test_the_reading_of_finished_shards_is_said(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -1,5 +1,6 @@
 """Finished shards → a record set in the build directory, ready for the rename that publishes it."""
 
+import dataclasses
 import itertools
 import logging
 import os
@@ -61,12 +62,12 @@ class Finished:
         found = sorted(self._found(), key=lambda facts: (facts.unit, facts.number))
         self._undo_moves(found)
         if found:
-            progress.begin(f"checking {len(found)} finished shards", sum(facts.size_bytes for facts in found))
+            progress.begin(f"checking {len(found)} finished shards", sum(facts.spec.size_bytes for facts in found))
         for facts in found:
             done = self.begun.setdefault(facts.unit, [])
             if facts.number == len(done) and self._holds(facts):
                 done.append(facts)
-            progress.advance(facts.size_bytes)
+            progress.advance(facts.spec.size_bytes)
         if found:
             progress.end()
         self.units = {unit: done for unit, done in self.begun.items() if done and done[-1].is_last}
@@ -78,12 +79,12 @@ class Finished:
     def shards(self) -> list[ShardFacts]:
         """All finished shards with values, in the order of units."""
         every = {**self.begun, **self.units}
-        return [facts for unit in sorted(every) for facts in every[unit] if facts.num_values]
+        return [facts for unit in sorted(every) for facts in every[unit] if facts.spec.num_values]
 
     @property
     def written_bytes(self) -> int:
         """The size of the finished shards."""
-        return sum(facts.size_bytes for facts in self.shards)
+        return sum(facts.spec.size_bytes for facts in self.shards)
 
     def add(self, shards: list[ShardFacts]) -> None:
         """Add a finished unit."""
@@ -134,7 +135,7 @@ class Finished:
 
     def _undo_moves(self, found: Sequence[ShardFacts]) -> None:
         """Give shards their names of the build again: other units may come between them now."""
-        for number, facts in enumerate(facts for facts in found if facts.num_values):
+        for number, facts in enumerate(facts for facts in found if facts.spec.num_values):
             moved = self.set / shard_name(number)
             if moved.exists():
                 durable.move(moved, self.folder / f"{facts.stem}.lmdb")
@@ -143,9 +144,9 @@ class Finished:
 
     def _holds(self, facts: ShardFacts) -> bool:
         """Whether a finished shard is there and unchanged."""
-        path = self.folder / f"{facts.stem}.lmdb"
+        path, spec = self.folder / f"{facts.stem}.lmdb", facts.spec
         try:
-            return not facts.num_values or (path.stat().st_size == facts.size_bytes and hash_of(path) == facts.hash)
+            return not spec.num_values or (path.stat().st_size == spec.size_bytes and hash_of(path) == spec.hash)
         except OSError:
             return False
 
@@ -334,22 +335,13 @@ def _load(finished: Finished, recipe: Recipe) -> tuple[dict[str, _Rows], list[Sh
             every.bad |= end.bad
             for name, reasons in end.skipped.items():
                 every.skipped.setdefault(name, {}).update(reasons)
-        if not facts.num_values:
+        num_values, number = facts.spec.num_values, len(shards)
+        if not num_values:
             continue
-        number = len(shards)
-        shards.append(
-            ShardSpec(
-                name=shard_name(number),
-                size_bytes=facts.size_bytes,
-                num_values=facts.num_values,
-                page_size=facts.page_size,
-                last_page=facts.last_page,
-                hash=facts.hash,
-            )
-        )
-        rows = np.zeros(facts.num_values, _ROW_DTYPE)
+        shards.append(dataclasses.replace(facts.spec, name=shard_name(number)))
+        rows = np.zeros(num_values, _ROW_DTYPE)
         rows["shard"] = number
-        rows["slot"] = np.arange(facts.num_values)
+        rows["slot"] = np.arange(num_values)
         rows["length"], rows["crc32"], rows["offset"] = loaded.lengths, loaded.crcs, loaded.offsets
         rows["mark"] = loaded.marks
         names = list(loaded.names)

@@ -24,14 +24,18 @@ from recordzoo.errors import PrepareError, SourceError
 from recordzoo.raw.member import Member, Unit
 from recordzoo.recipes.recipe import Blob, Recipe, Sidecar, look, mark_of, quiet, sniffed_ending
 from recordzoo.records.arrays import Names, arrays_of, pack_names
+from recordzoo.records.manifest import ShardSpec
 from recordzoo.records.shard import ShardWriter, capacity_for, crc32, seal, stored_bytes
+
+NO_VALUES = ShardSpec("", 0, 0, 0, 0, "")
 
 
 @dataclass(frozen=True, slots=True)
 class ShardFacts:
-    """A finished shard: its unit, its number in the unit, its entry for the manifest.
+    """A finished shard: its unit, its number in the unit.
 
     Attributes:
+        spec: Its entry for the manifest, under its name in the build; of a unit's end without values, `NO_VALUES`.
         num_images: Number of values of the recipe's main field, not of labels or masks.
         is_last: Whether the unit ends with it.
         stamp: `Unit.stamp`.
@@ -39,11 +43,7 @@ class ShardFacts:
 
     unit: int
     number: int
-    num_values: int
-    size_bytes: int
-    page_size: int
-    last_page: int
-    hash: str
+    spec: ShardSpec
     num_images: int
     is_last: bool
     stamp: str
@@ -153,7 +153,7 @@ def load_shard(path: Path) -> FinishedShard:
         arrays = arrays_of(path.read_bytes())
         document = json.loads(arrays["facts"].tobytes())
         bad, skipped = document.pop("bad", None), document.pop("skipped", None)
-        facts = ShardFacts(**document)
+        facts = ShardFacts(**{**document, "spec": ShardSpec(**document["spec"])})
         side_names = Names(arrays["side_packed"], arrays["side_bounds"])
         ends = np.cumsum(arrays["side_sizes"]).tolist()
         content = arrays["side_content"]
@@ -274,7 +274,7 @@ class UnitShards:
 
     def _seal(self, shard: _OpenShard | None, number: int, end: UnitEnd | None) -> ShardFacts:
         """Sync the shard, read it back, rename it and write its file."""
-        facts = ShardFacts(self._unit, number, 0, 0, 0, 0, "", 0, end is not None, self._stamp)
+        facts = ShardFacts(self._unit, number, NO_VALUES, 0, end is not None, self._stamp)
         if shard is None:
             self._check_wanted()
             save_shard(self._folder, facts, ShardRows(), np.empty(0, np.uint64), end)
@@ -291,15 +291,8 @@ class UnitShards:
         crash_point("shard.sealed")
         # Another worker may have finished the same unit: its shard has the same bytes.
         durable.move(path, self._folder / f"{facts.stem}.lmdb")
-        facts = dataclasses.replace(
-            facts,
-            num_values=len(rows.lengths),
-            size_bytes=sealed.size_bytes,
-            page_size=sealed.page_size,
-            last_page=sealed.last_page,
-            hash=sealed.hash,
-            num_images=rows.fields.count(self._main_field),
-        )
+        spec = dataclasses.replace(sealed.spec, name=f"{facts.stem}.lmdb")
+        facts = dataclasses.replace(facts, spec=spec, num_images=rows.fields.count(self._main_field))
         save_shard(self._folder, facts, rows, sealed.offsets, end)
         return facts
 

@@ -52,7 +52,7 @@ from recordzoo.records.writer import LAYOUT_FILE, MADE_FROM_FILE
 
 logger = logging.getLogger("recordzoo")
 
-WRITER = 6
+WRITER = 7
 """Part of the plan. Raise it when the same raw data gives other bytes, or when the files of finished shards change: a
 build of an older version is then begun again."""
 
@@ -499,7 +499,7 @@ class Preparation:
         )
         self.progress.end()
         shards = finished.shards  # each was read back while the next one was written
-        values = sum(facts.num_values for facts in shards)
+        values = sum(facts.spec.num_values for facts in shards)
         self.progress.note(
             f"read back: {format_bytes(finished.written_bytes)} in {counted(len(shards), 'shard')}, "
             f"{counted(values, 'value')}: as they were written"

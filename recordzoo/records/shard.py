@@ -461,10 +461,7 @@ def _refusal(path: Path) -> int:
 class Sealed:
     """A finished shard: its entry for the manifest, and the offsets of its values by slot, uint64 [n]."""
 
-    size_bytes: int
-    page_size: int
-    last_page: int
-    hash: str
+    spec: ShardSpec
     offsets: NDArray[np.uint64]
 
 
@@ -517,13 +514,8 @@ def _sealed(path: Path, data: mmap.mmap, view: memoryview, lengths: Sequence[int
     for start in range(0, len(data), _CHUNK_BYTES):
         digest.update(view[start : start + _CHUNK_BYTES])
         _unmap(data, start)
-    return Sealed(
-        size_bytes=len(data),
-        page_size=meta.page_size,
-        last_page=meta.last_page,
-        hash=hash_text(digest),
-        offsets=values.offsets,
-    )
+    spec = ShardSpec(path.name, len(data), len(lengths), meta.page_size, meta.last_page, hash_text(digest))
+    return Sealed(spec, values.offsets)
 
 
 def _crc32_of(data: mmap.mmap, view: memoryview, offset: int, length: int) -> int:

@@ -59,9 +59,7 @@ def write_records(
         sealed = seal(path, lengths, crcs)
         for slot, position in enumerate(stored):
             index[position] = (number, slot, lengths[slot], crcs[slot], sealed.offsets[slot])
-        specs.append(
-            ShardSpec(path.name, sealed.size_bytes, len(blobs), sealed.page_size, sealed.last_page, sealed.hash)
-        )
+        specs.append(sealed.spec)
     write_set(
         folder,
         SetContents(
