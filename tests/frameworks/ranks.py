@@ -29,8 +29,11 @@ def on_ranks(module: str, folder: Path, *arguments: str, ranks: int = 2) -> list
     fails, or that does not end in time, fails the test with what it printed.
     """
     command = [sys.executable, "-W", "error", "-m", f"tests.frameworks.{module}", *arguments]
-    logs = [folder / f"rank{rank}.log" for rank in range(ranks)]
-    for _ in range(_TRIES):
+    for number in range(_TRIES):
+        if number:  # the checkpoints of the last try are in its folder
+            folder = folder.with_name(f"{folder.name}-again")
+            folder.mkdir()
+        logs = [folder / f"rank{rank}.log" for rank in range(ranks)]
         codes = _run(command, folder, logs)
         if codes is not None:
             break
