@@ -5,11 +5,20 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from recordzoo.base.files import copy_data, open_to_write, replace
-from recordzoo.base.files import exchange as exchange
-from recordzoo.base.files import remove as remove
+from recordzoo.base.files import copy_data, exchange, open_to_write, remove, replace, sync_directory
 from recordzoo.base.files import rename as _rename
-from recordzoo.base.files import sync_directory as sync_directory
+
+__all__ = [
+    "exchange",
+    "link_or_copy",
+    "move",
+    "remove",
+    "rename",
+    "replace_file",
+    "sync_directory",
+    "write_file",
+    "write_text_here",
+]
 
 
 def write_file(path: Path, *parts: bytes | memoryview) -> None:
