@@ -294,12 +294,13 @@ class ClassFolderRecipe(DeclaredRecipe):
     """A recipe of class folders at the places in the facts (`Layout`) or in a subclass.
 
     Labels follow from the folders that are there: without one class, later classes have other numbers. So the numbers
-    of classes and images are compared with the facts, but for subclasses, and raw files that are not the catalogue's.
+    of classes and images are compared with the facts, unless the facts name a subclass as the recipe, or raw files are
+    given that are not the catalogue's.
     """
 
     def __init__(self, dataset: str, part: str = "", raw_files: tuple[RemoteFile, ...] | None = None) -> None:
         super().__init__(dataset, part, raw_files)
-        self._is_known = self._is_known and type(self) is ClassFolderRecipe
+        self._is_known = self._is_known and not self.entry.part(part).recipe
 
     @override
     def find(self, root: Path) -> Source | None:
@@ -464,7 +465,7 @@ class ListedRecipe(DeclaredRecipe):
     def table(self, keys: Mapping[str, Sequence[str]], lists: "Lists") -> Table:
         """Return the table: names, targets and splits, from the lists.
 
-        Files of other fields are called as the images, with their own ending, unless the table has their keys.
+        If the table has no keys for another field, its files have the names of the images with another ending.
 
         Args:
             keys: The files of each blob field, relative to their folder.
