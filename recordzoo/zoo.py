@@ -187,13 +187,13 @@ def prepare(
     wanted = Options.of({**options, "records_dir": place}, "prepare()")
     folder = None if image_dir is None else os.path.abspath(os.path.expanduser(image_dir))
     columns = Columns(
-        image,
-        {} if targets is None else targets,
-        split_column,
-        name_column,
-        folder,
-        image_suffix,
-        "," if separator is None else separator,
+        image=image,
+        targets={} if targets is None else targets,
+        split=split_column,
+        name=name_column,
+        folder=folder,
+        suffix=image_suffix,
+        separator="," if separator is None else separator,
     )
     chosen = None if annotations is None else os.fspath(annotations)
     listed = None if list_ is None else os.fspath(list_)

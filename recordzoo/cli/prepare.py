@@ -348,13 +348,13 @@ def prepare(
     )
     folder = None if image_dir is None else str(image_dir.absolute())
     columns = Columns(
-        image,
-        read_targets(target or ()),
-        split_column,
-        name_column,
-        folder,
-        image_suffix,
-        "," if separator is None else separator,
+        image=image,
+        targets=read_targets(target or ()),
+        split=split_column,
+        name=name_column,
+        folder=folder,
+        suffix=image_suffix,
+        separator="," if separator is None else separator,
     )
     reading = Reading(
         from_,
