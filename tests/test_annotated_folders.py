@@ -74,7 +74,7 @@ def tree(root: Path, files: Sequence[str]) -> None:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A directory, which a test fills; its set lies beside it."""
+    """Return a directory for the test to fill; its record set lies beside it."""
     return tmp_path / "ours"
 
 

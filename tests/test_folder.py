@@ -258,7 +258,7 @@ def test_an_error_of_a_transform_comes_as_it_is(tree: Path, workers: int) -> Non
     assert not hasattr(alone.value, "__notes__")
     with pytest.raises(Wrong, match="a cat") as caught:
         list(DataLoader(dataset, batch_size=3, num_workers=workers))
-    # torch makes a worker's error anew, with the worker's traceback as its text.
+    # torch raises a copy of a worker's error, whose text is the worker's traceback.
     told = str(caught.value) + "".join(getattr(caught.value, "__notes__", []))
     assert f"while taking sample {first} of {tree}.records" in told
 

@@ -72,7 +72,7 @@ def left(folder: Path) -> list[str]:
     ids=["begun", "complete", "damaged", "longer", "zeros"],
 )
 def test_a_part_of_the_dead(fetch: User, tmp_path: Path, data: bytes, least: int, most: int) -> None:
-    """Of what is right only the rest is asked for, and of what is wrong all."""
+    """A part with the right bytes asks for the rest only; one with wrong bytes asks for the whole file."""
     leave(fetch, tmp_path, data)
     with serve() as server:
         assert fetch(server, tmp_path).read_bytes() == DATA

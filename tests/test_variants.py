@@ -179,8 +179,8 @@ def test_what_fits_already_is_stored_untouched() -> None:
             changed, size = converted(data, Variant(100, format=other))
             assert size == PHOTO.size
             assert Image.open(io.BytesIO(changed)).format == other.upper()
-    anew, _ = converted(small["jpeg"], Variant(quality=5))  # of the full size
-    assert len(anew) < len(small["jpeg"]) * 0.8
+    again, _ = converted(small["jpeg"], Variant(quality=5))  # in the same size
+    assert len(again) < len(small["jpeg"]) * 0.8
 
 
 @pytest.mark.parametrize("image_format", ["jpeg", "png", "webp"])

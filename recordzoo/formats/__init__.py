@@ -5,7 +5,7 @@ A module has
 * ``find``, which returns the dataset at a location (a path or an address), given the field names of the tool's keys;
   None if names and first bytes show another format. It raises `SourceError` for a dataset of this format that is
   incomplete or damaged, and `PrepareError` if a required package is not installed.
-* ``LOOKS_FOR``, a description of what ``find`` looks for, for messages.
+* ``LOOKS_FOR``, a text that says in messages what ``find`` looks for.
 
 To add a format, write such a module, and put its name into `FORMATS`, at its place in the order of detection.
 """

@@ -150,7 +150,7 @@ class Spare:
             return
         try:
             with filelock.FileLock(lock, timeout=0.0, mode=0o666):
-                pass
+                pass  # it is free: no other process compiles
             self._process = _started(lock)
         except filelock.Timeout:
             return
