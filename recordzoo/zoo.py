@@ -307,13 +307,15 @@ def refresh_command(reader: RecordReader, root: str, *more: str) -> str:
     return command("prepare", *words, *_layout_words(reader), *more)
 
 
-def remake_command(reader: RecordReader) -> str:
-    """Return the command line that prepares a damaged record set again, and replaces it; "" if its data is unknown."""
+def how_to_remake(reader: RecordReader) -> str:
+    """Say how a damaged record set is prepared again, with the command line; "" if its data is unknown."""
     places = _places(reader)
     if not places:
         return ""
     place = next((each for each in places if each.exists()), places[0])
-    return refresh_command(reader, str(place), "--output", str(reader.folder), "--refresh")
+    line = refresh_command(reader, str(place), "--output", str(reader.folder), "--refresh")
+    is_gone = reader.manifest.kind is not SetKind.ZOO and not place.exists()  # a dataset's raw data is downloaded
+    return f"To make it again, {f'put its raw data back to {place} and ' if is_gone else ''}run: {line}"
 
 
 def _places(reader: RecordReader) -> list[Path]:

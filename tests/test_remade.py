@@ -131,6 +131,13 @@ class TestNoCommand:
             assert f"Move {records} away, then " in found.stderr
             assert found.stderr.endswith(f"{said}\n")
 
+    def test_raw_data_that_is_gone(self, tmp_path: Path) -> None:
+        records = tree(tmp_path)
+        (tmp_path / "my photos").rename(tmp_path / "away")
+        delete_a_shard(records)
+        found = run("verify", records, cwd=tmp_path)
+        assert f"put its raw data back to {tmp_path / 'my photos'} and run: " in found.stderr
+
     def test_a_set_of_sets(self, tmp_path: Path) -> None:
         merged = recordzoo.merge([tree(tmp_path)], tmp_path / "merged.records")
         damage_the_names(merged)

@@ -463,6 +463,16 @@ class TestKaggle:
         with pytest.raises(ArgumentError, match="separator is ' '"):
             prepared(tmp_path / "list.csv", separator=" ")
 
+    @pytest.mark.parametrize(("labels", "is_said"), [(range(30, 39), True), (range(9), False), (range(1, 10), False)])
+    def test_whole_numbers_that_may_be_no_classes(self, labels: range, is_said: bool, tmp_path: Path) -> None:
+        write_images(tmp_path)
+        pandas.DataFrame({"path": NAMES, "age": labels}).to_csv(tmp_path / "list.csv", index=False)
+        said = run("prepare", "list.csv", cwd=tmp_path).stderr
+        assert ("from 30 to 38; for numbers, pass --target age:float" in said) == is_said
+        assert (
+            "for numbers" not in run("prepare", "list.csv", "--target", "age:class", "--refresh", cwd=tmp_path).stderr
+        )
+
     def test_the_index_of_pandas(self, tmp_path: Path) -> None:
         write_images(tmp_path)
         pandas.DataFrame({"path": NAMES, "label": range(9)}).to_csv(tmp_path / "list.csv")

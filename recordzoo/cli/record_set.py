@@ -39,7 +39,7 @@ from recordzoo.records.reader import Labels, RecordReader, is_record_set, load_l
 from recordzoo.records.verify import Report
 from recordzoo.records.verify import verify as check
 from recordzoo.records.writer import BESIDE, COPIED_FILE
-from recordzoo.zoo import remake_command
+from recordzoo.zoo import how_to_remake
 
 SAMPLE = 2000
 """Number of images whose headers `info` reads by default."""
@@ -625,9 +625,8 @@ def _remedy(place: Path) -> str:
         return f"Move {clean(str(place))} away, then {clean(how)}"
     if origin:
         return f"To copy it again, run: {clean(command('copy', origin, place, '--verify', '--replace'))}"
-    again = remake_command(reader)
-    if again:
-        return f"To make it again, run: {clean(again)}"
+    if again := how_to_remake(reader):
+        return clean(again)
     if reader.manifest.kind is SetKind.COMBINED:
         return "Move it away, then run merge, split or subset again."
     return "Run the command or the program again that made it, with --refresh (refresh=True)."

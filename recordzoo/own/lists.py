@@ -289,6 +289,17 @@ def _choice(
         if joined is not None:
             mark = "|" if "|" in joined else ";"
             yield f"{name} has {joined[:80]!r}: if these are several labels, pass --separator {quote(mark)}"
+        if (numbers := _unlike_labels(field)) is not None and places.targets.get(named[name], "") is None:
+            option = quote(f"{table.header[named[name]]}:float")
+            yield f"{name} has classes from {numbers[0]} to {numbers[-1]}; for numbers, pass --target {option}"
+
+
+def _unlike_labels(field: Column) -> NDArray[np.int64] | None:
+    """Return the different numbers of a class's column if they may be measurements: not all those from 0 or 1 on."""
+    if field.spec.kind is not FieldKind.CLASS or field.spec.names is not None:
+        return None
+    numbers = np.unique(np.asarray(field.values))
+    return None if numbers[0] in (0, 1) and numbers[-1] - numbers[0] + 1 == len(numbers) else numbers
 
 
 def _is_row_numbers(table: ListTable, index: int) -> bool:
