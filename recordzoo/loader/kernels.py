@@ -501,8 +501,8 @@ def affine(source, target, numbers):
 
 @compiled
 def _within(place, size):
-    """Move a coordinate to the nearest one inside."""
-    return min(max(place, 0), size - 1)
+    """Move a coordinate to the nearest one inside: unsigned, so that numba does not ask whether it is negative."""
+    return np.uintp(min(max(place, 0), size - 1))
 
 
 @compiled
@@ -520,16 +520,27 @@ def _cubic(one, two, three, four, share):
 
 
 @compiled
-def _cubic_of_row(source, row, columns, share, shift):
-    """Interpolate one byte between four pixels of a row."""
-    one, two, three, four = columns
-    return _cubic(
-        np.float64(channel(source[row, one], shift)),
-        np.float64(channel(source[row, two], shift)),
-        np.float64(channel(source[row, three], shift)),
-        np.float64(channel(source[row, four], shift)),
-        share,
+def _cubic_of_row(source, row, columns, share):
+    """Interpolate red, green and blue between four pixels of a row."""
+    one, two = source[row, columns[0]], source[row, columns[1]]
+    three, four = source[row, columns[2]], source[row, columns[3]]
+    return (
+        _cubic(_number(one, 0), _number(two, 0), _number(three, 0), _number(four, 0), share),
+        _cubic(_number(one, 8), _number(two, 8), _number(three, 8), _number(four, 8), share),
+        _cubic(_number(one, 16), _number(two, 16), _number(three, 16), _number(four, 16), share),
     )
+
+
+@compiled
+def _number(pixel, shift):
+    """Return a byte of a pixel as a float64."""
+    return np.float64(np.int32((pixel >> np.uint32(shift)) & np.uint32(255)))
+
+
+@compiled
+def _to_byte(value):
+    """Return a number between 0 and 255, without its fraction."""
+    return np.uint32(np.int32(min(max(value, 0.0), 255.0)))
 
 
 @compiled
@@ -569,15 +580,15 @@ def warp(source, target, numbers):
                 else:
                     above, last = _within(top - 1, height), _within(top + 2, height)
                     columns = _within(left - 1, width), column, right, _within(left + 2, width)
-                    for shift in range(0, 24, 8):
-                        value = _cubic(
-                            _cubic_of_row(source, above, columns, share_x, shift),
-                            _cubic_of_row(source, row, columns, share_x, shift),
-                            _cubic_of_row(source, below, columns, share_x, shift),
-                            _cubic_of_row(source, last, columns, share_x, shift),
-                            share_y,
-                        )
-                        made |= np.uint32(min(max(value, 0.0), 255.0)) << np.uint32(shift)
+                    first = _cubic_of_row(source, above, columns, share_x)
+                    second = _cubic_of_row(source, row, columns, share_x)
+                    third = _cubic_of_row(source, below, columns, share_x)
+                    fourth = _cubic_of_row(source, last, columns, share_x)
+                    made = pack(
+                        _to_byte(_cubic(first[0], second[0], third[0], fourth[0], share_y)),
+                        _to_byte(_cubic(first[1], second[1], third[1], fourth[1], share_y)),
+                        _to_byte(_cubic(first[2], second[2], third[2], fourth[2], share_y)),
+                    )
                 target[y, x] = made
 
 
