@@ -3,6 +3,7 @@
 import contextlib
 import re
 import shutil
+import warnings
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,7 @@ LOOKS: dict[str, tuple[Files, str]] = {
         "have images of the same names, and those of one have one channel or a palette",
     ),
     "one usual name": (images("photos", "labels"), "have images of the same names"),
+    "pairs": (images("input", "target"), "have images of the same names"),
     "Pascal VOC beside": ({**images("cat", "dog"), "cat/1.xml": "<annotation/>"}, "cat/1.xml has the name of an image"),
     "labelme": ({**images("cat", "dog"), "dog/2.json": "{}"}, "dog/2.json has the name of an image"),
     "Supervisely": ({**images("cat", "dog"), "ann/1.jpg.json": "{}"}, "ann/1.jpg.json has the name of an image"),
@@ -129,6 +131,47 @@ def test_what_looks_annotated_is_refused(
         assert RecordReader(made).manifest.classes == tuple(theirs.classes)
         if "train/img_dir/0.jpg" not in files:
             assert prepared(data, allow_empty=True) == made  # once it is there
+
+
+DIVIDED = {
+    "train2017 val2017": "train2017, val2017",
+    "training_set/cat test_set/cat": "test_set, training_set",
+    "trainA trainB": "trainA, trainB",
+    "bounding_box_train bounding_box_test query": "bounding_box_test, bounding_box_train, query",
+    "train test cat": "test, train",
+    "imagesTr imagesTs": "imagesTr, imagesTs",
+    "fold1/cat fold2/cat": "fold1, fold2",
+    "HAM10000_images_part_1 HAM10000_images_part_2": "HAM10000_images_part_1, HAM10000_images_part_2",
+    "bullet_train car pregnancy_test tram bus": "",
+    "train car": "",
+    "query_1 query_2": "",
+    "valley testament": "",
+    "part_left part_right": "",
+}
+"""Folders, and those that are named like splits or parts."""
+
+
+@pytest.mark.parametrize("folders", DIVIDED)
+def test_folders_that_are_named_like_splits_or_parts(folders: str, tmp_path: Path) -> None:
+    names = [f"ours/{name}" for name in folders.split()]
+    write(
+        tmp_path,
+        {name: mode for place, folder in enumerate(names) for name, mode in images(folder, count=place + 1).items()},
+    )
+    packed = Path(shutil.make_archive(str(tmp_path / "packed"), "zip", tmp_path, "ours"))
+    found = DIVIDED[folders]
+    for data in (tmp_path / "ours", packed):
+        if found:
+            with pytest.raises(
+                SourceError, match=rf"{data.name} looks divided: {found} are named like splits or parts"
+            ):
+                recordzoo.prepare(data, workers=1)
+        made = prepared(data, workers=1, from_="classes" if found else None)
+        assert RecordReader(made).manifest.classes == tuple(ImageFolder(tmp_path / "ours").classes)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ImageFolderRecord(tmp_path / "ours")
+    assert bool(found) == any("which look like splits" in str(each.message) for each in caught)
 
 
 def test_splits_whose_class_numbers_differ(tmp_path: Path) -> None:

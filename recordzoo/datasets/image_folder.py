@@ -22,7 +22,7 @@ from recordzoo.preparing.changes import find_changes, refuse_other, warn_of_chan
 from recordzoo.preparing.options import Options, PrepareOptions
 from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.declared import are_splits, class_folder_order, raise_if_empty
-from recordzoo.recipes.folders import FolderRecipe, no_class_folder, selection_digest, without_record_sets
+from recordzoo.recipes.folders import FolderRecipe, like_splits, no_class_folder, selection_digest, without_record_sets
 from recordzoo.recipes.recipe import Recipe
 from recordzoo.recipes.variant import check_variant, variant_recipe
 from recordzoo.records.kinds import SetKind
@@ -451,7 +451,7 @@ def _check_tree(reader: RecordReader, tree: Path, whole: Recipe, *, explicit: bo
 
 def _warn_of_splits(classes: Sequence[str], folder: str, kind: str) -> None:
     """Warn if the classes of a tree are named like splits."""
-    if are_splits(classes):
+    if are_splits(classes) or like_splits(classes):
         warnings.warn(
             f"{folder}: its classes are {', '.join(classes)}, which look like splits. Like torchvision, "
             f"{kind} takes each folder as a class; for one split, open {os.path.join(folder, classes[0])}.",

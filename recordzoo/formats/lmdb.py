@@ -322,7 +322,8 @@ def recognised(database: Database, entries: Sequence[PageEntry]) -> Layout:
     key, begins = str(first.key[:100])[2:-1], value[:_SHOWN_BYTES].hex(" ")
     raise SourceError(
         f"{database.path} is of no known LMDB layout ({', '.join(KNOWN)}); the value of its key {key!r} begins with "
-        f"{begins or 'nothing'}. Read it with the program that wrote it, and store that dataset with recordzoo.convert.",
+        f"{begins or 'nothing'}. Read it with the program that wrote it, and store that dataset with "
+        "recordzoo.convert.",
         path=str(database.path),
         sample={"key": key, "begins": begins, "size_bytes": len(value)},
         reasons=reasons,

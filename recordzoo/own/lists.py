@@ -53,6 +53,7 @@ _INT64 = range(-(1 << 63), 1 << 63)
 _EXACT_FLOATS = range(-(1 << 53), (1 << 53) + 1)
 _MAX_NAME_CHARACTERS = 4096
 _MAX_DIGITS = 100
+_MANY = 20
 _MAX_LABELS_BYTES = 4 << 30
 
 # Any, here and below: values of all kinds.
@@ -289,17 +290,22 @@ def _choice(
         if joined is not None:
             mark = "|" if "|" in joined else ";"
             yield f"{name} has {joined[:80]!r}: if these are several labels, pass --separator {quote(mark)}"
-        if (numbers := _unlike_labels(field)) is not None and places.targets.get(named[name], "") is None:
-            option = quote(f"{table.header[named[name]]}:float")
-            yield f"{name} has classes from {numbers[0]} to {numbers[-1]}; for numbers, pass --target {option}"
+        if places.targets.get(named[name], "") is None and (doubt := _doubt(field)):
+            what, kind = doubt
+            option = quote(f"{table.header[named[name]]}:{kind}")
+            yield f"{name} has {what}; for {'numbers' if kind == 'float' else 'texts'}, pass --target {option}"
 
 
-def _unlike_labels(field: Column) -> NDArray[np.int64] | None:
-    """Return the different numbers of a class's column if they may be measurements: not all those from 0 or 1 on."""
-    if field.spec.kind is not FieldKind.CLASS or field.spec.names is not None:
+def _doubt(field: Column) -> tuple[str, str] | None:
+    """Return what speaks against classes, and the other kind: numbers that do not count on from 0 or 1; many names."""
+    if field.spec.kind is not FieldKind.CLASS:
         return None
+    if (names := field.spec.names) is not None:
+        is_many = len(field.values) >= _MANY and 2 * len(names) > len(field.values)
+        return (f"{len(names):,} classes for {len(field.values):,} images", "text") if is_many else None
     numbers = np.unique(np.asarray(field.values))
-    return None if numbers[0] in (0, 1) and numbers[-1] - numbers[0] + 1 == len(numbers) else numbers
+    counts_on = numbers[0] in (0, 1) and numbers[-1] - numbers[0] + 1 == len(numbers)
+    return None if counts_on else (f"classes from {numbers[0]} to {numbers[-1]}", "float")
 
 
 def _is_row_numbers(table: ListTable, index: int) -> bool:

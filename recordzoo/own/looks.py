@@ -1,6 +1,6 @@
-"""Whether files look like images with annotations, so that their folders are no classes.
+"""Whether the folders of images may be no classes: images with annotations, pairs of images, splits or parts.
 
-A wrong answer costs little: class folders that look annotated are refused, and `--from classes` insists.
+A wrong answer costs little: class folders that look so are refused, and `--from classes` insists.
 """
 
 import itertools
@@ -19,7 +19,8 @@ from recordzoo.formats.zip import is_shown
 from recordzoo.own.annotations import is_split, is_usual_folder
 from recordzoo.own.coco import has_coco_keys
 from recordzoo.raw.zip import unzipped_name
-from recordzoo.recipes.declared import is_image
+from recordzoo.recipes.declared import are_splits, is_image
+from recordzoo.recipes.folders import like_splits
 
 _TEXTS = (".txt", ".xml", ".json")
 _NAMES = ("data.yaml", "data.yml", "obj.names")
@@ -34,6 +35,14 @@ _OF_TOOLS = {
     "CVAT": rb"<annotations>\s*<version>",
 }
 """What the first bytes of files of tools have that are not read."""
+
+_PAIRED = re.compile(
+    "before|after|inputs?|outputs?|targets?|source|reference|gt|ground_?truth|rgb|depth|disparity|normals?|flows?|"
+    "frames|lr|hr|low|high|sharp|blur|blurred|clean|noisy|hazy|clear|rain|left|right|visible|infrared|thermal|"
+    "originals?|thumbnails",
+    re.IGNORECASE,
+)
+"""Names of folders with the images of a pair."""
 
 _NUM_FOLDERS, _NUM_FILES, _NUM_LOOKED, _NUM_SHOWN = 20, 2000, 5, 3
 _NEARLY, _LEAST_MASKS = 0.8, 3
@@ -76,24 +85,35 @@ def _tool_of(data: bytes) -> str:
     return next(found, "COCO" if has_coco_keys(data) else "")
 
 
-def refuse_annotated(path: Path, text: str) -> None:
-    """Refuse a directory or a zip of class folders that looks annotated.
+def refuse_no_classes(path: Path, text: str) -> None:
+    """Refuse a directory or a zip whose folders are taken for classes if they may be none.
 
     Args:
         path: It is of no layout that is read.
         text: What the user calls it.
 
     Raises:
-        SourceError: It looks annotated.
+        SourceError: It looks annotated, or divided.
     """
-    why = why_folder(path) if path.is_dir() else _why_zip(path)
-    if why:
-        which = "It is in none of the layouts that are read:" if path.is_dir() else "Unpack it: in a directory are read"
-        raise SourceError(
-            f"{text} looks annotated: {why}. {which} COCO's JSON, YOLO's texts, Pascal VOC's XML, images/ and masks/. "
-            f"If its folders are classes, run: {command('prepare', text, '--from', 'classes')}",
-            path=os.fspath(path),
-        )
+    how = ""
+    why, divided = _why(files_of(path), head_of(path)) if path.is_dir() else _why_zip(path)
+    if divided:
+        how = f"looks divided: {name_first(divided, _NUM_SHOWN)} are named like splits or parts of a dataset. "
+        how += "Call splits train, val and test, or prepare each by itself"
+        how += f": {command('prepare', os.path.join(text, divided[0]))}" if path.is_dir() else ", unpacked"
+    elif why:
+        where = "It is in none of the layouts that are read:" if path.is_dir() else "Unpack it: in a directory are read"
+        how = f"looks annotated: {why}. {where} COCO's JSON, YOLO's texts, Pascal VOC's XML, images/ and masks/"
+    if how:
+        insist = f"If its folders are classes, run: {command('prepare', text, '--from', 'classes')}"
+        raise SourceError(f"{text} {how}. {insist}", path=os.fspath(path))
+
+
+def _why(names: Sequence[str], head: Head) -> tuple[str, list[str]]:
+    """Say why files look annotated, and which of their folders look like splits or parts."""
+    why = why_annotated(names, head)
+    tops = sorted({name.partition("/")[0] for name in names if "/" in name and is_image(name)})
+    return why, [] if why or are_splits(tops) else like_splits(tops)
 
 
 def why_folder(root: Path) -> str:
@@ -101,11 +121,11 @@ def why_folder(root: Path) -> str:
     return why_annotated(files_of(root), head_of(root))
 
 
-def _why_zip(path: Path) -> str:
+def _why_zip(path: Path) -> tuple[str, list[str]]:
     try:
         opened = zipfile.ZipFile(path)
     except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
-        return ""  # reading it all says what is wrong
+        return "", []  # reading it all says what is wrong
     with opened as archive:
         infos = {unzipped_name(info): info for info in archive.infolist()}
         names = [name for name in infos if is_shown(name) and not name.endswith("/")]
@@ -119,7 +139,7 @@ def _why_zip(path: Path) -> str:
             except (OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error):
                 return b""  # damaged or encrypted: reading it all says so
 
-        return why_annotated([name.removeprefix(top) for name in names], head)
+        return _why([name.removeprefix(top) for name in names], head)
 
 
 def files_of(root: Path) -> list[str]:
@@ -201,7 +221,7 @@ def _why_pairs(folders: Folders, head: Head) -> str:
         if common < max(2, _NEARLY * fewer, more / 2):
             continue
         why = f"{one} and {other} have images of the same names"
-        if is_usual_folder(one) or is_usual_folder(other):
+        if is_usual_folder(one) or is_usual_folder(other) or all(map(_PAIRED.fullmatch, folders)):
             return why
         if {Path(file).suffix.lower() for file in folders[one]}.isdisjoint(
             Path(file).suffix.lower() for file in folders[other]

@@ -310,7 +310,7 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
     """Turn a path into record sets: several if it is a tree whose only folders are splits."""
     from recordzoo.own.annotated import format_of
     from recordzoo.own.annotations import COCO
-    from recordzoo.own.looks import refuse_annotated
+    from recordzoo.own.looks import refuse_no_classes
     from recordzoo.recipes import folders as trees
 
     path = Path(text).expanduser()
@@ -324,7 +324,7 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
         place = path.with_suffix(_ENDING) if path.is_file() else path.with_name(f"{path.name}{_ENDING}")
         places = [path / f"{name}{_ENDING}" for name in folders] or [place if output is None else Path(output)]
         if path.exists() and not all(map(_is_set, places)):  # otherwise the user has insisted before
-            refuse_annotated(path, text)
+            refuse_no_classes(path, text)
     are_ready = all(_is_set(path / f"{name}{_ENDING}") for name in folders)
     if len(folders) > 1 and split is None and not are_ready and _has_other_numbers(path, folders):
         return [Target(text, path, "tree", settings={"allow_empty": reading.allow_empty, "splits": folders})]

@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,12 @@ from recordzoo.records.reader import is_record_set
 from recordzoo.records.writer import TREE_FILE
 
 _BUILD = ".records.build."  # in the name of an unfinished record set
+_TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+_SPLIT = re.compile(
+    "(train|val|dev|test|eval|query|gallery)(ing|id|idation|uation)?(set|data|images?|imgs?)?|trainval|tr|ts"
+)
+_PART = re.compile(r".*\b(?:fold|part|batch|chunk|shard)s?\b.*")
+_DOMAIN = re.compile("(?:train|val|test)[AB]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,17 +298,36 @@ def split_folders(root: Path) -> list[str]:
     return [name for name in folders if not name.startswith(".")] if are_splits(folders) else []
 
 
+def like_splits(folders: Sequence[str]) -> list[str]:
+    """List the folders that may be splits or parts of a dataset by their names, if at least half of them may be.
+
+    "train2017" and "val2017", "training_set" and "test_set", "fold1" and "fold2", "trainA" and "trainB"; a class may be
+    called "bullet_train". Folders that are called as `SPLIT_NAMES` has it are among them.
+    """
+    words = {name: re.findall("[a-z]+", re.sub("(?<=[a-z])(?=[A-Z])", " ", name).lower()) for name in folders}
+    split_of = {name: next(filter(_SPLIT.fullmatch, found), "")[:3] for name, found in words.items()}
+    found = [name for name, split in split_of.items() if split]
+    if len({split_of[name] for name in found}) > 1 and 2 * len(found) >= len(folders):
+        return found
+    are_parts = len(set(map(tuple, words.values()))) == 1 and all(_PART.fullmatch(" ".join(w)) for w in words.values())
+    are_all = len(folders) > 1 and (are_parts or all(map(_DOMAIN.fullmatch, folders)))
+    return list(folders) if are_all else []
+
+
 def no_class_folder(root: str | os.PathLike[str]) -> FolderError:
     """Return torchvision's error for a tree without class folders, with advice on the images in it."""
-    count, hint = 0, ""
+    names, hint = list[str](), ""
     with contextlib.suppress(OSError):
-        count = sum(is_image(name) for name in os.listdir(root))
-    if count:
+        names = sorted(os.listdir(root))
+    if count := sum(map(is_image, names)):
         lie = counted(count, "image lies", "images lie")
+        table = next((name for name in names if name.lower().endswith(_TABLES)), None)
+        listed = "write a list (.csv, .txt) of their paths and labels and prepare that."
+        if table is not None:
+            listed = f"if {table} lists them with their labels, run: {command('prepare', os.path.join(root, table))}."
         hint = (
             f" {lie} there without class folders. To give them classes, move them into one folder for each class, or "
-            "write a list (.csv, .txt) of their paths and labels and prepare that. To store them without classes, run: "
-            f"{command('prepare', root, '--from', 'flat')}"
+            f"{listed} To store them without classes, run: {command('prepare', root, '--from', 'flat')}"
         )
     return FolderError(f"Couldn't find any class folder in {root}.{hint}", path=os.fspath(root), num_images=count)
 
