@@ -443,6 +443,16 @@ class TestKaggle:
         assert [label for _, label in recordzoo.open(tmp_path / "train.records").samples] == list(range(9))
         assert list(RecordReader(tmp_path / "train.records").names) == [f"id{number}.png" for number in range(9)]
 
+    def test_images_that_lie_elsewhere_are_found_for_the_message(self, tmp_path: Path) -> None:
+        for folder in ("test", "train"):
+            (tmp_path / folder).mkdir()
+            for number in range(3):
+                Image.new("RGB", (4, 5)).save(tmp_path / folder / f"id{number}.png")
+        (tmp_path / "train.csv").write_text("id,label\nid0,1\nid1,0\nid2,1\n")
+        advice = run("prepare", "train.csv", cwd=tmp_path).stderr.partition("is there: pass ")[2]
+        assert advice.startswith("--image-dir train --image-suffix .png (image_dir")
+        assert run("prepare", "train.csv", *advice.split()[:4], cwd=tmp_path).returncode == 0
+
     def test_paths_that_leave_the_folder_of_images(self, tmp_path: Path) -> None:
         (tmp_path / "train").mkdir()
         write_images(tmp_path)

@@ -1,6 +1,8 @@
 """`Listing`: samples that a list or annotation files name, in columns; the source of its files; its recipe."""
 
+import contextlib
 import functools
+import itertools
 import json
 import os
 import stat
@@ -14,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.base.text import JSON, name_first, shorten
+from recordzoo.base.text import JSON, name_first, quote, shorten
 from recordzoo.errors import NotPreparedError
 from recordzoo.net.url import RemoteFile
 from recordzoo.own.columns import MAX_SHOWN, NUM_SHOWN
 from recordzoo.raw.member import FileTable, Member, SizedSource, Source, Unit
 from recordzoo.raw.tree import tree_unit
+from recordzoo.recipes.declared import IMAGE_ENDINGS
 from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Stored, Table
 from recordzoo.records.kinds import FieldSpec
 
@@ -27,6 +30,7 @@ Note = tuple[str, bytes]
 """A member that is not a file: its name and its content."""
 
 _NOTE = "\0"  # in the name of a note: <field> NUL <position>
+_FOLDERS_TRIED = 100
 _OUTSIDE = "it leads out of the list's directory"
 
 
@@ -277,13 +281,32 @@ class ListSource(SizedSource):
         )
         more = f"; and {len(problems) - NUM_SHOWN} more" if len(problems) > NUM_SHOWN else ""
         outside = " If you trust the list, pass --allow-paths (allow_paths=True)."
+        is_list = listing.path.is_file() and len(problems) == len(self.names)
+        names = [name for name, _ in problems[:NUM_SHOWN]]
+        there = _place_of(names, listing.base, listing.path.stem.lower()) if is_list else ""
         raise NotPreparedError(
             f"{self.description}: {len(problems)} of the {len(self.names)} files that it names cannot be read: {shown}"
-            f"{more}. {listing.where} on_error='skip' (--on-error skip) leaves them out."
+            f"{more}. {listing.where}{there} on_error='skip' (--on-error skip) leaves them out."
             f"{outside if any(why == _OUTSIDE for _, why in problems) else ''}",
             path=self.description,
             num_missing=len(problems),
         )
+
+
+def _place_of(names: Sequence[str], base: Path, stem: str) -> str:
+    """Say with which options images are found that a list names without folder or ending; "" if with none.
+
+    Args:
+        base: The directory to look in, and in its folders: first in those whose names are in the list's, `stem`.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        found = sorted(filter(Path.is_dir, base.iterdir()), key=lambda path: (path.name.lower() not in stem, path))
+        for folder, ending in itertools.product((base, *found[:_FOLDERS_TRIED]), ("", *IMAGE_ENDINGS)):
+            if all((folder / f"{name}{ending}").is_file() for name in names):
+                where = f" --image-dir {quote(os.path.relpath(folder))}" if folder != base else ""
+                suffix = f" --image-suffix {ending}" if ending else ""
+                return f" {folder / names[0]}{ending} is there: pass{where}{suffix} (image_dir, image_suffix)."
+    return ""
 
 
 class Files:
