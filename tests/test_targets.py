@@ -453,6 +453,30 @@ class TestKaggle:
         assert advice.startswith("--image-dir train --image-suffix .png (image_dir")
         assert run("prepare", "train.csv", *advice.split()[:4], cwd=tmp_path).returncode == 0
 
+    def test_paths_as_windows_writes_them(self, tmp_path: Path) -> None:
+        (tmp_path / "a").mkdir()
+        Image.new("RGB", (4, 5)).save(tmp_path / "a" / "1.png")
+        (tmp_path / "list.csv").write_text("path,label\na\\1.png,1\n")
+        with pytest.raises(NotPreparedError, match="Write / between their folders"):
+            prepared(tmp_path / "list.csv", workers=1)
+
+    @pytest.mark.parametrize("columns", ["xmin,ymin,xmax,ymax", "x1,y1,x2,y2", "X,Y,Width,Height", "BBox,a,b,c"])
+    def test_a_table_of_boxes_has_no_classes_of_images(self, columns: str, tmp_path: Path) -> None:
+        write_images(tmp_path)
+        path = tmp_path / "list.csv"
+        path.write_text(f"path,{columns},label\n" + "".join(f"{name},1,2,3,4,a\n" for name in (*NAMES, NAMES[0])))
+        with pytest.raises(SourceError, match="looks like a table of boxes"):
+            prepared(path, workers=1)
+        assert len(RecordReader(prepared(path, workers=1, targets={"label": None}))) == len(NAMES) + 1
+        path.write_text(f"path,{columns},label\n" + "".join(f"{name},1,2,3,4,a\n" for name in NAMES))  # a box each
+        assert len(RecordReader(prepared(path, workers=1, refresh=True))) == len(NAMES)
+
+    def test_images_with_two_labels(self, tmp_path: Path) -> None:
+        write_images(tmp_path)
+        rows = [(NAMES[0], "a"), (NAMES[1], "b"), (NAMES[0], "b"), (NAMES[1], "b")]
+        (tmp_path / "list.csv").write_text("path,label\n" + "".join(f"{name},{label}\n" for name, label in rows))
+        assert "; 1 image has rows with different labels: each" in run("prepare", "list.csv", cwd=tmp_path).stderr
+
     def test_paths_that_leave_the_folder_of_images(self, tmp_path: Path) -> None:
         (tmp_path / "train").mkdir()
         write_images(tmp_path)

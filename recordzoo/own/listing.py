@@ -306,6 +306,8 @@ def _place_of(names: Sequence[str], base: Path, stem: str) -> str:
                 where = f" --image-dir {quote(os.path.relpath(folder))}" if folder != base else ""
                 suffix = f" --image-suffix {ending}" if ending else ""
                 return f" {folder / names[0]}{ending} is there: pass{where}{suffix} (image_dir, image_suffix)."
+        if all((base / name.replace("\\", "/")).is_file() for name in names):
+            return " Write / between their folders, and they are found."
     return ""
 
 

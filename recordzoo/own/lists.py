@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, counted, is_device, quote
+from recordzoo.errors import SourceError
 from recordzoo.own.columns import (
     LABEL_COLUMNS,
     USUAL,
@@ -52,6 +53,9 @@ _FRACTION = re.compile(r"[.e]", re.IGNORECASE)
 _INT64 = range(-(1 << 63), 1 << 63)
 _EXACT_FLOATS = range(-(1 << 53), (1 << 53) + 1)
 _MAX_NAME_CHARACTERS = 4096
+_BOXES = (("xmin", "xmax"), ("x1", "x2"), ("x", "y", "w", "h"), ("x", "y", "width", "height"), ("bbox",))
+"""Columns of tables of boxes: in small letters, without other characters."""
+
 _MAX_DIGITS = 100
 _MANY = 20
 _MAX_LABELS_BYTES = 4 << 30
@@ -233,6 +237,8 @@ def interpret(path: Path, table: ListTable, asked: Columns) -> Listing:
         files = [cell if cell.endswith(suffix) or not cell else f"{cell}{suffix}" for cell in files]
     if os.sep != "/":
         files = [cell.replace(os.sep, "/") for cell in files]
+    if not asked.targets:
+        _refuse_boxes(path, table, files)
     names = files if places.name is None else table.columns[places.name]
     for what, cells in (("path", files), ("name", names)):
         for line, cell in zip(table.lines, cells, strict=True):
@@ -268,6 +274,17 @@ def interpret(path: Path, table: ListTable, asked: Columns) -> Listing:
     )
 
 
+def _refuse_boxes(path: Path, table: ListTable, files: Sequence[str]) -> None:
+    """Refuse a table of boxes, several of an image: their classes are those of objects."""
+    header = {re.sub("[^a-z0-9]", "", name.lower()) for name in table.header}
+    if len(set(files)) < len(files) and any(header.issuperset(columns) for columns in _BOXES):
+        raise SourceError(
+            f"{path} looks like a table of boxes, a row each: {', '.join(table.header)[:300]}. Boxes are read from "
+            "COCO's JSON, YOLO's texts and Pascal VOC's XML. If each row is an image with a class of its own, name the "
+            "column of classes: --target COLUMN (targets=)."
+        )
+
+
 def _choice(
     table: ListTable, places: Places, named: Mapping[str, int], fields: Mapping[str, Column], splits: Iterable[str]
 ) -> Iterator[str]:
@@ -285,6 +302,11 @@ def _choice(
             yield f"{what}: {', '.join(found)}"
     if any(_is_row_numbers(table, index) for index in range(len(table.header))):
         yield "the column without a name, of row numbers, is left out"
+    first: dict[str, str] = {}
+    target = next(iter(places.targets))
+    rows = zip(table.columns[places.image], table.columns[target], strict=True)
+    if several := {path for path, label in rows if first.setdefault(path, label) != label}:
+        yield f"{counted(len(several), 'image has', 'images have')} rows with different labels: each row is a record"
     for name, field in fields.items():
         joined = next((each for each in field.spec.names or () if "|" in each or ";" in each), None)
         if joined is not None:
