@@ -205,7 +205,7 @@ def release(dist: Path, notes_file: Path, *, rehearsal: bool, root: Path = ROOT)
     Args:
         dist: Where the sdist and the wheel go.
         notes_file: Where the release notes go.
-        rehearsal: The changelog and the version need not be ready; the notes are what is unreleased.
+        rehearsal: The changelog and the version need not be ready; the notes are what is unreleased, if anything is.
         root: The repository.
 
     Raises:
@@ -220,13 +220,16 @@ def release(dist: Path, notes_file: Path, *, rehearsal: bool, root: Path = ROOT)
             raise ReleaseError(
                 f"The tag v{version(root)} exists already. Set the next version in recordzoo/__init__.py."
             )
+    unreleased = section(UNRELEASED, root)
+    is_new = rehearsal and unreleased is not None and unreleased["text"].strip()
+    text = notes(UNRELEASED if is_new else None, root)
     before = {page: (root / page).read_bytes() for page in PAGES}
     done = False
     try:
         swap("pypi", root)
         for file in build(dist, root):
             check(file)
-        notes_file.write_text(notes(UNRELEASED if rehearsal else None, root), encoding="utf-8")
+        notes_file.write_text(text, encoding="utf-8")
         done = True
     finally:
         if rehearsal or not done:
