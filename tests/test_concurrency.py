@@ -1,12 +1,9 @@
 import contextlib
 import functools
-import json
 import multiprocessing
 import os
-import re
 import shutil
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -24,7 +21,6 @@ from tests.fakes.server import FileServer
 from tests.fakes.simple import FORMS
 from tests.preparing import (
     Ended,
-    Notes,
     Process,
     again,
     assert_made,
@@ -123,16 +119,6 @@ class TestAllAtOnce:
         assert sum("are already converted" in each.log for each in ended) == 1
         assert_made(tmp_path, "stream", whole["stream"])
 
-    def test_after_a_crash_without_locks(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
-        """Nobody can tell that the build of the dead is not used: it stays, and is not continued."""
-        simple.write(tmp_path, "stream")
-        with Process(tmp_path, "stream", locks=False, workers=1, env={"RECORDZOO_KILL_AT": "shard.done:2"}) as process:
-            assert process.end().code == -signal.SIGKILL
-        (left,) = builds(tmp_path)
-        ended = at_once(RANKS, lambda: Process(tmp_path, "stream", locks=False, workers=1))
-        shutil.rmtree(left)
-        assert_made(tmp_path, "stream", whole["stream"], ended)
-
     def test_two_that_refresh(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
         again(tmp_path, "stream")
@@ -219,19 +205,6 @@ class TestTurns:
                 raise ZeroDivisionError
         assert [path.name for path in tmp_path.iterdir()] == ["x.build"]
 
-    def test_a_failure_before_the_plan_leaves_nothing_and_keeps_the_build_of_another_command(
-        self, tmp_path: Path
-    ) -> None:
-        with contextlib.suppress(ZeroDivisionError), self.build(tmp_path / "x"):
-            raise ZeroDivisionError
-        assert list(tmp_path.iterdir()) == []
-        with contextlib.suppress(ZeroDivisionError), self.build(tmp_path / "x") as build:
-            build.claim({"of": "x"}, 0)
-            raise ZeroDivisionError
-        with contextlib.suppress(ZeroDivisionError), self.build(tmp_path / "x"):
-            raise ZeroDivisionError
-        assert json.loads((tmp_path / "x.build" / "plan.json").read_bytes()) == {"of": "x"}
-
     def test_a_build_that_is_removed_by_hand_is_not_published(self, tmp_path: Path) -> None:
         def lose(build: Build) -> None:
             build.claim({"of": "x"}, 0)
@@ -242,34 +215,6 @@ class TestTurns:
         with pytest.raises(PrepareError, match=r"x\.build was removed while it was written"):
             publish(Output(tmp_path / "x"), (tmp_path / "x").exists, LogProgress(), lose)
         assert not (tmp_path / "x").exists()
-
-    def test_a_wait_of_hours(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        clock, said = [0.0], Notes()
-        path = tmp_path / "x.records"
-        with self.build(path) as holder:
-            holder.claim({"of": "x"}, 0)
-            looks: list[float] = []
-
-            def sleep(seconds: float) -> None:
-                looks.append(seconds)
-                clock[0] += seconds
-                (holder.path / "u00000-00000.lmdb").write_bytes(bytes(int(clock[0])))
-                if clock[0] > 7200:
-                    path.mkdir()
-
-            monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-            monkeypatch.setattr(time, "sleep", sleep)
-            with self.build(path, progress=said) as build:
-                assert build is None
-            monkeypatch.undo()
-            path.rmdir()
-        assert 0.1 < looks[0] <= 0.2
-        assert all(3.5 <= nap <= 5 for nap in looks[30:])
-        assert len(set(looks)) == len(looks)
-        assert 200 < len(said.notes) <= 240
-        waiting = f"Waiting for another thread of this process, which prepares {path}"
-        assert said.notes[0].startswith(f"{waiting} (")
-        assert re.fullmatch(rf"{re.escape(waiting)} \(7\.\d+ kB are written\)\.", said.notes[-1])
 
 
 def test_in_a_daemonic_process_that_process_converts(whole: dict[str, dict[str, str]], tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import os
 import pickle
 import socket
-import tarfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -14,11 +13,8 @@ from typing import Any
 import pytest
 
 import recordzoo
-from recordzoo.errors import ArgumentError, DiskSpaceError, PrepareError, SourceError
-from recordzoo.preparing.preparation import Preparation, ensure
-from recordzoo.raw.archive import NestedTarSource
-from recordzoo.recipes.declared import dataset_recipe
-from recordzoo.records.reader import RecordReader
+from recordzoo.errors import PrepareError, SourceError
+from recordzoo.preparing.preparation import ensure
 from tests.fakes import simple
 from tests.fakes.samples import Samples
 from tests.fakes.simple import SimpleRecipe
@@ -86,15 +82,6 @@ def test_processes_without_an_initializer_get_the_dataset(tmp_path: Path) -> Non
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         made = recordzoo.convert(samples, tmp_path / "made.records", executor=pool, num_shards=4)
     assert contents(made) == wanted
-
-
-def test_threads_convert_a_dataset_that_cannot_be_sent(tmp_path: Path) -> None:
-    samples = Samples("bytes", 6)
-    samples.lock = threading.Lock()  # type: ignore[attr-defined]  # what pickle refuses
-    with Hands() as hands, pytest.raises(ArgumentError, match="cannot be sent to the executor's processes"):
-        recordzoo.convert(samples, tmp_path / "x.records", executor=hands)
-    with ThreadPoolExecutor(2) as pool:
-        assert len(RecordReader(recordzoo.convert(samples, tmp_path / "x.records", executor=pool))) == 6
 
 
 class Twice(Hands):
@@ -170,26 +157,6 @@ def test_an_error_of_another_host_names_it(raw: Path, tmp_path: Path) -> None:
         prepared(root, tmp_path / "x.records", "nested", executor=hands)
 
 
-def test_what_finished_before_an_error_is_kept(raw: Path, wanted: dict[str, str], tmp_path: Path) -> None:
-    place = tmp_path / "x.records"
-    sent = iter(range(1000))
-
-    def full(call: dict[str, Any]) -> dict[str, Any]:
-        if next(sent) == 4:
-            raise DiskSpaceError("no room")
-        return call
-
-    with Hands(1, full) as hands, pytest.raises(PrepareError, match="no room"):
-        prepared(raw, place, executor=hands)
-    build = tmp_path / "x.records.build"
-    assert not list(build.glob("task.*"))
-    before = {path.name: path.stat().st_ino for path in build.glob("*.lmdb")}
-    with Hands(1) as hands:
-        assert contents(prepared(raw, place, executor=hands)) == wanted
-    after = {path.stat().st_ino for path in place.glob("*.lmdb")}
-    assert set(before.values()) <= after
-
-
 def test_a_worker_finishes_nothing_when_the_preparation_has_ended(
     raw: Path, wanted: dict[str, str], tmp_path: Path
 ) -> None:
@@ -206,13 +173,6 @@ def test_a_worker_finishes_nothing_when_the_preparation_has_ended(
         ensure(Ended("tree"), raw, executor=hands, **options)
     assert list(build.glob("u*")) == []
     assert contents(prepared(raw, place, workers=1)) == wanted
-
-
-def test_an_executor_that_was_shut_down(raw: Path, tmp_path: Path) -> None:
-    pool = ThreadPoolExecutor(1)
-    pool.shutdown()
-    with pytest.raises(PrepareError, match=r"The executor takes no more units .*run the same command again"):
-        prepared(raw, tmp_path / "x.records", executor=pool)
 
 
 def test_an_executor_that_is_shut_down_half_way(raw: Path, wanted: dict[str, str], tmp_path: Path) -> None:
@@ -233,26 +193,6 @@ def test_an_executor_that_is_shut_down_half_way(raw: Path, wanted: dict[str, str
     with ShutDown(1) as hands, pytest.raises(PrepareError, match=r"lost its workers, or was shut down|no more units"):
         prepared(raw, place, executor=hands)
     assert contents(prepared(raw, place, workers=1)) == wanted
-
-
-@pytest.mark.slow
-def test_imagenet_is_cut_into_enough_units_for_a_cluster(tmp_path: Path) -> None:
-    """With the default size of shards: 1,000 inner tars of the real sizes' mean, in a file that is one large hole."""
-    inner_bytes = 137_900_000 // 512 * 512
-    with open(tmp_path / "ILSVRC2012_img_train.tar", "wb") as file:
-        for label in range(1000):
-            info = tarfile.TarInfo(f"n{label:08d}.tar")
-            info.size = inner_bytes
-            file.write(info.tobuf())
-            file.seek(inner_bytes, os.SEEK_CUR)
-        file.write(bytes(1024))
-    recipe = dataset_recipe("imagenet", "train")
-    source = recipe.find(tmp_path)
-    assert isinstance(source, NestedTarSource)
-    units = Preparation(recipe, tmp_path).units(source)
-    assert len(units) >= 140
-    assert max(unit.size_bytes for unit in units) <= 1 << 30
-    assert sum(unit.size_bytes for unit in units) == 1000 * inner_bytes
 
 
 @pytest.mark.slow

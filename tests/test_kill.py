@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from recordzoo.base.process import CRASH_POINTS
 from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes import folders as folder
 from recordzoo.records.reader import RecordReader
@@ -93,16 +92,6 @@ def assert_nothing_half_done(root: Path, form: str, files: dict[str, str]) -> No
             assert name == "simple.records.build"
 
 
-def test_every_step_of_a_preparation_is_covered() -> None:
-    """Those of a download are in test_download.py, of pushes in test_push.py, of copies and replacements in
-    test_publish.py, of exports in test_export.py, of the cache in test_remote_reader.py.
-    """
-    met = {step.partition(":")[0] for step in IN_STREAM}
-    others = ("download.", "push.", "pull.", "cache.", "export.", "set.moved_away", "set.replacing")
-    assert met == {step for step in CRASH_POINTS if not step.startswith(others)}
-    assert {step.partition(":")[0] for step in IN_POOL} <= met
-
-
 @pytest.mark.parametrize("step", IN_STREAM)
 @pytest.mark.slow
 def test_killed_while_a_stream_is_converted(step: str, wanted: Wanted, tmp_path: Path) -> None:
@@ -158,15 +147,6 @@ def test_killed_after_a_download_that_is_to_be_discarded(step: str, mine: bool, 
     shards = {name: digest for name, digest in wanted.files["stream"].items() if name.endswith(".lmdb")}
     assert shards.items() <= contents(root / "simple.records").items()
     assert sorted(os.listdir(root)) == ["simple.records", archive.name][: 1 + mine]
-
-
-@pytest.mark.parametrize("twice", ["shard.done:2", "set.shards_moved", "set.manifest_written", "build.claimed"])
-def test_killed_again_at_the_same_place(twice: str, wanted: Wanted, tmp_path: Path) -> None:
-    root = wanted.raw("stream", tmp_path)
-    for _ in range(3):
-        assert preparing.run(root, "stream", env={"RECORDZOO_KILL_AT": twice}).code == -signal.SIGKILL
-        assert len(list(builds(root))) == 1
-    assert_made_again(root, "stream", wanted.files["stream"])
 
 
 @pytest.mark.parametrize(("form", "workers", "step"), [("stream", 1, "shard.opened:3"), ("tree", 2, "unit.done")])

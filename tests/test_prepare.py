@@ -1,14 +1,11 @@
-import dataclasses
 import errno
 import hashlib
 import logging
 import os
 import shutil
-import threading
-import warnings
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,7 @@ import numpy as np
 import pytest
 
 from recordzoo.base import durable
-from recordzoo.base.progress import LogProgress, SilentProgress, format_bytes
+from recordzoo.base.progress import format_bytes
 from recordzoo.errors import (
     DiskSpaceError,
     HashMismatchError,
@@ -26,12 +23,11 @@ from recordzoo.errors import (
     SourceError,
 )
 from recordzoo.preparing import convert, preparation
-from recordzoo.preparing.convert import ShardFacts, UnitShards
+from recordzoo.preparing.convert import UnitShards
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import Preparation, ensure
 from recordzoo.raw.member import Member
 from recordzoo.recipes.recipe import Blob, Sidecar
-from recordzoo.records.manifest import ShardSpec
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.records.verify import verify
@@ -156,15 +152,6 @@ class TestRoundTrip:
         assert [reader.read("image", i) for i in range(len(reader))] == [image + b"2"]
         assert "1 image names stand twice" in caplog.text
 
-    def test_the_group_of_a_shared_directory_is_inherited(self, tmp_path: Path) -> None:
-        if os.getuid() != 0:
-            pytest.skip("only root may give a directory to another group")
-        simple.write(tmp_path, "tree")
-        os.chown(tmp_path, -1, 4321)
-        tmp_path.chmod(0o2775)
-        path = prepare(tmp_path, "tree")
-        assert {each.stat().st_gid for each in [path, *path.iterdir()]} == {4321}
-
     def test_no_file_is_left_open(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A disk that fails while one shard is read back and the next one is open."""
 
@@ -178,13 +165,6 @@ class TestRoundTrip:
         links = [path.readlink() for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
         assert not [path for path in links if path.is_relative_to(tmp_path)]
         assert caught.value.__cause__ is not None
-
-    def test_no_thread_is_left(self, tmp_path: Path) -> None:
-        simple.write(tmp_path, "stream", {"x/y.jpg": b"", simple.LABELS: b""})
-        before = set(threading.enumerate())
-        with pytest.raises(PrepareError):
-            prepare(tmp_path, "stream", on_error="raise")
-        assert set(threading.enumerate()) <= before
 
 
 class TestRoomInAShard:
@@ -293,12 +273,6 @@ class TestRefusals:
         assert beside(tmp_path / "root", "tree") == [link.name]
         assert os.listdir(large.parent) == [large.name] or sorted(os.listdir(tmp_path)) == [target, "root"]
 
-    def test_a_link_to_itself_is_in_the_way(self, tmp_path: Path) -> None:
-        simple.write(tmp_path, "tree")
-        (tmp_path / "simple.records").symlink_to("simple.records")
-        with pytest.raises(PrepareError, match="is in the way"):
-            prepare(tmp_path, "tree")
-
 
 @pytest.fixture(scope="module")
 def broken() -> dict[str, bytes]:
@@ -369,16 +343,6 @@ class TestBrokenImages:
         assert manifest.metadata == {f"num_{kind}": 1002}
         assert "1002 broken images were" in caplog.text
 
-    def test_warnings_of_other_threads_are_not_lost(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A preparation may run for hours in a thread: what it will not hear it must not take from others."""
-        before: list[Any] = list(warnings.filters)
-        seen: list[bool] = []
-        simple.before_members(monkeypatch, lambda member: seen.append(list(warnings.filters) == before))
-        simple.write(tmp_path, "tree")
-        prepare(tmp_path, "tree")
-        assert all(seen)
-        assert list(warnings.filters) == before
-
 
 ZEROS = 32 * "0"
 
@@ -448,54 +412,6 @@ class TestRawData:
         reader = RecordReader(prepare(tmp_path, form, raw_files=raw_files, check_hash=False))
         assert (len(reader), reader.manifest.raw_files[0].hash) == (40, None)
 
-    def test_the_manifest_has_the_hash_of_a_download_that_was_kept_for_its_md5(self, tmp_path: Path) -> None:
-        archive = simple.write(tmp_path / "host", "stream")
-        sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
-        with FileServer({archive.name: archive.read_bytes()}) as server:
-            raw_files = (simple.remote(archive, server.url, sha256="0" * 64),)
-            reader = RecordReader(prepare(tmp_path, "stream", raw_files=raw_files, download=True))
-        assert reader.manifest.raw_files[0].hash == f"sha256:{sha256}"
-
-    def test_a_file_that_changes_before_its_md5_is_computed(self, archive: Path) -> None:
-        """Then the MD5 says nothing of the records."""
-        right = archive.read_bytes()
-        raw_files = (simple.remote(archive, sha256="0" * 64),)
-        archive.write_bytes(right[:4] + b"\x01" + right[5:])  # another time in gzip's header
-
-        class Mending(SilentProgress):
-            def end(self) -> None:
-                if beside(archive.parent, "stream"):
-                    archive.write_bytes(right)
-
-        with pytest.raises(HashMismatchError, match="Nothing was published"):
-            prepare(archive.parent, "stream", raw_files=raw_files, progress=Mending())
-
-    def test_a_tree_that_changes_while_it_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        simple.write(tmp_path, "tree")
-        last = tmp_path / "simple" / "labels" / "labels.txt"
-
-        def touch(member: Member) -> None:
-            if member.name == simple.LABELS:  # the same size, another time
-                os.utime(tmp_path / "simple" / "c000" / "0000.jpg", ns=(1, 1))
-
-        simple.before_members(monkeypatch, touch)
-        with pytest.raises(SourceError, match=r"changed while it was converted. Nothing was published"):
-            prepare(tmp_path, "tree")
-        assert beside(tmp_path, "tree") == []
-        assert last.exists()
-
-    def test_a_file_that_grows_while_the_tree_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        simple.write(tmp_path, "tree")
-
-        def grow(member: Member) -> None:
-            with open(tmp_path / "simple" / "c003" / "0009.jpg", "ab") as file:
-                file.write(b"more")
-
-        simple.before_members(monkeypatch, grow)
-        with pytest.raises(SourceError, match=r"c003/0009.jpg: the tree changed while it was read"):
-            prepare(tmp_path, "tree")
-        assert not (tmp_path / "simple.records").exists()
-
     def test_raw_data_that_changed_unseen_before_a_resume(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -546,16 +462,6 @@ class TestRawData:
             prepare(root, "stream", discard_raw=True, **options)
         assert sorted(os.listdir(root)) == ["simple.records", archive.name]
 
-    def test_a_download_that_is_kept_keeps_its_mark(self, tmp_path: Path) -> None:
-        archive, root = simple.write(tmp_path / "server", "stream"), tmp_path / "root"
-        with FileServer(tmp_path / "server") as server:
-            raw_files = (simple.remote(archive, server.url),)
-            for _ in range(2):
-                prepare(root, "stream", raw_files=raw_files, download=True)
-            assert sorted(os.listdir(root)) == [f".{archive.name}.recordzoo", "simple.records", archive.name]
-            prepare(root, "stream", raw_files=raw_files, discard_raw=True)
-        assert os.listdir(root) == ["simple.records"]
-
     @pytest.mark.slow
     @pytest.mark.parametrize("size_bytes", [300, 1_400, 2_100, 110_000])
     def test_what_is_needed_is_about_what_it_takes(
@@ -582,32 +488,6 @@ class TestRawData:
         with FileServer(archive.parent) as server, pytest.raises(DiskSpaceError):
             prepare(archive.parent / "b", "stream", raw_files=(simple.remote(archive, server.url),), download=True)
         assert server.log == []
-
-    def test_only_the_part_of_a_download_counts_as_there(self, tmp_path: Path) -> None:
-        remote = simple.remote(simple.write(tmp_path / "server", "stream"), size_bytes=1000)
-        root = tmp_path / "root"
-        root.mkdir()
-        sizes = {".bad-0123": 800, ".part.json": 700, ".part": 300, ".part.lock": 400, ".part-0123": 500}
-        for ending, size in sizes.items():
-            (root / f"{remote.name}{ending}").write_bytes(bytes(size))
-        plan = Preparation(SimpleRecipe("stream", (remote,)), root).outlook()
-        assert plan.needed_bytes == 1020 + 700
-
-    def test_a_size_about_counts_and_an_unknown_one_is_told(
-        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        caplog.set_level(logging.INFO, "recordzoo")
-        archive = simple.write(tmp_path, "stream")
-        huge = simple.remote(archive, size_bytes=None, about_bytes=10**18, urls=("http://[::1]:9",))
-        unknown = dataclasses.replace(huge, name="other.tar", about_bytes=None)
-        for number, (files, size) in enumerate((((huge,), 10**18), ((huge, unknown), None))):
-            root = tmp_path / f"{number}"
-            root.mkdir()
-            plan = Preparation(SimpleRecipe("stream", files), root).outlook()
-            assert (plan.download_bytes, plan.raw_bytes) == (size, size)
-            with pytest.raises(DiskSpaceError):
-                ensure(SimpleRecipe("stream", files), root, download=True, progress=LogProgress())
-            assert ("other.tar is not checked: the size is not known" in caplog.text) == (unknown in files)
 
 
 class Accident(Exception):
@@ -709,39 +589,12 @@ class TestWhatIsLeft:
         assert f"{left} was an interrupted preparation with other options or raw data" in caplog.text
         assert not left.exists()
 
-    def test_other_files_of_finished_shards_need_another_writer(self) -> None:
-        """What an older version left is not continued, so its files need not be understood."""
-        names = "unit number spec num_images is_last stamp"
-        assert (preparation.WRITER, [field.name for field in fields(ShardFacts)]) == (7, names.split())
-        names = "name size_bytes num_values page_size last_page hash"
-        assert [field.name for field in fields(ShardSpec)] == names.split()
-
-    def test_the_reading_of_finished_shards_is_said(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        simple.write(tmp_path, "stream")
-        count = len(shards_of(interrupt(monkeypatch, tmp_path, "c003/0004.jpg")))
-        caplog.set_level(logging.INFO)
-        caplog.clear()
-        prepare(tmp_path, "stream")
-        said = [record.message for record in caplog.records]
-        assert said[0] == f"checking {count} finished shards"
-        assert said[1].startswith(f"{said[0]}: ")
-        assert "(100%)" in said[1]
-
     def test_something_else_has_the_name_of_the_build(self, tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
         (tmp_path / "simple.records.build").write_text("mine")
         with pytest.raises(PrepareError, match=r"simple\.records\.build is in the way"):
             prepare(tmp_path, "stream")
         assert (tmp_path / "simple.records.build").read_text() == "mine"
-
-    def test_only_what_is_of_value_is_left(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        simple.write(tmp_path, "stream")
-        build = interrupt(monkeypatch, tmp_path, "c003/0004.jpg")
-        assert build.name == "simple.records.build"
-        assert {path.suffix for path in build.iterdir()} == {"", ".json", ".lmdb", ".npz"}
-        assert {path.name for path in build.iterdir() if not path.suffix} == {"lock", "set"}
 
 
 class TestRefresh:

@@ -48,14 +48,6 @@ class TestSeveral:
         assert "0 of 2 record sets are ready.\nTraceback" in result.stderr
         assert result.stderr.endswith("(an error in recordzoo; please report it)\n")
 
-    def test_all_is_well_and_one_alone_has_no_summary(self, trees: Path) -> None:
-        result = run("prepare", "a", "c", cwd=trees)
-        assert result.returncode == 0
-        assert result.stderr.splitlines()[-1] == "2 of 2 record sets are ready: a, c."
-        assert "failed" not in json.loads(run("prepare", "a", "c", "--json", cwd=trees).stdout)
-        assert "record sets are ready" not in run("prepare", "a", cwd=trees).stderr
-        assert run("prepare", "b", cwd=trees).stderr.count("is in the way") == 1
-
 
 def plan_of(result: Result) -> dict[str, object]:
     (plan,) = json.loads(result.stdout)["plans"]

@@ -29,7 +29,6 @@ STEPS = {
 FINISHED = ("shard.done", "pull.fetched")
 """After these steps a part of the output is finished, and not written again."""
 AFTER = ("set.published", "set.synced", "build.cleaned")
-RESUMES = [user for user in USERS if user != "writer"]
 EVERY_STEP = [(user, step) for user in USERS for step in (*STEPS[user], *AFTER)]
 
 pytestmark = pytest.mark.slow
@@ -237,16 +236,6 @@ def test_in_a_layer_of_a_container(user: str, made: Made, tmp_path: Path) -> Non
         ended = run(**given)
         assert "cannot be replaced: it is in a layer of a container image" in ended.error["text"]
         assert state(seen) == made.state(user, "old")
-
-
-def test_every_step_of_each_user_is_tried(made: Made, tmp_path: Path) -> None:
-    for user in USERS:
-        log = tmp_path / f"{user}.steps"
-        run(user, made.data["new"], tmp_path / user / "out.records", env={STEPS_LOG: str(log)})
-        met = set(log.read_text().split())
-        assert {*STEPS[user], *AFTER} <= met
-        if user not in ("prepare", "convert", "import", "subset", "writer"):
-            assert met == {*STEPS[user], *AFTER}
 
 
 class TestStrangers:

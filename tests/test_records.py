@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 
 from recordzoo.base import files as system_files
-from recordzoo.base.progress import SilentProgress
-from recordzoo.errors import CorruptRecordError, FormatVersionError, ManifestError, PrepareError
-from recordzoo.records import files, shard
+from recordzoo.errors import CorruptRecordError, FormatVersionError, ManifestError
+from recordzoo.records import files
 from recordzoo.records import shard as layout
 from recordzoo.records import shard as shards
-from recordzoo.records.arrays import Names, pack_names
 from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
 from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, BlobSpec, parse_manifest
 from recordzoo.records.reader import RecordReader, is_record_set
@@ -60,11 +58,6 @@ def test_names_that_are_not_ascii_or_not_utf8(tmp_path: Path) -> None:
     assert verify(records.path, full=True).ok
 
 
-def test_names_pack_and_unpack() -> None:
-    assert list(Names(*pack_names(["", "a", "", *NAMES, ""]))) == ["", "a", "", *NAMES, ""]
-    assert list(Names(*pack_names([]))) == []
-
-
 def test_every_length_around_what_lmdb_keeps_inline(tmp_path: Path) -> None:
     values = [(length % 251).to_bytes(1, "big") * length for length in range(5001)]
     records = RecordReader(write_records(tmp_path / "x.records", values))
@@ -87,22 +80,6 @@ def test_no_records_at_all(tmp_path: Path) -> None:
     assert records.array("target").shape == (0,)
     records.hint("image", [])
     assert verify(records.path, full=True).ok
-
-
-def test_a_shard_without_values(tmp_path: Path) -> None:
-    with ShardWriter(tmp_path / "shard-00000.lmdb", 1 << 20):
-        pass
-    assert len(seal(tmp_path / "shard-00000.lmdb", [], []).offsets) == 0
-
-
-def test_several_commits_in_a_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    values = some_values(40)
-    once = write_records(tmp_path / "once.records", values)
-    monkeypatch.setattr(shard, "_COMMIT_BYTES", 50_000)
-    records = RecordReader(write_records(tmp_path / "often.records", values))
-    assert [records.read("image", i) for i in range(40)] == values
-    assert verify(records.path, full=True).ok
-    assert verify(once, full=True).ok
 
 
 def test_absent_values(tmp_path: Path) -> None:
@@ -179,13 +156,6 @@ def test_positions_that_do_not_exist(tmp_path: Path, position: int) -> None:
         records.array("bbox")
 
 
-def test_positions_may_be_numpy_numbers(tmp_path: Path) -> None:
-    values = some_values(250, sizes=(20,))
-    records = RecordReader(write_records(tmp_path / "x.records", values))
-    assert records.read("image", np.uint8(249)) == values[249]
-    assert records.read("image", np.int64(13)) == values[13]
-
-
 def test_hint_ignores_what_cannot_be_hinted(tmp_path: Path) -> None:
     records = RecordReader(write_records(tmp_path / "x.records", some_values(9), per_shard=3))
     records.hint("image", [0, -1, 8, 9, 10**12, 3, 3])
@@ -195,40 +165,6 @@ def test_hint_ignores_what_cannot_be_hinted(tmp_path: Path) -> None:
     lost = int(np.flatnonzero(fresh.array("image.index")["shard"] == 0)[0])
     with pytest.raises(ManifestError, match="missing"):
         fresh.read("image", lost)
-
-
-def test_hint_of_an_empty_value_is_not_a_hint_of_all_that_follows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    records = RecordReader(write_records(tmp_path / "x.records", [b"", b"abc"]))
-    hinted = []
-    monkeypatch.setattr(shards, "advise", lambda *args: hinted.append(args[2]))
-    records.hint("image", [0, 1])
-    assert hinted == [3]
-
-
-def test_forgetting_takes_neighbours_together_and_leaves_others_in_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The kernel drops whole pages only, so the page between two values goes only if both are told as one."""
-    records = RecordReader(write_records(tmp_path / "x.records", [*some_values(40, sizes=(9000,)), b""], per_shard=25))
-    told: list[tuple[int, int, int]] = []
-    monkeypatch.setattr(shards, "advise", lambda _, *args: told.append(args))
-    monkeypatch.setattr(shards, "DONT_NEED", 4)
-    index = records.array("image.index")
-    stored = np.lexsort((index["offset"], index["shard"]))
-    stored = stored[index["shard"][stored] == 0]
-    wanted = [*stored[12:17], *stored[3:6], stored[8]]
-    records.forget("image", [*reversed(wanted), -1, 41, 40, wanted[0]])
-    ends = (index["offset"] + index["length"]).tolist()
-    runs = [(stored[3], stored[5]), (stored[8], stored[8]), (stored[12], stored[16])]
-    assert told == [(index["offset"][a].item(), ends[b] - index["offset"][a].item(), 4) for a, b in runs]
-    told.clear()
-    records.forget("image", range(41))
-    assert len(told) == 2  # shards
-    assert sum(length for _, length, _ in told) >= 40 * 9000
-    monkeypatch.setattr(shards, "advise", None)
-    records.forget("image", range(41))
 
 
 def test_pickle_is_small_and_opens_the_same_set(tmp_path: Path) -> None:
@@ -260,16 +196,6 @@ def test_what_only_some_systems_have(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "shard-00002.lmdb is a link" in problems[0]
 
 
-def test_a_short_read_is_continued(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(bytes(range(100)))
-    with open(tmp_path / "file", "rb") as file:
-        whole = files._read_at
-        monkeypatch.setattr(files, "_read_at", lambda fd, n, at: whole(fd, min(n, 7), at))
-        assert files.pread(file.fileno(), 50, 10) == bytes(range(10, 60))
-        assert files.pread(file.fileno(), 50, 90) == bytes(range(90, 100))
-        assert files.pread(file.fileno(), 50, 100) == b""
-
-
 def test_descriptors_are_closed_with_their_reader(tmp_path: Path) -> None:
     folder = write_records(tmp_path / "x.records", some_values(40), per_shard=4)
     before = len(list(Path("/dev/fd").iterdir()))
@@ -280,14 +206,6 @@ def test_descriptors_are_closed_with_their_reader(tmp_path: Path) -> None:
         del records
     files.shard_files.drop(-1)
     assert len(list(Path("/dev/fd").iterdir())) == before
-
-
-def test_stored_bytes_is_about_what_a_shard_takes(tmp_path: Path) -> None:
-    for size in (10, 600, 1900, 2100, 5000, 110_000):
-        values = some_values(100, sizes=(size,))
-        folder = write_records(tmp_path / f"{size}.records", values)
-        taken = (folder / "shard-00000.lmdb").stat().st_size
-        assert taken < 1.35 * 100 * stored_bytes(size) + 20_000
 
 
 @pytest.mark.parametrize("length", [*range(1, 2101, 50), 1346, 1347, 2026, 2027])
@@ -313,22 +231,6 @@ def test_seal_finds_a_value_that_is_not_what_was_put(tmp_path: Path) -> None:
         seal(path, [5000, 11], crcs)
     with pytest.raises(CorruptRecordError, match="holds 2 values, 3 were put"):
         seal(path, [5000, 10, 1], [*crcs, 0])
-
-
-def test_a_writer_refuses_what_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard, "MAX_VALUE_BYTES", 1000)
-    with ShardWriter(tmp_path / "x.lmdb", 1 << 20) as writer, pytest.raises(PrepareError, match="1,001"):
-        writer.put(bytes(1001))
-
-
-def test_read_meta_takes_the_newer_page(tmp_path: Path) -> None:
-    with ShardWriter(tmp_path / "x.lmdb", 1 << 20) as writer:
-        writer.put(b"one")
-    meta = layout.read_meta((tmp_path / "x.lmdb").read_bytes(), "x.lmdb")
-    assert (meta.entries, meta.depth) == (1, 1)
-    with lmdb.open(str(tmp_path / "x.lmdb"), subdir=False, lock=False) as env, env.begin(write=True) as txn:
-        txn.put(b"\0\0\0\1", b"two")
-    assert layout.read_meta((tmp_path / "x.lmdb").read_bytes(), "x.lmdb").entries == 2
 
 
 class TestManifest:
@@ -393,11 +295,6 @@ class TestManifest:
         (other / "image.marks").symlink_to(marked / "image.marks")
         assert RecordReader(other).marks("image") == bytes(5)
 
-    def test_marks_of_an_empty_set(self, tmp_path: Path) -> None:
-        folder = write_records(tmp_path / "x.records", [], marks={"image": np.zeros(0, np.uint8)})
-        assert RecordReader(folder).marks("image") == b""
-        assert verify(folder).notes == []
-
     def test_an_edited_manifest_is_refused(self, tmp_path: Path) -> None:
         folder = write_records(tmp_path / "x.records", some_values(3), classes=["cat", "dog"])
         path = folder / MANIFEST_NAME
@@ -456,11 +353,6 @@ class TestManifest:
         arrays = {"target": np.zeros(3, np.float32), "label": np.zeros((3, 2), np.int64)}
         manifest = RecordReader(write_records(tmp_path / "x.records", some_values(3), arrays=arrays)).manifest
         assert (manifest.default_target, manifest.label_field, manifest.classes) == ("target", None, None)
-
-    def test_the_label_among_two_is_the_default_target(self, tmp_path: Path) -> None:
-        arrays = {"target": np.zeros((3, 2), np.int64), "label": np.zeros(3, np.int8)}
-        manifest = RecordReader(write_records(tmp_path / "x.records", some_values(3), arrays=arrays)).manifest
-        assert (manifest.default_target, manifest.label_field) == ("label", "label")
 
     def test_what_boxes_are_and_labels_of_objects(self, tmp_path: Path) -> None:
         """Boxes without a format are written as before there was one."""
@@ -570,17 +462,6 @@ class TestVerify:
             f"{path.name}: image 12 (class 0/0012.jpg) is damaged: its bytes have another CRC-32.",
         ]
 
-    def test_many_damaged_records_are_counted(self, tmp_path: Path) -> None:
-        folder = write_records(tmp_path / "x.records", some_values(300, sizes=(5000,)))
-        path = folder / "shard-00000.lmdb"
-        data = bytearray(path.read_bytes())
-        for row in np.load(folder / "image.index.npy"):
-            data[int(row["offset"])] ^= 1
-        path.write_bytes(data)
-        problems = verify(folder, full=True).problems
-        assert len(problems) < 150
-        assert any("200 more of image are damaged" in problem for problem in problems)
-
     def test_it_stops_after_so_many_problems(self, tmp_path: Path) -> None:
         folder = many_missing(tmp_path / "x.records", 1500)
         for full in (False, True):
@@ -589,27 +470,6 @@ class TestVerify:
             assert report.problems[0].startswith(f"{folder / 'shard-00000.lmdb'} is missing")
         whole = verify(folder, max_problems=None)
         assert (len(whole.problems), len(whole.damaged), whole.stopped) == (1500, 1500, False)
-
-    def test_progress_counts_every_byte_once(self, tmp_path: Path) -> None:
-        class Told(SilentProgress):
-            total: int | None = None
-            num_bytes = num_images = ended = 0
-
-            def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
-                self.total = total_bytes
-
-            def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
-                self.num_bytes += num_bytes
-                self.num_images += num_images
-
-            def end(self) -> None:
-                self.ended += 1
-
-        folder = write_records(tmp_path / "x.records", some_values(20), per_shard=7)
-        told = Told()
-        verify(folder, full=True, progress=told)
-        assert told.num_bytes == told.total
-        assert (told.num_images, told.ended) == (20, 1)
 
 
 @pytest.mark.parametrize("change", ["version 999", "another magic", "big-endian"])

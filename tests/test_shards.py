@@ -1,6 +1,5 @@
 """Exactly as many shards as are asked for, where the raw data can be cut; each is as large as it must be."""
 
-import itertools
 import signal
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing.preparation import ensure
 from recordzoo.raw.member import even_runs
-from recordzoo.raw.tree import TreeSource
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from tests.fakes import simple
@@ -87,12 +85,3 @@ def test_even_runs(sizes: list[int], data: st.DataObject) -> None:
     assert all(sum(sizes[start:stop]) <= fair for start, stop in runs)
     with pytest.raises(ArgumentError, match="here"):
         even_runs(sizes, len(sizes) + 1, "here")
-
-
-def test_a_cut_tree_is_the_tree(tmp_path: Path) -> None:
-    simple.write(tmp_path, "tree")
-    source = TreeSource(tmp_path / "simple")
-    whole = [member.name for unit in source.units(1 << 30) for member in unit.members()]
-    cut = [[member.name for member in unit.members()] for unit in source.cut(5)]
-    assert len(cut) == 5
-    assert list(itertools.chain.from_iterable(cut)) == whole
