@@ -1,22 +1,21 @@
 """When an epoch begins: its seed, its length and its weights are those of that moment, as in torch's `DataLoader`."""
 
 import json
-import pickle
 from collections.abc import Callable, Iterator
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, RandomSampler, SequentialSampler, Subset
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Subset
 from torchvision import transforms as v1
 
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler, mix
 from recordzoo.errors import ArgumentError
 from tests.batching import assert_same, make_tree
-from tests.sampling import QUIET, Labelled, loader_of_rank
+from tests.sampling import QUIET, Labelled
 
 pytestmark = QUIET
 
@@ -103,13 +102,6 @@ def test_a_loader_that_is_made_and_looked_at_draws_nothing() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_seed_that_is_given_draws_nothing() -> None:
-    before = torch.get_rng_state()
-    loader = make("shuffle", seed=3)
-    assert flat(loader) != flat(loader)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 def fit(loader: Any) -> list[int]:
     """Take one epoch as `Trainer(max_epochs=1).fit` does: it calls `iter` first, then tells samplers the epoch."""
     batches = iter(loader)
@@ -147,31 +139,6 @@ def test_the_state_keeps_the_drawn_seed(kind: str, steps: int) -> None:
     following = flat(loader)
     torch.manual_seed(6)
     assert flat(again) == following
-
-
-def test_a_state_between_epochs_draws_the_next_seed() -> None:
-    loader = make("shuffle")
-    flat(loader)
-    again = make("shuffle")
-    again.load_state_dict(loader.state_dict())
-    orders = []
-    for each in (loader, again):
-        torch.manual_seed(8)
-        orders.append(flat(each))
-    assert orders[0] == orders[1]
-    assert [each.state_dict()["epoch"] for each in (loader, again)] == [1, 1]
-
-
-def test_a_drawn_seed_goes_on_on_two_ranks() -> None:
-    saved = make("shuffle", batch_size=8)
-    begun = flat(islice(saved, 3))
-    parts = []
-    for rank in range(2):
-        loader = loader_of_rank(range(40), 4, rank, 2, num_workers=1)
-        loader.load_state_dict(saved.state_dict())
-        parts.append(loader)
-    assert sorted(chain(begun, *map(flat, parts))) == list(range(40))
-    assert sorted(chain(*map(flat, parts))) == list(range(40))
 
 
 def test_an_order_is_not_known_before_its_seed_is_drawn() -> None:
@@ -239,34 +206,10 @@ def test_samples_that_come_and_go_between_epochs(
             assert len(loader) == len(DataLoader(dataset, 4))
 
 
-def test_samples_that_move_between_the_datasets_of_a_mix() -> None:
-    parts = Growing(10), Growing(10)
-    loader = RecordLoader(mix(parts, weights=[1, 1]), 4, num_workers=1, seed=1)  # some seeds begin a dataset again
-    assert flat(loader).count(9) == 2
-    del parts[0].samples[9:]
-    parts[1].samples.append(99)
-    found = flat(loader)
-    assert (found.count(9), found.count(99)) == (1, 1)
-
-
-def test_the_length_between_epochs_is_that_of_the_next() -> None:
-    growing = Growing(10)
-    loader = RecordLoader(growing, 4, num_workers=1)
-    sampler = RecordSampler(growing)  # type: ignore[arg-type]
-    stock: Any = DataLoader(growing, 4)
-    for length in (10, 14, 3):
-        del growing.samples[length:]
-        growing.samples.extend(range(len(growing), length))
-        assert len(loader) == len(stock)
-        assert len(sampler) == sampler.num_samples == length
-        assert sampler.state_dict()["length"] == length
-
-
-@pytest.mark.parametrize("sampler", [SequentialSampler, RandomSampler])
 @pytest.mark.parametrize("in_batches", [False, True])
-def test_samplers_of_torch_ask_for_the_length(sampler: Any, in_batches: bool) -> None:
-    growing = Growing(10)
-    made = sampler(growing)
+def test_samplers_of_torch_ask_for_the_length(in_batches: bool) -> None:
+    growing: Any = Growing(10)
+    made = RandomSampler(growing)
     batches = {"batch_sampler": BatchSampler(made, 4, False)} if in_batches else {"sampler": made, "batch_size": 4}
     found, right = RecordLoader(growing, **batches), DataLoader(growing, **batches)  # type: ignore[arg-type]
     for length in (10, 14, 3):
@@ -278,15 +221,6 @@ def test_samplers_of_torch_ask_for_the_length(sampler: Any, in_batches: bool) ->
             orders.append(flat(loader))
         assert orders[0] == orders[1]
         assert len(found) == len(right)
-
-
-def test_a_concatenation_keeps_its_length() -> None:
-    """As in the stock loader: torch's `ConcatDataset` notes the lengths of its parts."""
-    growing = Growing(10)
-    dataset = ConcatDataset[int]([growing, range(100, 103)])  # type: ignore[list-item]
-    loader = RecordLoader(dataset, 4, num_workers=1)
-    growing.samples += [10, 11]
-    assert flat(loader) == flat(DataLoader(dataset, 4)) == [*range(10), 100, 101, 102]
 
 
 def test_an_epoch_keeps_the_samples_with_which_it_began() -> None:
@@ -316,17 +250,6 @@ def test_a_resumed_epoch_keeps_its_samples_and_the_next_has_those_that_came() ->
     assert flat(loader) == list(range(12))
     with pytest.raises(ArgumentError, match="length was 10 and is 12 here"):
         loader.load_state_dict(saved.state_dict())
-
-
-def test_images_that_are_added_to_a_list(tmp_path: Path) -> None:
-    make_tree(tmp_path)
-    dataset = ImageFolderRecord(tmp_path, transform=v1.PILToTensor())
-    loader = RecordLoader(dataset, 1, shuffle=True)
-    assert len(list(loader)) == len(dataset) == 41
-    dataset.samples.append(dataset.samples[0])
-    assert len(list(loader)) == len(list(DataLoader(dataset, 1))) == 42
-    del dataset.samples[2:]
-    assert len(list(loader)) == len(list(DataLoader(dataset, 1))) == 2
 
 
 # Weights
@@ -362,13 +285,3 @@ def test_labels_that_are_changed_in_place_count_from_the_next_epoch() -> None:
     assert set(sampler) <= {0, 1}
     dataset.targets[:] = [-1, -1, 0, 0]
     assert set(sampler) <= {2, 3}
-
-
-@pytest.mark.parametrize("replacement", [True, False])
-def test_a_sampler_with_weights_is_pickled_within_an_epoch(replacement: bool) -> None:
-    sampler = RecordSampler(range(9), weights=range(1, 10), replacement=replacement)
-    epoch = iter(sampler)
-    next(epoch)
-    again = pickle.loads(pickle.dumps(sampler))
-    assert again.state_dict() == sampler.state_dict()
-    assert list(again) == list(sampler)

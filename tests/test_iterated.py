@@ -84,28 +84,6 @@ def test_the_rest_of_an_epoch_with_another_batch_size(name: str, before: int, af
         assert following == flat(one)
 
 
-@pytest.mark.parametrize("name", ["own", "distributed"])
-def test_between_two_epochs(name: str) -> None:
-    one = loader(sampler=SAMPLERS[name]())
-    state, _, rest = saved(one, 10)
-    assert (rest, state["epoch"], state["samples"]) == ([], 1, 0)
-    again = loader(sampler=SAMPLERS[name]())
-    again.load_state_dict(state)
-    assert flat(again) == flat(one)
-
-
-def test_a_state_that_is_resumed_twice() -> None:
-    one = loader(sampler=RandomSampler(DATA))
-    state, _, rest = saved(one, 2)
-    again = loader(sampler=RandomSampler(DATA))
-    again.load_state_dict(state)
-    state, _, less = saved(again, 3)
-    assert less == rest[12:]
-    last = loader(sampler=RandomSampler(DATA))
-    last.load_state_dict(state)
-    assert flat(last) == less
-
-
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 @pytest.mark.parametrize("in_batches", [False, True])
 def test_a_distributed_sampler_on_other_ranks(ranks: int, in_batches: bool) -> None:
@@ -194,24 +172,7 @@ class ClassBatches(PerClass):
             yield [each for label in chosen for each in random.sample(np.flatnonzero(self.labels == label).tolist(), 2)]
 
 
-class SeededBatches(ClassBatches):
-    """Batches from a generator of its own."""
-
-    def __init__(self, labels: Any) -> None:
-        super().__init__(labels)
-        self.generator = torch.Generator()
-
-    def __iter__(self) -> Iterator[list[int]]:
-        for _ in range(len(self)):
-            chosen = torch.randperm(len(self.classes), generator=self.generator)[:3]
-            yield [
-                10 * int(label) + int(each)
-                for label in chosen
-                for each in torch.randperm(10, generator=self.generator)[:2]
-            ]
-
-
-@pytest.mark.parametrize("kind", [PerClass, ClassBatches, SeededBatches])
+@pytest.mark.parametrize("kind", [PerClass, ClassBatches])
 @pytest.mark.parametrize("steps", [1, 4])
 def test_batches_of_classes_of_another_librarys_sampler_are_resumed(kind: Any, steps: int) -> None:
     """Exactly, where the sampler is made again and all generators stand elsewhere; the user's stay where they are."""
@@ -303,41 +264,24 @@ def test_a_copy_within_an_epoch_goes_on_there(way: str, options: dict[str, Any])
     assert COPIES[way](loader(**options)).state_dict()["epoch"] == 0
 
 
-@pytest.mark.parametrize("options", [{"shuffle": True}, {"sampler": DATA}])
-def test_a_shallow_copy_leaves_the_loader_where_it_is(options: dict[str, Any]) -> None:
-    """They share the order."""
-    one = loader(**options)
-    iterator = iter(one)
-    next(iterator)
-    before = one.state_dict()
-    assert copy.copy(one).state_dict() == before
-    next(iterator)
-    assert one.state_dict() != before
-    assert len(flat(iterator)) == 32
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         *(
             ({name: value}, f"state: {name}={value!r} must be")
             for name in ("epoch", "samples", "rank")
-            for value in (None, "1", 0.5, -1)
+            for value in (None, "1", -1)
         ),
         ({"num_replicas": 0}, "rank=0 is not one of 0 to num_replicas - 1"),
         ({"drawn": "yes"}, "state: drawn='yes' must be True or False"),
         ({"seed": None}, "state: seed=None must be a whole number"),
-        ({"seed": float("nan")}, "state: seed=nan must be a whole number"),
         ({"num_replicas": 1.5}, "state: num_replicas=1.5 must be a whole number"),
         ({"generator": 5}, "state: generator=5 is not the state of a torch.Generator"),
-        ({"generator": ""}, "state: generator='' is not the state of a torch.Generator"),
         ({"generator": "no base64"}, "state: generator='no base64' is not the state of a torch.Generator"),
         ({"generator": "AAAA"}, "state: generator='AAAA' is not the state of a torch.Generator"),
         ({"numpy": {"bit_generator": "MT19937"}}, "is not the state of a random generator"),
         ({"python": [3, [1, 2], None]}, "is not the state of a random generator"),
-        ({"python": 5}, "is not the state of a random generator"),
         ({"skipped": -1}, "state: skipped=-1 must be 0 or more"),
-        ({"skipped": "3"}, "state: skipped='3' must be a whole number"),
     ],
 )
 def test_wrong_numbers_in_a_state(change: dict[str, Any], message: str) -> None:
@@ -352,14 +296,6 @@ def test_no_state_at_all(state: Any) -> None:
     for sampler, kind in ((None, "a RecordSampler"), (SequentialSampler(DATA), "a RecordLoader with a sampler")):
         with pytest.raises(ArgumentError, match=f"This is not the state of {kind}.*: it has no 'seed', but"):
             loader(sampler=sampler).load_state_dict(state)
-
-
-def test_a_state_without_a_generator() -> None:
-    one = loader(sampler=SequentialSampler(DATA))
-    state = one.state_dict()
-    assert state.pop("generator") is None
-    one.load_state_dict(state)
-    assert flat(one) == list(DATA)
 
 
 def test_a_state_of_another_rank_is_kept_until_the_first_batch() -> None:

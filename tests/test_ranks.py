@@ -2,10 +2,8 @@
 
 import contextlib
 import json
-import pickle
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,6 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.data import DataLoader, DistributedSampler
 
 from recordzoo import RecordLoader, RecordSampler
-from tests.running import on_two_ranks
 from tests.sampling import loader_of_rank
 
 SHUFFLES = (True, False, "block")
@@ -138,17 +135,6 @@ def test_resumed_before_there_are_ranks(shuffle: Any) -> None:
     assert sorted(chain(*on_each_rank(made, flat))) == list(range(96))
 
 
-def test_a_copy_by_pickle_goes_on_and_knows_its_own_ranks() -> None:
-    sampler = RecordSampler(range(40))
-    list(islice(sampler, 7))
-    copy = pickle.loads(pickle.dumps(sampler))
-    assert copy.state_dict() == sampler.state_dict()
-    with process_group(1, 2):
-        mine = list(pickle.loads(pickle.dumps(sampler)))
-        assert mine == list(sampler)
-    assert mine == list(copy)[1::2]
-
-
 def test_it_is_a_distributed_sampler_to_others() -> None:
     sampler = RecordSampler(range(10), num_replicas=4, rank=3)
     right = DistributedSampler(range(10), num_replicas=4, rank=3)  # type: ignore[arg-type]
@@ -211,24 +197,23 @@ def test_what_is_left_is_too_little_for_ranks_that_come_later() -> None:
     assert on_each_rank(made, lambda each: (each.epoch, len(list(each)))) == [(1, 2)] * 4
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["sampler", "batch_sampler", "of no length"])
-@pytest.mark.parametrize("batch_size", [1, 4])
-def test_no_empty_epoch_with_others_samplers(kind: str, batch_size: int) -> None:
-    class Unsized:
-        def __iter__(self) -> Iterator[list[int]]:
-            return (list(range(first, first + batch_size)) for first in range(0, 10 - batch_size + 1, batch_size))
+class Unsized:
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter([[0, 1, 2, 3], [4, 5, 6, 7]])
 
-    def make() -> RecordLoader:
-        if kind == "sampler":
-            return RecordLoader(range(10), batch_size, sampler=range(10), drop_last=True, num_workers=1)
-        batches = Unsized() if kind == "of no length" else list(Unsized())
-        return RecordLoader(range(10), batch_sampler=batches, num_workers=1)
 
-    num_batches = 10 // batch_size
-    for steps in range(num_batches + 1):
-        sizes = [len(epoch) for epoch in resumed(make, steps, 3)]
-        assert sizes == [num_batches - steps or num_batches, num_batches, num_batches]
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"batch_size": 4, "sampler": range(10), "drop_last": True},
+        {"batch_sampler": list(Unsized())},
+        {"batch_sampler": Unsized()},
+    ],
+)
+@pytest.mark.parametrize(("steps", "sizes"), [(1, [1, 2, 2]), (2, [2, 2, 2])])
+def test_no_empty_epoch_with_others_samplers(options: dict[str, Any], steps: int, sizes: list[int]) -> None:
+    found = resumed(lambda: RecordLoader(range(10), num_workers=1, **options), steps, 3)
+    assert list(map(len, found)) == sizes
 
 
 @pytest.mark.parametrize("num_replicas", [1, 2])
@@ -246,55 +231,3 @@ def test_no_empty_epoch_in_the_stock_loader(num_replicas: int) -> None:
     for state, sizes in zip([*states, sampler.state_dict()], ([1, 2, 2], [2, 2, 2], [2, 2, 2]), strict=True):
         _, again = make(state)
         assert [len(list(again)) for _ in range(3)] == sizes
-
-
-# Real processes
-
-RANK = """
-import json, os, sys
-import torch, torch.distributed
-from recordzoo import RecordLoader, RecordSampler
-rank, folder = int(sys.argv[1]), sys.argv[2]
-torch.manual_seed(rank)
-sampler = RecordSampler(range(101), shuffle="block")
-loader = RecordLoader(range(101), 10, shuffle=True)
-stock = torch.utils.data.DataLoader(range(101), 10, sampler=RecordSampler(range(101)))
-found = {"len": [len(sampler), len(loader), len(stock)]}
-next(iter(loader))
-whole = RecordLoader(range(101), 10, sampler=RecordSampler(range(101), num_replicas=1, rank=0))
-fitted = {"own fits": RecordLoader(range(101), 10, shuffle=True), "whole fits": whole}
-store = torch.distributed.FileStore(os.path.join(folder, "store"), 2)
-torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
-found["len"] += [len(sampler), len(loader), len(stock)]
-found["ranks"] = [sampler.rank, sampler.num_replicas]
-def taken(made):
-    return torch.cat([torch.as_tensor(each).reshape(-1) for each in made]).tolist()
-for name, made in {"sampler": sampler, "loader": loader, "stock": stock}.items():
-    found[name] = [taken(made) for _ in range(2)]
-for name, made in fitted.items():
-    found[name] = []
-    for _ in range(3):
-        batches = iter(made)
-        made.sampler.set_epoch(0)
-        found[name].append(taken(batches))
-states = [None, None]
-torch.distributed.all_gather_object(states, [sampler.state_dict(), loader.state_dict()])
-assert states[0] == states[1], states
-print(json.dumps(found))
-torch.distributed.destroy_process_group()
-"""
-
-
-@pytest.mark.slow
-def test_processes_that_make_their_data_before_the_process_group(tmp_path: Path) -> None:
-    answers = on_two_ranks(RANK, tmp_path)
-    assert [answer["ranks"] for answer in answers] == [[0, 2], [1, 2]]
-    assert [answer["len"] for answer in answers] == [[101, 11, 11, 51, 6, 6]] * 2
-    for name in ("sampler", "loader", "stock"):
-        for one, two in zip(*(answer[name] for answer in answers), strict=True):
-            assert len(one) == len(two) == 51
-            assert sorted({*one, *two}) == list(range(101))
-    # Three fits of Lightning, with generators that differ. accelerate divides the whole orders: they must be equal.
-    assert all({*one, *two} == {*range(101)} for one, two in zip(*(each["own fits"] for each in answers), strict=True))
-    assert answers[0]["whole fits"] == answers[1]["whole fits"]
-    assert [sorted(each) for each in answers[0]["whole fits"]] == [list(range(101))] * 3
