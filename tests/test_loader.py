@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections import namedtuple
+from collections import Counter, namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -13,7 +13,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
 from torch.utils.data import (
     BatchSampler,
     ConcatDataset,
@@ -26,11 +25,9 @@ from torch.utils.data import (
     random_split,
 )
 from torchvision import transforms as v1
-from torchvision.datasets import wrap_dataset_for_transforms_v2
 from torchvision.transforms import v2
 
 from recordzoo import (
-    CIFAR10Record,
     ImageFolderRecord,
     MultiView,
     RecordLoader,
@@ -42,8 +39,7 @@ from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError, Samp
 from recordzoo.loader.loader import batch_options
 from recordzoo.loader.samples import RowMaker, SampleMaker, maker_of
 from recordzoo.loader.source import Source
-from tests.batching import FIXED, JITTER, MEAN, RANDOM, STD, UINT8, assert_same, image_file
-from tests.fakes import cifar as cifar10
+from tests.batching import FIXED, JITTER, RANDOM, UINT8, assert_same, image_file
 from tests.fakes.folder import bad_image, cut_image, write_tree
 from tests.fakes.records import flip_byte, place_of
 from tests.fakes.samples import Samples
@@ -123,7 +119,6 @@ def test_samples(tree: Path, name: str) -> None:
         lambda label: (label, [label, 0.5]),
         lambda label: torch.tensor([label, 1]),
         lambda label: np.float32(label),
-        lambda label: label % 2 == 0,
         namedtuple("Target", "label").__call__,
     ],
 )
@@ -135,13 +130,6 @@ def test_targets(tree: Path, target_transform: Callable[[int], Any]) -> None:
         compare(both, batch_size=8, num_workers=2)
 
 
-def test_collate_gets_what_the_dataset_gives(tree: Path) -> None:
-    for transform in (FIXED, v1.Compose([FIXED, torch.neg]), None):
-        dataset = ImageFolderRecord(tree, transform=transform)
-        compare(dataset, batch_size=8, collate_fn=lambda samples: samples)
-        compare(ConcatDataset([dataset, dataset]), batch_size=8, collate_fn=tuple)
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -151,27 +139,18 @@ def test_collate_gets_what_the_dataset_gives(tree: Path) -> None:
         {"sampler": [-1, -41]},
         {"batch_sampler": [[1], [2, 3, 4], [0] * 9]},
         {"batch_sampler": BatchSampler(SequentialSampler(range(41)), 9, drop_last=True)},
-        {"shuffle": False},
-        {"sampler": RecordSampler(range(41), seed=3), "batch_size": 5},
     ],
 )
 def test_samplers(tree: Path, options: dict[str, Any]) -> None:
     dataset = ImageFolderRecord(tree, transform=FIXED)
-    if isinstance(options.get("sampler"), RecordSampler):
-        options["sampler"].set_epoch(0)
-        found = list(RecordLoader(dataset, **options))
-        options["sampler"].set_epoch(0)
-        assert_same(found, list(DataLoader(dataset, **options)))
-    else:
-        compare(dataset, **options)
-        assert len(RecordLoader(dataset, **options)) == len(DataLoader(dataset, **options))
+    compare(dataset, **options)
+    assert len(RecordLoader(dataset, **options)) == len(DataLoader(dataset, **options))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"batch_size": 0}, "batch_size=0"),
-        ({"batch_size": -1}, "batch_size=-1"),
         ({"batch_size": None, "drop_last": True}, "batch_size=None"),
         ({"worker_init_fn": print, "workers": "threads"}, "worker_init_fn=.*Leave one of them out"),
         ({"batch_transform": 3}, "batch_transform=3 is no function"),
@@ -179,7 +158,6 @@ def test_samplers(tree: Path, options: dict[str, Any]) -> None:
         ({"drop_cache": True, "sampler": RecordSampler(range(9))}, "drop_cache"),
         ({"sampler": [1], "shuffle": True}, "sampler"),
         ({"batch_sampler": [[1]], "batch_size": 2}, "batch_sampler"),
-        ({"batch_sampler": [[1]], "shuffle": True}, "batch_sampler"),
         ({"batch_sampler": [[1]], "drop_last": True}, "batch_sampler"),
         ({"precision": "best"}, "precision='best' is not one of 'exact', 'fast'"),
         ({"memory_format": torch.preserve_format}, "memory_format"),
@@ -189,16 +167,10 @@ def test_samplers(tree: Path, options: dict[str, Any]) -> None:
         ({"prefetch_factor": -1}, "prefetch_factor=-1"),
         ({"drop_cache": True}, "drop_cache"),
         ({"seed": "a"}, "seed='a' must be a whole number"),
-        ({"seed": 1.5}, "seed=1.5 must be a whole number"),
-        ({"num_workers": "2"}, "num_workers='2' must be a whole number"),
         ({"prefetch_factor": 1.5}, "prefetch_factor=1.5 must be a whole number"),
-        ({"timeout": "10"}, "timeout='10' must be a number"),
         ({"on_error": "skp"}, "on_error='skp' is not one of 'raise', 'skip'"),
-        *(({"device": each}, f"device={each!r} is not a torch device") for each in ("gpu", 1.5, "cuda:x")),
-        *(
-            ({"device": each}, r"device=.*99.*: this process sees \d CUDA devices .* Leave device out")
-            for each in ("cuda:99", torch.device("cuda", 99), 99)
-        ),
+        ({"device": "gpu"}, "device='gpu' is not a torch device"),
+        ({"device": "cuda:99"}, r"device=.*99.*: this process sees \d CUDA devices .* Leave device out"),
     ],
 )
 def test_bad_arguments(dataset: ImageFolderRecord, options: dict[str, Any], message: str) -> None:
@@ -206,22 +178,11 @@ def test_bad_arguments(dataset: ImageFolderRecord, options: dict[str, Any], mess
         RecordLoader(dataset, **options)
 
 
-@pytest.mark.parametrize("kind", [np.int64, np.float64, torch.tensor])
-def test_arguments_and_states_of_other_types_are_converted(kind: Any) -> None:
-    def loaders(kind: Any) -> list[RecordLoader]:
-        own = RecordLoader(range(41), kind(4), shuffle=kind(1), drop_last=kind(1), seed=kind(3), num_workers=1)
-        return [own, RecordLoader(range(41), kind(4), sampler=range(41), seed=kind(3), num_workers=1)]
-
-    for found, right, again in zip(*map(loaders, (kind, int, int)), strict=True):
-        found.set_epoch(kind(2))
-        right.set_epoch(2)
-        batches = [list(islice(loader, 3)) for loader in (found, right)]
-        assert_same(*batches)
-        state = found.state_dict()
-        assert json.loads(json.dumps(state)) == right.state_dict()
-        again.load_state_dict({n: kind(value) if type(value) is int else value for n, value in state.items()})
-        assert json.dumps(again.state_dict()) == json.dumps(state)
-        assert len(list(again)) == len(found) - 3
+@pytest.mark.parametrize("kind", [np.int64, torch.tensor, float])
+def test_numbers_of_other_types_are_converted(kind: Any) -> None:
+    """`shuffle=1` must not give the order of the dataset."""
+    found = RecordLoader(range(41), kind(4), kind(1), drop_last=kind(1), seed=kind(3), num_workers=1)
+    assert_same(list(found), list(RecordLoader(range(41), 4, True, drop_last=True, seed=3, num_workers=1)))
 
 
 class Stream(IterableDataset[int]):
@@ -267,20 +228,6 @@ def test_parts_with_other_transforms(tree: Path) -> None:
     compare(ConcatDataset([other, TensorDataset(torch.ones(4, 3, 24, 24), torch.arange(4))]), batch_size=5)
 
 
-def test_cifar10(tmp_path: Path) -> None:
-    cifar10.build().write_tree(tmp_path)
-    Record = type("Record", (CIFAR10Record,), cifar10.lists(cifar10.batches()))
-
-    transform = v1.Compose([v1.RandomCrop(32), v1.ToTensor(), v1.Normalize(MEAN, STD)])
-    for train in (True, False):
-        dataset = Record(tmp_path, train, transform=transform)
-        assert Source(dataset).leaves
-        compare(dataset, batch_size=6, num_workers=2)
-    dataset.targets[2] = 7
-    assert not Source(dataset).leaves
-    assert compare(dataset, batch_size=6)[0][1][2] == 7
-
-
 @pytest.mark.parametrize(
     "kind", ["bytes", "pil-sizes", "small", "gray", "rgba", "chw", "boxes", "text", "float-target"]
 )
@@ -295,35 +242,6 @@ def test_own_datasets(tmp_path: Path, kind: str) -> None:
 def test_anybodys_datasets(kind: str) -> None:
     compare(Samples(kind, 20), batch_size=6, collate_fn=list if kind in ("three", "named", "dict") else None)
     compare(TensorDataset(torch.arange(9), torch.ones(9, 2)), batch_size=4, num_workers=2)
-
-
-def test_changed_samples_and_own_loaders(tree: Path) -> None:
-    dataset = ImageFolderRecord(tree, transform=FIXED)
-    dataset.samples.pop(3)
-    assert "were changed" in Source(dataset).problem
-    compare(dataset, batch_size=4)
-    own = ImageFolderRecord(tree, transform=FIXED, loader=lambda path: Image.new("RGB", (30, 40), path[-6:-4]))
-    own.loader = lambda path: Image.new("RGB", (30, 40), (int(path[-6:-4]), 0, 0))
-    assert "a loader of its own" in Source(own).problem
-    compare(own, batch_size=4)
-
-
-def test_a_wrapped_dataset(dataset: ImageFolderRecord) -> None:
-    wrapped = wrap_dataset_for_transforms_v2(ImageFolderRecord(dataset.root, transform=v2.ToImage()))
-    assert "makes its samples itself" in Source(wrapped).problem
-    compare(wrapped, collate_fn=list)
-
-
-def test_a_transform_may_be_replaced(dataset: ImageFolderRecord) -> None:
-    loader = RecordLoader(dataset, 41)
-    assert next(iter(loader))[0].shape == (41, 3, 24, 24)
-    dataset.transform = UINT8
-    assert next(iter(loader))[0].shape == (41, 3, 24, 20)
-
-
-def test_no_samples(tmp_path: Path) -> None:
-    assert list(RecordLoader(Subset(Samples("small"), []))) == []
-    assert "of 0 samples" in str(RecordLoader(Subset(Samples("small"), [])))
 
 
 # The same whoever makes them
@@ -343,24 +261,6 @@ def test_any_number_of_threads(dataset: ImageFolderRecord, shuffle: Any) -> None
     assert not torch.equal(images[0], images[1])
 
 
-def test_other_crops_in_another_epoch_and_of_another_seed(dataset: ImageFolderRecord) -> None:
-    def images(seed: int, epoch: int) -> torch.Tensor:
-        loader = RecordLoader(dataset, 41, seed=seed)
-        loader.set_epoch(epoch)
-        return next(iter(loader))[0]
-
-    assert torch.equal(images(1, 2), images(1, 2))
-    different = [images(1, 2) != other for other in (images(1, 3), images(2, 2))]
-    assert all(bool(each.flatten(1).any(1).sum() > 38) for each in different)
-
-
-def test_the_batch_size_changes_no_sample(dataset: ImageFolderRecord) -> None:
-    found = [list(RecordLoader(dataset, size, shuffle=True, seed=4)) for size in (1, 6, 41)]
-    together = [[torch.cat(part) for part in zip(*batches, strict=True)] for batches in found]
-    assert_same(together[0], together[1])
-    assert_same(together[0], together[2])
-
-
 @given(
     st.sampled_from([False, True, "block"]),
     st.integers(0, 3),
@@ -375,35 +275,30 @@ def test_resumed_on_other_ranks(
     """The same samples, with the same crops, in each global batch; and then the next epoch."""
 
     def loaders(ranks: int, seed: int) -> list[RecordLoader]:
-        return [
-            loader_of_rank(resumable, 12 // ranks, rank, ranks, shuffle=shuffle, seed=seed, num_workers=1)
-            for rank in range(ranks)
-        ]
+        made = []
+        for rank in range(ranks):
+            one = loader_of_rank(resumable, 12 // ranks, rank, ranks, shuffle=shuffle, seed=seed, num_workers=1)
+            one.set_epoch(epoch)
+            made.append(one)
+        return made
 
-    def batches(loaders: list[RecordLoader], iterators: list[Iterator[Any]]) -> list[dict[tuple[int, bytes], int]]:
+    def batches(loaders: list[RecordLoader]) -> list[Counter[tuple[int, bytes]]]:
         found = []
-        for parts in zip(*iterators, strict=True):
-            samples = [
-                (int(y), x.numpy().tobytes()) for images, labels in parts for x, y in zip(images, labels, strict=True)
-            ]
-            found.append({sample: samples.count(sample) for sample in samples})
+        for parts in zip(*loaders, strict=True):
+            samples = [each for images, labels in parts for each in zip(images, labels, strict=True)]
+            found.append(Counter((int(label), image.numpy().tobytes()) for image, label in samples))
         return found
 
-    whole = loaders(ranks[0], seed)
-    for loader in whole:
-        loader.set_epoch(epoch)
-    right = batches(whole, [iter(loader) for loader in whole])
-    before = loaders(ranks[0], seed)
+    right = batches(loaders(ranks[0], seed))
     states = []
-    for loader in before:
-        loader.set_epoch(epoch)
-        assert len(list(islice(iter(loader), steps))) == steps
+    for loader in loaders(ranks[0], seed):
+        assert len(list(islice(loader, steps))) == steps
         states.append(json.loads(json.dumps(loader.state_dict())))
     assert all(state == states[0] for state in states)
     after = loaders(ranks[1], seed + 1)
     for loader in after:
         loader.load_state_dict(states[0])
-    found = batches(after, [iter(loader) for loader in after])
+    found = batches(after)
     if steps == len(right):
         assert after[0].state_dict()["epoch"] == epoch + 1
     else:
@@ -417,14 +312,13 @@ def resumable(tree: Path) -> Subset[Any]:
     return Subset(ImageFolderRecord(tree, transform=transform), range(2, 38))
 
 
-@pytest.mark.parametrize("kind", ["own", "shuffled", "sampler", "batch_sampler"])
-@pytest.mark.parametrize("steps", [0, 1, 3, 6])
+@pytest.mark.parametrize("kind", ["shuffled", "sampler", "batch_sampler"])
+@pytest.mark.parametrize("steps", [0, 3, 6])
 def test_resumed(dataset: ImageFolderRecord, kind: str, steps: int) -> None:
     """In the middle of an epoch the rest is the same; at its end, or before its beginning, a whole one."""
 
     def make(seed: int) -> RecordLoader:
         options: dict[str, Any] = {
-            "own": {"batch_size": 7},
             "shuffled": {"batch_size": 7, "shuffle": True},
             "sampler": {"batch_size": 7, "sampler": DistributedSampler(dataset, 1, 0, seed=5)},
             "batch_sampler": {"batch_sampler": [list(range(first, min(41, first + 7))) for first in range(0, 41, 7)]},
@@ -448,30 +342,11 @@ def test_resumed(dataset: ImageFolderRecord, kind: str, steps: int) -> None:
     assert_same(list(resumed), following)
 
 
-def test_states_of_others_are_refused(dataset: ImageFolderRecord) -> None:
-    own, others = RecordLoader(dataset, 4), RecordLoader(dataset, 4, sampler=range(41))
-    for one, other in ((own, others), (others, own), (own, RecordLoader(dataset, 4, shuffle=True))):
-        with pytest.raises(ArgumentError):
-            one.load_state_dict(other.state_dict())
-
-
 def test_a_state_is_where_the_user_is(dataset: ImageFolderRecord) -> None:
     loader = RecordLoader(dataset, 4, prefetch_factor=5)
     for number, _ in enumerate(loader, 1):
         assert loader.state_dict()["consumed"] == min(41, 4 * number)
     assert len(json.dumps(loader.state_dict())) < 200
-
-
-def test_resuming_draws_nothing_again(dataset: ImageFolderRecord) -> None:
-    """A state deep in an epoch of a billion samples is loaded at once."""
-
-    class Many(Samples):
-        def __getitem__(self, index: int) -> Any:
-            return index
-
-    loader = RecordLoader(Many("small", 10**9), 1000, shuffle=True, seed=1)
-    loader.load_state_dict({**loader.state_dict(), "consumed": 10**9 - 1500})
-    assert [len(batch) for batch in loader] == [1000, 500]
 
 
 def noisy(label: int) -> tuple[int, float, float, float]:
@@ -502,16 +377,6 @@ def test_deterministic(tree: Path, transform: Any) -> None:
     numbers = torch.cat([torch.stack(list(labels[1:]), 1) for _, labels in chain(*right)])
     assert len(numbers.unique(dim=0)) == 82
     assert len(numbers.unique()) == 3 * 82
-
-
-def test_deterministic_for_any_dataset() -> None:
-    class Noise(Samples):
-        def __getitem__(self, index: int) -> Any:
-            return torch.rand(4) + random.random()
-
-    batches = [epochs(RecordLoader(Noise("small"), 8, seed=1, num_workers=n, deterministic=True), 2) for n in (1, 4)]
-    assert_same(batches[0], batches[1])
-    assert len(torch.cat(batches[0][0] + batches[0][1]).unique()) > 900
 
 
 # Errors
@@ -577,32 +442,20 @@ def test_what_the_users_functions_raise(tree: Path, where: str, rest: Any) -> No
     assert any("sample 0 (0/00.jpg)" in note for note in raised.value.__notes__)
 
 
-@pytest.mark.parametrize("workers", ["threads", "processes"])
-@pytest.mark.parametrize("options", [{"sampler": [*range(20), 41]}, {"batch_sampler": [[0], [1], [2], [3], [-42]]}])
-def test_indices_that_do_not_exist(dataset: ImageFolderRecord, options: dict[str, Any], workers: Any) -> None:
-    loader = RecordLoader(dataset, workers=workers, num_workers=2, **options)
-    iterator = iter(loader)
-    assert len(list(islice(iterator, len(loader) - 1))) == len(loader) - 1
-    with pytest.raises(IndexError):
-        next(iterator)
-
-
 @pytest.mark.parametrize("wrong", [41, -42])
 def test_samples_that_do_not_exist_are_named(dataset: ImageFolderRecord, wrong: int) -> None:
     subset = Subset(dataset, [0, 1, wrong, 2])
-    options: dict[str, Any] = {"batch_size": 2, "prefetch_factor": 0}
     for workers in ("threads", "processes"):
-        iterator = iter(RecordLoader(subset, workers=workers, **options))
+        iterator = iter(RecordLoader(subset, 2, workers=workers, prefetch_factor=0))  # type: ignore[arg-type]
         assert len(next(iterator)[1]) == 2
         message = rf"^Subset\.indices: there is no sample {wrong} in ImageFolderRecord, which has 41 samples"
         with pytest.raises(SampleIndexError, match=message):
             next(iterator)
-    for one, kind, size in (
-        (dataset, "ImageFolderRecord", 41),
-        (subset, "Subset", 4),
-        (dataset + dataset, "Conc", 82),
+    for one, named in (
+        (dataset, "ImageFolderRecord, which has 41"),
+        (dataset + dataset, "ConcatDataset, which has 82"),
     ):
-        with pytest.raises(SampleIndexError, match=rf"^there is no sample 99 in {kind}\w*, which has {size} samples"):
+        with pytest.raises(SampleIndexError, match=f"^there is no sample 99 in {named} samples"):
             list(RecordLoader(one, sampler=[99]))
 
 
@@ -617,12 +470,6 @@ def test_images_of_several_sizes_are_named(tree: Path, workers: Any, transform: 
         list(RecordLoader(views, 4, workers=workers))
 
 
-def test_targets_that_cannot_be_stacked_are_torchs_error(tree: Path) -> None:
-    dataset = ImageFolderRecord(tree, transform=UINT8, target_transform=lambda label: torch.zeros(label + 1))
-    with pytest.raises(RuntimeError, match="stack expects each tensor to be equal size"):
-        list(RecordLoader(dataset, 41))
-
-
 @pytest.mark.parametrize("workers", ["threads", "processes"])
 @pytest.mark.parametrize("target", [0, 1, 3])
 def test_a_sampler_that_raises(dataset: ImageFolderRecord, target: int, workers: Any) -> None:
@@ -634,9 +481,6 @@ def test_a_sampler_that_raises(dataset: ImageFolderRecord, target: int, workers:
     assert len(list(islice(iterator, target))) == target
     with pytest.raises(LookupError, match="no more"):
         next(iterator)
-
-
-# What has a length in other ways
 
 
 def test_no_two_places_have_the_same_crop(dataset: ImageFolderRecord) -> None:
