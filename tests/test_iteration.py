@@ -5,21 +5,13 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
-from torch.utils.data import DataLoader
-from torchvision.transforms import v2
 
-from recordzoo import ImageFolderRecord, RecordLoader
-from recordzoo.loader import iteration
+from recordzoo import RecordLoader
 from tests import warm
-from tests.fakes.folder import write_tree
-from tests.fakes.pictures import encoded
 from tests.forking import Forked, Started
 from tests.preparing import wait_for
 
@@ -62,22 +54,6 @@ def _wait_for_the_end_of_threads() -> None:
 
 
 # Threads
-
-
-@pytest.mark.parametrize(("side", "num_threads", "pieces"), [(8, 1, [8]), (120, 3, [2])])
-def test_small_images_are_made_by_one_thread_a_batch_at_once(
-    side: int, num_threads: int, pieces: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = np.random.default_rng(0)
-    noise = rng.integers(256, size=(16, side, side, 3), dtype=np.uint8)
-    write_tree(tmp_path, {f"0/{i:02d}.jpg": encoded(Image.fromarray(each), "JPEG") for i, each in enumerate(noise)})
-    cut, sizes = iteration.cut, set()
-    monkeypatch.setattr(iteration, "cut", lambda *given: sizes.add(given[-1]) or cut(*given))
-    iterator = iter(RecordLoader(ImageFolderRecord(tmp_path, v2.PILToTensor()), 8, num_workers=3))
-    first = next(iterator)
-    assert len(threads()) == num_threads
-    assert [len(images) for images, _ in (first, *iterator)] == [8, 8]
-    assert list(sizes) == pieces
 
 
 def test_all_threads_are_there_and_torch_is_alone_in_each() -> None:
@@ -124,12 +100,9 @@ def test_work_ahead_is_bounded(prefetch_factor: int | None, num_workers: int) ->
 def test_the_default_is_the_cores_shared_with_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     assert RecordLoader(range(3)).num_workers == cores
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    assert RecordLoader(range(3)).num_workers == max(1, cores // 2)
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "999")
-    assert RecordLoader(range(3)).num_workers == 1
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "")
-    assert RecordLoader(range(3)).num_workers == cores
+    for neighbours, expected in (("2", max(1, cores // 2)), ("999", 1), ("", cores)):
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", neighbours)
+        assert RecordLoader(range(3)).num_workers == expected
 
 
 def test_nothing_is_done_before_the_first_batch_is_asked_for() -> None:
@@ -189,31 +162,6 @@ def test_an_epoch_that_is_left(leave: Callable[[Any], None]) -> None:
         gc.collect()
         wait_for(lambda: not threads(), "the end of the threads")
     assert len(list(loader)) == 13
-
-
-def test_what_was_not_begun_is_not_made_for_nobody() -> None:
-    go_on, begun = threading.Event(), []
-
-    def work(index: int) -> None:
-        begun.append(index)
-        if index == 1:
-            go_on.wait(30)
-
-    iterator = iter(RecordLoader(Numbers(100, work), 1, num_workers=1, prefetch_factor=20))
-    next(iterator)
-    wait_for(lambda: 1 in begun, "the second sample")
-    del iterator
-    gc.collect()
-    go_on.set()
-    wait_for(lambda: not threads(), "the end of the threads")
-    assert begun == [0, 1]
-
-
-def test_two_at_once() -> None:
-    loader = RecordLoader(Numbers(40), 8, num_workers=2)
-    pairs = list(zip(loader, loader, strict=True))
-    assert all(torch.equal(one, other) for one, other in pairs)
-    assert len(pairs) == 5
 
 
 def test_timeout() -> None:
@@ -286,27 +234,6 @@ def test_the_process_ends_in_the_middle(leave: str, code: int) -> None:
     assert ("ZeroDivisionError" in err) if code == 1 else (err == "")
 
 
-@pytest.mark.slow
-@needs_fork
-def test_fork_in_the_middle() -> None:
-    """The child has no threads: what it inherits it can forget, and it can begin an epoch of its own."""
-    process = start(
-        "loader = RecordLoader(Numbers(), 8, num_workers=3)\n"
-        "iterator = iter(loader)\n"
-        "next(iterator)\n"
-        "child = os.fork()\n"
-        "if not child:\n"
-        "    del iterator\n"
-        "    gc.collect()\n"
-        "    assert len(list(loader)) == 13\n"
-        "    print('child', flush=True)\n"
-        "    sys.exit(7)\n"
-        "_, status = os.waitpid(child, 0)\n"
-        "print(os.waitstatus_to_exitcode(status), len(list(iterator)), flush=True)\n"
-    )
-    assert end(process) == (0, "child\n7 12\n", "")
-
-
 @needs_fork
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 @pytest.mark.slow
@@ -355,17 +282,3 @@ def test_fork_while_a_sample_is_made() -> None:
         "print(os.waitstatus_to_exitcode(status), flush=True)\n"
     )
     assert end(process) == (0, "child 5\n7\n", "")
-
-
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
-@pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
-def test_workers_of_dataloader_beside_it(context: str) -> None:
-    dataset = Numbers(40)
-    loader = RecordLoader(dataset, 8, num_workers=2)
-    right = list(loader)
-    iterator = iter(loader)
-    next(iterator)
-    found = list(DataLoader(dataset, 8, num_workers=2, multiprocessing_context=context))
-    assert all(torch.equal(one, other) for one, other in zip(found, right, strict=True))
-    assert len(list(iterator)) == 4

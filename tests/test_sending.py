@@ -1,13 +1,10 @@
 """How a batch leaves a worker process."""
 
-import io
 import multiprocessing.reduction
 import pickle
-import weakref
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torchvision import tv_tensors
@@ -35,14 +32,11 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     "tensor",
     [
         torch.arange(12).reshape(3, 4).t(),
-        torch.arange(12)[2:9:3],
         torch.empty(0, 4),
         torch.tensor(1.5, dtype=torch.bfloat16),
-        torch.tensor([True, False]),
         torch.tensor([1 + 2j]).conj(),
         torch.nn.Parameter(torch.ones(2)),
         torch.tensor([[0.0, 1.0]]).to_sparse(),
-        torch.sparse_coo_tensor(torch.empty(2, 0, dtype=torch.int64), torch.empty(0), (2, 3), check_invariants=True),
         torch.zeros(300, 300)[:, ::2],
         BOXES,
         tv_tensors.Mask(torch.ones(2, 2, dtype=torch.bool)),
@@ -58,24 +52,6 @@ def test_a_tensor_is_the_same(tensor: torch.Tensor) -> None:
     assert getattr(got, "__dict__", None) == getattr(tensor, "__dict__", None)
 
 
-def test_no_sparse_tensor_is_kept() -> None:
-    """`torch.save`'s way would put it on a list of torch that only `torch.load` empties, with a warning."""
-    got = sent([torch.eye(3).to_sparse()])
-    reference = weakref.ref(got[0])
-    del got
-    assert reference() is None
-    file = io.BytesIO()
-    torch.save(torch.ones(2), file)
-    file.seek(0)
-    assert torch.load(file, weights_only=True).tolist() == [1, 1]
-
-
-def test_all_else_is_the_same() -> None:
-    batch = ("a", {"b": [1, None, 2.5]}, np.arange(3, dtype=np.int16))
-    text, rest, array = sent(batch)
-    assert (text, rest, array.dtype, array.tolist()) == ("a", {"b": [1, None, 2.5]}, np.int16, [0, 1, 2])
-
-
 def test_small_tensors_are_not_shared_and_large_memory_is_once(shared: list[int]) -> None:
     images, few = torch.rand(8, 3, 64, 64), torch.arange(6)
     got_images, got_few, boxes = sent((list(images), [few[:3], few[3:]], [BOXES] * 8))
@@ -87,8 +63,3 @@ def test_small_tensors_are_not_shared_and_large_memory_is_once(shared: list[int]
     assert got_few[1].tolist() == [3, 4, 5]
     assert got_few[0].untyped_storage().data_ptr() == got_few[1].untyped_storage().data_ptr()
     assert boxes[7].canvas_size == (5, 6)
-
-
-def test_what_cannot_be_pickled_is_said() -> None:
-    with pytest.raises((pickle.PicklingError, AttributeError, TypeError)):
-        Sent([lambda: None])
