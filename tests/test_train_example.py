@@ -4,26 +4,18 @@ Three launches, one after the other, train three epochs of 36 images: two ranks,
 ranks, until one of them is killed; two ranks to the end, with the record sets alone, without the class folders.
 """
 
-import importlib.util
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, groupby
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
-from torchvision.datasets import ImageFolder
 
-from recordzoo import ImageFolderRecord, RecordLoader
-from tests.batching import assert_same
 from tests.fakes.coloured import write_trees
 from tests.preparing import REPOSITORY
 
@@ -130,66 +122,3 @@ class TestRanks:
         assert [sorted(each) for each in found] == [list(range(VALIDATED))] * EPOCHS
         lines = re.findall(r"epoch (\d): loss .* of (\d+) images", "".join(one.printed for one in launches))
         assert lines == [(str(epoch), str(VALIDATED)) for epoch in range(EPOCHS)]
-
-    def test_each_epoch_says_how_long_it_waited_for_data(self, launches: list[Launch]) -> None:
-        lines = re.findall(r"epoch (\d): (\d+) images, data wait (\d+)%$", launches[2].printed, re.MULTILINE)
-        assert [(epoch, seen) for epoch, seen, _ in lines] == [("1", "24"), ("2", "36")]
-        assert all(0 <= int(share) <= 100 for *_, share in lines)
-
-    def test_the_loss_goes_down(self, launches: list[Launch]) -> None:
-        lines = re.findall(r"loss ([\d.]+), top-1 ([\d.]+)%", "".join(one.printed for one in launches))
-        losses = [float(loss) for loss, _ in lines]
-        assert losses == sorted(losses, reverse=True)
-        assert losses[-1] < losses[0] / 2
-        assert float(lines[-1][1]) == 100
-
-
-@pytest.fixture(scope="module")
-def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("train_imagenet", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["train_imagenet"] = module  # where dataclasses look for their annotations
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_waits_are_those_of_the_loader_alone(example: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-
-    def spend(seconds: float) -> None:
-        nonlocal now
-        now += seconds
-
-    def loader() -> Iterator[int]:
-        for batch in range(3):
-            spend(0.5)
-            yield batch
-        spend(0.25)
-
-    monkeypatch.setattr(example, "time", SimpleNamespace(perf_counter=lambda: now))
-    batches, seen = example.TimedWaits(loader()), []
-    for batch in batches:
-        spend(8)
-        seen.append(batch)
-    assert (seen, batches.seconds, now) == ([0, 1, 2], 1.75, 25.75)
-
-
-@pytest.mark.parametrize("split", ["train", "val"])
-def test_a_tree_and_its_records_give_the_same_batches(split: str, example: ModuleType, tmp_path: Path) -> None:
-    data = write_trees(tmp_path / "data", TRAINED, VALIDATED)
-    transform = example.make_transform(32, is_training=split == "train")
-    tree = example.open_split(str(data), split, transform)
-    (tmp_path / "records").mkdir()
-    shutil.move(tree.records_path, tmp_path / "records")
-    records = example.open_split(str(tmp_path / "records"), split, transform)
-    assert type(tree) is type(records) is ImageFolderRecord
-    tree = example.open_split(str(data), split, transform)  # makes its records anew
-    batches = [list(RecordLoader(each, 5, shuffle=split == "train", seed=3)) for each in (tree, records)]
-    assert_same(batches[0], batches[1])
-    right = ImageFolder(str(data / split), transform)
-    assert records.targets == tree.targets == right.targets
-    if split == "val":
-        images = torch.cat([images for images, _ in batches[1]])
-        assert torch.equal(images, torch.stack([image for image, _ in right]))
