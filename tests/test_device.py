@@ -1,5 +1,6 @@
 """Batches on a device: one ahead, in order, errors too; on a real one where there is one."""
 
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,9 +11,11 @@ import torch
 from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, RecordLoader
+from recordzoo.errors import ImageError
 from recordzoo.loader.epochs import Wanted
 from recordzoo.loader.iteration import OnDevice, tensors, to_device
-from tests.batching import FIXED, JITTER, RANDOM, assert_same
+from tests.batching import FIXED, JITTER, RANDOM, UINT8, assert_same, image_file
+from tests.fakes.folder import bad_image, write_tree
 
 CPU = torch.device("cpu")
 NONE = np.empty(0, np.int64)
@@ -94,6 +97,16 @@ def test_to_a_device_that_only_has_shapes(tree: Path, transform: Any, memory_for
         assert images.stride() == right_images.stride()
         assert (labels.shape, labels.dtype) == (right_labels.shape, right_labels.dtype)
     assert "device='meta'" in repr(loader)
+
+
+def test_a_bad_record_comes_in_its_turn(tmp_path: Path) -> None:
+    write_tree(tmp_path, {f"a/{number}.jpg": image_file(number) for number in range(6)} | {"a/7.jpg": bad_image()})
+    loader = RecordLoader(ImageFolderRecord(tmp_path, transform=UINT8), 2, device="meta")
+    iterator: Iterator[Any] = iter(loader)
+    assert [len(next(iterator)[1]) for _ in range(3)] == [2, 2, 2]
+    with pytest.raises(ImageError, match=r"a/7\.jpg"):
+        next(iterator)
+    assert list(iterator) == []
 
 
 # A real one
