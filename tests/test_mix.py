@@ -72,14 +72,6 @@ def test_resumed_anywhere_on_any_ranks(
     check_resumed(functools.partial(RecordSampler, mixed), before, after, drop_last, epoch, data)
 
 
-@pytest.mark.parametrize("count", [2, 5, 8, 10])
-def test_no_rank_has_one_source_alone(count: int) -> None:
-    mixed = mix([range(50_000), range(50_000)], weights=[0.7, 0.3])
-    order = order_of(mixed)
-    for rank in range(count):
-        assert np.mean(order[rank::count] < 50_000) == pytest.approx(0.7, abs=0.15)
-
-
 def test_the_order_never_changes() -> None:
     """Checkpoints name it by seed and epoch."""
     order = order_of(mix([range(5), range(9)], weights=[1, 2]), seed=1)

@@ -339,6 +339,13 @@ def test_files_without_an_end(make: Callable[[Path], None], workers: Any, tmp_pa
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 50_000  # KB
 
 
+def test_a_large_file_is_read_by_pillow(tmp_path: Path) -> None:
+    dataset = datasets.ImageFolder(write_tree(tmp_path / "t", {"a/0.png": image_file(0)}), UINT8)
+    right = list(DataLoader(dataset))
+    os.truncate(tmp_path / "t" / "a" / "0.png", 300_000_000)  # bytes behind the image do not matter
+    assert_same(list(RecordLoader(dataset, num_workers=1)), right)
+
+
 class Bad:
     """Twelve photos of which some cannot be read; their numbers are their labels."""
 

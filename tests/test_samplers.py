@@ -173,6 +173,7 @@ def test_what_was_taken_counts_from_where_the_iteration_was_resumed() -> None:
     assert len(list(islice(sampler, 10))) == 10
     assert [sampler.state_dict(taken=taken)["consumed"] for taken in (0, 4, 10)] == [20, 28, 40]
     assert sampler.state_dict() == sampler.state_dict(taken=10)
+    assert sampler.places(10, 12).tolist() == [20, 22]
 
 
 def test_what_is_wrong_is_refused() -> None:
