@@ -19,14 +19,12 @@ from torchvision.datasets import wrap_dataset_for_transforms_v2
 from torchvision.transforms import v2
 
 import recordzoo
-from recordzoo import RecordLoader, RecordReader, catalogue
-from recordzoo.errors import ArgumentError, NotPreparedError
+from recordzoo import RecordLoader, RecordReader
+from recordzoo.errors import ArgumentError
 from recordzoo.loader.source import JointLeaf, Source
-from recordzoo.net.download import fetch
 from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.from_sets import StoredRecipe
 from tests.contract import DECLARED, ROWS, Pair, Row, all_samples, difference, outcome, plain, same_outcome
-from tests.fakes.server import FileServer
 
 # torchvision leaves files of several frames open (GIF images among the pets).
 pytestmark = [
@@ -44,17 +42,16 @@ def case_id(case: tuple[Row, str]) -> str:
     return f"{case[0].name}-{case[1]}"
 
 
-def _param(case: tuple[Row, str]) -> Any:
-    """Declared datasets are compared from trees in samples, attributes and repr; the rest of it only slowly."""
-    row, source = case
-    is_slow = source == "tree" and "archive" in row.sources and any(row is each for each in DECLARED)
-    return pytest.param(case, id=case_id(case), marks=[*_group(case), *([pytest.mark.slow] if is_slow else [])])
-
-
-def _group(case: tuple[Row, str]) -> list[pytest.MarkDecorator]:
+def _param(case: tuple[Row, str], *, is_slow: bool = False) -> Any:
     """Let one worker of xdist take all tests of a row, which makes its raw data and record set once."""
     number = _groups.setdefault((case[0].build, case[1]), len(_groups))
-    return [pytest.mark.xdist_group(f"contract{number}")]
+    marks = [pytest.mark.xdist_group(f"contract{number}"), *([pytest.mark.slow] if is_slow else [])]
+    return pytest.param(case, id=case_id(case), marks=marks)
+
+
+def _is_slow(row: Row, source: str) -> bool:
+    """Declared datasets are compared from trees in samples, attributes and repr; the rest of it only slowly."""
+    return source == "tree" and "archive" in row.sources and any(row is each for each in DECLARED)
 
 
 class Compared:
@@ -85,12 +82,12 @@ class Compared:
         )
 
 
-@pytest.fixture(params=map(_param, CASES))
+@pytest.fixture(params=[_param(case, is_slow=_is_slow(*case)) for case in CASES])
 def compared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Compared:
     return _compared(request.param, tmp_path_factory)
 
 
-@pytest.fixture(params=[pytest.param(case, id=case_id(case), marks=_group(case)) for case in EVERY])
+@pytest.fixture(params=map(_param, EVERY))
 def configured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Compared:
     return _compared(request.param, tmp_path_factory)
 
@@ -107,6 +104,7 @@ def test_samples(configured: Compared) -> None:
     theirs, ours = configured.both()
     assert len(ours) > 0
     configured.assert_same(theirs, ours)
+    assert ours.read(0)
     shown = ours._repr_html_()
     assert "<figure " in shown or "holds no images" in shown
     assert not re.search("problem|cannot be shown", shown)
@@ -117,7 +115,7 @@ NOT_AT_URLS = {"DatasetFolderRecord": "selects files of a tree"}
 AT_URLS = [(row, row.sources[-1]) for row in (*ROWS, *DECLARED) if not row.is_brief]
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case_id(case), marks=_group(case)) for case in AT_URLS])
+@pytest.mark.parametrize("case", [_param(case) for case in AT_URLS])
 def test_a_root_at_a_url(
     case: tuple[Row, str], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,36 +174,6 @@ def test_attributes_and_repr(configured: Compared) -> None:
         theirs, ours = configured.both(**kwargs)
         a, b = repr(theirs), repr(ours).replace(type(ours).__name__, type(theirs).__name__)
         assert configured.plain(a, b)[0] == configured.plain(a, b)[1]
-
-
-# ObjectNet's raw file cannot be read: its fake has the extracted tree.
-FROM_RAW_FILES = [row for row in DECLARED if not row.is_brief and not row.build.args[0].tree]  # type: ignore[attr-defined]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("row", FROM_RAW_FILES, ids=lambda row: row.name)
-def test_downloaded_from_a_server(row: Row, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The raw files come from a server, through the real download, and give the same samples."""
-    fake, _, kind, folder = row.build.args  # type: ignore[attr-defined]  # a partial
-    compared = _compared((row, row.sources[-1]), tmp_path_factory)
-    theirs, _ = compared.both()
-    root = tmp_path / "ours" / folder
-    with FileServer(fake.files) as server:
-        files = fake.remote_files(lambda name: f"{server.url}/{name}")
-        ours = type(kind.__name__, (kind,), {"raw_files": files})
-        if "download" in inspect.signature(kind.__init__).parameters:
-            found = ours(root, **{**row.arguments, "download": True})
-        else:  # torchvision's class has no such argument
-            with pytest.raises(NotPreparedError):
-                ours(root, **row.arguments)
-            for file in files:
-                fetch(file, tmp_path / "ours", dataset=fake.dataset)
-            found = ours(root, **row.arguments)
-        requested = {request.path for request in server.log}
-    assert requested
-    assert requested <= set(fake.files)
-    compared.pair = dataclasses.replace(compared.pair, our_root=root)
-    compared.assert_same(theirs, found)
 
 
 INDICES = [0, 1, -1, np.int64(1), np.uint8(2), torch.tensor(1), True, 10**6, -(10**6), slice(0, 2), slice(0, 3)]
@@ -277,10 +245,8 @@ def test_missing_root(compared: Compared, tmp_path: Path) -> None:
 
 def test_subclass_getitem_counts(compared: Compared) -> None:
     datasets = []
-    for kind, root in (
-        (compared.pair.theirs, compared.pair.their_root),
-        (compared.pair.ours, compared.pair.our_root),
-    ):
+    pair = compared.pair
+    for kind, root in ((pair.theirs, pair.their_root), (pair.ours, pair.our_root)):
 
         class Twice(kind):  # type: ignore[misc,valid-type]
             def __getitem__(self, index: int) -> Any:
@@ -289,17 +255,9 @@ def test_subclass_getitem_counts(compared: Compared) -> None:
 
         Twice.__name__ = kind.__name__  # with which some of torchvision's classes find their folder
         datasets.append(Twice(root, **compared.row.arguments))
-    theirs, ours = datasets
-    compared.assert_same(theirs, ours)
-    batches = [
-        plain(list(DataLoader(ds, 3, collate_fn=list)), root)
-        for ds, root in zip(datasets, _roots(compared), strict=True)
-    ]
-    assert batches[0] == batches[1]
-
-
-def _roots(compared: Compared) -> tuple[Path, Path]:
-    return compared.pair.their_root, compared.pair.our_root
+    compared.assert_same(*datasets)
+    a, b = compared.plain(*(list(DataLoader(ds, 3, collate_fn=list)) for ds in datasets))
+    assert a == b
 
 
 def test_pickle_and_copy(compared: Compared) -> None:
@@ -330,23 +288,18 @@ def test_v2_wrapper(compared: Compared) -> None:
             a, b = compared.plain(getattr(theirs, name), getattr(ours, name))
             assert a == b, name
     compared.assert_same(theirs, pickle.loads(pickle.dumps(ours)))
-    a, b = (list(DataLoader(ds, 4, collate_fn=list)) for ds in (theirs, ours))
-    assert compared.plain(a, b)[0] == compared.plain(a, b)[1]
 
 
 MOVED = [v2.ToImage(), v2.Resize((20, 24)), v2.RandomHorizontalFlip(1), v2.ToDtype(torch.float32, scale=True)]
-# Of other datasets than torchvision's the argument is keyword-only: see `test_joint`.
-PAIR_CLASSES = {
-    name
-    for name in catalogue.class_modules()
-    if (found := inspect.signature(getattr(recordzoo, name)).parameters.get("transforms"))
-    and found.kind is found.POSITIONAL_OR_KEYWORD
-}
-PAIRS = [(row, row.sources[0]) for row in (*ROWS, *DECLARED) if f"{row.name.split()[0]}Record" in PAIR_CLASSES]
 
 
-def test_each_class_with_transforms_of_pairs_is_tried() -> None:
-    assert {f"{row.name.split()[0]}Record" for row, _ in PAIRS} == PAIR_CLASSES
+def _takes_pairs(row: Row) -> bool:
+    """Of other datasets than torchvision's the argument is keyword-only: see `test_joint`."""
+    found = inspect.signature(getattr(recordzoo, f"{row.name.split()[0]}Record")).parameters.get("transforms")
+    return found is not None and found.kind is found.POSITIONAL_OR_KEYWORD
+
+
+PAIRS = [(row, row.sources[0]) for row in (*ROWS, *DECLARED) if _takes_pairs(row)]
 
 
 @pytest.mark.parametrize("is_wrapped", [False, True], ids=["as it is", "wrapped"])
@@ -378,9 +331,10 @@ def test_subset_concat_loader(compared: Compared) -> None:
     order = list(range(len(theirs)))[::-2]
     compared.assert_same(Subset(theirs, order), Subset(ours, order))
     compared.assert_same(ConcatDataset([theirs, theirs]), ConcatDataset([ours, ours]))
-    for make in (lambda ds: ds, lambda ds: Subset(ds, order), lambda ds: ConcatDataset([ds, ds])):
-        a, b = (list(DataLoader(make(ds), 3, collate_fn=list)) for ds in (theirs, ours))
-        assert compared.plain(a, b)[0] == compared.plain(a, b)[1]
+    a = list(DataLoader(theirs, 3, collate_fn=list))
+    for workers in (0, 1):
+        found = list(DataLoader(ours, 3, collate_fn=list, num_workers=workers))
+        assert compared.plain(a, found)[0] == compared.plain(a, found)[1]
 
 
 def test_record_loader(configured: Compared) -> None:
@@ -397,44 +351,8 @@ def test_record_loader(configured: Compared) -> None:
         assert a == b
 
 
-def test_loader_with_a_forked_worker(compared: Compared) -> None:
-    theirs, ours = compared.both()
-    a = list(DataLoader(theirs, 4, collate_fn=list))
-    b = list(DataLoader(ours, 4, collate_fn=list, num_workers=1))
-    assert compared.plain(a, b)[0] == compared.plain(a, b)[1]
-
-
-ONE_FOR_EACH = [row for row, source in CASES if source == row.sources[-1]]
-TOGETHER = [ONE_FOR_EACH[start::3] for start in range(3)]  # to start a worker takes seconds
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rows", TOGETHER, ids=lambda rows: f"{rows[0].name}-and-others")
-def test_loader_with_a_spawned_worker(rows: list[Row], tmp_path_factory: pytest.TempPathFactory) -> None:
-    every = [_compared((row, row.sources[-1]), tmp_path_factory) for row in rows]
-    theirs, ours = zip(*(each.both() for each in every), strict=True)
-    loader = DataLoader(ConcatDataset(ours), 4, collate_fn=list, num_workers=1, multiprocessing_context="spawn")
-    found = iter([sample for batch in loader for sample in batch])
-    for each, expected in zip(every, theirs, strict=True):
-        a, b = list(DataLoader(expected, 1, collate_fn=list)), [[next(found)] for _ in range(len(expected))]
-        assert each.plain(a, b)[0] == each.plain(a, b)[1], each.row.name
-    assert next(found, None) is None
-
-
 CLASSES = {row.name: [each for each in DECLARED if each.build is row.build] for row in DECLARED if not row.is_brief}
 NO_VARIANT = r"^There are no variants of|is in pixels of the original images"
-
-
-def test_download_does_nothing(compared: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is open is there; torchvision's methods look for files that a user of records may have removed."""
-    _, ours = compared.both()
-    names = [name for name in dir(ours) if name.startswith("download") and callable(getattr(ours, name))]
-    assert "download" in names
-    before = sorted(compared.pair.our_root.rglob("*"))
-    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: pytest.fail("it asks the network"))
-    for name in names:
-        assert getattr(ours, name)() is None
-    assert sorted(compared.pair.our_root.rglob("*")) == before
 
 
 @pytest.mark.parametrize("name", CLASSES)

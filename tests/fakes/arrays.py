@@ -39,8 +39,7 @@ def idx(array: NDArray[Any]) -> bytes:
     return header + array.astype(array.dtype.newbyteorder(">")).tobytes()
 
 
-def _packed(data: bytes) -> bytes:
-    return gzip.compress(data, mtime=0)
+_packed = functools.partial(gzip.compress, mtime=0)
 
 
 def _digits(rng: Generator, start: str, count: int, classes: int = 10, first: int = 0) -> Files:
@@ -233,10 +232,7 @@ _H5PY = r"^Selection can't process|^Indexing with None|^Field names only|^Cannot
 _NO_H5PY = (_H5PY, "cannot be interpreted as an integer", "h5py may not be installed where records are read")
 
 
-@fake(
-    "pcam",
-    Case("PCAMRecord", ({}, *by("split", "val", "test")), by("split", "valid", None), differences=[_NO_H5PY]),
-)
+@fake("pcam", Case("PCAMRecord", ({}, *by("split", "val", "test")), by("split", "valid", None), differences=[_NO_H5PY]))
 def pcam(rng: Generator) -> Files:
     """HDF5 files, each compressed with gzip on its own."""
     files = {}
@@ -288,7 +284,7 @@ _USAGES = scaled(1) * (["Training"] * 6 + ["PublicTest", "PrivateTest", "Trainin
 def faces() -> Files:
     """Return FER2013's .csv files by name: the same faces in each form that torchvision knows."""
     rng = np.random.default_rng(0)
-    heads = ("emotion,pixels,Usage", "emotion, Usage, pixels", "emotion,pixels", "pixels")
+    heads = ("emotion,pixels,Usage", "emotion, Usage, pixels", '"emotion","pixels"', '"pixels"')
     fer, icml, train, test = ([head] for head in heads)
     for usage in _USAGES:
         face = np.repeat(rng.integers(0, 256, 48), 48)
@@ -347,11 +343,7 @@ class MedMNIST(reading.Reading, CIFAR10, name=tuple(MEDMNIST.default_parts), spl
     "medmnist",
     Case(
         "MedMNISTRecord",
-        (
-            {},
-            {"name": "chestmnist", "split": "val"},
-            {"name": "bloodmnist", "split": "test", "size": 64},
-        ),
+        ({}, {"name": "chestmnist", "split": "val"}, {"name": "bloodmnist", "split": "test", "size": 64}),
         (*by("name", "mnist", None), {"split": "valid"}, *by("size", 32, "28")),
         ARRAYS,
         sources=("archive",),

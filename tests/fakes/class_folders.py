@@ -9,6 +9,7 @@ import torchvision.datasets as tv
 from numpy.random import Generator
 from PIL import Image, ImageDraw
 from scipy.io import savemat
+from torchvision.datasets.folder import pil_loader
 from torchvision.datasets.utils import extract_archive
 
 from examples import birds  # its `picture`: as small as the real ones, whatever `scale.SIDE` says
@@ -225,7 +226,7 @@ _NOTES = {
     "omniglot",
     Case(
         "OmniglotRecord",
-        ({}, {"background": False}),
+        ({}, {"background": False, "loader": pil_loader}),
         mutations=_CHARACTERS,
         attributes=lambda files: {"zips_md5": {name.removesuffix(".zip"): md5(data) for name, data in files.items()}},
         theirs=in_order(tv.Omniglot),

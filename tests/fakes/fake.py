@@ -133,14 +133,9 @@ class Fake:
     def remote_files(self, url: Callable[[str], str] = lambda name: "") -> tuple[RemoteFile, ...]:
         """Describe the raw files with the hashes that they have."""
         folder = catalogue.entry(self.dataset).folder
+        urls = {name: (url(name),) if url(name) else () for name in self.files}
         return tuple(
-            RemoteFile(
-                name,
-                (url(name),) if url(name) else (),
-                size_bytes=len(data),
-                md5=hashlib.md5(data).hexdigest(),
-                folder=folder,
-            )
+            RemoteFile(name, urls[name], size_bytes=len(data), md5=md5(data), folder=folder)
             for name, data in self.files.items()
         )
 

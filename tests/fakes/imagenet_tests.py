@@ -186,11 +186,7 @@ def _unpack_into_val(folder: Path) -> None:
     extract_archive(folder / "ILSVRC2012_img_val.tar", folder / "val", remove_finished=True)
 
 
-@fake(
-    "imagenet_real",
-    Case("ImageNetReaLRecord", mutations=SAMPLES, theirs=PlainReaL),
-    unpack=_unpack_into_val,
-)
+@fake("imagenet_real", Case("ImageNetReaLRecord", mutations=SAMPLES, theirs=PlainReaL), unpack=_unpack_into_val)
 def imagenet_real(rng: Generator) -> dict[str, bytes]:
     """Images in no order; lists of no label, of one, and of several that are not sorted; more lists than images."""
     count = scaled(7)

@@ -79,9 +79,7 @@ _BAD = (
 
 
 @fake(
-    "inaturalist",
-    Case("INaturalistRecord", _ARGUMENTS, _BAD, MUTATIONS, theirs=in_order(INaturalist)),
-    unpack=_unpack,
+    "inaturalist", Case("INaturalistRecord", _ARGUMENTS, _BAD, MUTATIONS, theirs=in_order(INaturalist)), unpack=_unpack
 )
 def inaturalist(rng: Generator) -> dict[str, bytes]:
     """An archive for each version."""

@@ -23,10 +23,7 @@ def _scene(rng: Generator, split: str, number: int) -> bytes:
     return encoded(picture(rng, 24, 16).convert("RGBA"), "PNG")
 
 
-@fake(
-    "clevr",
-    Case("CLEVRClassificationRecord", ({}, *by("split", "val", "test")), by("split", "all", None), FILES),
-)
+@fake("clevr", Case("CLEVRClassificationRecord", ({}, *by("split", "val", "test")), by("split", "all", None), FILES))
 def clevr(rng: Generator) -> Files:
     """RGBA images in a folder for each split, and JSON files of scenes for two of them, not in order."""
     top = "CLEVR_v1.0"
@@ -167,8 +164,7 @@ def _car_annotations(rng: Generator, names: list[str]) -> bytes:
 
 
 @fake(
-    "stanford_cars",
-    Case("StanfordCarsRecord", ({}, {"split": "test"}), by("split", "val", 1), mutations=FILE_SAMPLES),
+    "stanford_cars", Case("StanfordCarsRecord", ({}, {"split": "test"}), by("split", "val", 1), mutations=FILE_SAMPLES)
 )
 def stanford_cars(rng: Generator) -> Files:
     """Photographs and MATLAB annotations, in an order that is not that of the names."""

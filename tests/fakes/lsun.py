@@ -41,24 +41,16 @@ def _apart() -> Any:
         yield
 
 
-class PlainLSUN(LSUN):  # type: ignore[misc]  # torchvision is untyped
-    """torchvision's."""
+def _plain(kind: type) -> type:
+    """Make torchvision's class so; LSUNClass takes no `Path`."""
 
     # Any: torchvision's own arguments.
-    @functools.wraps(LSUN.__init__)
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    @functools.wraps(kind.__init__)  # type: ignore[misc]  # of a class, not of an instance
+    def begin(self: Any, root: Any, *args: Any, **kwargs: Any) -> None:
         with _apart():
-            super().__init__(*args, **kwargs)
+            kind.__init__(self, os.fspath(root) if kind is LSUNClass else root, *args, **kwargs)  # type: ignore[misc]
 
-
-class PlainLSUNClass(LSUNClass):  # type: ignore[misc]  # torchvision is untyped
-    """torchvision's, which takes no `Path`."""
-
-    # Any: as above.
-    @functools.wraps(LSUNClass.__init__)
-    def __init__(self, root: Any, *args: Any, **kwargs: Any) -> None:
-        with _apart():
-            super().__init__(os.fspath(root), *args, **kwargs)
+    return type(kind.__name__, (kind,), {"__init__": begin})
 
 
 def _database(rng: np.random.Generator, count: int) -> dict[str, bytes]:
@@ -95,11 +87,7 @@ class FakeClassRecord(recordzoo.LSUNClassRecord):
     raw_files = _RAW.remote_files()
 
 
-_MISSING = (
-    r"No such file or directory",
-    r"no records and no raw data|not named like",
-    "lmdb has its own errors",
-)
+_MISSING = (r"No such file or directory", r"no records and no raw data|not named like", "lmdb has its own errors")
 _CASES = [
     Case(
         "LSUNRecord",
@@ -121,7 +109,7 @@ _CASES = [
         attributes={"_DATABASE": FakeClassRecord},
         differences=[_MISSING],
         handles=("dbs",),
-        theirs=PlainLSUN,
+        theirs=_plain(LSUN),
     ),
     Case(
         "LSUNClassRecord",
@@ -129,7 +117,7 @@ _CASES = [
         differences=[_MISSING, ("", "not supported between instances", "a list of keys is no key")],
         folder="church_outdoor_val_lmdb",
         handles=("env",),
-        theirs=PlainLSUNClass,
+        theirs=_plain(LSUNClass),
     ),
 ]
 

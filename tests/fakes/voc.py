@@ -29,15 +29,8 @@ def members(part: str = "2012", num_images: int = 12, seed: int = 0) -> dict[str
             files[f"{base}/SegmentationObject/{stem}.png"] = _mask(rng, width, height)
     listed = stems[:-1]  # one image is in no list
     half = len(listed) // 2
-    sets = (
-        {"test": listed}
-        if part.endswith("-test")
-        else {
-            "train": listed[:half],
-            "val": listed[half:],
-            "trainval": sorted(listed),
-        }
-    )
+    sets = {"train": listed[:half], "val": listed[half:], "trainval": sorted(listed)}
+    sets = {"test": listed} if part.endswith("-test") else sets
     with_mask = {stem for number, stem in enumerate(stems) if number % 3 == 0}
     for name, members in sets.items():
         files[f"{base}/ImageSets/Main/{name}.txt"] = text(members)
