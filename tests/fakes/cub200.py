@@ -43,41 +43,24 @@ IMAGES = "CUB_200_2011/images"
 
 @dataclass(frozen=True)
 class FakeCUB200:
-    """The files, by their names in the archives, and what they say.
-
-    Attributes:
-        files: ``attributes.txt`` and ``CUB_200_2011/...``, the images among them.
-        masks: ``segmentations/...``.
-        images: The same in image order: name relative to ``images/``, by id.
-    """
+    """The files and masks, by their names in the archives, and the images: names relative to ``images/``, by id."""
 
     files: Mapping[str, bytes]
     masks: Mapping[str, bytes]
     images: Mapping[int, str]
 
-    def write_archive(self, folder: Path, without: Iterable[str] = ()) -> Path:
-        """Write ``CUB_200_2011.tgz``; `without` leaves members out."""
-        left_out = set(without)
-        members = {name: data for name, data in self.files.items() if name not in left_out}
-        return _write(folder / ARCHIVE, tar(members))
-
-    def write_mask_archive(self, folder: Path) -> Path:
-        """Write ``segmentations.tgz``."""
-        return _write(folder / MASK_ARCHIVE, tar(self.masks))
+    def write_archive(self, folder: Path) -> Path:
+        """Write ``CUB_200_2011.tgz``."""
+        (folder / ARCHIVE).write_bytes(tar(self.files))
+        return folder / ARCHIVE
 
     def write_tree(self, folder: Path, without: Iterable[str] = ()) -> Path:
         """Lay out what extracting the archive gives: ``CUB_200_2011/`` and, beside it, ``attributes.txt``."""
-        left_out = set(without)
-        return write_tree(folder, {name: data for name, data in self.files.items() if name not in left_out})
+        return write_tree(folder, {name: data for name, data in self.files.items() if name not in set(without)})
 
     def write_mask_tree(self, folder: Path) -> Path:
         """Lay out ``segmentations/``."""
         return write_tree(folder, self.masks)
-
-
-def _write(path: Path, data: bytes) -> Path:
-    path.write_bytes(data)
-    return path
 
 
 def build(
@@ -87,7 +70,8 @@ def build(
     images_per_class = scaled(images_per_class)
     size = (size[0] * (1 + SIDE // 2), size[1] * (1 + SIDE // 2))
     rng = np.random.default_rng(seed)
-    classes = [f"{k + 1:03d}.{_species(k)}" for k in range(num_classes)]
+    species = [*SPECIES, *(f"Imagined_Bird_{k:03d}" for k in range(len(SPECIES) + 1, num_classes + 1))]
+    classes = [f"{k:03d}.{name}" for k, name in enumerate(species[:num_classes], 1)]
     images: dict[int, str] = {}
     files: dict[str, bytes] = {}
     masks: dict[str, bytes] = {}
@@ -109,18 +93,11 @@ def build(
     return FakeCUB200(files, masks, images)
 
 
-def remote_files(folder: Path, url: Callable[[str], str] = lambda name: "", part: str = "") -> tuple[RemoteFile, ...]:
-    """Describe the archive in `folder` as the catalogue describes the real one: name, size and true hash.
-
-    Args:
-        folder: Where `FakeCUB200.write_archive` put it.
-        url: Where a server has a file of that name; none by default.
-        part: "" or "segmentations".
-    """
-    path = folder / (MASK_ARCHIVE if part else ARCHIVE)
-    data = path.read_bytes()
-    urls = (url(path.name),) if url(path.name) else ()
-    return (RemoteFile(path.name, urls, size_bytes=len(data), sha256=hashlib.sha256(data).hexdigest()),)
+def remote_files(folder: Path, url: Callable[[str], str] = lambda name: "") -> tuple[RemoteFile, ...]:
+    """Describe the archive in `folder` as the catalogue describes the real one: name, size and true hash."""
+    data = (folder / ARCHIVE).read_bytes()
+    urls = (url(ARCHIVE),) if url(ARCHIVE) else ()
+    return (RemoteFile(ARCHIVE, urls, size_bytes=len(data), sha256=hashlib.sha256(data).hexdigest()),)
 
 
 def _annotations(
@@ -155,10 +132,6 @@ def _annotations(
             for k in range(312)
         ),
     }
-
-
-def _species(number: int) -> str:
-    return SPECIES[number] if number < len(SPECIES) else f"Imagined_Bird_{number + 1:03d}"
 
 
 def _mask(size: tuple[int, int], box: tuple[float, float, float, float]) -> bytes:
