@@ -3,10 +3,8 @@
 Among the pictures is what the real set has: a PNG named .JPEG, a CMYK and a grayscale JPEG, and a broken EXIF block.
 """
 
-import hashlib
 import io
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +12,6 @@ import numpy as np
 from scipy.io import savemat
 
 from recordzoo.datasets.imagenet_forms import all_wnids
-from recordzoo.net.url import RemoteFile
 from tests.fakes.fake import Case, by, fake, tar
 from tests.fakes.folder import write_tree
 from tests.fakes.mutations import SAMPLES
@@ -41,13 +38,9 @@ CLASSES = {
 
 @dataclass(frozen=True)
 class FakeImageNet:
-    """The pictures and what the development kit says of them.
+    """The pictures by file name, in the order of their archives, and what the development kit says of them.
 
-    Attributes:
-        synonyms: For each WNID its names, in one text as in the development kit.
-        train: For each WNID its pictures by file name, in the order of its inner archive.
-        val: The validation pictures by file name, in the order of the archive, which is not sorted.
-        val_wnids: The WNID of each, in the order of the sorted names.
+    Names are in one text for each WNID, those of validation pictures are in the order of the sorted file names.
     """
 
     synonyms: Mapping[str, str]
@@ -62,21 +55,14 @@ class FakeImageNet:
         wnid_of = dict(zip(sorted(self.val), self.val_wnids, strict=True))
         return {f"{wnid_of[file]}/{file}": data for file, data in self.val.items()}
 
-    def write_train_archive(self, folder: Path) -> Path:
+    def archives(self) -> dict[str, bytes]:
+        """Give the three archives of the authors' page."""
         inner = {f"{wnid}.tar": tar(files, compress=False) for wnid, files in self.train.items()}
-        path = folder / TRAIN_ARCHIVE
-        path.write_bytes(tar(inner, compress=False))
-        return path
+        train, val = tar(inner, compress=False), tar(self.val, compress=False)
+        return {TRAIN_ARCHIVE: train, VAL_ARCHIVE: val, DEVKIT: tar(devkit_files(self))}
 
     def write_val_archive(self, folder: Path) -> Path:
-        path = folder / VAL_ARCHIVE
-        path.write_bytes(tar(self.val, compress=False))
-        return path
-
-    def write_devkit(self, folder: Path) -> Path:
-        path = folder / DEVKIT
-        path.write_bytes(tar(devkit_files(self)))
-        return path
+        return write_tree(folder, {VAL_ARCHIVE: tar(self.val, compress=False)})
 
     def write_tree(self, folder: Path, split: str) -> Path:
         """Lay out a split as torchvision extracts it."""
@@ -117,7 +103,7 @@ class FakeImageNet:
                 columns["image"].append({"bytes": data, "path": f"{stem}_{wnid}.JPEG"})
                 columns["label"].append(all_wnids().index(wnid))
             path = folder / f"{name}-{number:05d}-of-{num_shards:05d}.parquet"
-            path.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
             parquet.write_table(pyarrow.table(columns), path, row_group_size=2)
             paths.append(path)
         return paths
@@ -132,23 +118,13 @@ class FakeImageNet:
 
 
 def build(
-    num_classes: int = 5,
-    images_per_class: int = 4,
-    *,
-    size: tuple[int, int] = (48, 40),
-    seed: int = 0,
-    broken_exif: bool = True,
+    num_classes: int = 5, images_per_class: int = 4, *, size: tuple[int, int] = (48, 40), broken_exif: bool = True
 ) -> FakeImageNet:
     """Make the dataset; more classes than `CLASSES` get made-up WNIDs. Half as many pictures for validation.
 
-    Args:
-        num_classes: How many classes.
-        images_per_class: How many training pictures each has.
-        size: Width and height of the pictures.
-        seed: Another one gives other pictures.
-        broken_exif: Whether one picture has a broken EXIF block, of which Pillow warns whenever it is loaded.
+    Of a broken EXIF block Pillow warns whenever the picture is loaded.
     """
-    images_per_class, rng = scaled(images_per_class), np.random.default_rng(seed)
+    images_per_class, rng = scaled(images_per_class), np.random.default_rng(0)
     synonyms = dict(list(CLASSES.items())[:num_classes])
     for k in range(len(synonyms), num_classes):
         synonyms[f"n1{k:07d}"] = f"thing {k}, object {k}"
@@ -158,19 +134,6 @@ def build(
     names = [f"ILSVRC2012_val_{k:08d}.JPEG" for k in rng.permutation(num_val) + 1]
     val = {name: jpeg(picture(rng, *size)) for name in names}
     return FakeImageNet(synonyms, train, val, val_wnids)
-
-
-def remote_files(
-    folder: Path, part: str, url: Callable[[str], str] = lambda name: "", *, needs_terms: bool = False
-) -> tuple[RemoteFile, ...]:
-    """Describe the archives of a part in `folder` as the catalogue does the real ones: names, sizes, true hashes."""
-    result = []
-    for name in (TRAIN_ARCHIVE,) if part == "train" else (VAL_ARCHIVE, DEVKIT):
-        data = (folder / name).read_bytes()
-        urls = (url(name),) if url(name) else ()
-        md5 = hashlib.md5(data).hexdigest()
-        result.append(RemoteFile(name, urls, size_bytes=len(data), md5=md5, needs_terms=needs_terms))
-    return tuple(result)
 
 
 def _pictures(
@@ -241,6 +204,4 @@ _CASE = Case("ImageNetRecord", ({}, {"split": "val"}), by("split", "test"), SAMP
 @fake("imagenet", _CASE, unpack=_unpack)
 def imagenet(_: np.random.Generator) -> dict[str, bytes]:
     """The three archives of the authors' page."""
-    with tempfile.TemporaryDirectory() as folder:
-        writers = (_FAKE.write_train_archive, _FAKE.write_val_archive, _FAKE.write_devkit)
-        return {path.name: path.read_bytes() for path in (write(Path(folder)) for write in writers)}
+    return _FAKE.archives()
