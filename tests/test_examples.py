@@ -28,20 +28,12 @@ def run_examples(name: str, kind: type, documented: type) -> None:
     assert doctest.DocTestRunner().run(found).failed == 0
 
 
-def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [ImageFolderRecord, DatasetFolderRecord, RecordLoader])
+def test_examples(kind: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    folder.write_tree(tmp_path / "photos")
-    for kind in (ImageFolderRecord, DatasetFolderRecord):
-        run_examples(kind.__name__, kind, kind)
-
-
-def test_the_example_of_the_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    folder.write_tree(
-        tmp_path / "photos", {f"{number % 2}/{number}.jpg": folder.image_bytes("a.jpg", number) for number in range(4)}
-    )
-    found = doctest.DocTestParser().get_doctest(RecordLoader.__doc__ or "", {"RecordLoader": RecordLoader}, "", None, 0)
-    assert doctest.DocTestRunner().run(found).failed == 0
+    loaded = {f"{number % 2}/{number}.jpg": folder.image_bytes("a.jpg", number) for number in range(4)}
+    folder.write_tree(tmp_path / "photos", loaded if kind is RecordLoader else None)
+    run_examples(kind.__name__, kind, kind)
 
 
 @pytest.mark.slow
