@@ -1,15 +1,13 @@
 """Fuzzing what reads strangers' bytes: the manifest, archives, and LMDB's pages, here and in the child of `verify`.
 
-    python -m tests.fuzz manifest --seconds 600
-    python -m tests.fuzz zip --seed 1234
-    python -m tests.fuzz zip --input failed-zip
+    FUZZ_SECONDS=600 FUZZ_SEED=1234 python -m pytest -m slow tests/test_fuzz.py -k zip
+    python -m tests.fuzz zip failed-zip
 
 Inputs are mutated valid ones, drawn by Hypothesis from seeded random bytes, so that a seed gives the same inputs again.
 A process of its own tries them, under a wall clock and a limit of memory; nothing but the documented errors may come
 out. Of one that breaks something the report has the input itself.
 """
 
-import argparse
 import atexit
 import base64
 import contextlib
@@ -21,9 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -46,8 +43,6 @@ MEMORY_BYTES = 512 << 20
 """How much an input may make the process hold; what it reserves and does not touch may be more."""
 
 _BUFFER_BYTES = (64, 256, 1024)  # of random bytes, from which an input is drawn
-
-# What must be so.
 
 
 def look_at(err: Exception, where: str) -> None:
@@ -161,38 +156,16 @@ TARGETS = {
 }
 
 
-def _raise(path: Path) -> None:
-    raise KeyError(path.name)
-
-
-DEFECTS = {
-    "error": Target(lambda: st.binary(min_size=1), _raise),
-    "death": Target(lambda: st.binary(min_size=1), lambda path: os.kill(os.getpid(), signal.SIGSEGV)),
-    "hang": Target(lambda: st.binary(min_size=1), lambda path: pow(3, 1 << 30), 0.2),
-    "memory": Target(lambda: st.binary(min_size=1), lambda path: str(len(b"x" * (MEMORY_BYTES + (64 << 20))))),
-}
-"""What is looked for, to see that it would be found."""
-
-
-# Running it.
-
-
 def fuzz(name: str, seconds: float, seed: int) -> int:
-    """Try inputs in a process of its own for some time; return how many.
-
-    Raises:
-        AssertionError: One of them broke something; the message has the seed and the input.
-    """
+    """Try inputs in a process of its own for some time; return how many."""
     with tempfile.TemporaryDirectory(prefix="recordzoo-fuzz-") as folder:
-        command = [sys.executable, "-W", "error", "-m", "tests.fuzz", name, "--folder", folder]
-        command += ["--seconds", str(seconds), "--seed", str(seed)]
+        path = Path(folder) / "input"
+        command = [sys.executable, "-W", "error", "-m", "tests.fuzz", name, str(path), str(seconds), str(seed)]
         done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode == 0:
             return int(done.stdout.split()[-1])
         how = f"exit code {done.returncode}" if done.returncode > 0 else signal.Signals(-done.returncode).name
-        data = b""
-        with contextlib.suppress(OSError):
-            data = (Path(folder) / "input").read_bytes()
+        data = path.read_bytes() if path.exists() else b""
         packed = base64.b85encode(zlib.compress(data)).decode()
         raise AssertionError(
             f"{name} with seed {seed} ended with {how}: {done.stderr[-3000:]}\n"
@@ -200,9 +173,8 @@ def fuzz(name: str, seconds: float, seed: int) -> int:
         )
 
 
-def _try_inputs(target: Target, folder: Path, seconds: float, seed: int) -> int:
+def _try_inputs(target: Target, path: Path, seconds: float, seed: int) -> int:
     """Be the child: an input is in its file before it is tried, so that it outlives this process."""
-    path = folder / "input"
 
     @settings(database=None, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
     @given(target.inputs())
@@ -237,38 +209,11 @@ def _peak_bytes() -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Fuzz from a shell."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Fuzz what reads strangers' bytes.")
-    parser.add_argument("target", choices=(*TARGETS, *DEFECTS), metavar=f"{{{','.join(TARGETS)}}}")
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--seed", type=int, default=None, help="default: another one each time")
-    parser.add_argument("--input", type=Path, help="try this file only")
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)  # it is the child, and works here
-    options = parser.parse_args(arguments)
-    target = {**TARGETS, **DEFECTS}[options.target]
-    if options.input is not None:
-        _try_one(target, options.input)
-        return 0
-    if options.folder is not None:
+if __name__ == "__main__":
+    name, path, *numbers = sys.argv[1:]
+    if numbers:
         good()
         limit_memory()
-        try:
-            print(_try_inputs(target, options.folder, options.seconds, options.seed))
-        except Exception:  # noqa: BLE001 - whatever it is, it is what is looked for
-            traceback.print_exc()
-            return 1
-        return 0
-    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
-    print(f"{options.target}: seed {seed}", flush=True)
-    try:
-        number = fuzz(options.target, options.seconds, seed)
-    except AssertionError as err:
-        print(err)
-        return 1
-    print(f"{number:,} inputs in {options.seconds:.0f} s")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+        print(_try_inputs(TARGETS[name], Path(path), float(numbers[0]), int(numbers[1])))
+    else:
+        _try_one(TARGETS[name], Path(path))
