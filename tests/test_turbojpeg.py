@@ -2,7 +2,6 @@
 
 import importlib.util
 import io
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,9 +73,6 @@ def test_a_box_outside_is_refused(box: tuple[int, int, int, int]) -> None:
         decompressor.region(data, header, box)
 
 
-# The library
-
-
 @pytest.fixture
 def searched() -> Iterator[None]:
     library.cache_clear()
@@ -84,45 +80,29 @@ def searched() -> Iterator[None]:
     library.cache_clear()
 
 
-def test_no_library(searched: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turbojpeg, "candidates", lambda: iter(()))
-    assert library() is None
-    with pytest.raises(OSError, match="no libjpeg-turbo 3"):
-        Decompressor()
-
-
 WHEELS = "the package turbojpeg"
+has_package = pytest.mark.skipif(importlib.util.find_spec("turbojpeg") is None, reason="copies the package's library")
 
 
 def copied(path: Path, version: str) -> str:
     """Copy the library under another version, no longer than its own."""
-    found = turbojpeg.Library(next(turbojpeg.candidates())[0], "")
+    original = next(turbojpeg.candidates())[0]
+    found = turbojpeg.Library(original, "")
     old = b"libjpeg-turbo version " + ".".join(map(str, found.version)).encode()
     new = b"libjpeg-turbo version " + version.encode()
-    data = Path(path_of(found)).read_bytes()
+    data = Path(original).read_bytes()
     assert data.count(old) == 1
     assert len(new) <= len(old)
     path.write_bytes(data.replace(old, new.ljust(len(old), b"\0")))
     return str(path)
 
 
-def path_of(library: turbojpeg.Library) -> str:
-    """Return the file of a library, which may have been loaded by its name alone."""
-    if os.path.isabs(library._name):
-        return library._name
-    mapped = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
-    return next(line.split()[-1] for line in mapped if library._name in line)
-
-
-@pytest.mark.skipif(importlib.util.find_spec("turbojpeg") is None, reason="copies the library of the package")
+@has_package
 @pytest.mark.parametrize(
     ("wheels", "systems", "found"),
     [
         ("2.1.92", "3.0.00", "libjpeg-turbo 3.0.0 of the system"),
-        ("2.1.92", "2.1.92", f"libjpeg-turbo 2.1.92 of {WHEELS}"),
-        ("3.1.92", "3.1.10", f"libjpeg-turbo 3.1.92 of {WHEELS}"),
         ("2.1.92", "too old", f"libjpeg-turbo 2.1.92 of {WHEELS}"),
-        ("2.1.92", "silent", f"libjpeg-turbo 2.1.92 of {WHEELS}"),
         ("silent", "missing", f"libjpeg-turbo 3 of {WHEELS}"),
         ("missing", "3.1.10", "libjpeg-turbo 3.1.10 of the system"),
     ],
@@ -144,6 +124,7 @@ def test_the_newest_library_is_used(
     assert (header.width, header.height) == (133, 97)
 
 
+@has_package
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere find_library returns a path")
 def test_the_systems_library_is_found_by_its_name(tmp_path: Path) -> None:
     copied(tmp_path / "libturbojpeg.so.0", "9.1.9")

@@ -122,14 +122,12 @@ def _overwrite(data: bytes, rng: random.Random) -> bytes:
 
 
 def _insert(data: bytes, rng: random.Random) -> bytes:
-    at = _place(data, rng)
-    return data[:at] + rng.choice([b"\xff", b"\0", b"\xff\xff\xff", rng.randbytes(rng.randint(1, 90))]) + data[at:]
-
-
-def _insert_marker(data: bytes, rng: random.Random) -> bytes:
-    at = _place(data, rng)
+    """Insert bytes or a marker; also behind the end."""
+    at = rng.choice([_place(data, rng), len(data)])
+    marker = bytes([0xFF, rng.choice([rng.randrange(256), 0xD0, 0xD9, 0xD8, 0x80])])
     content = rng.choice([b"", segment(0, rng.randbytes(rng.randint(0, 20)))[2:], b"\x00\x04"])
-    return data[:at] + bytes([0xFF, rng.choice([rng.randrange(256), 0xD0, 0xD9, 0xD8, 0x80])]) + content + data[at:]
+    other = rng.choice([b"\xff", b"\0", b"\xff\xff\xff", rng.randbytes(rng.randint(1, 90))])
+    return data[:at] + rng.choice([marker + content, other]) + data[at:]
 
 
 def _delete(data: bytes, rng: random.Random) -> bytes:
@@ -140,18 +138,6 @@ def _delete(data: bytes, rng: random.Random) -> bytes:
 def _cut(data: bytes, rng: random.Random) -> bytes:
     end = rng.choice([rng.randrange(len(data) + 1), max(0, len(data) - rng.randint(1, 30))])
     return data[:end] + rng.choice([b"", b"\xff\xd9", b"\xff", b"\0\0"])
-
-
-def _behind(data: bytes, rng: random.Random) -> bytes:
-    return data + rng.choice([rng.randbytes(rng.randint(1, 300)), bytes(100), b"\xff\xd9", data, b"\xff"])
-
-
-def _before_end(data: bytes, rng: random.Random) -> bytes:
-    at = data.rfind(b"\xff\xd9")
-    fill = rng.choice(
-        [b"\xff\x80\x00\x04", b"\xff", b"\xff\xff", b"\xff\xd3", b"\xff\xc4\x00\x02", b"\xff\x01", b"\0" * 9]
-    )
-    return data if at < 0 else data[:at] + fill + data[at:]
 
 
 def _segments(data: bytes, rng: random.Random, others: list[bytes]) -> bytes:
@@ -217,14 +203,10 @@ class Mutants:
             partial(_flip, most=50, where="scan"),
             partial(_flip, most=8, where="all"),
             _overwrite,
-            _insert,
-            _insert_marker,
+            *[_insert] * 3,
             _delete,
             _cut,
-            _behind,
-            _before_end,
-            partial(_segments, others=self._files),
-            partial(_segments, others=self._files),
+            *[partial(_segments, others=self._files)] * 2,
             _field,
             _restarts,
         ]

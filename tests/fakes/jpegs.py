@@ -16,9 +16,7 @@ from tests.fakes.pictures import encoded
 _PARAMETERS = {  # TJPARAM_...
     "quality": 3,
     "subsampling": 4,
-    "precision": 7,
     "colorspace": 8,
-    "optimize": 11,
     "progressive": 12,
     "arithmetic": 14,
     "lossless": 15,
@@ -27,62 +25,45 @@ _PARAMETERS = {  # TJPARAM_...
 }
 SUBSAMPLINGS = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2, "gray": 3, "4:4:0": 4, "4:1:1": 5, "4:4:1": 6}
 PILLOWS_SUBSAMPLINGS = ("4:4:4", "4:2:2", "4:2:0", "gray")
-_PILLOWS_PARAMETERS = {
-    "restart_blocks": "restart_marker_blocks",
-    "restart_rows": "restart_marker_rows",
-    "optimize": "optimize",
-    "progressive": "progressive",
-}
-COLORSPACES = {"RGB": 0, "YCbCr": 1, "gray": 2, "CMYK": 3, "YCCK": 4}
-_RGB, _GRAY, _CMYK = 0, 6, 11  # TJPF_...
+_PILLOWS_PARAMETERS = {"restart_blocks": "restart_marker_blocks", "restart_rows": "restart_marker_rows"}
+YCCK = 4
+_RGB, _CMYK = 0, 11  # TJPF_...
 
 
-def encode(pixels: NDArray[np.uint8], subsampling: str = "4:2:0", quality: int = 90, **parameters: int | str) -> bytes:
+def encode(pixels: NDArray[np.uint8], subsampling: str = "4:2:0", quality: int = 90, **parameters: int) -> bytes:
     """Encode pixels, uint8 [H, W, 3] (of CMYK [H, W, 4]), with libjpeg-turbo's own parameters."""
     found = library()
     if found is None:
         return _encoded_by_pillow(pixels, subsampling, quality, **parameters)
-    handle = ctypes.c_void_p(found.tj3Init(0))
+    handle, memory, size = ctypes.c_void_p(found.tj3Init(0)), ctypes.c_void_p(), ctypes.c_size_t()
     try:
-        wanted = {"subsampling": SUBSAMPLINGS[subsampling], "quality": quality, **parameters}
-        if "colorspace" in parameters:
-            wanted["colorspace"] = COLORSPACES[str(parameters["colorspace"])]
-        for name, value in wanted.items():
-            assert not found.tj3Set(handle, _PARAMETERS[name], int(value)), f"{name}={value}"
-        kind = _CMYK if pixels.shape[2] == 4 else _RGB
-        return _compressed(found, handle, np.ascontiguousarray(pixels), kind, int(parameters.get("precision", 8)))
-    finally:
-        found.tj3Destroy(handle)
-
-
-def _encoded_by_pillow(pixels: NDArray[np.uint8], subsampling: str, quality: int, **parameters: int | str) -> bytes:
-    for name in parameters:
-        assert name in _PILLOWS_PARAMETERS, f"{name}: libjpeg-turbo 3 is not installed: pip install turbojpeg"
-    assert subsampling in PILLOWS_SUBSAMPLINGS, f"{subsampling}: Pillow does not write it: pip install turbojpeg"
-    options = {_PILLOWS_PARAMETERS[name]: int(value) for name, value in parameters.items()}
-    if subsampling == "gray":
-        return encoded(Image.fromarray(pixels).convert("L"), "JPEG", quality=quality, **options)
-    return encoded(Image.fromarray(pixels), "JPEG", quality=quality, subsampling=subsampling, **options)
-
-
-def _compressed(
-    found: ctypes.CDLL, handle: ctypes.c_void_p, pixels: NDArray[np.uint8], kind: int, precision: int
-) -> bytes:
-    memory, size = ctypes.c_void_p(), ctypes.c_size_t()
-    given = pixels if precision <= 8 else pixels.astype(np.uint16) << (precision - 8)
-    compress = found["tj3Compress8" if precision <= 8 else "tj3Compress12"]
-    pointer, number = ctypes.c_void_p, ctypes.c_int
-    compress.argtypes = (pointer, pointer, number, number, number, number, pointer, pointer)
-    height, width = pixels.shape[:2]
-    failed = compress(handle, given.ctypes.data, width, 0, height, kind, ctypes.byref(memory), ctypes.byref(size))
-    try:
+        for name, value in {"subsampling": SUBSAMPLINGS[subsampling], "quality": quality, **parameters}.items():
+            assert not found.tj3Set(handle, _PARAMETERS[name], value), f"{name}={value}"
+        pixels = np.ascontiguousarray(pixels)
+        height, width, channels = pixels.shape
+        pointer, number = ctypes.c_void_p, ctypes.c_int
+        compress = found["tj3Compress8"]
+        compress.argtypes = (pointer, pointer, number, number, number, number, pointer, pointer)
+        kind = _CMYK if channels == 4 else _RGB
+        failed = compress(handle, pixels.ctypes.data, width, 0, height, kind, ctypes.byref(memory), ctypes.byref(size))
         found.tj3GetErrorStr.restype = ctypes.c_char_p
         assert not failed, found.tj3GetErrorStr(handle)
         return ctypes.string_at(memory, size.value)
     finally:
         with suppress(AttributeError):
-            found.tj3Free.argtypes = (pointer,)
+            found.tj3Free.argtypes = (ctypes.c_void_p,)
             found.tj3Free(memory)
+        found.tj3Destroy(handle)
+
+
+def _encoded_by_pillow(pixels: NDArray[np.uint8], subsampling: str, quality: int, **parameters: int) -> bytes:
+    for name in parameters:
+        assert name in _PILLOWS_PARAMETERS, f"{name}: libjpeg-turbo 3 is not installed: pip install turbojpeg"
+    assert subsampling in PILLOWS_SUBSAMPLINGS, f"{subsampling}: Pillow does not write it: pip install turbojpeg"
+    options = {_PILLOWS_PARAMETERS[name]: value for name, value in parameters.items()}
+    if subsampling == "gray":
+        return encoded(Image.fromarray(pixels).convert("L"), "JPEG", quality=quality, **options)
+    return encoded(Image.fromarray(pixels), "JPEG", quality=quality, subsampling=subsampling, **options)
 
 
 def frame_header(data: bytes) -> int:
