@@ -4,20 +4,15 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
-import filelock
 import pytest
 import torch
 
 from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.errors import ArgumentError
-from recordzoo.loader import compiled as compiling
-from recordzoo.loader import samples as rows
-from recordzoo.loader.compiled import Spare, Stamps
-from tests import extras, warm
-from tests.batching import JITTER, RANDOM
+from tests import warm
+from tests.batching import RANDOM
 from tests.preparing import wait_for
 from tests.terminals import run_on_terminal
 
@@ -74,9 +69,6 @@ def wait_until_compiled(folder: Path) -> None:
     wait_for(lambda: len(stamps(folder)) == 2 and not spares(folder), "the spare process", 300)
 
 
-# Real processes
-
-
 @needs_numba
 @pytest.mark.slow
 def test_pillow_first_then_compiled_code_with_the_same_batches(tree: Path, tmp_path: Path) -> None:
@@ -94,16 +86,13 @@ torch.save(again, sys.argv[2])
 """
     other = "torch.save(epoch(JITTER), sys.argv[2]); print(is_switched())"
     made = []
-    for mode, program, said in (
-        ("background", code, "False True True True\n"),
-        ("wait", other, "True\n"),
-        ("off", other, "False\n"),
-    ):
+    modes = {"background": (code, "False True True True"), "wait": (other, "True"), "off": (other, "False")}
+    for mode, (program, said) in modes.items():
         out = tmp_path / f"{mode}.pt"
         ended = warm.run(
             LOADER + program, os.fspath(tree), os.fspath(out), env=environment(tmp_path, mode), timeout_s=300
         )
-        assert (ended.returncode, ended.stdout, ended.stderr) == (0, said, "")
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"{said}\n", "")
         made.append(torch.load(out))
     wait_until_compiled(tmp_path)
     for background, wait, off in zip(*made, strict=True):
@@ -137,17 +126,10 @@ def test_two_ranks_at_once_start_one_process_and_if_it_is_killed_another_loader_
 @needs_numba
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("transform", "options"),
-    [
-        ("transforms.Compose([transforms.GaussianBlur(3), RANDOM])", ""),
-        ("RANDOM", ", precision='fast'"),
-    ],
-    ids=["blur", "fast"],
+    "arguments", ["transforms.Compose([transforms.GaussianBlur(3), RANDOM])", "RANDOM, precision='fast'"]
 )
-def test_where_the_bits_may_differ_it_waits_and_says_so(
-    transform: str, options: str, tree: Path, tmp_path: Path
-) -> None:
-    ended = run(f"epoch({transform}{options})\nprint(compiling.compiled_now() is not None)", tree, tmp_path)
+def test_where_the_bits_may_differ_it_waits_and_says_so(arguments: str, tree: Path, tmp_path: Path) -> None:
+    ended = run(f"epoch({arguments})\nprint(compiling.compiled_now() is not None)", tree, tmp_path)
     assert (ended.returncode, ended.stdout) == (0, "True\n")
     assert ended.stderr == "recordzoo: compiling image code for this machine, once; it takes 10 to 60 seconds\n"
 
@@ -170,92 +152,13 @@ def test_a_terminal_is_told_once_why_the_first_epochs_are_slow(tree: Path, tmp_p
 @pytest.mark.slow
 def test_no_folder_can_be_written(tree: Path, tmp_path: Path) -> None:
     """A thread compiles, in this process."""
-    code = """
-while compiling.compiled_now() is None:
-    epoch(RANDOM)
-"""
-    hide = "import numba.core.caching as caching; caching.CacheImpl._locator_classes = []\n"
-    ended = warm.run(hide + LOADER + code, os.fspath(tree), env=environment(tmp_path, "background"), timeout_s=300)
+    hide = "\nimport numba.core.caching as caching; caching.CacheImpl._locator_classes = []\n"
+    ended = run(hide + "while compiling.compiled_now() is None: epoch(RANDOM)", tree, tmp_path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
     assert (stamps(tmp_path), spares(tmp_path)) == ([], [])
-
-
-@needs_numba
-@pytest.mark.slow
-def test_worker_processes_start_none(tree: Path, tmp_path: Path) -> None:
-    """The process of the loader does, once; they begin with Pillow."""
-    ended = run("epoch(RANDOM, workers='processes')", tree, tmp_path)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
-    (spare,) = spares(tmp_path)
-    os.kill(spare, signal.SIGKILL)
-    assert stamps(tmp_path) == []
-
-
-# In this process
 
 
 def test_a_mode_that_is_none(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECORDZOO_COMPILE", "later")
     with pytest.raises(ArgumentError, match="RECORDZOO_COMPILE is 'later'; it must be background, wait or off"):
         next(iter(RecordLoader(ImageFolderRecord(tree, RANDOM), 4)))
-
-
-def test_off(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECORDZOO_COMPILE", "off")
-    assert compiling.compiled_code() is compiling.compiled_now() is None
-    lines = str(RecordLoader(ImageFolderRecord(tree, RANDOM), 4))
-    if "numba" not in extras.missing():
-        assert "resampled by Pillow; compiled code would be faster, but RECORDZOO_COMPILE is off" in lines
-
-
-@needs_numba
-def test_an_epoch_switches_between_two_batches(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    there = [False]
-    monkeypatch.setattr(rows, "compiled_code", lambda **_: None)
-    now = compiling.compiled_now
-    monkeypatch.setattr(rows, "compiled_now", lambda changes: now(changes=changes) if there[0] else None)
-    dataset = ImageFolderRecord(tree, JITTER)
-    batches = iter(RecordLoader(dataset, 2, num_workers=1, prefetch_factor=1, seed=3))
-    made = [next(batches)]
-    there[0] = True
-    made += batches
-    monkeypatch.undo()
-    right = list(RecordLoader(dataset, 2, num_workers=1, seed=3))
-    assert len(made) == len(right) > 4
-    for (images, _), (expected, _) in zip(made, right, strict=True):
-        assert torch.equal(images, expected)
-
-
-# Locks and stamps
-
-
-def test_where_none_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spare = Spare()
-    monkeypatch.setattr(sys, "executable", os.fspath(tmp_path / "python"))
-    spare.start(tmp_path / "lock")
-    assert spare.has_failed
-
-
-def test_who_waits_goes_on_with_the_stamp_or_the_lock(tmp_path: Path) -> None:
-    stamped = Stamps(tmp_path, "key")
-    for release in (lambda: stamped.add("images"), None):
-        done = threading.Event()
-        waiting = threading.Thread(target=lambda done=done: stamped.compiled_in_turn("images", done.set))
-        with filelock.FileLock(stamped.lock):
-            waiting.start()
-            assert not done.wait(0.02)
-            if release is not None:
-                release()
-                assert done.wait(60)
-                (tmp_path / "recordzoo-images-key.ready").unlink()
-        assert done.wait(60)
-        waiting.join()
-
-
-def test_stamps_of_other_versions_are_not_seen(tmp_path: Path) -> None:
-    Stamps(tmp_path, "old").add("images")
-    assert Stamps(tmp_path, "old").has("images")
-    assert not Stamps(tmp_path, "old").has("changes")
-    assert not Stamps(tmp_path, "new").has("images")
-    Stamps(tmp_path / "gone", "new").add("images")  # cannot be written: nothing is said
-    assert not Stamps(tmp_path / "gone", "new").has("images")

@@ -16,12 +16,12 @@ from torchvision import transforms as v1
 from torchvision import tv_tensors
 from torchvision.transforms import InterpolationMode, v2
 
-from recordzoo.images.decode import Frame, JpegFrame, decode_rgb, open_encoded, open_raw
+from recordzoo.images.decode import decode_rgb, open_encoded, open_raw
 from recordzoo.loader import render as rendering
 from recordzoo.loader.compiled import compiled_code
 from recordzoo.loader.geometry import RandomCropStep, RandomFlipStep, RandomResizedCropStep
 from recordzoo.loader.making import uniforms
-from recordzoo.loader.plan import Action, Crop, Erase, Plan, decide, size_after
+from recordzoo.loader.plan import Action, Erase, Plan, decide, size_after
 from recordzoo.loader.render import Precision, RowRenderer, render, to_picture
 from recordzoo.loader.samples import known_frame, with_values
 from recordzoo.loader.table import as_given, read_plan
@@ -50,22 +50,16 @@ def drawn(plan: Plan, seed: int) -> list[float]:
     return uniforms(seed, 0, np.array([3]), plan.num_draws)[0].tolist()
 
 
-def in_rows(
-    images: list[tuple[Frame, list[Action]]], size: tuple[int, int], precision: Precision
-) -> Iterator[torch.Tensor]:
-    """Make images as rows of a batch, in both layouts, as far as that is done without `render`."""
+def in_rows(data: bytes, actions: list[Action], size: tuple[int, int], precision: Precision) -> Iterator[torch.Tensor]:
+    """Make an image as a row of a batch, in both layouts, as far as that is done without `render`."""
     found = compiled_code()
     if found is None:
         return  # without numba everything is left to `render`
     renderer = RowRenderer(*size, None, precision, found)
     for layout in (torch.contiguous_format, torch.channels_last):
-        rows = torch.empty((len(images), 3, *size), dtype=torch.uint8, memory_format=layout)
-        if not renderer.make([(reopened(frame), actions) for frame, actions in images], rows):
-            yield rows
-
-
-def reopened(frame: Frame) -> Frame:
-    return open_encoded(frame.data) if isinstance(frame, JpegFrame) else frame
+        rows = torch.empty((1, 3, *size), dtype=torch.uint8, memory_format=layout)
+        if not renderer.make([(open_encoded(data), actions)], rows):
+            yield rows[0]
 
 
 def ours(transform: Any, data: bytes, seed: int = 0, precision: Precision = "exact") -> Any:
@@ -78,8 +72,8 @@ def ours(transform: Any, data: bytes, seed: int = 0, precision: Precision = "exa
             patch.setattr(rendering, "compiled_for", lambda *_, **__: None)
             assert torch.equal(render(open_encoded(data), actions, precision), image)  # and without compiled code
     kept = [each for each in actions if not isinstance(each, Erase)]  # `render` erases nothing
-    for row in in_rows([(open_encoded(data), kept)], tuple(image.shape[1:]), precision):
-        assert torch.equal(row[0], image)
+    for row in in_rows(data, kept, tuple(image.shape[1:]), precision):
+        assert torch.equal(row, image)
     if not plan.is_tensor:
         sample: Any = to_picture(image)
     elif plan.pointwise.operations is None:
@@ -153,55 +147,27 @@ def check(transform: Any, images: Sequence[str] = tuple(IMAGES), seeds: Sequence
                 assert_same(ours(transform, IMAGES[name], seed), right)
 
 
-def domains(version: Any) -> list[Callable[[Any], list[Any]]]:
-    """The ways to place a geometric transform: before a tensor is made, and after."""
-    placed: list[Callable[[Any], list[Any]]] = [
-        lambda each: [each],
-        lambda each: [each, version.PILToTensor()],
-        lambda each: [version.PILToTensor(), each],
-    ]
-    if version is v2:
-        placed += [lambda each: [v2.ToImage(), each], lambda each: [v2.ToImage(), v2.ToPureTensor(), each]]
-    return placed
-
-
-def everywhere(version: Any, transform: Any) -> None:
-    check(transform)
-    for place in domains(version)[1:]:
-        check(version.Compose(place(transform)), ("wide", "square", "dot"), range(2))
-
-
 VERSIONS = pytest.mark.parametrize("version", [v1, v2], ids=["v1", "v2"])
-BOTH = (
-    InterpolationMode.BILINEAR,
-    InterpolationMode.BICUBIC,
-    InterpolationMode.NEAREST,
-    InterpolationMode.NEAREST_EXACT,
-)
-PICTURES_ONLY = (InterpolationMode.BOX, InterpolationMode.HAMMING, InterpolationMode.LANCZOS)
-
-
+MODES = tuple(map(InterpolationMode, ("bilinear", "bicubic", "nearest", "nearest-exact")))
+PICTURES_ONLY = tuple(map(InterpolationMode, ("box", "hamming", "lanczos")))
 # Name, size, options. Every row is tried in both versions, for pictures and for tensors.
 GEOMETRY: list[tuple[str, Any, dict[str, Any]]] = [
     *(("Resize", size, {}) for size in (32, (32,), (40, 56), 61, 200, (151, 203), [1, 1], (300, 20))),
     *(("Resize", size, {"max_size": most}) for size, most in ((32, 40), (32, 33), (50, 400), (140, 141))),
     *(
         (name, size, {"interpolation": interpolation, "antialias": antialias})
-        for interpolation in BOTH
+        for interpolation in MODES
         for antialias in (True, False, None)
         for name, size in (("Resize", (50, 60)), ("RandomResizedCrop", 40))
     ),
     *(("Resize", 50, {"interpolation": name}) for name in (2, 0, 3, "bilinear", "bicubic")),  # as Pillow numbers them
     # Odd and even differences, and larger than the image: black borders.
-    *(("CenterCrop", size, {}) for size in (24, (31, 50), (140, 61), (96, 96), 1, (400, 30))),
-    *(("CenterCrop", size, {}) for size in ((31, 401), (152, 204), (153, 206))),
+    *(("CenterCrop", size, {}) for size in (24, (31, 50), (140, 61), (96, 96), 1, (400, 30), (153, 206))),
     *(("RandomCrop", size, {}) for size in (24, (31, 50), (96, 96), 500)),
     ("RandomCrop", 32, {"padding": 4}),
-    ("RandomCrop", 32, {"padding": 0}),
     ("RandomCrop", 32, {"padding": [5], "fill": 7}),
     ("RandomCrop", (90, 30), {"padding": (7, 20)}),
     ("RandomCrop", 64, {"padding": [1, 2, 30, 40], "fill": (1, 2, 250)}),
-    ("RandomCrop", 2, {"padding": (0, 0, 0, 1)}),
     ("RandomCrop", 100, {"padding": 300}),
     ("RandomCrop", 10, {"padding": -5}),
     ("RandomCrop", (90, 160), {"pad_if_needed": True}),
@@ -211,9 +177,7 @@ GEOMETRY: list[tuple[str, Any, dict[str, Any]]] = [
     ("RandomResizedCrop", 32, {"scale": (0.001, 0.01)}),
     ("RandomResizedCrop", 32, {"scale": (1.0, 1.0), "ratio": (1.0, 1.0)}),
     ("RandomResizedCrop", 32, {"scale": (5.0, 9.0)}),
-    ("RandomResizedCrop", 32, {"scale": (5.0, 9.0), "ratio": (0.1, 0.2)}),
     ("RandomResizedCrop", 32, {"scale": (5.0, 9.0), "ratio": (5.0, 9.0)}),
-    ("RandomResizedCrop", (140, 61), {"scale": (0.5, 1)}),
     *(("RandomHorizontalFlip", probability, {}) for probability in (0, 0.0, 0.5, 1.0, 1)),
 ]
 
@@ -222,43 +186,30 @@ GEOMETRY: list[tuple[str, Any, dict[str, Any]]] = [
 @pytest.mark.parametrize(("name", "size", "options"), GEOMETRY, ids=repr)
 def test_geometry(version: Any, name: str, size: Any, options: dict[str, Any]) -> None:
     transform = getattr(version, name)(size, **options)
+    check(transform)
     if version is v1 and not isinstance(options.get("fill", 0), int):  # of which it makes tensors in no way
-        check(transform)
-    else:
-        everywhere(version, transform)
-
-
-@VERSIONS
-@pytest.mark.parametrize("interpolation", PICTURES_ONLY)
-def test_interpolations_of_pictures(version: Any, interpolation: InterpolationMode) -> None:
-    check(version.Resize((50, 60), interpolation))
-    check(version.RandomResizedCrop(40, interpolation=interpolation))
+        return
+    chains = [[transform, version.PILToTensor()], [version.PILToTensor(), transform]]
+    if version is v2:
+        chains += [[v2.ToImage(), transform], [v2.ToImage(), v2.ToPureTensor(), transform]]
+    for chain in chains:
+        check(version.Compose(chain), ("wide", "square", "dot"))
 
 
 TO_VALUES = {
     "ToTensor": [v1.ToTensor()],
-    "PILToTensor": [v1.PILToTensor()],
     "ConvertImageDtype": [v1.PILToTensor(), v1.ConvertImageDtype(FLOAT)],
-    "ConvertImageDtype to uint8": [v1.PILToTensor(), v1.ConvertImageDtype(torch.uint8)],
-    "ConvertImageDtype twice": [v1.PILToTensor(), v1.ConvertImageDtype(FLOAT), v1.ConvertImageDtype(FLOAT)],
     "Normalize": [v1.ToTensor(), v1.Normalize(MEAN, STD)],
     "Normalize in place": [v1.ToTensor(), v1.Normalize(MEAN, STD, inplace=True)],
     "Normalize twice": [v1.ToTensor(), v1.Normalize(MEAN, STD), v1.Normalize([0.1], [3])],
     "Normalize of tensors": [v1.ToTensor(), v1.Normalize(torch.tensor(MEAN), np.array(STD))],
     "Normalize by one number": [v1.ToTensor(), v1.Normalize(0.5, 0.25)],
     "flip at last": [v1.ToTensor(), v1.Normalize(MEAN, STD), v1.RandomHorizontalFlip(1)],
-    "v2 PILToTensor": [v2.PILToTensor()],
-    "v2 ToImage": [v2.ToImage()],
-    "v2 ToImage twice": [v2.ToImage(), v2.ToImage()],
     "v2 ToPureTensor": [v2.ToImage(), v2.ToPureTensor()],
-    "v2 ToPureTensor of a picture": [v2.ToPureTensor()],
     "v2 ToDtype": [v2.ToImage(), v2.ToDtype(FLOAT)],
-    "v2 ToDtype scaled": [v2.ToImage(), v2.ToDtype(FLOAT, scale=True)],
     "v2 ToDtype scaled, pure": [v2.PILToTensor(), v2.ToDtype(FLOAT, scale=True)],
     "v2 ToDtype, then scaled": [v2.ToImage(), v2.ToDtype(FLOAT), v2.ToDtype(FLOAT, scale=True)],
     "v2 ToDtype to uint8": [v2.ToImage(), v2.ToDtype(torch.uint8, scale=True)],
-    "v2 ConvertImageDtype": [v2.ToImage(), v2.ConvertImageDtype(FLOAT)],
-    "v2 Normalize": [v2.ToImage(), v2.ToDtype(FLOAT, scale=True), v2.Normalize(MEAN, STD)],
     "v2 Normalize, not scaled": [v2.PILToTensor(), v2.ToDtype(FLOAT), v2.Normalize([123.0], [58.0])],
     "v2 flip at last": [v2.ToImage(), v2.ToDtype(FLOAT), v2.RandomHorizontalFlip(0.5), v2.Normalize(MEAN, STD)],
     "v1 then v2": [v1.ToTensor(), v2.ToImage(), v2.Normalize(MEAN, STD)],
@@ -266,26 +217,18 @@ TO_VALUES = {
 }
 
 
+def test_interpolations_of_pictures() -> None:
+    for version in (v1, v2):
+        for interpolation in PICTURES_ONLY:
+            check(version.Resize((50, 60), interpolation))
+            check(version.RandomResizedCrop(40, interpolation=interpolation))
+
+
 @pytest.mark.parametrize("name", TO_VALUES)
 def test_values(name: str) -> None:
     check(v1.Compose(TO_VALUES[name]))
     check(v2.Compose([v2.CenterCrop(50), *TO_VALUES[name]]))
     check(v1.Compose([v1.RandomResizedCrop(33), v1.RandomHorizontalFlip(), v1.Compose(TO_VALUES[name])]))
-
-
-def test_nested() -> None:
-    inner = v1.Compose([v1.Resize(64), v2.Compose([v2.RandomCrop(60, padding=3), v1.Compose([])])])
-    transform = v2.Compose(
-        [inner, v1.RandomHorizontalFlip(), v2.ToImage(), v2.RandomResizedCrop(30), v2.CenterCrop(20)]
-    )
-    check(transform, seeds=range(8))
-    assert len(read_plan(transform).fused) == 6
-
-
-def test_nothing() -> None:
-    check(v1.Compose([]))
-    assert read_plan(None) == Plan()
-    assert_same(ours(None, IMAGES["wide"]), decode_rgb(IMAGES["wide"]))
 
 
 geometric = st.lists(
@@ -336,79 +279,49 @@ class OwnFlip(v1.RandomHorizontalFlip):
     pass
 
 
-class OwnCompose(v1.Compose):
-    pass
-
-
 def negative(image: Any) -> Any:
     return image
 
 
-def changed(transform: Any, **attributes: Any) -> Any:
-    """Replace methods of one transform; its class stays."""
-    for name, value in attributes.items():
-        setattr(transform, name, value)
+def changed(transform: Any, name: str, method: Any) -> Any:
+    """Replace a method of one transform; its class stays."""
+    setattr(transform, name, method)
     return transform
 
 
-def hooked(transform: nn.Module, *, before: bool = False) -> nn.Module:
+def hooked(transform: nn.Module) -> nn.Module:
     """Let a hook turn the image upside down."""
-    if before:
-        transform.register_forward_pre_hook(lambda _, inputs: (inputs[0].rotate(180),))
-    else:
-        transform.register_forward_hook(lambda _, inputs, image: image.rotate(180))
+    transform.register_forward_hook(lambda _, inputs, image: image.rotate(180))
     return transform
 
 
 TENSOR = v1.ToTensor()
+NO_CROP = {"needs_crop": False, "needs_pad": False}
 NOT_KNOWN = {
-    "ElasticTransform": ([v1.Resize(9), v1.ElasticTransform()], 1, "ElasticTransform is not one of those known"),
     "RandomInvert of a tensor": ([v1.PILToTensor(), v1.RandomInvert()], 1, "a tensor by then"),
-    "Lambda": ([v1.Lambda(negative)], 0, "Lambda is not one"),
     "function": ([v1.CenterCrop(9), negative, v1.CenterCrop(3)], 1, "is not one of those known"),
     "subclass": ([OwnFlip()], 0, "OwnFlip is not one"),
-    "subclass of Compose": ([v1.Resize(9), OwnCompose([v1.CenterCrop(3)])], 1, "OwnCompose"),
-    "Sequential": ([nn.Sequential(v1.CenterCrop(3))], 0, "Sequential"),
     "RandomApply": ([v1.RandomApply([v1.CenterCrop(3)])], 0, "CenterCrop in it"),
     "reflect": ([v1.RandomCrop(9, padding=3, padding_mode="reflect")], 0, "its padding_mode is reflect"),
     "Normalize on uint8": ([v1.PILToTensor(), v1.Normalize(MEAN, STD)], 1, "not float by then"),
-    "v2 Normalize on uint8": ([v2.ToImage(), v2.Normalize(MEAN, STD)], 1, "not float by then"),
-    "Normalize on a picture": ([v2.Normalize(MEAN, STD)], 0, "not float by then"),
     "ToTensor twice": ([TENSOR, TENSOR], 1, "a tensor already"),
-    "PILToTensor twice": ([v1.PILToTensor(), v1.PILToTensor()], 1, "a tensor already"),
     "Resize of floats": ([TENSOR, v1.Resize(9)], 1, "float by then"),
-    "crop of floats": ([v2.ToImage(), v2.ToDtype(FLOAT), v2.RandomCrop(9)], 2, "float by then"),
     "ToDtype of a picture": ([v2.ToDtype(FLOAT)], 0, "no tensor by then"),
     "float64": ([v1.PILToTensor(), v1.ConvertImageDtype(torch.float64)], 1, "torch.float64"),
-    "back to uint8": ([TENSOR, v1.ConvertImageDtype(torch.uint8)], 1, "torch.uint8"),
     "ToDtype by type": ([v2.ToImage(), v2.ToDtype({tv_tensors.Image: FLOAT, "others": None})], 1, "its dtype is"),
     "std of zero": ([TENSOR, v1.Normalize(MEAN, (1, 0, 1))], 1, "std has a zero"),
     "four channels": ([TENSOR, v1.Normalize([0.5] * 4, [1] * 4)], 1, "three channels"),
     "no size but the longest side": ([v2.Resize(None, max_size=50)], 0, "no size"),
-    "max_size too small": ([v1.Compose([v2.Resize(50, max_size=40)])], 0, "contradict"),
     "max_size of a pair": ([v2.Resize((50, 40), max_size=60)], 0, "contradict"),
+    "flip behind": ([v1.Resize((9, 9)), TENSOR, v1.RandomErasing(1), v1.RandomHorizontalFlip()], 3, "erased by then"),
+    "picture of a picture": ([v1.ToPILImage()], 0, "no tensor of bytes"),
     "behind": ([TENSOR, v1.RandomErasing(1), v1.Normalize(MEAN, STD), v1.CenterCrop(9)], 2, "erased by then"),
     "v1 on tv_tensors": ([v2.ToImage(), v1.CenterCrop(9), v1.Lambda(type)], 1, "tv_tensors"),
-    "replaced forward": (
-        [changed(v1.Resize(9), forward=lambda image: image.rotate(180))],
-        0,
-        "its forward was replaced",
-    ),
-    "replaced get_params": (
-        [changed(v1.RandomCrop(9), get_params=lambda image, size: (1, 2, 9, 9))],
-        0,
-        "its get_params was replaced",
-    ),
-    "replaced make_params": (
-        [changed(v2.RandomCrop(9), make_params=lambda inputs: {"needs_crop": False, "needs_pad": False})],
-        0,
-        "its make_params was replaced",
-    ),
+    "replaced forward": ([changed(v1.Resize(9), "forward", lambda image: image.rotate(180))], 0, "its forward was"),
+    "replaced get_params": ([changed(v1.RandomCrop(9), "get_params", lambda *_: (1, 2, 9, 9))], 0, "its get_params"),
+    "replaced make_params": ([changed(v2.RandomCrop(9), "make_params", lambda _: NO_CROP)], 0, "its make_params was"),
     "hook": ([hooked(v1.CenterCrop(9))], 0, "it has a hook"),
-    "hook before": ([hooked(v2.CenterCrop(9), before=True)], 0, "it has a hook"),
-    "hook of a Compose": ([hooked(v2.Compose([v2.CenterCrop(9)]))], 0, "it has a hook"),
     "hook in a container": ([v1.RandomApply([hooked(v1.RandomInvert(1))], p=1)], 0, "RandomInvert in it"),
-    "v1 flip on tv_tensors": ([v2.ToImage(), v1.RandomHorizontalFlip(0), v1.Lambda(type)], 1, "tv_tensors"),
 }
 
 
@@ -431,10 +344,8 @@ def test_not_known(name: str) -> None:
         except Exception as err:  # noqa: BLE001 - whatever torchvision raises
             return type(err), str(err)
 
-    found, right = (
-        result(lambda: ours(transform, IMAGES["wide"])),
-        result(lambda: transform(decode_rgb(IMAGES["wide"]))),
-    )
+    found = result(lambda: ours(transform, IMAGES["wide"]))
+    right = result(lambda: transform(decode_rgb(IMAGES["wide"])))
     if isinstance(right, tuple | type):
         assert found == right
     else:
@@ -450,35 +361,15 @@ def test_other_default_dtype() -> None:
         torch.set_default_dtype(torch.float32)
 
 
-@pytest.mark.parametrize("version", [v1, v2])
+@VERSIONS
 @pytest.mark.parametrize("options", [{"scale": (1.0, 0.1)}, {"ratio": (2.0, 0.5)}, {"scale": (-1.0, -0.5)}])
 def test_ranges_that_are_none(version: Any, options: dict[str, Any]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         transform = version.RandomResizedCrop(9, **options)
     with pytest.raises((RuntimeError, ValueError)) as raised:
         transform(decode_rgb(IMAGES["wide"]))
     with pytest.raises(raised.type):
         ours(transform, IMAGES["wide"])
-
-
-def test_what_is_said_of_the_size() -> None:
-    for transform, size in [
-        (None, None),
-        (v1.Resize(9), None),
-        (v1.Resize((9, 8)), (9, 8)),
-        (v1.Compose([v1.RandomResizedCrop(40), v1.Resize(9)]), (9, 9)),
-        (v1.Compose([v1.Resize((40, 80)), v1.Resize(9, max_size=12)]), (6, 12)),
-        (v1.Compose([v1.CenterCrop((7, 6)), v1.RandomHorizontalFlip()]), (7, 6)),
-        (v1.Compose([v1.RandomCrop(7, padding=3), v1.ColorJitter()]), (7, 7)),
-    ]:
-        assert read_plan(transform).size == size
-    assert read_plan(v1.ToTensor()).is_whole
-    assert not read_plan(v1.Compose([v1.ToTensor(), negative])).is_whole
-    assert not read_plan(v1.CenterCrop(3)).is_whole
-
-
-# Memory
 
 
 def test_stored_pixels_are_never_written_to() -> None:
@@ -489,26 +380,6 @@ def test_stored_pixels_are_never_written_to() -> None:
         made = render(open_raw(pixels), decide(read_plan(transform).steps, (40, 30), []), "exact")
         made.zero_()
         assert np.array_equal(pixels, before)
-
-
-@pytest.mark.parametrize("name", ["wide", "tall", "square", "gray"])
-@pytest.mark.needs("numba")
-@pytest.mark.parametrize(
-    "transform",
-    [
-        v2.Compose([v2.RandomResizedCrop(30), v2.RandomHorizontalFlip()]),
-        v2.Compose([v2.ToImage(), v2.RandomResizedCrop(30), v2.RandomHorizontalFlip()]),
-        v1.Compose([v1.Resize(40), v1.CenterCrop(30)]),
-        v1.Resize((30, 40), InterpolationMode.BICUBIC),
-        v1.RandomCrop(30),
-    ],
-)
-def test_usual_transforms_are_compiled(transform: Any, name: str) -> None:
-    """So the tests above make them in both ways."""
-    frame, plan = open_encoded(IMAGES[name]), read_plan(transform)
-    actions = decide(plan.steps, (frame.height, frame.width), drawn(plan, 0))
-    assert plan.size is not None
-    assert len(list(in_rows([(frame, actions)], plan.size, "exact"))) == 2
 
 
 # Fast
@@ -527,16 +398,15 @@ FAST = [
     v1.RandomResizedCrop(64),
     v2.RandomResizedCrop(64, interpolation=InterpolationMode.BICUBIC),
     v1.RandomResizedCrop((150, 170)),
-    v1.Resize(100),
     v1.Resize((60, 40)),
     v2.Compose([v2.ToImage(), v2.RandomResizedCrop(50), v2.RandomHorizontalFlip()]),
     v2.Compose([v2.Resize(70), v2.CenterCrop(64)]),
 ]
 
 
-@pytest.mark.parametrize("number", range(len(FAST)))
-def test_fast_is_near(number: int) -> None:
-    transform = v2.Compose([FAST[number], v2.PILToTensor()])
+@pytest.mark.parametrize("transform", FAST)
+def test_fast_is_near(transform: Any) -> None:
+    transform = v2.Compose([transform, v2.PILToTensor()])
     for seed in range(12):
         data = smooth(500 - 17 * seed, 260 + 31 * seed, seed)
         found, right = ours(transform, data, seed, "fast"), theirs(transform, data, seed)
@@ -545,22 +415,15 @@ def test_fast_is_near(number: int) -> None:
         assert psnr(found, right) > 35
 
 
-@pytest.mark.parametrize("transform", FAST[:4])
-def test_fast_decodes_at_a_fraction_of_the_size(transform: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("size", "denominator"), [(100, 8), (300, 2), (500, 1)])
+def test_fast_decodes_at_a_fraction_of_the_size(size: int, denominator: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     frame = open_encoded(smooth(900, 800, 1))
     pixels = frame.pixels
     monkeypatch.setattr(frame, "pixels", lambda box, denominator: asked.append(denominator) or pixels(box, denominator))
-    plan = read_plan(transform)
-    for seed in range(30):
-        actions = decide(plan.steps, (800, 900), drawn(plan, seed))
-        render(frame, actions, "exact")
-        assert asked.pop() == 1
-        render(frame, actions, "fast")
-        crop = actions[0] if isinstance(actions[0], Crop) else Crop(0, 0, 800, 900)
-        resize: Any = actions[-1]
-        ratio = min(crop.height / resize.height, crop.width / resize.width)
-        assert asked.pop() == max(each for each in (1, 2, 4, 8) if each == 1 or each <= ratio)
+    for precision in ("exact", "fast"):
+        render(frame, decide(read_plan(v1.Resize(size)).steps, (800, 900), []), precision)
+    assert asked == [1, denominator]
 
 
 @pytest.mark.parametrize(
@@ -573,16 +436,6 @@ def test_fast_is_exact_where_nothing_is_averaged(transform: Any) -> None:
             assert_same(ours(transform, data, 1, "fast"), theirs(transform, data, 1))
 
 
-@pytest.mark.parametrize("interpolation", ["bilinear", InterpolationMode.BILINEAR, 2])
-def test_fast_knows_all_names_of_the_filters(interpolation: Any) -> None:
-    plan = read_plan(v2.Resize(20, interpolation))
-    (action,) = decide(plan.steps, (100, 100), [])
-    assert action.resampling.mode == "bilinear"  # type: ignore[union-attr]
-
-
-# Distributions; those of boxes and sizes: test_joint.py
-
-
 SIZE = (151, 203)
 DRAWS = 4000
 
@@ -591,12 +444,6 @@ def decided(transform: Any) -> Iterator[list[Action]]:
     plan = read_plan(transform)
     for row in uniforms(1, 2, np.arange(DRAWS), plan.num_draws).tolist():
         yield decide(plan.steps, SIZE, row)
-
-
-@pytest.mark.parametrize("probability", [0.5, 0.1])
-def test_flips_are_as_frequent_as_they_should(probability: float) -> None:
-    count = sum(map(bool, decided(v2.RandomHorizontalFlip(probability))))
-    assert stats.binomtest(count, DRAWS, probability).pvalue > 1e-3
 
 
 def test_the_numbers_of_steps_are_their_own() -> None:

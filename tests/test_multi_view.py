@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import ConcatDataset, DataLoader, Subset
+from torch.utils.data import DataLoader
 from torchvision import transforms as v1
 
 from recordzoo import ImageFolderRecord, MultiView, RecordLoader
@@ -40,9 +40,24 @@ class TwoCrops:
         return [self.transform] * 2
 
 
-@pytest.mark.parametrize("views", [[FIXED, CENTER], [UINT8, CENTER, v1.Compose([FIXED, v1.Lambda(torch.neg)])]])
-def test_the_batches_of_dataloader(tree: Path, views: list[Any]) -> None:
-    dataset = ImageFolderRecord(tree, transform=v1.Compose([MultiView(views)]))
+class Stacked(MultiView):
+    """A subclass may do something else."""
+
+    def __call__(self, image: Any) -> Any:
+        return torch.stack(super().__call__(image))
+
+
+TRANSFORMS = {
+    "fused": v1.Compose([MultiView([FIXED, CENTER])]),
+    "one is not": v1.Compose([MultiView([UINT8, CENTER, v1.Compose([FIXED, v1.Lambda(torch.neg)])])]),
+    "stacked": Stacked([FIXED, FIXED]),
+    "does not tell": lambda image: [UINT8(image), FIXED(image)],
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_the_batches_of_dataloader(tree: Path, name: str) -> None:
+    dataset = ImageFolderRecord(tree, transform=TRANSFORMS[name])
     assert_same(list(RecordLoader(dataset, 8, num_workers=2)), list(DataLoader(dataset, 8)))
     assert_same(list(RecordLoader(dataset, None)), list(DataLoader(dataset, None)))
 
@@ -56,15 +71,12 @@ def test_random_views_are_crops_of_the_whole_image(tree: Path) -> None:
     plans = [read_plan(each) for each in (RANDOM, SMALL)]
     draws = uniforms(2, 0, np.arange(41), sum(plan.num_draws for plan in plans))
     for number, row in enumerate(draws.tolist()):
-        image = open_raw(np.asarray(decode_rgb(image_file(number_of(dataset, number)))))
+        data = image_file(int(Path(dataset.samples[number][0]).stem))
+        image = open_raw(np.asarray(decode_rgb(data)))
         for plan, view in zip(plans, views, strict=True):
             right = render(image, decide(plan.steps, (image.height, image.width), row), "exact")
             assert torch.equal(view[number], with_values(plan, right))
             row = row[plan.num_draws :]
-
-
-def number_of(dataset: ImageFolderRecord, index: int) -> int:
-    return int(Path(dataset.samples[index][0]).stem)
 
 
 @pytest.mark.needs("turbojpeg")
@@ -85,25 +97,3 @@ def test_two_crops_of_one_decoding(tree: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_what_is_no_list_of_transforms(views: Any) -> None:
     with pytest.raises(ArgumentError, match="is no list of transforms"):
         MultiView(views)
-
-
-class Stacked(MultiView):
-    def __call__(self, image: Any) -> Any:
-        return torch.stack(super().__call__(image))
-
-
-def test_a_subclass_may_do_something_else(tree: Path) -> None:
-    dataset = ImageFolderRecord(tree, transform=Stacked([FIXED, FIXED]))
-    assert_same(list(RecordLoader(dataset, 8)), list(DataLoader(dataset, 8)))
-
-
-def test_beside_a_dataset_of_one_view(tree: Path) -> None:
-    """The batches that are all of one kind are that kind's."""
-    plain, several = (ImageFolderRecord(tree, transform=each) for each in (FIXED, MultiView([FIXED, CENTER])))
-    both = ConcatDataset([Subset(plain, range(8)), Subset(several, range(8))])
-    assert_same(list(RecordLoader(both, 8)), list(DataLoader(both, 8)))
-
-
-def test_a_list_of_tensors_of_a_transform_that_does_not_tell(tree: Path) -> None:
-    dataset = ImageFolderRecord(tree, transform=lambda image: [UINT8(image), FIXED(image)])
-    assert_same(list(RecordLoader(dataset, 8)), list(DataLoader(dataset, 8)))

@@ -15,59 +15,14 @@ import numpy as np
 import pytest
 
 import recordzoo
-from recordzoo.datasets.arrays_recipe import MovingMNIST
-from recordzoo.formats import find_foreign
-from recordzoo.formats import webdataset as tar_keys
-from recordzoo.own.sample import Row, packed, unpacked
-from recordzoo.preparing.convert import ShardFacts, ShardRows, load_shard, save_shard
 from recordzoo.recipes.arrays import read_npy
-from recordzoo.records.manifest import ShardSpec
-
-INDEX = np.array([(0, 5, 1), (5, 7, 0)], [("offset", "<u8"), ("length", "<u8"), ("label", "<i4")])
+from recordzoo.records.arrays import arrays_of
 
 
 def saved(save: Callable[..., None], *args: Any, **arrays: Any) -> bytes:
     buffer = io.BytesIO()
     save(buffer, *args, **arrays)
     return buffer.getvalue()
-
-
-def rows(folder: Path) -> Callable[[], object]:
-    noted = ShardRows()
-    noted.append("image", "a.jpg", 5, 1, 0)
-    facts = ShardFacts(0, 0, ShardSpec("", 1, 1, 4096, 1, ""), 1, False, "")
-    save_shard(folder, facts, noted, np.zeros(1, np.uint64))
-    return lambda: list(load_shard(folder / f"{facts.stem}.npz").values())
-
-
-def columns(folder: Path) -> Callable[[], object]:
-    numbers = {"a": np.arange(3), "b": np.zeros((3, 2))}
-    side = packed([Row(str(number)) for number in range(3)], numbers)
-    return lambda: {name: values.tolist() for name, values in unpacked({side.name: side.data})[1].items()}
-
-
-def index(folder: Path) -> Callable[[], object]:
-    (folder / "photos.bin").write_bytes(b"\xff\xd8\xff\xd8\xffabcdefg")
-    np.save(folder / "photos.npy", INDEX)
-
-    def read() -> object:
-        foreign = find_foreign(str(folder), "indexed", {})
-        assert foreign is not None
-        return [sample for piece in foreign.pieces for sample in foreign.read(piece)]
-
-    return read
-
-
-def sample(folder: Path) -> Callable[[], object]:
-    data = saved(np.save, np.arange(6).reshape(2, 3))
-    return lambda: tar_keys.as_npy(data).tolist()
-
-
-def videos(folder: Path) -> Callable[[], object]:
-    data = saved(np.save, np.zeros((20, 2, 64, 64), np.uint8))
-    return lambda: [
-        chunk["image"].shape for chunk in MovingMNIST("moving_mnist").decode("mnist_test_seq.npy", io.BytesIO(data))
-    ]
 
 
 @pytest.mark.parametrize(
@@ -101,12 +56,15 @@ def interrupted() -> Iterator[None]:
     gc.callbacks.remove(give_way)
 
 
-@pytest.mark.parametrize("reader", [rows, columns, index, sample, videos], ids=lambda reader: reader.__name__)
-def test_many_threads_read_arrays(tmp_path: Path, interrupted: None, reader: Callable[[Path], Callable[[], object]]):
-    read = reader(tmp_path)
-    expected = read()
+def test_many_threads_read_arrays(interrupted: None):
+    data = saved(np.savez, a=np.arange(6).reshape(2, 3), b=np.zeros(1, [("offset", "<u8"), ("label", "<i4")]))
+    expected = {"a": [[0, 1, 2], [3, 4, 5]], "b": [(0, 0)]}
+
+    def read(_: int) -> dict[str, Any]:
+        return {name: values.tolist() for name, values in arrays_of(data).items()}
+
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(lambda _: read(), range(16))) == [expected] * 16
+        assert list(pool.map(read, range(16))) == [expected] * 16
 
 
 def test_numpy_parses_headers_in_one_module():
