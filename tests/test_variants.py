@@ -65,16 +65,12 @@ ODD = {**odd_images(), "photo.jpg": jpeg(PHOTO), "flat.webp": encoded(PHOTO, "WE
     ("name", "variant"),
     [
         ("256", Variant(256)),
-        ("256", Variant(256, quality=90)),
         ("max512", Variant(max_side=512)),
-        ("256-png", Variant(256, format="png")),
         ("256-raw", Variant(256, format="raw")),
         ("256-q95", Variant(256, quality=95)),
-        ("256-webp", Variant(256, format="webp")),
         ("max512-webp-q7", Variant(max_side=512, format="webp", quality=7)),
         ("full", Variant()),
         ("full-raw", Variant(format="raw")),
-        ("full-q100", Variant(quality=100)),
     ],
 )
 def test_names_say_all_and_are_read_back(name: str, variant: Variant) -> None:
@@ -86,12 +82,8 @@ def test_names_say_all_and_are_read_back(name: str, variant: Variant) -> None:
     ("name", "message"),
     [
         ("256-q90", "is called '256'"),
-        ("max512-webp-q90", "is called 'max512-webp'"),
-        ("256-q07", "Valid are '256'"),
         ("0256", "Valid are '256'"),
-        ("256-jpeg", "Valid are '256'"),
         ("256-gif", "Valid are '256'"),
-        ("256 ", "Valid are '256'"),
         ("\u0662\u0665\u0666", "Valid are '256'"),
         ("", "Valid are '256'"),
         ("../256", "Valid are '256'"),
@@ -112,9 +104,6 @@ def test_sides_are_whole_numbers(values: dict[str, Any]) -> None:
         Variant(**values)
 
 
-# Sizes
-
-
 @given(st.integers(1, 6000), st.integers(1, 6000), st.integers(1, 6000))
 def test_sizes_are_torchvisions_and_never_larger(width: int, height: int, side: int) -> None:
     image = [height, width]
@@ -132,10 +121,6 @@ def stock(data: bytes) -> Image.Image:
     return Image.open(io.BytesIO(data)).convert("RGB")  # `pil_loader`
 
 
-def pixels_of(data: bytes) -> np.ndarray:
-    return np.asarray(stock(data))
-
-
 @pytest.mark.filterwarnings("ignore:Palette images with Transparency")
 @pytest.mark.parametrize("name", ODD)
 def test_raw_pixels_are_those_of_torchvisions_resize(name: str) -> None:
@@ -144,24 +129,18 @@ def test_raw_pixels_are_those_of_torchvisions_resize(name: str) -> None:
         (Variant(max_side=96, format="raw"), v2.Resize(None, max_size=96)),
     ):
         image = stock(ODD[name])
-        side = min(image.size) if variant.short_side else max(image.size)
-        expected = np.asarray(resize(image) if side > (variant.side or 0) and min(image.size) > 2 else image)
-        data, (width, height) = converted(ODD[name], variant)
         if min(image.size) > 2:  # torchvision fails where nothing would be left of a side
+            side = min(image.size) if variant.short_side else max(image.size)
+            expected = np.asarray(resize(image) if side > (variant.side or 0) else image)
+            data, (width, height) = converted(ODD[name], variant)
             assert np.array_equal(np.frombuffer(data, np.uint8).reshape(height, width, 3), expected)
-
-
-@pytest.mark.parametrize("name", ["line.png", "pole.png"])
-def test_a_side_never_vanishes(name: str) -> None:
-    _, size = converted(ODD[name], Variant(max_side=96))
-    assert sorted(size) == [1, 96]
 
 
 @pytest.mark.parametrize("name", ["photo.jpg", "cmyk.jpg", "turned.jpg", "gray.png", "alpha.png", "flat.webp"])
 def test_encoded_ones_are_what_pillow_makes_of_those_pixels(name: str) -> None:
     raw, (width, height) = converted(ODD[name], Variant(64, format="raw"))
     pixels = Image.frombytes("RGB", (width, height), raw)
-    assert np.array_equal(pixels_of(converted(ODD[name], Variant(64, format="png"))[0]), np.asarray(pixels))
+    assert np.array_equal(np.asarray(stock(converted(ODD[name], Variant(64, format="png"))[0])), np.asarray(pixels))
     for quality in (35, 90):
         expected = encoded(pixels, "JPEG", quality=quality, subsampling="4:2:0")
         assert converted(ODD[name], Variant(64, quality=quality)) == (expected, pixels.size)
@@ -174,8 +153,7 @@ def test_what_fits_already_is_stored_untouched() -> None:
         assert converted(data, Variant(100, format=kind))[0] == data
         assert converted(data, Variant(max_side=150, format=kind))[0] == data
         assert converted(data, Variant(99, format=kind))[0] != data
-        others = [other for other in small if other != kind]
-        for other in others:
+        for other in small.keys() - {kind}:
             changed, size = converted(data, Variant(100, format=other))
             assert size == PHOTO.size
             assert Image.open(io.BytesIO(changed)).format == other.upper()
@@ -220,9 +198,7 @@ def test_a_tree(tree: Path, name: str) -> None:
         assert image.size == variant.size_of(*original.size)
         assert (image.mode, label) == ("RGB", theirs_label)
         if variant.format in ("png", "raw"):
-            expected = (
-                original.resize(image.size, Image.Resampling.BILINEAR) if image.size != original.size else original
-            )
+            expected = original.resize(image.size, Image.Resampling.BILINEAR)
             assert np.array_equal(np.asarray(image), np.asarray(expected)), path
     assert verify(ours.records_path, full=True).ok
     assert sorted(path.name for path in tree.parent.iterdir()) == ["photos", f"photos-{name}.records"]
@@ -265,18 +241,6 @@ def test_a_record_set_given_as_root(tree: Path) -> None:
         ImageFolderRecord(tree, variant="8", records_dir=path)
 
 
-def test_a_tree_that_grew_is_noticed_and_its_sizes_are_not_compared(
-    tree: Path, recwarn: pytest.WarningsRecorder
-) -> None:
-    ImageFolderRecord(tree, variant="9")
-    (tree / "cat" / "notes.txt").unlink()  # the folder has changed, its images have not
-    ImageFolderRecord(tree, variant="9")
-    assert len(recwarn) == 0
-    (tree / "cat" / "new.png").write_bytes(encoded(PHOTO, "PNG"))
-    with pytest.warns(UserWarning, match=r"cat/new\.png is new"):
-        ImageFolderRecord(tree, variant="9")
-
-
 def test_a_selection(tree: Path) -> None:
     """Of what is stored whole it is a view; else it gets records of its own, which no other variant is taken for."""
 
@@ -297,26 +261,26 @@ def test_a_selection(tree: Path) -> None:
 
 def test_a_loader_of_ones_own_gets_what_is_stored(tree: Path) -> None:
     def size(path: str) -> tuple[int, int]:
-        with Image.open(path) as image:
-            return image.size
+        return Image.open(io.BytesIO(Path(path).read_bytes())).size
 
     for name in ("9", "9-raw"):
         ours = ImageFolderRecord(tree, variant=name, loader=size)
         assert [min(image) for image, _ in ours] == [min(9, *size(path)) for path, _ in ours.samples]
 
 
-def test_values_that_several_records_share_are_stored_once(tmp_path: Path) -> None:
+def test_from_a_list_and_from_its_original_set_come_the_same_files(tmp_path: Path) -> None:
+    """Values that several records share are stored once, and splits are right without what is left out."""
     lists.write_images(tmp_path)
-    lines = ["path,label,split,note", *(f"{name},{label},a,{label} {n}" for n, (name, label) in ROWS)]
+    (tmp_path / lists.NAMES[3]).write_bytes(cut_image())
+    lines = ["path,label,split,note", *(f"{name},{label},{'ab'[n % 2]},{label} {n}" for n, (name, label) in ROWS)]
     listed = lists.write_list(tmp_path / "list.csv", lines)
-    wanted = prepared(listed, tmp_path / "raw-route.records", variant="9-raw")
+    wanted = prepared(listed, tmp_path / "wanted.records", variant="9-raw", on_error="skip")
     prepared(listed)
-    made = prepared(listed, variant="9-raw")
-    assert made == tmp_path / "list-9-raw.records"
-    assert contents(made) == contents(wanted)
-    assert len(np.unique(RecordReader(made).array("image.index")["slot"])) < len(ROWS)
-    assert prepared(listed, variant="9-raw") == made
-    (tmp_path / "b.webp").write_bytes(encoded(PHOTO, "PNG"))
+    made = RecordReader(prepared(listed, variant="9-raw", on_error="skip"))
+    assert contents(made.path) == contents(wanted)
+    assert len(np.unique(made.array("image.index")["slot"])) < len(made) < len(ROWS)
+    second = [name for _, (name, _) in ROWS[1::2] if "ö" not in name]
+    assert [made.names[position] for position in made.split("b")] == second
     lists.write_list(listed, lines[:-1])  # the list has changed since: the original set is not used for another one
     assert len(RecordReader(prepared(listed, variant="8"))) == len(ROWS) - 1
 
@@ -350,8 +314,6 @@ def test_birds_keep_labels_splits_and_what_is_not_in_pixels(tmp_path: Path, form
     one, two = (RecordReader(path).manifest for path in (again.records_path, tmp_path / "raw-route"))
     assert (one.source, one.raw_files) == (two.source, two.raw_files)
     assert (one.metadata, one.splits) == (two.metadata, two.splits)
-    with pytest.raises(OtherSourceError, match=f"holds the variant '{name}', not '20'"):
-        CUB200Record(tmp_path, variant="20", records_dir=again.records_path)
     for kind in ("bbox", "parts", "segmentation"):
         for root, variant in ((tmp_path, "20"), (again.records_path, None)):
             with pytest.raises(ArgumentError, match=f"'{kind}' is in pixels of the original images"):
@@ -360,15 +322,11 @@ def test_birds_keep_labels_splits_and_what_is_not_in_pixels(tmp_path: Path, form
 
 
 def test_targets_of_birds_fit_images_of_the_full_size(tmp_path: Path) -> None:
-    fake = cub200.build(2, 2)
-    fake.write_tree(tmp_path)
-    fake.write_mask_tree(tmp_path)
-    options: Any = {"target_type": ["bbox", "parts", "segmentation"]}
+    cub200.build(2, 2).write_tree(tmp_path)
+    options: Any = {"target_type": ["bbox", "parts"]}
     full, original = CUB200Record(tmp_path, variant="full", **options), CUB200Record(tmp_path, **options)
-    for (_, ours), (image, theirs) in zip(full, original, strict=True):
-        assert all(torch.equal(a, b) for a, b in zip(ours[:2], theirs[:2], strict=True))
-        assert ours[2].size == image.size
-        assert ours[2].tobytes() == theirs[2].tobytes()
+    for (_, ours), (_, theirs) in zip(full, original, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
 def test_imagenet_is_not_downloaded_where_the_original_set_is(tmp_path: Path) -> None:
@@ -381,24 +339,13 @@ def test_imagenet_is_not_downloaded_where_the_original_set_is(tmp_path: Path) ->
     assert small.records_path.name == "imagenet.train-32.records"
     assert (small.classes, small.wnids, small.samples) == (original.classes, original.wnids, original.samples)
     assert {min(image.size) for image, _ in small} == {32}
-    beside_it = ImageNetRecord(original.records_path, variant="24").records_path
-    assert beside_it == tmp_path / "imagenet.train-24.records"
     with pytest.raises(NotPreparedError, match=r"(?s)^imagenet\.val-32: .* get\n.*ILSVRC2012_img_val\.tar"):
         ImageNetRecord(tmp_path, "val", variant="32")
 
 
 def test_samples_of_ones_own(tmp_path: Path) -> None:
     samples = [(picture(RNG, 40 + i, 30), {"where": [i, "ä"]}) for i in range(5)]
-
-    class Own:
-        def __len__(self) -> int:
-            return len(samples)
-
-        def __getitem__(self, index: int) -> Any:
-            return samples[index]
-
-    path = convert(Own(), tmp_path / "own.records", workers=1)
-    small = ImageFolderRecord(path, variant="20-raw")
+    small = ImageFolderRecord(convert(samples, tmp_path / "own.records", workers=1), variant="20-raw")
     assert [target for _, target in small] == [target for _, target in samples]
     resize = transforms.Resize(20)
     assert [image.tobytes() for image, _ in small] == [resize(image).tobytes() for image, _ in samples]
@@ -472,26 +419,6 @@ def test_what_a_format_cannot_hold_stays_as_it_is(tree: Path) -> None:
         assert found.keys() == ({"cat/long.png"} if name != "full-png" else set())
 
 
-def test_what_the_original_set_left_out_stays_noted(broken: Path) -> None:
-    left_out = RecordReader(ImageFolderRecord(broken, on_error="skip").records_path).manifest.skipped
-    assert len(left_out) == 2  # the truncated one has a header
-    found = RecordReader(ImageFolderRecord(broken, variant="9", on_error="skip").records_path).manifest.skipped
-    assert found.keys() == {*left_out, "cat/cut.jpg"}
-
-
-def test_splits_are_right_without_what_is_left_out(tmp_path: Path) -> None:
-    lists.write_images(tmp_path)
-    (tmp_path / lists.NAMES[3]).write_bytes(cut_image())
-    lines = [f"{name},{label},{'ab'[n % 2]}" for n, (name, label) in ROWS]
-    listed = lists.write_list(tmp_path / "list.csv", ["path,label,split", *lines])
-    wanted = prepared(listed, tmp_path / "wanted.records", variant="9-raw", on_error="skip")
-    prepared(listed)
-    made = RecordReader(prepared(listed, variant="9-raw", on_error="skip"))
-    assert contents(made.path) == contents(wanted)
-    second = [name for _, (name, _) in ROWS[1::2] if "ö" not in name]
-    assert [made.names[position] for position in made.split("b")] == second
-
-
 def test_a_damaged_original_set_ends_the_work(tree: Path) -> None:
     path = ImageFolderRecord(tree).records_path
     flip_byte(*place_of(path, 3))
@@ -506,25 +433,21 @@ def test_a_damaged_original_set_ends_the_work(tree: Path) -> None:
 SMALL = {"variant": "12-raw", "shard_bytes": 5000}
 
 
-def test_an_interrupted_variant_is_not_gone_on_with_as_another_one(tmp_path: Path) -> None:
-    simple.write(tmp_path, "tree")
-    place = {"records_dir": str(tmp_path / "small.records"), "workers": 1}
-    preparing.run(tmp_path, "tree", env={"RECORDZOO_KILL_AT": "shard.done:3"}, **SMALL, **place)
-    other: Any = {**SMALL, "variant": "11-raw", **place}
-    path = ensure(simple.SimpleRecipe("tree"), tmp_path, **other)
-    assert {RecordReader(path).value("image", i).shape for i in range(4)} == {(11, 16, 3)}
-
-
-def test_an_interrupted_variant_is_not_gone_on_with_by_another_pillow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("other", ["variant", "pillow"])
+def test_an_interrupted_variant_is_not_gone_on_with_as_another_one(
+    other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     simple.write(tmp_path, "tree")
-    preparing.run(tmp_path, "tree", env={"RECORDZOO_KILL_AT": "shard.done:3"}, workers=1, **SMALL)
+    place: Any = {"records_dir": str(tmp_path / "small.records"), "workers": 1}
+    preparing.run(tmp_path, "tree", env={"RECORDZOO_KILL_AT": "shard.done:3"}, **SMALL, **place)
     kept = [path.open("rb") for build in builds(tmp_path) for path in build.glob("*.lmdb")]  # their numbers stay used
     shards = {os.fstat(file.fileno()).st_ino for file in kept}
-    monkeypatch.setattr("recordzoo.recipes.variant.ENCODER", "Pillow 0")
-    path = ensure(simple.SimpleRecipe("tree"), tmp_path, workers=1, **SMALL)  # type: ignore[arg-type]
-    assert RecordReader(path).manifest.metadata["variant"]["encoder"] == "Pillow 0"
+    assert shards
+    if other == "pillow":
+        monkeypatch.setattr("recordzoo.recipes.variant.ENCODER", "Pillow 0")
+    side = 11 if other == "variant" else 12
+    path = ensure(simple.SimpleRecipe("tree"), tmp_path, variant=f"{side}-raw", shard_bytes=5000, **place)
+    assert {min(RecordReader(path).value("image", i).shape[:2]) for i in range(4)} == {side}
     assert shards.isdisjoint({each.stat().st_ino for each in path.glob("*.lmdb")})
     for file in kept:
         file.close()
@@ -540,22 +463,14 @@ def test_the_original_set_may_appear_meanwhile(tmp_path: Path) -> None:
         assert process.end().digest == RecordReader(tmp_path / "simple-12-raw.records").digest
 
 
-# Room
-
-
 def test_a_variant_needs_less_room(tree: Path) -> None:
-    big = {f"cat/{number}.jpg": jpeg(picture(RNG, 700, 500), 100) for number in range(3)}
-    write_tree(tree, big)
+    write_tree(tree, {f"cat/{number}.jpg": jpeg(picture(RNG, 700, 500), 100) for number in range(3)})
     ImageFolderRecord(tree)
-    peaks = {
-        name: Preparation(folder.FolderRecipe(), tree, Options(variant=name)).outlook().peak_bytes
-        for name in ("64", "max300", "64-raw", "full-raw")
-    }
-    raw = Preparation(folder.FolderRecipe(), tree, Options(variant="64")).outlook().raw_bytes
+    names = ("64", "max300", "64-raw", "full-raw", "9999")
+    outlooks = {name: Preparation(folder.FolderRecipe(), tree, Options(variant=name)).outlook() for name in names}
+    raw, peaks = outlooks["64"].raw_bytes, {name: outlook.peak_bytes for name, outlook in outlooks.items()}
     assert raw < peaks["64"] < peaks["max300"] < raw * 1.5
-    largest = Preparation(folder.FolderRecipe(), tree, Options(variant="9999")).outlook()
-    assert largest.peak_bytes > raw * 2  # all are stored untouched
-    assert peaks["64"] < peaks["64-raw"] < peaks["full-raw"]
+    assert peaks["9999"] > raw * 2  # all are stored untouched
     for name in ("64", "max300", "64-raw", "full-raw"):
         path = ImageFolderRecord(tree, variant=name).records_path
         taken = sum(file.stat().st_size for file in path.glob("*.lmdb"))
@@ -572,7 +487,6 @@ def test_a_variant_needs_less_room(tree: Path) -> None:
         (["--max-side", 12, "--format", "png"], "max12-png"),
         (["--format", "raw"], "full-raw"),
         (["--short-side", 9, "--quality", 50, "--format", "webp"], "9-webp-q50"),
-        (["--quality", 50], "full-q50"),
     ],
 )
 def test_prepare(tree: Path, flags: list[object], name: str) -> None:
@@ -581,30 +495,21 @@ def test_prepare(tree: Path, flags: list[object], name: str) -> None:
     assert f"photos-{name}.records" in planned.stdout
     done = run("prepare", "./photos", *flags, cwd=tree.parent)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    assert (
-        f"./photos: ready, 13 records of 3 classes (Zebra, cat, dog) in {tree.parent}/photos-{name}.records, made in"
-        in done.stderr
-    )
+    assert f"./photos: ready, 13 records of 3 classes (Zebra, cat, dog) in {tree.parent}/photos-{name}" in done.stderr
     again = run("prepare", "photos", *flags, "--json", cwd=tree.parent)
     assert json.loads(again.stdout)["record_sets"][0]["was_ready"]
-    assert Variant.parse(name).flags.split() == sorted(map(str, flags), key=Variant.parse(name).flags.split().index)
+    assert sorted(Variant.parse(name).flags.split()) == sorted(map(str, flags))
     shown = run("info", f"photos-{name}.records", cwd=tree.parent)
     assert shown.stdout.startswith(f"record set of images in classes, {name}\n")
 
 
-def test_prepare_of_a_record_set_and_of_a_list(tree: Path) -> None:
+def test_prepare_of_a_record_set(tree: Path) -> None:
     run("prepare", "photos", cwd=tree.parent)
     shutil.rmtree(tree)
     done = run("prepare", "photos.records", "--short-side", 9, cwd=tree.parent)
     assert "photos.records: ready, 13 records" in done.stderr
     assert len(RecordReader(tree.parent / "photos-9.records")) == 13
     assert "photos.records (original), 13 records" in run("info", "photos-9.records", cwd=tree.parent).stdout
-    lists.write_images(tree.parent)
-    lists.write_list(tree.parent / "list.txt", lists.plain())
-    for _ in range(2):
-        done = run("prepare", "list.txt", "--max-side", 9, "--shuffle", 3, cwd=tree.parent)
-        assert done.returncode == 0, done.stderr
-    assert RecordReader(tree.parent / "list-max9.records").manifest.variant == "max9"
 
 
 @pytest.mark.parametrize(
@@ -613,10 +518,7 @@ def test_prepare_of_a_record_set_and_of_a_list(tree: Path) -> None:
         (["photos", "--short-side", 9, "--max-side", 9], 2, "--short-side 9 and --max-side 9 are both given"),
         (["photos", "--format", "gif"], 2, "Unknown format 'gif' of a variant"),
         (["photos", "--format", "png", "--quality", 9], 2, "Quality 9 is for JPEG and WebP"),
-        (["photos", "--short-side", 0], 2, "--short-side"),
         (["voc.2012", "--short-side", 9], 2, "There are no variants of voc2012: its images come with others (mask)"),
-        (["cub200.segmentations", "--short-side", 9], 2, 'it has no "image"'),
-        (["photos.records"], 2, "photos.records is a record set already"),
         (["photos-9.records", "--short-side", 8], 1, "holds the variant '9', not 'original'"),
     ],
 )
