@@ -8,14 +8,12 @@ import re
 import numpy as np
 import pytest
 from PIL import Image
-from torch.utils.data import Dataset
 
 import recordzoo
 from recordzoo import CUB200Record, ImageFolderRecord
-from recordzoo import preview as notebook
 from tests.fakes import cub200, folder
 from tests.fakes.odd_images import HOSTILE_NAMES
-from tests.fakes.pictures import encoded, jpeg
+from tests.fakes.pictures import encoded
 from tests.fakes.records import flip, write_records
 
 SMALL = encoded(Image.new("RGB", (20, 10), (200, 30, 30)), "PNG")
@@ -47,13 +45,6 @@ def parsed(dataset):
     return Parsed(text)
 
 
-def pixels(attributes):
-    kind, data = re.fullmatch("data:image/(png|jpeg);base64,(.*)", attributes["src"]).groups()
-    image = Image.open(io.BytesIO(base64.b64decode(data)))
-    assert image.format.lower() == kind
-    return image
-
-
 @pytest.fixture(scope="module")
 def birds(tmp_path_factory):
     root = tmp_path_factory.mktemp("birds")
@@ -74,15 +65,13 @@ def test_facts_and_images_of_the_split(birds):
     assert len(shown.images) == 12
     for number, attributes in enumerate(shown.images):
         image, label = train[number * 15 // 12]
-        small = pixels(attributes)
+        kind, data = re.fullmatch("data:image/(png|jpeg);base64,(.*)", attributes["src"]).groups()
+        small = Image.open(io.BytesIO(base64.b64decode(data)))
+        assert small.format.lower() == kind
         assert attributes["alt"].startswith(f"{train.classes[label]}: ")
         assert attributes["alt"].endswith(train._selection.names()[number * 15 // 12].rpartition("/")[2])
         expected = np.asarray(image.resize(small.size), np.int16)
         assert np.abs(np.asarray(small, np.int16) - expected).mean() < 12
-
-
-def test_repr_stays_torchvisions(birds):
-    assert repr(CUB200Record(birds)).startswith("Dataset CUB200Record\n    Number of datapoints: 15\n")
 
 
 def test_hostile_names_are_text(odd, birds):
@@ -126,17 +115,9 @@ def test_damage_is_said_in_its_place(tmp_path):
     assert len(dataset) == 2
     for array in path.glob("*.npy"):
         array.unlink()
-    shown = "".join(parsed(dataset).texts)
-    assert "2 samples" in shown
-    assert "not shown" in shown
+    assert {": 2 samples", "not shown"} <= set(parsed(dataset).texts)
     half = CUB200Record.__new__(CUB200Record)  # it is not open
     assert "CUB200Record object" in Parsed(half._repr_html_()).texts[0]
-
-
-def test_a_variant_says_so(birds):
-    shown = parsed(CUB200Record(birds, variant="16", prepare=True, workers=1))
-    assert shown.texts[shown.texts.index("variant") + 1] == "16"
-    assert shown.images
 
 
 def test_changed_samples_are_said(tmp_path):
@@ -148,35 +129,9 @@ def test_changed_samples_are_said(tmp_path):
     assert "samples were changed; images and classes are as opened" in shown.texts
 
 
-class Series(Dataset):
-    """Samples without images."""
-
-    def __len__(self):
-        return 3
-
-    def __getitem__(self, index):
-        return np.arange(4, dtype=np.float32) + index, index
-
-
 def test_other_fields_than_images(tmp_path):
-    recordzoo.convert(Series(), tmp_path / "series.records", workers=1)
+    series = [(np.arange(4, dtype=np.float32) + index, index) for index in range(3)]
+    recordzoo.convert(series, tmp_path / "series.records", workers=1)
     shown = parsed(recordzoo.open(tmp_path / "series.records"))
     assert shown.images == []
     assert any("holds no images; its blob fields are: image (raw)" in text for text in shown.texts)
-
-
-def test_small_images_are_stored_without_loss_and_enlarged(tmp_path):
-    shown = parsed(recordzoo.open(write_records(tmp_path / "s", [SMALL], encoding="image")))
-    (attributes,) = shown.images
-    image = pixels(attributes)
-    assert (image.format, image.size) == ("PNG", (100, 50))
-    assert image.getcolors() == [(5000, (200, 30, 30))]
-
-
-def test_no_more_than_a_dozen_images_are_read(tmp_path, monkeypatch):
-    made = []
-    real = notebook.make_thumbnail
-    monkeypatch.setattr(notebook, "make_thumbnail", lambda *a, **k: made.append(a[2]) or real(*a, **k))
-    image = jpeg(Image.new("RGB", (64, 64)))
-    parsed(recordzoo.open(write_records(tmp_path / "s", [image] * 1200, encoding="image")))
-    assert made == list(range(0, 1200, 100))

@@ -11,17 +11,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from recordzoo.base.text import shorten
 from recordzoo.errors import ArgumentError
-from recordzoo.images.decode import picture_field
 from recordzoo.preparing.preparation import ensure
-from recordzoo.preview import BOX, Thumbnail, choose, draw_sheet, drawable, make_thumbnail
-from recordzoo.recipes import folders as folder_recipe
+from recordzoo.preview import BOX, Thumbnail, choose, draw_sheet, make_thumbnail
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.recipe import quiet
 from recordzoo.records.reader import RecordReader, load_labels
 from tests.fakes import cifar as cifar10
-from tests.fakes import cub200, folder
+from tests.fakes import cub200
 from tests.fakes.fake import md5
 from tests.fakes.odd_images import HOSTILE_NAMES, broken_images, odd_images
 from tests.fakes.pictures import encoded
@@ -37,16 +34,15 @@ def show(*arguments, cwd):
     return json.loads(result.stdout)
 
 
-def write_set(path, images, *, classes=("things",), targets=None, names=None, **contents):
+def write_set(path, images, *, classes=("things",), targets=None):
     """Write a record set of images by name; all of the first class by default."""
     return write_records(
         path,
-        list(images.values()) if isinstance(images, dict) else images,
-        names=list(images) if names is None else names,
+        list(images.values()),
+        names=list(images),
         arrays={"target": np.zeros(len(images), np.int64) if targets is None else np.array(targets)},
         classes=classes,
         encoding="image",
-        **contents,
     )
 
 
@@ -74,10 +70,11 @@ class TestChoice:
         assert choice.num_candidates == 30
 
     def test_a_small_class_leaves_its_part_to_the_others(self, tmp_path):
-        path = write_set(
-            tmp_path / "s", {f"{i}.png": SMALL for i in range(10)}, targets=[0] + [1] * 9, classes=["a", "b"]
-        )
+        images = {f"{i}.png": SMALL for i in range(10)}
+        path = write_set(tmp_path / "s", images, targets=[0] + [1] * 9, classes=["a", "b", "c"])
         assert pick(path, 6)[1] == [0] + [1] * 5
+        result = run("show", path, "--class", "c", cwd=tmp_path)
+        assert (result.returncode, "no image in this split or of this class" in result.stderr) == (2, True)
 
     def test_orders_and_seeds(self, birds):
         for order in ("class", "random"):
@@ -113,19 +110,9 @@ class TestChoice:
                 pick(birds, 3, classes=[number])
 
     def test_a_class_may_have_synonyms(self, tmp_path):
-        path = write_set(
-            tmp_path / "s",
-            {"n1/a.png": SMALL, "n2/b.png": SMALL},
-            targets=[0, 1],
-            classes=["n1", "n2"],
-            metadata={"synonyms": [["tench", "Tinca tinca"], ["crane"]]},
-        )
-        labels = load_labels(RecordReader(path))
+        facts = {"classes": ["n1", "n2"], "metadata": {"synonyms": [["tench", "Tinca tinca"], ["crane"]]}}
+        labels = load_labels(RecordReader(write_records(tmp_path / "s", [SMALL] * 2, **facts)))
         assert (labels.name(0), labels.find("crane"), labels.find("n1")) == ("n1 tench", [1], [0])
-
-    def test_no_images_no_choice(self, tmp_path):
-        with pytest.raises(ArgumentError, match=r"holds no images; its blob fields are: image \(bytes\)"):
-            picture_field(RecordReader(write_records(tmp_path / "s", [b"x"])))
 
 
 class TestThumbnails:
@@ -142,12 +129,9 @@ class TestThumbnails:
         assert (found.size, found.mode, found.format) == (original.size, original.mode, original.format)
         assert found.image.mode == "RGB"
         assert max(found.image.size) <= 180
-        ratio = found.image.width / found.image.height
-        assert (
-            max(found.image.size) < 3
-            or min(found.image.size) == 1
-            or ratio == pytest.approx(original.width / original.height, rel=0.05)
-        )
+        if min(found.image.size) > 2:
+            ratio = found.image.width / found.image.height
+            assert ratio == pytest.approx(original.width / original.height, rel=0.05)
 
     def test_pixels(self, odd):
         turned = self.thumbnail(odd, "turned.jpg").image
@@ -156,26 +140,10 @@ class TestThumbnails:
         deep = np.asarray(self.thumbnail(odd, "sixteen-bit.png").image)
         assert (deep[0, 0, 0], deep[-1, -1, 0]) == (0, 255)
         assert np.asarray(self.thumbnail(odd, "float.tiff").image)[-1, -1, 0] == 0  # no number: as the darkest
-        clear = self.thumbnail(odd, "alpha.png").image.getpixel((90, 60))  # the middle is clear
-        assert clear in ((255, 255, 255), (218, 218, 218)) or min(clear) > 200
+        assert min(self.thumbnail(odd, "alpha.png").image.getpixel((90, 60))) > 200  # the middle is clear
         cmyk = np.asarray(self.thumbnail(odd, "cmyk.jpg").image, np.int16)
         plain = np.asarray(self.thumbnail(odd, "turned.jpg").image, np.int16)
         assert np.abs(cmyk - plain).mean() < 12  # not inverted
-
-    @pytest.mark.parametrize(
-        ("name", "problem", "reason"),
-        [
-            ("nothing.jpg", "broken", "it is no image that Pillow knows"),
-            ("empty.png", "broken", "it is no image that Pillow knows"),
-            ("cut.jpg", "broken", r"image file is truncated \(\d+ bytes not processed\)"),
-            ("bomb.png", "broken", "it has over 178,956,970 pixels"),
-            ("wide.png", "large", "12,000 x 9,000 pixels: too large to be shown"),
-        ],
-    )
-    def test_the_reason_why_not(self, odd, name, problem, reason):
-        found = self.thumbnail(odd, name)
-        assert (found.image, found.problem) == (None, problem)
-        assert re.fullmatch(reason, found.reason)
 
     def test_raw_pixels_are_enlarged_and_sharp(self, tmp_path):
         cifar10.build(2).write_tree(tmp_path)
@@ -210,18 +178,16 @@ class TestSheet:
         captions_top = np.flatnonzero((pixels[:, 24] == (0, 0, 255)).all(axis=1)).max() + 1
         assert (pixels[captions_top:, 24 + 182 : 24 + 194] == 255).all()  # the gap between the cells
 
-    def test_names_are_cut_in_the_middle_and_escaped_where_the_font_lacks_them(self):
-        assert shorten("short", 5, len) == "short"
-        assert shorten("anything", 2, len) == "..."
-        assert (drawable("Größe é"), drawable("鸟\n")) == ("Gro\\xdfe e", "\\u9e1f\\n")
-
 
 class TestBroken:
     def test_what_cannot_be_shown_is_said(self, odd, tmp_path):
         result = run("show", odd, "--json", cwd=tmp_path, apart=True)
         reasons = {image["name"]: image["reason"] for image in json.loads(result.stdout)["images"] if image["problem"]}
         assert set(reasons) == {f"odd/{name}" for name in broken_images()}
-        assert all(reasons.values())
+        assert "no image that Pillow knows" in reasons["odd/nothing.jpg"]
+        assert "image file is truncated" in reasons["odd/cut.jpg"]
+        assert "it has over 178,956,970 pixels" in reasons["odd/bomb.png"]
+        assert "12,000 x 9,000 pixels: too large to be shown" in reasons["odd/wide.png"]
         assert ", 4 cannot be decoded, 1 too large to be shown; " in result.stderr
 
     def test_a_damaged_record_is_a_crossed_box_and_code_5(self, tmp_path):
@@ -236,49 +202,26 @@ class TestBroken:
 
 
 class TestCommand:
-    def test_a_sheet(self, birds, tmp_path):
-        result = run("show", birds, "--number", "6", cwd=tmp_path, apart=True)
+    def test_a_sheet_and_json_and_the_same_arguments_give_the_same_bytes(self, birds, tmp_path):
+        words = (birds, "--order", "largest", "--number", "2", "--split", "train")
+        result = run("show", *words, cwd=tmp_path, apart=True)
         assert (result.returncode, result.stdout) == (0, "")
-        assert re.fullmatch(r"wrote cub200\.png: 6 images; [\d.]+ kB\n", result.stderr)
+        assert re.fullmatch(r"wrote cub200\.png: 2 images; [\d.]+ kB\n", result.stderr)
+        assert [path.name for path in tmp_path.iterdir()] == ["cub200.png"]
         with Image.open(tmp_path / "cub200.png") as sheet:
             assert (sheet.mode, sheet.format) == ("RGB", "PNG")
             assert len(sheet.getcolors(1 << 20)) > 1000
-        assert [path.name for path in tmp_path.iterdir()] == ["cub200.png"]
-
-    def test_json_and_the_same_arguments_give_the_same_bytes(self, birds, tmp_path):
-        words = (birds, "--order", "largest", "--number", "2", "--split", "train")
-        document = show(*words, cwd=tmp_path)
-        show(*words, "--output", "again.png", cwd=tmp_path)
+        document = show(*words, "--output", "again.png", cwd=tmp_path)
         assert (tmp_path / "cub200.png").read_bytes() == (tmp_path / "again.png").read_bytes()
         reader = RecordReader(birds)
-        assert {key: document[key] for key in ("output", "order", "of", "seed")} == {
-            "output": "cub200.png",
-            "order": "largest",
-            "of": len(reader.split("train")),
-            "seed": 0,
-        }
+        facts = {"output": "again.png", "order": "largest", "of": len(reader.split("train")), "seed": 0}
+        assert document.items() >= facts.items()
         for image in document["images"]:
             position = image["position"]
             data = reader.read("image", position)
             assert (image["name"], image["bytes"]) == (reader.names[position], len(data))
             assert image["size"] == list(Image.open(io.BytesIO(data)).size)
             assert image["class"] == reader.manifest.classes[image["target"]]
-
-    def test_a_tree_means_its_records(self, tmp_path):
-        folder.write_tree(tmp_path / "pets")
-        ensure(folder_recipe.FolderRecipe(), tmp_path / "pets", prepare=True)
-        assert show("pets", cwd=tmp_path)["output"] == "pets.png"
-        assert show("./pets", cwd=tmp_path)["images"] == show("pets.records", cwd=tmp_path)["images"]
-
-    def test_a_dataset_means_its_records_here(self, birds, tmp_path):
-        assert show("cub200", "--output", tmp_path / "x.png", cwd=birds.parent)["of"] == 30
-        result = run("show", "cub200", cwd=tmp_path)
-        assert (result.returncode, "cub200.records" in result.stderr) == (3, True)
-
-    def test_a_class_without_images(self, tmp_path):
-        path = write_set(tmp_path / "s", {"a.png": SMALL}, classes=["a", "b"])
-        result = run("show", path, "--class", "b", cwd=tmp_path)
-        assert (result.returncode, "no image in this split or of this class" in result.stderr) == (2, True)
 
     def test_damage_has_its_code(self, tmp_path):
         path = write_set(tmp_path / "s.records", {"a.png": SMALL})

@@ -11,14 +11,8 @@ from tests.fakes.records import write_records
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
-LOOKS = pytest.mark.parametrize(
-    ("dark", "width"), [(False, DESKTOP), (True, PHONE)], ids=["light, wide", "dark, phone"]
-)
-"""Colours do not depend on the width, nor the layout on the colours."""
 WORSE_NAMES = (
     *HOSTILE_NAMES,
-    "javascript:alert(1)",
-    "'-alert(1)-'",
     "</title></style></script><svg onload=alert(1)>",
     "<iframe srcdoc='<script>alert(1)</script>'>",
     "&lt;b&gt; &amp;amp; \\u003cscript> %3Cscript%3E",
@@ -31,8 +25,7 @@ WORSE_NAMES = (
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    """Images in classes, and with file names, that would act where they were not escaped; and odd and broken ones."""
-
+    """Images in classes, and with file names, that would act where they were not escaped."""
     rng = np.random.default_rng(0)
     path = tmp_path_factory.mktemp("hostile") / "<img src=x onerror=alert(1)>.records"
     return write_records(
@@ -45,31 +38,30 @@ def hostile(tmp_path_factory):
     )
 
 
-class TestNotebook:
-    """A page as notebooks show it: the HTML of an output in a page with styles of its own."""
+def page(datasets, folder, *, dark=False):
+    """Write a page as notebooks show it: the HTML of an output in a page with styles of its own."""
+    colours = ("#111111", "#e0e0e0") if dark else ("#ffffff", "#1f1f1f")
+    body = f"background: {colours[0]}; color: {colours[1]}; font: 13px sans-serif"
+    style = f"body {{ {body} }} td {{ text-align: right }}"
+    head = f'<html lang="en"><meta charset="utf-8"><title>n</title><style>{style}</style>'
+    shown = "<hr>".join(dataset._repr_html_() for dataset in datasets)
+    path = folder / "notebook.html"
+    path.write_text(f"{head}<main><h1>Notebook</h1>{shown}</main>", encoding="utf-8")
+    return path.as_uri()
 
-    def page(self, datasets, folder, *, dark=False):
-        colours = ("#111111", "#e0e0e0") if dark else ("#ffffff", "#1f1f1f")
-        body = f"background: {colours[0]}; color: {colours[1]}; font: 13px sans-serif"
-        style = f"body {{ {body} }} td {{ text-align: right }}"
-        head = f'<html lang="en"><meta charset="utf-8"><title>n</title><style>{style}</style>'
-        shown = "<hr>".join(dataset._repr_html_() for dataset in datasets)
-        path = folder / "notebook.html"
-        path.write_text(f"{head}<main><h1>Notebook</h1>{shown}</main>", encoding="utf-8")
-        return path.as_uri()
 
-    @LOOKS
-    def test_it_fits_and_can_be_read(self, open_page, hostile, odd, tmp_path, dark, width):
-        page = self.page(map(recordzoo.open, (odd, hostile)), tmp_path, dark=dark)
-        it = open_page(page, width=width, dark=dark)
-        assert it.page.locator("figure").count() == 24
-        assert (it.sideways(), it.faults()) == (0, [])
+@pytest.mark.parametrize(("dark", "width"), [(False, DESKTOP), (True, PHONE)])
+def test_it_fits_and_can_be_read(open_page, hostile, odd, tmp_path, dark, width):
+    it = open_page(page(map(recordzoo.open, (odd, hostile)), tmp_path, dark=dark), width=width, dark=dark)
+    assert it.page.locator("figure").count() == 24
+    assert (it.sideways(), it.faults()) == (0, [])
 
-    def test_hostile_names_are_shown_as_they_are(self, open_page, hostile, tmp_path):
-        it = open_page(self.page([recordzoo.open(hostile)], tmp_path))
-        assert it.page.locator("script, iframe, svg, b, a, title ~ title").count() == 0
-        alts = it.page.locator("img").evaluate_all("all => all.map((image) => image.alt)")
-        assert len(alts) == 12
-        assert all(image["w"] for image in it.page.evaluate("[...document.images].map((i) => ({w: i.naturalWidth}))"))
-        assert '</script><img src=x onerror="alert(1)">' in alts[0]
-        assert all(map(str.isprintable, alts))
+
+def test_hostile_names_are_shown_as_they_are(open_page, hostile, tmp_path):
+    it = open_page(page([recordzoo.open(hostile)], tmp_path))
+    assert it.page.locator("script, iframe, svg, b, a, title ~ title").count() == 0
+    alts = it.page.locator("img").evaluate_all("all => all.map((image) => image.alt)")
+    assert len(alts) == 12
+    assert all(image["w"] for image in it.page.evaluate("[...document.images].map((i) => ({w: i.naturalWidth}))"))
+    assert '</script><img src=x onerror="alert(1)">' in alts[0]
+    assert all(map(str.isprintable, alts))
