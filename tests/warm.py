@@ -18,14 +18,7 @@ from tests.forking import REPOSITORY
 def start(
     code: str, *arguments: str, cwd: Path = REPOSITORY, env: Mapping[str, str] | None = None
 ) -> forking.Forked | forking.Started:
-    """Start a program; its output is read as text.
-
-    Args:
-        code: The program.
-        arguments: What follows in its `sys.argv`.
-        cwd: Where it runs.
-        env: All its environment variables. Default: those of this process.
-    """
+    """Start a program, with arguments for its `sys.argv` and all its environment; its output is read as text."""
     variables = os.environ if env is None else env
     if forking.can_fork():
         return forking.Forked(("tests.warm", "-W", "error"), [code, *arguments], variables, cwd)
@@ -34,11 +27,7 @@ def start(
 
 # Any: options of `start`.
 def run(code: str, *arguments: str, timeout_s: float = 120, **options: Any) -> "subprocess.CompletedProcess[str]":
-    """Run a program to its end; options as for `start`.
-
-    Raises:
-        subprocess.TimeoutExpired: It takes longer.
-    """
+    """Run a program to its end; options as for `start`."""
     with start(code, *arguments, **options) as process:
         try:
             out, err = process.communicate(timeout=timeout_s)
