@@ -313,7 +313,6 @@ NOT_KNOWN = {
     "four channels": ([TENSOR, v1.Normalize([0.5] * 4, [1] * 4)], 1, "three channels"),
     "no size but the longest side": ([v2.Resize(None, max_size=50)], 0, "no size"),
     "max_size of a pair": ([v2.Resize((50, 40), max_size=60)], 0, "contradict"),
-    "flip behind": ([v1.Resize((9, 9)), TENSOR, v1.RandomErasing(1), v1.RandomHorizontalFlip()], 3, "erased by then"),
     "picture of a picture": ([v1.ToPILImage()], 0, "no tensor of bytes"),
     "behind": ([TENSOR, v1.RandomErasing(1), v1.Normalize(MEAN, STD), v1.CenterCrop(9)], 2, "erased by then"),
     "v1 on tv_tensors": ([v2.ToImage(), v1.CenterCrop(9), v1.Lambda(type)], 1, "tv_tensors"),

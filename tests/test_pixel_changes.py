@@ -356,6 +356,7 @@ UNKNOWN = {
     "one channel": v1.Grayscale(),
     "box filter": v1.RandomRotation(30, interpolation=InterpolationMode.BOX),
     "tensors padded with fractions": v2.Compose([v2.ToImage(), v2.Pad(4, fill=1.5)]),
+    "erased": v1.Compose([v1.Resize((9, 9)), v1.ToTensor(), v1.RandomErasing(), v1.RandomHorizontalFlip()]),
     "expanded": v1.RandomRotation(30, expand=True),
     "no color": v1.RandomAffine(30, fill=300),
     "two channels": v2.RandomPerspective(fill=[1, 2]),
