@@ -134,10 +134,8 @@ class TestCoco:
         [
             (["annotations/instances_train2017.json"], "images/train2017/", ["train"]),
             (["train/_annotations.coco.json", "valid/_annotations.coco.json"], "{}/", ["train", "valid"]),
-            (["annotations/train.json", "annotations/val.json"], "images/{}/", ["train", "val"]),
             (["annotations/instances_train2014.json", "annotations/instances_train2017.json"], "all/{}/", None),
             (["result.json"], "images/", []),
-            (["annotations/a_test.json", "annotations/b_train.json"], "images/", ["test", "train"]),
         ],
     )
     def test_layouts(self, files: list[str], images: str, splits: list[str] | None, root: Path) -> None:
@@ -195,15 +193,7 @@ class TestCoco:
 
     @pytest.mark.parametrize(
         "shape",
-        [
-            None,
-            [],
-            [[]],
-            [[5, 5, 25, 15]],
-            [[5, 5]],
-            [[5, 5, 25, 15], [1, 1, 9, 1, 9, 9]],
-            {"counts": [4800], "size": [60, 80]},
-        ],
+        [None, [[]], [[5, 5, 25, 15]], [[5, 5, 25, 15], [1, 1, 9, 1, 9, 9]], {"counts": [4800], "size": [60, 80]}],
     )
     @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools
     def test_outlines_that_draw_little(self, shape: Any, root: Path) -> None:
@@ -256,8 +246,6 @@ class TestCoco:
         ("change", "problem"),
         [
             (of_image(file_name="../x.jpg"), "'../x.jpg' is no path in the directory"),
-            (of_image(file_name="/etc/x.jpg"), "'/etc/x.jpg' is no path in the directory"),
-            (of_image(file_name="a\0b"), "is no path in the directory"),
             (of_image(file_name="\ud800"), "is no path in the directory"),
             (of_image(id="1"), "ids of its images are numbers and texts: 1, "),
             (of_image(id=1 << 64), "an image without a whole number or a text as id"),
@@ -268,21 +256,14 @@ class TestCoco:
             (of_annotation(image_id=555), "annotations of 1 image that it does not list: 555"),
             (of_annotation(bbox=[1, 2, 3]), r"bbox is \[1, 2, 3\], not four numbers"),
             (of_annotation(bbox=[1, 2, 3, 1e300]), "not four numbers"),
-            (lambda d: d["annotations"][0].pop("bbox"), "bbox is None, not four numbers"),
             (of_annotation(segmentation=[1, 2, 3, 4, 5, 6]), "segmentation has 1, which is no pol"),
-            (of_annotation(segmentation=[[1, 2, 3]]), r"segmentation has \[1, 2, 3\], which is no"),
             (of_annotation(segmentation=[[1, 2, 3, "4"]]), "which is no polygon"),
             (of_annotation(segmentation=[[[1, 2], [3, 4]]]), "which is no polygon"),
-            (of_annotation(segmentation="x"), "segmentation has x, which is no polygon"),
             (of_annotation(segmentation={"counts": [5]}), "its run lengths have no size"),
             (of_annotation(segmentation={"counts": [5], "size": [2, 3]}), "of that size"),
             (of_annotation(segmentation={"counts": "PPYo0", "size": [60, 80]}), "of that size"),
-            (of_annotation(segmentation={"counts": "PPo", "size": [60, 80]}), "of that size"),
             (of_annotation(segmentation={"counts": "!!", "size": [60, 80]}), "of that size"),
-            (
-                of_annotation(segmentation={"counts": [600], "size": [20, 30]}),
-                "run lengths of image . are of 30x20, the image is 80x60",
-            ),
+            (of_annotation(segmentation={"counts": [600], "size": [20, 30]}), "are of 30x20, the image is 80x60"),
             (
                 lambda d: (
                     d["annotations"][0].update(segmentation={"counts": [600], "size": [20, 30]}),
@@ -291,10 +272,8 @@ class TestCoco:
                 "has run lengths of two sizes",
             ),
             (of_annotation(area=float("nan")), 'NaN is not a number of JSON: {"id"'),
-            (of_annotation(bbox=[float("inf")] * 4), "Infinity is not a number of JSON"),
             (lambda d: d["categories"].append({"id": 3, "name": "bus"}), "two categories have the id 3"),
             (lambda d: d["categories"][0].pop("name"), "a category without"),
-            (lambda d: d.pop("categories"), "it has no list 'categories'"),
             (lambda d: d["categories"][0].update(id="x"), "ids of its categories are numbers and texts: x, "),
             (lambda d: d.pop("images"), "it has no list 'images'"),
             (lambda d: d["annotations"].append(3), "annotations has '3"),
@@ -312,7 +291,7 @@ class TestCoco:
         assert "instances_train2017.json" in str(caught.value) or "listed twice" in problem
         assert not (tmp_path / "ours.records").exists()
 
-    @pytest.mark.parametrize("end", ["", "]", "}", "xx", "[1,"])
+    @pytest.mark.parametrize("end", ["", "]", "[1,"])
     def test_a_file_that_is_cut(self, end: str, root: Path) -> None:
         write_coco(root)
         path = root / "annotations/instances_train2017.json"
@@ -336,13 +315,11 @@ class TestCoco:
             read(root)
         assert all(name in str(caught.value) for name in names)
         assert "instances_val2017.json says so; images were looked for in every folder of" in str(caught.value)
-        reader = read(root, on_error="skip")
+        reader, kept = read(root, on_error="skip"), [1, *range(3, 10), *range(102, 106)]
         assert reader.manifest.splits == {"train": 8, "val": 4}
         assert sorted(reader.manifest.skipped) == names
-        assert [len(reader.value("boxes", n)) for n in range(12)] == [
-            n % 4 for n in [*range(1, 2), *range(3, 10), *range(102, 106)]
-        ]
-        assert reader.array("image_id").tolist() == [1, *range(3, 10), *range(102, 106)]
+        assert reader.array("image_id").tolist() == kept
+        assert [len(reader.value("boxes", n)) for n in range(12)] == [n % 4 for n in kept]
 
 
 class TestYolo:
@@ -404,17 +381,7 @@ class TestYolo:
             ("cat", "dog"),
         ),
         "labelImg, darknet": (("1.jpg", "2.jpg", f"1.txt={DOG}", f"classes.txt={NAMES}"), {}, ("cat", "dog")),
-        "of a split": (
-            ("train/1.jpg", f"train/1.txt={DOG}", f"train/classes.txt={NAMES}"),
-            {"train": 1},
-            ("cat", "dog"),
-        ),
         "without names": (("data/1.jpg", f"data/1.txt={DOG}"), {}, ("0", "1")),
-        "Label Studio": (
-            ("images/1.jpg", f"labels/1.txt={DOG}", f"classes.txt={NAMES}", "notes.json={}"),
-            {},
-            ("cat", "dog"),
-        ),
         "Roboflow": (  # and what ultralytics reads as "no split" and as classes without names
             (
                 *("train/images/1.jpg", f"train/labels/1.txt={DOG}", "README.dataset.txt=read me"),
@@ -461,25 +428,20 @@ class TestYolo:
         ("name", "data", "problem"),
         [
             ("labels/train/1.txt", "0 .5 .5 .1\n", "labels/train/1.txt, line 1: 4 numbers"),
-            ("labels/train/1.txt", "0 .5 .5 .1 .1 .9\n", "6 numbers"),
             ("labels/train/1.txt", "\n0 .5 x .1 .1\n", "line 2: could not convert"),
             ("labels/train/1.txt", "0 .5 nan .1 .1\n", "a number is not finite"),
             ("labels/train/1.txt", "3 .5 .5 .1 .1\n", "class 3 of 3 classes"),
             ("labels/train/1.txt", "-1 .5 .5 .1 .1\n", "class -1 of"),
-            ("labels/train/1.txt", "0.5 .5 .5 .1 .1\n", "class 0.5 of"),
             ("labels/train/1.txt", "0 50 50 10 10\n", "a coordinate is not between 0 and 1"),
             ("labels/train/77.txt", "", "no image for 1 file: labels/train/77.txt"),
             ("images/train/1.png", "", "images/train/1.jpg and images/train/1.png have one stem"),
             ("data.yaml", YAML.replace("nc: 3", "nc: 4"), "nc is 4, and there are 3 names"),
             ("data.yaml", YAML.replace("2: dog", "4: dog"), "names has the keys 0, 1, 4, not 0 to 2"),
-            ("data.yaml", YAML.replace("2: dog", "a: dog"), "names has the keys 0, 1, a, not 0 to 2"),
             ("data.yaml", "names: {a: [", "it cannot be read as YAML"),
-            ("data.yaml", "- names", "it is no mapping"),
             ("data.yaml", "train: images/train\nval: images/val\n", "names is no list"),
             ("data.yaml", YAML + "kpt_shape: [17, 3]\n", "key points"),
             ("data.yaml", YAML.replace("images/val", "images/dev"), "val is 'images/dev', which is not in"),
             ("data.yaml", YAML.replace("images/val", "../../elsewhere"), "val is '../../elsewhere', which is not in"),
-            ("data.yaml", YAML.replace("images/val", "/tmp"), "val is '/tmp', which is not in"),
             ("data.yaml", YAML.replace("images/val", "list.txt"), "list.txt lists 1 missing image: gone"),
         ],
     )
@@ -496,8 +458,6 @@ class TestYolo:
             text(root / f"labels/val/{number}.txt", "0 1 2\n" * 10)
         with pytest.raises(SourceError, match=r"labels/val/1\.txt, line 10: 3 numbers.*and 10 more") as caught:
             read(root)
-        assert "prepare" in str(caught.value)
-        assert "--from classes" in str(caught.value)
         assert len(caught.value.details["problems"]) == 30
 
     def test_without_pyyaml(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -521,13 +481,12 @@ class TestVoc:
             ("1.jpg", "1.xml", {}),  # labelImg
             ("JPEGImages/1.jpg", "Annotations/1.xml", {"train": 1}),  # VOC, CVAT
             ("train/1.jpg", "train/1.xml", {"train": 1}),  # Roboflow
-            ("images/1.jpg", "annotations/1.xml", {}),
             ("data/1.jpg", "labels/1.xml", {}),  # fiftyone
             ("images/1.jpg", "labels_my-project_2024-01-01/1.xml", {}),  # makesense
             ("images/train/1.jpg", "xmls/train/1.xml", {"train": 1}),
         ],
     )
-    def test_layouts(self, image: str, label: str, splits: Mapping[str, int], root: Path, tmp_path: Path) -> None:
+    def test_layouts(self, image: str, label: str, splits: Mapping[str, int], root: Path) -> None:
         """What torchvision's VOCDetection parses, as numbers."""
         tree(root, (image, f"{label}={self.XML}", *(["ImageSets/Main/train.txt=1"] if "JPEG" in image else [])))
         theirs: Any = VOCDetection.parse_voc_xml(ElementTree.fromstring(self.XML))
@@ -538,9 +497,7 @@ class TestVoc:
         wanted = [[float(box[key]) for key in ("xmin", "ymin", "xmax", "ymax")] for box in boxes]
         assert reader.value("boxes", 0).tolist() == wanted
         assert reader.value("annotations", 0) == [{"name": "dog", "difficult": "1"}, {"name": "cat"}]
-        _, target = recordzoo.open(reader.path, transforms=lambda *pair: pair)[0]
-        assert target["boxes"].tolist() == wanted
-        assert "1 image, 2 boxes (XYXY), 2 classes" in run("prepare", "ours", "--refresh", cwd=tmp_path).stderr
+        assert recordzoo.open(reader.path, transforms=lambda *pair: pair)[0][1]["boxes"].tolist() == wanted
 
     def test_files_without_the_other(self, root: Path) -> None:
         tree(root, ("1.jpg", f"1.xml={self.XML}", "2.jpg"))
@@ -556,10 +513,7 @@ class TestTexts:
         "data.yaml": ("yolo", "names: [cat, dog]\r\ntrain: images\r\n"),
         "train.txt": ("yolo", "./images/1.jpg\r\n\r\n"),
         "ImageSets/Main/train.txt": ("voc", "1 1\r\n"),
-        "a.json": (
-            "coco",
-            json.dumps({"images": [{"id": 1, "file_name": "1.jpg"}], "annotations": [], "categories": []}),
-        ),
+        "a.json": ("coco", '{"images": [{"id": 1, "file_name": "1.jpg"}], "annotations": [], "categories": []}'),
     }
 
     @pytest.mark.parametrize("name", FILES)
@@ -568,11 +522,10 @@ class TestTexts:
         [
             (lambda text: text.encode("utf-8-sig"), ""),
             (lambda text: text.encode("utf-16"), "{}, line 1: the file is UTF-16."),
-            (lambda text: text.encode("utf-32"), "{}, line 1: the file is UTF-32."),
             (lambda text: text.encode() + b"\n\xe9\n", "byte 1 (0xe9) is not UTF-8."),
             (None, "{} cannot be read (no regular file)"),
         ],
-        ids=["BOM", "UTF-16", "UTF-32", "Latin-1", "FIFO"],
+        ids=["BOM", "UTF-16", "Latin-1", "FIFO"],
     )
     def test_encodings(self, change: Callable[[str], bytes] | None, problem: str, name: str, root: Path) -> None:
         (form, data) = self.FILES[name]
@@ -614,13 +567,10 @@ class TestMasks:
         ("image", "mask"),
         [
             ("imgs/1.jpg", "masks/1_mask.png|L"),
-            ("images/1.jpg", "masks/1.gif|L"),
             ("images/1.jpg", "labels/1.jpg.png|P"),
             ("JPEGImages/1.jpg", "SegmentationClass/1.png|P"),
             ("img_dir/train/1.jpg", "ann_dir/train/1.png|L"),
-            ("images/train/1.jpg", "annotations/train/1.png|L"),
             ("train/1.jpg", "train/1_mask.png|L"),
-            ("1.png", "1_gt.png|L"),
             ("train/1.jpg", "train_masks/1_mask.gif|L"),  # Carvana
         ],
     )
@@ -643,23 +593,13 @@ YOLO = ("images/1.jpg", f"labels/1.txt={BOX}")
     ("form", "files", "problem"),
     [
         *((form, ("cat/1.jpg",), "it has no ") for form in ("coco", "yolo", "voc", "masks")),
-        (
-            "yolo",
-            ("a/1.jpg", f"a/1.txt={BOX}", "a/classes.txt=cat", "classes.txt=dog"),
-            r"a/classes\.txt has other classes than classes\.txt",
-        ),
+        ("yolo", (*YOLO, "labels/classes.txt=cat", "classes.txt=dog"), "has other classes than"),
         ("yolo", (*YOLO, "classes.txt=cat\n\ndog\n"), r"classes\.txt, line 2: it is empty, and names no class"),
         ("yolo", (*YOLO, f"labels/1.txt=0 .5 .5 .1 {'x' * 9999}"), r"x{100}\.\.\.x{100,}'[^x]*To read its folders"),
         ("yolo", (*YOLO, f"data.yaml=names: [{'x' * 9999}]\nnc: {'9' * 9999}"), "nc is 999"),
         ("yolo", (*YOLO, "data.yaml=nc: 99999999999"), "nc is 99999999999, and 100,000 classes are the most"),
-        ("yolo", (*YOLO, "data.yaml=nc: [2]"), "names is no list"),
         ("yolo", (*YOLO, "labels/1.txt=2000000000 .5 .5 .1 .1"), "class 2000000000 of at most 100,000 classes"),
-        ("yolo", (*YOLO, f"data.yaml=names: [cat]\ntrain: {'x' * 9999}"), "train is 'xxx"),
-        (
-            "yolo",
-            (*YOLO, f"labels/1.txt={'0' * (1 + (64 << 20))}"),
-            r"labels/1\.txt cannot be read \(more than 67,108,864 bytes\)",
-        ),
+        ("yolo", (*YOLO, f"labels/1.txt={'0' * (1 + (64 << 20))}"), r"cannot be read \(more than 67,108,864 bytes\)"),
         ("voc", ("1.jpg", f"1.xml={TestVoc.XML}", f"3.xml={TestVoc.XML}"), r"no image for 1 file: 3\.xml"),
         *(
             (
@@ -671,7 +611,6 @@ YOLO = ("images/1.jpg", f"labels/1.txt={BOX}")
                 ("</annotation>", "", "no element found"),
                 ("<name>cat</name>", "", "an object has no name"),
                 ("<ymax>5</ymax>", "", "the box of an object 'dog' is"),
-                ("<xmax>7</xmax>", "<xmax>0</xmax>", "the box of an object 'dog' is"),
                 ("<xmax>7</xmax>", "<xmax>x</xmax>", "could not convert string to float: 'x'"),
                 ("<xmax>7</xmax>", "<xmax>nan</xmax>", "the box of an object 'dog' is"),
                 ("<annotation>", "<!DOCTYPE a [<!ENTITY b 'c'>]><annotation>", "it has a DOCTYPE"),
@@ -720,10 +659,8 @@ class TestHeaders:
         if form == "voc":
             text(root / "1.xml", TestVoc.XML.replace("<width>8", "<width>80").replace("<height>6", "<height>60"))
         else:
-            write_json(
-                root / "a.json",
-                coco_document(1, 1) | {"images": [{"id": 1, "file_name": "1.jpg", "width": 80.0, "height": 60}]},
-            )
+            image = {"id": 1, "file_name": "1.jpg", "width": 80.0, "height": 60}
+            write_json(root / "a.json", coco_document(1, 1) | {"images": [image]})
         if not problem:
             assert len(read(root)) == 1
             said = run("prepare", "ours", "--refresh", cwd=tmp_path).stderr
@@ -747,26 +684,12 @@ class TestHeaders:
         for path in (*sets, *made):
             assert {image.size for image, _ in recordzoo.open(path)} == {(60, 80)}
 
-    def test_sizes_that_tools_do_not_know(self, root: Path) -> None:
-        self.photo(root / "1.jpg")
-        text(root / "1.xml", TestVoc.XML.replace("<width>8", "<width>0").replace("<height>6", "<height>0"))
-        assert len(read(root)) == 1
-
-    def test_twenty_problems_are_named(self, root: Path) -> None:
-        write_masks(root, 30)
-        for path in (root / "masks/train").iterdir():
-            Image.new("L", (7, 7)).save(path)
-        with pytest.raises(SourceError, match="and 10 more"):
-            read(root)
-
     @pytest.mark.parametrize(
         ("mask", "size", "mode", "said", "is_error"),
         [
             ("1.png", (80, 60), "RGB", "masks/1.png is of mode RGB; a mask has one channel or a palette", True),
-            ("1.png", (80, 60), "RGBA", "masks/1.png is of mode RGBA", True),
             ("1.png", (80, 60), "LA", "masks/1.png is of mode LA", True),
             ("1.png", (60, 80), "L", "images/1.jpg is 80x60, and its mask masks/1.png is 60x80", True),
-            ("1.png", (81, 60), "P", "its mask masks/1.png is 81x60", True),
             ("1.png", (40, 30), "L", "1 mask of another size than the image, and of the same shape", False),
             ("1.jpg", (80, 60), "L", "1 mask as JPEG, whose values are not exactly those that were drawn", False),
             ("1.png", (80, 60), "1", "", False),
@@ -785,13 +708,6 @@ class TestHeaders:
         if not is_error:
             _, found = recordzoo.open(f"{root}.records", transforms=lambda *pair: pair)[0]
             assert found.shape == size[::-1]
-
-    def test_a_broken_mask_is_called_so(self, root: Path, tmp_path: Path) -> None:
-        write_masks(root)
-        text(root / "masks/train/2.png", "broken")
-        done = run("prepare", "ours", cwd=tmp_path)
-        assert "masks/train/2.png" in done.stderr + done.stdout
-        assert "images/train/2.jpg" not in done.stderr + done.stdout
 
 
 class TestOrientation:
@@ -822,9 +738,6 @@ class TestOrientation:
                 upright.append((ImageOps.exif_transpose(image) if exif == "turn" else image).convert("RGB"))
             assert dataset[number][0].tobytes() == upright[-1].tobytes()
             assert dataset[number][0].size == upright[-1].size
-        assert [image.size for image in upright] == [(64, 48)] * (4 if exif == "turn" else 8) + [(48, 64)] * (
-            4 if exif == "turn" else 0
-        )
         with pytest.raises(OtherSourceError, match="--refresh"):
             read(root, exif="keep" if exif == "turn" else "turn")
 
@@ -845,8 +758,7 @@ class TestOrientation:
         )
         right = torch.stack([labels[number][0] for number in range(8)])
         assert torch.equal(torch.cat([images for images, _ in recordzoo.RecordLoader(labels, 3)]), right)
-        found = open_picture(RecordReader(path), 5)
-        assert found.size == (48, 64)
+        assert open_picture(RecordReader(path), 5).size == (48, 64)
 
     def test_masks_of_upright_pictures(self, root: Path) -> None:
         self.write(root)
@@ -876,13 +788,10 @@ class TestChosen:
         reader = read(root, annotations=name)
         assert reader.array("image_id").tolist() == sorted(coco.imgs)
         assert reader.manifest.splits == {"val": len(coco.imgs)}
-        assert read(root, annotations=root / name).digest == reader.digest
         with pytest.raises(OtherSourceError, match="--refresh"):
             read(root)
         done = run("prepare", "ours", "--annotations", f"ours/{name}", cwd=tmp_path)
         assert (done.returncode, "made in" in done.stderr) == (0, False)
-        (root / name).write_text("{}")
-        assert f"--annotations {name}" in run("prepare", "ours", "--annotations", name, cwd=tmp_path).stderr
 
     def test_what_it_is_not_for(self, root: Path, tmp_path: Path) -> None:
         write_coco(root)
@@ -910,12 +819,6 @@ class TestRecognition:
             read(root, from_="masks")
         assert read(root, from_="masks", refresh=True).manifest.default_target == "mask"
 
-    def test_class_folders_with_other_json(self, root: Path) -> None:
-        write_images(root, ["cat/1.jpg", "images/2.jpg", "labels/3.jpg"])
-        text(root / "info.json", '{"info": {"images": 3}}')
-        text(root / "list.json", '[{"bbox": []}]')
-        assert read(root).manifest.classes == ("cat", "images", "labels")
-
 
 class TestSets:
     """What all record sets can."""
@@ -926,23 +829,9 @@ class TestSets:
         assert not (tmp_path / "ours.records").exists()
         assert "ours.records" in dry.stdout
         made = run("prepare", "ours", "--json", cwd=tmp_path)
-        assert (
-            "ours: coco annotations, 14 images, 20 boxes (XYWH), 3 classes; splits: train (9), val (5); read "
-            "annotations/instances_train2017.json, annotations/instances_val2017.json" in made.stderr
-        )
+        assert "ours: coco annotations, 14 images, 20 boxes (XYWH), 3 classes; splits: train (9), val" in made.stderr
         assert json.loads(made.stdout)["record_sets"][0]["read_as"] == "coco"
-        shown = run("info", "ours", cwd=tmp_path).stdout
-        assert "images with annotations" in shown
-        assert "train 9, val 5" in shown
-        assert "boxes" in shown
-        assert run("verify", "ours", "--full", cwd=tmp_path).returncode == 0
-
-    @pytest.mark.parametrize("form", ["folder", "webdataset", "parquet"])
-    def test_exports(self, form: str, root: Path, tmp_path: Path) -> None:
-        write_yolo(root)
-        read(root)
-        done = run("export", "ours", "--to", form, "--output", "out", cwd=tmp_path)
-        assert "10 samples (train 5, val 5)" in done.stdout + done.stderr
+        assert "images with annotations" in run("info", "ours", cwd=tmp_path).stdout
 
     def test_a_refreshed_set_has_the_same_bytes(self, root: Path) -> None:
         write_yolo(root)
@@ -952,27 +841,14 @@ class TestSets:
     def test_changed_files(self, root: Path, tmp_path: Path) -> None:
         write_yolo(root)
         read(root)
-        assert "out of date" not in run("prepare", "ours", cwd=tmp_path).stderr
         (root / "labels/val/2.txt").unlink()
         text(root / "labels/val/3.txt", "0 .5 .5 .1 .1")
         write_images(root, ["images/val/9.jpg"])
-        for command in ("prepare", "info"):
-            said = run(command, "ours", cwd=tmp_path).stderr
-            assert "images/val/9.jpg is new" in said
-            assert "labels/val/2.txt is gone" in said
-            assert "--from yolo --refresh" in said
+        said = run("prepare", "ours", cwd=tmp_path).stderr
+        assert all(words in said for words in ("9.jpg is new", "labels/val/2.txt is gone", "--from yolo --refresh"))
         reader = read(root, refresh="if-changed")
         assert len(reader) == 11
         assert len(reader.value("boxes", 8)) == 1
-
-    def test_changed_json(self, root: Path, tmp_path: Path) -> None:
-        documents = write_coco(root)
-        read(root)
-        documents["val2017"]["annotations"].pop()
-        write_json(root / "annotations/instances_val2017.json", documents["val2017"])
-        assert "instances_val2017.json has another size" in run("prepare", "ours", cwd=tmp_path).stderr
-        reader = read(root, refresh="if-changed")
-        assert sum(len(reader.value("boxes", n)) for n in range(14)) == 19
 
     def test_no_variant_of_boxes_in_pixels(self, root: Path) -> None:
         write_coco(root)
