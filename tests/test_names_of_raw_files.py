@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import recordzoo
-from recordzoo.errors import ArgumentError, SourceError
+from recordzoo.errors import ArgumentError
 from tests.fakes import cub200
 from tests.fakes.archives import tar
 from tests.fakes.folder import image_bytes, write_tree
@@ -19,43 +19,23 @@ def write_tar(path: Path, files: dict[str, bytes]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "dataset"),
-    [("ILSVRC2012_img_train.tar", "imagenet"), ("CUB_200_2011.tgz", "cub200"), ("food-101.tar.gz", "food101")],
+    ("name", "dataset"), [("ILSVRC2012_img_train.tar", "imagenet"), ("food-101.tar.gz", "food101")]
 )
-def test_a_raw_file_of_the_zoo_is_not_read_as_another_tools(name: str, dataset: str, tmp_path: Path) -> None:
-    path = write_tar(tmp_path / name, {"n01440764.tar": b"x" * 512, "n01443537.tar": b"y" * 512})
-    with pytest.raises(ArgumentError) as caught:
+def test_a_raw_file_of_the_zoo_is_read_as_another_tools_only_if_asked_for(
+    name: str, dataset: str, tmp_path: Path
+) -> None:
+    path = write_tar(tmp_path / name, {f"{number}.jpg": image_bytes("a.jpg", number) for number in range(3)})
+    with pytest.raises(ArgumentError, match=rf"{name} is a raw file of {dataset}.*--from") as caught:
         prepared(path)
-    text = str(caught.value)
-    assert f"{name} is a raw file of {dataset}" in text
-    assert f"recordzoo prepare {dataset} --root {tmp_path}" in text
-    assert "--from" in text
-    ended = run("prepare", path, cwd=tmp_path)
-    assert ended.returncode == 2
+    assert f"recordzoo prepare {dataset} --root {tmp_path}" in str(caught.value)
     assert not list(tmp_path.glob("*.records"))
-
-
-def test_it_is_if_asked_for(tmp_path: Path) -> None:
-    samples = {
-        f"{number}.{ending}": data
-        for number in range(3)
-        for ending, data in (("jpg", image_bytes("a.jpg", number)), ("cls", b"1"))
-    }
-    path = write_tar(tmp_path / "ILSVRC2012_img_train.tar", samples)
-    assert len(recordzoo.open(prepared(path, from_="webdataset"))) == 3
+    assert len(recordzoo.RecordReader(prepared(path, from_="webdataset"))) == 3
 
 
 def test_a_name_that_anybody_uses_is_read(tmp_path: Path) -> None:
     """Raw files of the zoo are called images.tar, train.zip, ...: only one of their size is such a file."""
     samples = {f"{number}.jpg": image_bytes("a.jpg", number) for number in range(3)}
     assert len(recordzoo.RecordReader(prepared(write_tar(tmp_path / "images.tar", samples)))) == 3
-
-
-def test_a_webdataset_without_images_is_refused(tmp_path: Path) -> None:
-    path = write_tar(tmp_path / "inner.tar", {"a.tar": b"x" * 512, "b.tar": b"y" * 512})
-    with pytest.raises(SourceError, match=r"is no WebDataset: none of its samples has an image.* end in tar"):
-        prepared(path)
-    assert not list(tmp_path.glob("*.records"))
 
 
 class TestFolderOfADatasetsName:
@@ -65,13 +45,10 @@ class TestFolderOfADatasetsName:
 
     def test_a_folder_without_its_raw_data_is_asked_about(self, tmp_path: Path) -> None:
         write_tree(tmp_path / "coco")
-        with pytest.raises(ArgumentError) as caught:
+        with pytest.raises(ArgumentError, match=r"recordzoo prepare coco --root") as caught:
             recordzoo.prepare("coco", download=True)
-        text = str(caught.value)
-        assert "recordzoo prepare ./coco" in text
-        assert "recordzoo prepare coco --root" in text
-        ended = run("prepare", "coco", cwd=tmp_path)
-        assert ended.returncode == 2
+        assert "recordzoo prepare ./coco" in str(caught.value)
+        assert run("prepare", "coco", cwd=tmp_path).returncode == 2
         assert sorted(path.name for path in tmp_path.iterdir()) == ["coco"]
 
     def test_with_a_root_elsewhere_the_name_is_certain(self, tmp_path: Path) -> None:

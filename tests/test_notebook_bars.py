@@ -1,11 +1,8 @@
 """Bars in a notebook: in a real kernel, where tqdm decides whether there are widgets."""
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 
 from tests.preparing import REPOSITORY
@@ -29,35 +26,29 @@ progress.end()
 """
 
 
-@contextlib.contextmanager
-def kernel() -> Iterator[BlockingKernelClient]:
+# Any: the content of a message.
+def messages(code: str) -> list[tuple[str, dict[str, Any]]]:
+    """Execute code as a cell of a new notebook; return what the kernel shows."""
     manager, client = start_new_kernel(kernel_name="python3")
     try:
-        yield client
+        number = client.execute(f"import sys; sys.path.insert(0, {str(REPOSITORY)!r})\n{code}")
+        found = []
+        while True:
+            message = client.get_iopub_msg(timeout=60)
+            if message["parent_header"].get("msg_id") != number:
+                continue
+            kind, content = message["msg_type"], message["content"]
+            assert kind != "error", content
+            if kind == "status" and content["execution_state"] == "idle":
+                return found
+            found.append((kind, content))
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
 
 
-# Any: the content of a message.
-def messages(client: BlockingKernelClient, code: str) -> list[tuple[str, dict[str, Any]]]:
-    """Execute code as a notebook's cell does; return what the kernel shows."""
-    number = client.execute(f"import sys; sys.path.insert(0, {str(REPOSITORY)!r})\n{code}")
-    found = []
-    while True:
-        message = client.get_iopub_msg(timeout=60)
-        if message["parent_header"].get("msg_id") != number:
-            continue
-        kind, content = message["msg_type"], message["content"]
-        assert kind != "error", content
-        if kind == "status" and content["execution_state"] == "idle":
-            return found
-        found.append((kind, content))
-
-
 def test_bars_are_widgets() -> None:
-    with kernel() as client:
-        shown = messages(client, WORK)
+    shown = messages(WORK)
     assert [list(content["data"]) for kind, content in shown if kind == "display_data"] == [
         ["text/plain", "application/vnd.jupyter.widget-view+json"]
     ]
@@ -70,8 +61,7 @@ def test_bars_are_widgets() -> None:
 
 
 def test_without_ipywidgets_they_are_text() -> None:
-    with kernel() as client:
-        shown = messages(client, f"import sys; sys.modules['ipywidgets'] = None\n{WORK}")
+    shown = messages(f"import sys; sys.modules['ipywidgets'] = None\n{WORK}")
     assert {kind for kind, _ in shown} <= {"status", "execute_input", "stream"}
     text = "".join(content["text"] for kind, content in shown if kind == "stream")
     assert "converting photos: 100%|" in text

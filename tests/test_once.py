@@ -3,12 +3,11 @@
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
 
-from recordzoo.base.process import Once, _Run
+from recordzoo.base.process import Once
 from tests.preparing import wait_for
 from tests.running import exit_code, fork
 
@@ -82,26 +81,3 @@ def test_a_process_that_is_forked(is_ended: bool) -> None:
     work.go_on.set()
     starter.join()
     assert exit_code(child) == (1 if is_ended else 7)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_fork_while_the_run_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The child does not wait for a lock that a thread of its parent holds."""
-    work = Work()
-    once = Once(work, 7)
-    starting, start = threading.Event(), _Run.start
-
-    def slow_start(run: _Run[int]) -> None:
-        starting.set()
-        start(run)
-        time.sleep(0.2)
-
-    monkeypatch.setattr(_Run, "start", slow_start)
-    starter = threading.Thread(target=once)
-    starter.start()
-    assert starting.wait(60)
-    child = fork(once)
-    work.go_on.set()
-    starter.join()
-    assert exit_code(child) == 7

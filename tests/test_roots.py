@@ -1,7 +1,6 @@
 """The list of directories in which something was prepared."""
 
 import functools
-import json
 
 import pytest
 
@@ -26,15 +25,8 @@ def test_each_directory_is_listed_once(tmp_path, place, monkeypatch):
 
 def test_what_is_gone_or_damaged_is_left_out(tmp_path, place):
     place.parent.mkdir()
-    lines = [
-        "[1]",
-        "{",
-        json.dumps("relative"),
-        json.dumps(str(tmp_path / "gone")),
-        "\udcff",
-        json.dumps(str(tmp_path)),
-    ]
-    place.write_bytes("\n".join(lines).encode(errors="surrogateescape"))
+    lines = f'[1]\n{{\n"relative"\n"{tmp_path}/gone"\n\udcff\n"{tmp_path}"\n'
+    place.write_bytes(lines.encode(errors="surrogateescape"))
     assert roots.known() == [tmp_path]
     place.unlink()
     place.mkdir()

@@ -7,31 +7,24 @@ import pytest
 from recordzoo.base import settings
 from recordzoo.errors import ArgumentError
 
-NUMBERS = {
-    "RECORDZOO_AUTO_PREPARE_GB": (settings.auto_prepare_bytes, 20e9, 1e9),
-    "RECORDZOO_TIMEOUT": (settings.timeout_s, 30.0, 1.0),
-    "RECORDZOO_MIN_SPEED": (settings.min_bytes_per_s, 100.0, 1.0),
-}
 
-
-@pytest.mark.parametrize("variable", NUMBERS)
-def test_numbers(variable, monkeypatch):
-    read, default, unit = NUMBERS[variable]
+@pytest.mark.parametrize(
+    ("variable", "read", "default", "unit"),
+    [
+        ("RECORDZOO_AUTO_PREPARE_GB", settings.auto_prepare_bytes, 20e9, 1e9),
+        ("RECORDZOO_TIMEOUT", settings.timeout_s, 30.0, 1.0),
+        ("RECORDZOO_MIN_SPEED", settings.min_bytes_per_s, 100.0, 1.0),
+    ],
+)
+def test_numbers(variable, read, default, unit, monkeypatch):
     monkeypatch.delenv(variable, raising=False)
     assert read() == default
     monkeypatch.setenv(variable, "0.5")
     assert read() == 0.5 * unit
-    for bad in ("abc", "-1", "nan", "inf"):
+    for bad in ("-1", "nan", "inf"):
         monkeypatch.setenv(variable, bad)
         with pytest.raises(ArgumentError, match=f"{variable} is '{bad}'"):
             read()
-
-
-def test_mirror(monkeypatch):
-    monkeypatch.delenv("RECORDZOO_MIRROR", raising=False)
-    assert settings.mirror() is None
-    monkeypatch.setenv("RECORDZOO_MIRROR", "https://mirror.example/data/")
-    assert settings.mirror() == "https://mirror.example/data"
 
 
 def test_offline(monkeypatch):
@@ -43,7 +36,7 @@ def test_offline(monkeypatch):
 
 
 BAD = {
-    **dict.fromkeys(NUMBERS, "abc"),
+    **dict.fromkeys(("RECORDZOO_AUTO_PREPARE_GB", "RECORDZOO_TIMEOUT", "RECORDZOO_MIN_SPEED"), "abc"),
     **dict.fromkeys(("RECORDZOO_OFFLINE", "RECORDZOO_QUIET"), "perhaps"),
     "RECORDZOO_MIRROR": "mirror.example/data",
     "RECORDZOO_COMPILE": "later",
