@@ -1,5 +1,6 @@
 """`convert`: what each kind of sample becomes, and comes back as; resuming, refusing, the same bytes each time."""
 
+import functools
 import io
 import logging
 import os
@@ -26,10 +27,9 @@ from recordzoo import ImageFolderRecord, RecordReader, convert
 from recordzoo.base.progress import LogProgress
 from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError, RecordError, SampleError
 from recordzoo.own.fields import infer
-from recordzoo.own.values import ENCODINGS, encode_exactly, picture_bytes
+from recordzoo.own.values import ENCODINGS, picture_bytes
 from recordzoo.records.arrays import decode_value
 from recordzoo.records.manifest import BlobSpec
-from tests.fakes.progress import Publishes
 from tests.fakes.samples import COUNT, KINDS, Samples, jpeg, noise
 from tests.preparing import REPOSITORY
 
@@ -57,14 +57,6 @@ def pixels(value: Any) -> np.ndarray:
     return array[..., 0] if array.shape[2:] == (1,) else array
 
 
-def nested(depth: int) -> list[Any]:
-    """A list in a list in a list."""
-    value: list[Any] = []
-    for _ in range(depth):
-        value = [value]
-    return value
-
-
 def plain(value: Any) -> Any:
     """A value as JSON has it."""
     if isinstance(value, dict):
@@ -74,50 +66,32 @@ def plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-# Kind, the blob fields' encodings, the array fields.
-STORED = [
-    ("bytes", {"image": "image"}, ["target"]),
-    ("pil", {"image": "image"}, ["target"]),
-    ("pil-sizes", {"image": "image"}, ["target"]),
-    ("small", {"image": "raw"}, ["target"]),
-    ("noise", {"image": "raw"}, ["target"]),
-    ("gray", {"image": "image"}, ["target"]),
-    ("hwc1", {"image": "image"}, ["target"]),
-    ("rgba", {"image": "image"}, ["target"]),
-    ("chw", {"image": "raw"}, ["target"]),
-    ("float", {"image": "raw"}, ["target"]),
-    ("half", {"image": "raw"}, ["target"]),
-    ("int16", {"image": "raw"}, ["target"]),
-    ("big-endian", {"image": "raw"}, ["target"]),
-    ("raw-shapes", {"image": "raw"}, ["target"]),
-    ("boxes", {"image": "image", "boxes": "raw", "labels": "json"}, ["ok"]),
-    ("celeba", {"image": "image"}, ["target_0", "target_1", "target_2"]),
-    ("float-target", {"image": "image"}, ["target"]),
-    ("bool-target", {"image": "image"}, ["target"]),
-    ("tensor-label", {"image": "image"}, ["target"]),
-    ("numpy-label", {"image": "image"}, ["target"]),
-    ("text", {"image": "image", "target": "json"}, []),
-    ("mask", {"image": "image", "target": "raw"}, []),
-    ("three", {"image": "image"}, ["field_2", "target"]),
-    ("named", {"left": "image"}, ["target"]),
-    ("dict", {"image": "image", "meta": "json"}, ["label"]),
-    ("bare", {"image": "image"}, []),
-    ("numbers", {}, ["input", "target"]),
-]
+STORED = {
+    **dict.fromkeys(("bytes", "pil", "pil-sizes", "gray", "hwc1", "rgba"), ({"image": "image"}, ["target"])),
+    **dict.fromkeys(("small", "noise", "chw", "float", "half", "int16"), ({"image": "raw"}, ["target"])),
+    **dict.fromkeys(("big-endian", "raw-shapes"), ({"image": "raw"}, ["target"])),
+    **dict.fromkeys(("float-target", "bool-target", "tensor-label"), ({"image": "image"}, ["target"])),
+    "numpy-label": ({"image": "image"}, ["target"]),
+    "boxes": ({"image": "image", "boxes": "raw", "labels": "json"}, ["ok"]),
+    "celeba": ({"image": "image"}, ["target_0", "target_1", "target_2"]),
+    "text": ({"image": "image", "target": "json"}, []),
+    "mask": ({"image": "image", "target": "raw"}, []),
+    "three": ({"image": "image"}, ["field_2", "target"]),
+    "named": ({"left": "image"}, ["target"]),
+    "dict": ({"image": "image", "meta": "json"}, ["label"]),
+    "bare": ({"image": "image"}, []),
+    "numbers": ({}, ["input", "target"]),
+}
+"""Kinds of samples: the encodings of the blob fields, and the array fields."""
 
 
-def test_every_kind_is_tried() -> None:
-    assert sorted(kind for kind, _, _ in STORED) == sorted(KINDS)
-
-
-@pytest.mark.parametrize(("kind", "blobs", "arrays"), STORED, ids=[kind for kind, _, _ in STORED])
-def test_what_is_stored(kind: str, blobs: dict[str, str], arrays: list[str], tmp_path: Path) -> None:
-    dataset = Samples(kind)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_stored(kind: str, tmp_path: Path) -> None:
+    dataset, (blobs, arrays) = Samples(kind), STORED[kind]
     reader = RecordReader(convert(dataset, tmp_path / "my.records", workers=1))
     assert {name: spec.encoding for name, spec in reader.manifest.blobs.items()} == blobs
     assert sorted(reader.columns) == arrays
     assert len(reader) == COUNT
-    sample = dataset[0]
     names = ["left", "target"] if kind == "named" else ["input", "target"] if kind == "numbers" else None
     for position in (0, 1, 17, COUNT - 1):
         sample, record = dataset[position], reader[position]
@@ -173,13 +147,6 @@ def check_opened(opened: ImageFolderRecord, dataset: Samples) -> None:
             assert opened.targets[position] == target
 
 
-def palette() -> Image.Image:
-    image = Image.fromarray(noise(3, 20, 30) % 9, "L").convert("P")
-    image.putpalette([*range(27), 255, 0, 255])
-    image.info["transparency"] = 3
-    return image
-
-
 MODES = ["1", "L", "LA", "P", "P without colours", "RGB", "PA", "RGBA"]
 MODES += ["I;16", "I;16B", "I", "F", "CMYK", "YCbCr", "LAB"]
 
@@ -187,8 +154,11 @@ MODES += ["I;16", "I;16B", "I", "F", "CMYK", "YCbCr", "LAB"]
 @pytest.mark.parametrize("mode", MODES)
 def test_images_of_every_mode_keep_their_pixels(mode: str) -> None:
     rgb = Image.fromarray(noise(5, 20, 30, 3))
+    palette = Image.fromarray(noise(3, 20, 30) % 9, "L").convert("P")
+    palette.putpalette([*range(27), 255, 0, 255])
+    palette.info["transparency"] = 3
     image = {
-        "P": palette,
+        "P": lambda: palette,
         "P without colours": lambda: Image.new("P", (30, 20), 200),
         "I;16": lambda: Image.fromarray(noise(1, 20, 30).astype(np.uint16) * 257),
         "I;16B": lambda: Image.frombytes("I;16B", (30, 20), noise(1, 20, 60).tobytes()),
@@ -212,39 +182,6 @@ def test_images_of_every_mode_keep_their_pixels(mode: str) -> None:
     assert ENCODINGS[image.mode][0][0] == ending[1:]
 
 
-def test_sixteen_bits_are_stored_as_every_pillow_reads_them() -> None:
-    """Not as PNG, which comes back as mode I before Pillow 10.3."""
-    depth = Image.fromarray(np.add.outer(np.arange(300), np.arange(200)).astype(np.uint16) * 7)
-    assert depth.mode == "I;16"
-    data, ending = picture_bytes(depth)
-    assert ending == ".tiff"
-    assert len(data) < 300 * 200 / 4
-
-
-def test_what_does_not_come_back_is_encoded_otherwise() -> None:
-    """Before Pillow 13, a TIFF of YCbCr is such a case."""
-    image = Image.fromarray(noise(3, 20, 30, 3)).convert("CMYK")
-    lossy, unknown, other_mode = ("jpeg", {"quality": 95}), ("png", {}), ("webp", {"lossless": True})
-    data, ending = encode_exactly(image, [lossy, unknown, other_mode, ("tiff", {})])
-    assert ending == ".tiff"
-    assert Image.open(io.BytesIO(data)).tobytes() == image.tobytes()
-    with pytest.raises(SampleError, match=r"mode CMYK, which no lossless format of Pillow .* keeps; convert\(\)"):
-        encode_exactly(image, [lossy, unknown, other_mode])
-
-
-def test_rows_of_arrays_count_for_the_size_of_the_work(tmp_path: Path) -> None:
-    """Else one process would hold the rows of all samples at once."""
-    totals: dict[str, int | None] = {}
-
-    class Totals(LogProgress):
-        def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
-            totals[stage.partition(" ")[0]] = total_bytes
-
-    samples = Listed([(b"x", np.full(100, i, np.float64)) for i in range(300)])
-    convert(samples, tmp_path / "x.records", workers=1, progress=Totals())
-    assert totals["converting"] == 300 * (1 + 100 * 8)
-
-
 @pytest.mark.parametrize("mode", ["CMYK", "LAB"])
 def test_an_image_that_was_compressed_with_loss_is_not_again(mode: str) -> None:
     buffer = io.BytesIO()
@@ -254,12 +191,6 @@ def test_an_image_that_was_compressed_with_loss_is_not_again(mode: str) -> None:
     image = Image.open(io.BytesIO(buffer.getvalue()))
     data, _ = picture_bytes(image)
     assert Image.open(io.BytesIO(data)).tobytes() == image.tobytes()
-
-
-def test_an_image_of_a_mode_that_no_format_keeps(tmp_path: Path) -> None:
-    dataset = Listed([(Image.new("HSV", (200, 200)), 1)] * 3)
-    with pytest.raises(SampleError, match=r"position 0: .*mode HSV.*convert\(\) it first"):
-        convert(dataset, tmp_path / "my.records")
 
 
 class TestUneven:
@@ -274,11 +205,9 @@ class TestUneven:
         ("usual", "other", "workers"),
         [
             (lambda i: i, None, 1),
-            pytest.param(lambda i: i, None, 2, marks=pytest.mark.slow),
-            pytest.param(lambda i: i, "seven", 1, marks=pytest.mark.slow),
+            pytest.param(lambda i: i, "seven", 2, marks=pytest.mark.slow),
             pytest.param(lambda i: i, 1 << 70, 1, marks=pytest.mark.slow),
             pytest.param(lambda i: (i, i), (1, 2, 3), 1, marks=pytest.mark.slow),
-            pytest.param(lambda i: 1.5, 3, 1, marks=pytest.mark.slow),
         ],
     )
     def test_becomes_json(self, usual: Any, other: Any, workers: int, tmp_path: Path, caplog: Any) -> None:
@@ -289,13 +218,6 @@ class TestUneven:
         assert [record["target"] for record in reader] == [plain(target) for _, target in dataset.samples]
         assert "It is stored as json; beginning again" in caplog.text
         assert [path.name for path in tmp_path.iterdir()] == ["my.records"]
-
-    def test_pixels_of_another_mode_become_png(self, tmp_path: Path) -> None:
-        dataset = self.late(lambda i: (noise(i, 16, 16, 3), i), (Image.new("P", (40, 30)), 7))
-        reader = RecordReader(convert(dataset, tmp_path / "my.records"))
-        assert reader.manifest.blobs["image"].encoding == "image"
-        assert np.array_equal(pixels(reader[5]["image"]), noise(5, 16, 16, 3))
-        assert Image.open(io.BytesIO(reader[202]["image"])).mode == "P"
 
     def test_a_part_of_a_dict_with_the_name_of_the_dict(self, tmp_path: Path) -> None:
         given = {"target": np.ones(2, int), "more": np.ones(3)}
@@ -308,13 +230,10 @@ class TestUneven:
         ("usual", "other", "message"),
         [
             ((jpeg(1), 1), (jpeg(1), object()), "'target' holds a object, not int64"),
-            ((jpeg(1), 1), (5, 1), "'image' holds a int, not bytes"),
             ((jpeg(1), 1), (jpeg(1),), "a tuple that is no tuple of 2"),
-            ((jpeg(1), 1), None, "a NoneType that is no tuple of 2"),
             ({"image": b"x"}, {"picture": b"x"}, "a dict that is no dict of image"),
             ((jpeg(1), {"a": 1}), (jpeg(1), {"a": {1, 2}}), "'target' holds a set"),
             ((np.ones((9, 9), "f4"), 1), (np.ones((9, 9), "f8"), 1), r"'image' holds a numpy.ndarray (float64 [9, 9])"),
-            ((np.ones((9, 9), "f4"), 1), (np.ones(9, "f4"), 1), r"not float32 numbers of 2 dimensions"),
             ((Image.new("RGB", (99, 99)), 1), ("x", 1), "'image' holds a str, not an image"),
         ],
     )
@@ -333,26 +252,14 @@ class TestUneven:
         (object(), "'image' is a object: neither an image nor numbers nor JSON"),
         (np.ma.array(np.ones(9), mask=True), f"'image' is a {np.ma.MaskedArray.__module__}.MaskedArray (float64 [9])"),
         (torch.ones(9, dtype=torch.bfloat16), r"'image' is a torch.Tensor (torch.bfloat16 [9])"),
-        (np.ones(9, complex), "'image' is a numpy.ndarray (complex128 [9])"),
         (np.array(["a"]), "'image' is a numpy.ndarray"),
-        ({1, 2}, "'image' is a set"),
-        (nested(5000), "'image' is a list"),
+        (functools.reduce(lambda value, _: [value], range(5000), []), "'image' is a list"),
         ([10**5000], "'image' is a list"),
-        (float("inf"), None),
     ],
 )
-def test_what_cannot_be_stored_is_refused_at_once(value: Any, message: str | None, tmp_path: Path) -> None:
-    if message is None:
-        assert RecordReader(convert(Listed([(value, 1)] * 3), tmp_path / "x.records")).value("input", 1) == value
-        return
+def test_what_cannot_be_stored_is_refused_at_once(value: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(SampleError, match=rf"^position 0: .*{re.escape(message)}"):
         convert(Listed([(value, 1)] * 3), tmp_path / "x.records")
-
-
-def test_arrays_of_more_dimensions_than_the_format_has_are_json(tmp_path: Path) -> None:
-    deep = np.arange(512).reshape((2,) * 9)
-    reader = RecordReader(convert(Listed([(jpeg(i), deep + i) for i in range(3)]), tmp_path / "x.records"))
-    assert reader[2]["target"] == (deep + 2).tolist()
 
 
 @pytest.mark.parametrize(
@@ -360,11 +267,8 @@ def test_arrays_of_more_dimensions_than_the_format_has_are_json(tmp_path: Path) 
     [
         lambda i: Image.fromarray(noise(i, 80, 80), "L"),
         lambda i: Image.new("P", (80, 80), i),
-        lambda i: np.full((80, 80), i, np.uint8),
         lambda i: np.full((80, 81, 1), i, np.uint8),
-        lambda i: np.full((80, 81, 3), i, np.uint8),
         lambda i: noise(i, 80, 81),
-        lambda i: torch.full((80, 81), i, dtype=torch.uint8),
         lambda i: torch.full((1, 80, 81), i, dtype=torch.uint8),
         lambda i: torch.from_numpy(noise(i, 3, 80, 81)),
         lambda i: (torch.arange(3 * 80 * 81, dtype=torch.uint8).reshape(3, 80, 81) // 200 + i, i),
@@ -397,7 +301,7 @@ def assert_same(found: Any, given: Any) -> None:
         assert found == given
 
 
-@pytest.mark.parametrize("name", ["file", "allow_pickle", "self", "args", "kwds"])
+@pytest.mark.parametrize("name", ["file", "allow_pickle", "self"])
 def test_fields_may_be_called_as_arguments_of_numpy_are(name: str, tmp_path: Path) -> None:
     reader = RecordReader(convert(Listed([{"image": jpeg(i), name: i} for i in range(3)]), tmp_path / "x.records"))
     assert [record[name] for record in reader] == [0, 1, 2]
@@ -414,8 +318,13 @@ def test_a_field_of_orientations_turns_nothing(tmp_path: Path) -> None:
 
 
 def test_what_another_program_published_meanwhile_is_not_taken_for_ours(tmp_path: Path) -> None:
+    class Publishes(LogProgress):
+        def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
+            if not (tmp_path / "x.records").exists():  # a program that knows nothing of our locks
+                convert([(jpeg(99), 99)], tmp_path / "other.records").rename(tmp_path / "x.records")
+
     with pytest.raises(OtherSourceError, match="holds other records than this Samples"):
-        convert(Samples("bytes"), tmp_path / "x.records", workers=1, progress=Publishes(tmp_path / "x.records"))
+        convert(Samples("bytes"), tmp_path / "x.records", workers=1, progress=Publishes())
     assert len(RecordReader(tmp_path / "x.records")) == 1
 
 
@@ -427,22 +336,16 @@ class TestArguments:
             convert(Listed(samples[: 3 if different == 1 else 300]), tmp_path / "x.records", kinds={"target": "array"})
         assert not (tmp_path / "x.records").exists()
 
-    @pytest.mark.parametrize("names", [("x", "x_0"), ("x_1", "x"), ("a" * 64, "x")])
+    @pytest.mark.parametrize("names", [("x", "x_0"), ("a" * 64, "x")])
     def test_parts_that_would_be_called_as_another_field(self, names: tuple[str, str], tmp_path: Path) -> None:
         samples = [{name: (i, 2) if name in ("x", "a" * 64) else i for name in names} for i in range(3)]
         with pytest.raises(ArgumentError, match="A part of a tuple or dict would become the field"):
             convert(Listed(samples), tmp_path / "x.records")
 
-    def test_a_field_with_the_name_of_an_array_of_the_format(self, tmp_path: Path) -> None:
-        with pytest.raises(ArgumentError, match="'names_offsets' cannot be a field's name"):
-            convert(Listed([{"image": jpeg(0), "names_offsets": 1}]), tmp_path / "x.records")
-
-    def test_names_for_a_tuple(self, tmp_path: Path) -> None:
+    def test_names_for_a_tuple_and_for_a_dict(self, tmp_path: Path) -> None:
         reader = RecordReader(convert(Samples("three", 9), tmp_path / "x.records", fields=("photo", "target", "hist")))
         assert sorted(reader[0]) == ["hist", "name", "photo", "target"]
-
-    def test_names_for_a_dict(self, tmp_path: Path) -> None:
-        opened = ImageFolderRecord(convert(Samples("dict", 9), tmp_path / "x.records", fields={"label": "target"}))
+        opened = ImageFolderRecord(convert(Samples("dict", 9), tmp_path / "y.records", fields={"label": "target"}))
         assert opened[8][1] == 8
 
     @pytest.mark.parametrize(
@@ -452,7 +355,7 @@ class TestArguments:
             ("three", {"image": "a"}, "fields renames image, but a sample is a tuple"),
             ("dict", {"nothing": "a"}, "fields renames nothing, but a sample is a dict of image, label, meta"),
             ("bytes", ("Image", "target"), "'Image' cannot be a field's name"),
-            ("bytes", ("name", "target"), "'name' cannot be a field's name"),
+            ("bytes", ("names_offsets", "target"), "'names_offsets' cannot be a field's name"),
             ("bytes", ("a", "a"), "'a' cannot be a field's name"),
         ],
     )
@@ -480,44 +383,28 @@ class TestArguments:
         assert opened.classes == ["a", "b"]
         assert ImageFolderRecord(convert(Samples("bytes", 9), tmp_path / "d.records")).classes == []
 
-    @pytest.mark.slow
-    def test_shards_by_number_and_by_size(self, tmp_path: Path) -> None:
-        assert len(RecordReader(convert(Samples("bytes"), tmp_path / "a.records", num_shards=7)).manifest.shards) == 7
-        few = RecordReader(convert(Samples("noise"), tmp_path / "b.records", shard_bytes=200_000)).manifest.shards
-        assert all(shard.size_bytes < 240_000 for shard in few)
-        assert len(few) > 8
-
-
-class Random(Listed):
-    def __getitem__(self, index: int) -> Any:
-        return jpeg(index), random.random()
-
-
-class Locked(Samples):
-    """Cannot be pickled."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__(kind)
-        self.lock = threading.Lock()
-
 
 class Broken(Samples):
     def __getitem__(self, index: int) -> Any:
-        if index == 101:
-            raise KeyError("no such image")
-        return super().__getitem__(index)
+        return {}["no such image"] if index == 101 else super().__getitem__(index)
 
 
 class TestDatasets:
     def test_a_random_one_is_refused(self, tmp_path: Path) -> None:
+        class Random(Listed):
+            def __getitem__(self, index: int) -> Any:
+                return jpeg(index), random.random()
+
         with pytest.raises(ArgumentError, match=r"gives another sample each time.*without its random transforms"):
             convert(Random([None] * 100), tmp_path / "x.records")
         assert list(tmp_path.iterdir()) == []
 
     def test_one_that_cannot_be_pickled_is_converted_here(self, tmp_path: Path, caplog: Any) -> None:
+        dataset = Samples("bytes")
+        dataset.lock = threading.Lock()
         with caplog.at_level(logging.INFO):
-            path = convert(Locked("bytes"), tmp_path / "x.records", workers=2, shard_bytes=20_000)
-        assert "Locked cannot be sent to other processes (TypeError: cannot pickle" in caplog.text
+            path = convert(dataset, tmp_path / "x.records", workers=2, shard_bytes=20_000)
+        assert "Samples cannot be sent to other processes (TypeError: cannot pickle" in caplog.text
         assert RecordReader(path)[COUNT - 1]["image"] == jpeg(COUNT - 1)
 
     @pytest.mark.slow
@@ -535,12 +422,8 @@ with recordzoo.RecordWriter("y.records") as writer:
     writer.write({"image": b"x", "target": 0})
 import sys; assert "torch" not in sys.modules
 """
-        subprocess.run(
-            [sys.executable, "-W", "error", "-c", code],
-            cwd=tmp_path,
-            check=True,
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        )
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, check=True, env=environment)
 
     @pytest.mark.parametrize("workers", [1, 2])
     @pytest.mark.slow
@@ -564,31 +447,20 @@ import sys; assert "torch" not in sys.modules
 
 class TestAgain:
     def test_does_nothing_if_it_is_there(self, tmp_path: Path) -> None:
-        asked = []
-
-        class Counted(Samples):
-            def __getitem__(self, index: int) -> Any:
-                asked.append(index)
-                return super().__getitem__(index)
-
         path = convert(Samples("bytes"), tmp_path / "x.records")
         before = path.stat().st_ino
-        assert convert(Counted("bytes"), tmp_path / "x.records") == path
+        assert convert(Samples("bytes"), tmp_path / "x.records") == path
         assert path.stat().st_ino == before
-        assert len(asked) < 80
 
     def test_another_datasets_records_are_not_taken_for_ours(self, tmp_path: Path) -> None:
         path = convert(Samples("bytes"), tmp_path / "x.records")
         for other in (Samples("bytes", COUNT - 1), Samples("three")):
             with pytest.raises(OtherSourceError, match=r"holds other records than this Samples\. Pass refresh=True"):
                 convert(other, path)
-        for message, other in {
-            r"other fields or kinds: \['image', 'target'\]": {"fields": ("photo", "target")},
-            "other fields or kinds": {"kinds": {"target": "json"}},
-            "other classes": {"classes": [str(i) for i in range(5)]},
-        }.items():
-            with pytest.raises(OtherSourceError, match=message):
-                convert(Samples("bytes"), path, **other)  # type: ignore[arg-type]
+        with pytest.raises(OtherSourceError, match="other fields or kinds"):
+            convert(Samples("bytes"), path, kinds={"target": "json"})
+        with pytest.raises(OtherSourceError, match="other classes"):
+            convert(Samples("bytes"), path, classes=list("01234"))
         convert(Samples("three"), path, refresh=True)
         assert "field_2" in RecordReader(path).columns
 
@@ -651,13 +523,6 @@ def test_any_samples_come_back_or_are_refused(samples: list[dict[str, Any]]) -> 
 class TestOpened:
     """What torchvision's other arguments do to a record set of one's own data."""
 
-    def test_is_valid_file(self, tmp_path: Path) -> None:
-        path = convert(Samples("celeba", 30), tmp_path / "x.records")
-        opened = ImageFolderRecord(path, is_valid_file=lambda file: file.endswith("7.jpg"))
-        assert [os.path.basename(file) for file, _ in opened.samples] == ["000007.jpg", "000017.jpg", "000027.jpg"]
-        assert [target[0] for target in opened.targets] == [7, 17, 27]
-        assert opened.extensions is None
-
     def test_a_name_that_several_records_have_is_none_of_theirs(self, tmp_path: Path) -> None:
         with recordzoo.RecordWriter(tmp_path / "x.records") as writer:
             for i in range(3):
@@ -665,10 +530,8 @@ class TestOpened:
         opened = ImageFolderRecord(tmp_path / "x.records")
         images = [opened[i][0].tobytes() for i in range(3)]
         assert images == [Image.open(io.BytesIO(jpeg(i))).convert("RGB").tobytes() for i in range(3)]
-        opened.samples.append(opened.samples[2])
-        assert [opened[i][0].tobytes() for i in range(4)] == [*images, images[2]]
         opened.samples = [(path, label) for path, label in opened.samples]  # others, of the same names
-        assert opened[3][0].tobytes() == images[2]
+        assert opened[2][0].tobytes() == images[2]
         for index in (0, 1):
             with pytest.raises(RecordError, match=r"Several records of .* are called 'same\.jpg'"):
                 opened[index]
@@ -680,7 +543,5 @@ class TestOpened:
         opened = ImageFolderRecord(tmp_path / "x.records")
         for i, (path, _) in enumerate(opened.samples):
             assert opened.loader(path).tobytes() == opened[i][0].tobytes()
-        even = ImageFolderRecord(
-            tmp_path / "x.records", split="even", is_valid_file=lambda file: file.endswith("m.jpg")
-        )
+        even = ImageFolderRecord(opened.records_path, split="even", is_valid_file=lambda file: file.endswith("m.jpg"))
         assert even.targets == [2]

@@ -1,10 +1,8 @@
 """`convert` and `RecordWriter`: what a person does wrong is said at once, and in the words of what the person did."""
 
-import contextlib
 import errno
 import os
 import re
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +36,6 @@ class Missing(Dataset):
     ("given", "words"),
     [
         ("photos", "a str is no dataset"),
-        (b"photos", "a bytes is no dataset"),
         ({"train": [(b"x", 0)], "test": [(b"x", 0)]}, r"'train', 'test'.*dataset\['train'\]"),
         (Missing, "Missing is a class"),
         (Path("photos"), "ImageFolderRecord"),
@@ -53,11 +50,11 @@ def test_what_is_no_dataset(tmp_path: Path, given: Any, words: str) -> None:
 
 
 def test_an_option_that_does_not_exist(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"worker": 2}
-    with pytest.raises(TypeError, match=r"convert\(\) got an unexpected keyword argument 'worker'"):
+    options: dict[str, Any] = {"variant": "256"}  # of `prepare` alone
+    with pytest.raises(TypeError, match=r"convert\(\) got an unexpected keyword argument 'variant'"):
         convert([(jpeg(1), 0)], tmp_path / "my.records", **options)
     with pytest.raises(TypeError, match=r"prepare\(\) got an unexpected keyword argument 'worker'"):
-        prepared(tmp_path / "list.txt", **options)
+        prepared(tmp_path / "list.txt", **{"worker": 2})
 
 
 @pytest.mark.parametrize("make", [RecordWriter, lambda *args, **named: convert([(jpeg(1), 0)], *args, **named)])
@@ -70,11 +67,8 @@ def test_class_names_that_are_one_text(make: Any, tmp_path: Path) -> None:
 def test_a_label_beyond_the_class_names(tmp_path: Path, count: int) -> None:
     """Also where the sample is none of those that are looked at first."""
     samples = [(jpeg(1), 2 if index == 1 else 0) for index in range(count)]
-    with pytest.raises(
-        SampleError, match=r"position 1: .*2 is not a label: with 2 classes, labels are 0 to 1"
-    ) as caught:
+    with pytest.raises(SampleError, match=r"position 1: .*2 is not a label: with 2 classes, labels are 0 to 1"):
         convert(samples, tmp_path / "my.records", classes=["cat", "dog"])
-    assert caught.value.details["position"] == 1
 
 
 def test_labels_beyond_the_names_that_the_dataset_itself_has(tmp_path: Path) -> None:
@@ -112,7 +106,6 @@ def test_a_file_that_the_dataset_misses_is_not_taken_for_a_full_disk(
     [
         ((b"x", 1), "position 1: a tuple, not a dict such as"),
         ({"image": b"x"}, "position 1: a dict that is no dict of image, target: no 'target'"),
-        ({"image": b"x", "target": 1, "score": 2}, "no dict of image, target: 'score' besides"),
         ({"image": b"x", "target": "one"}, r"position 1: 'target' holds a str, not int64 \(pass kinds="),
     ],
 )
@@ -124,30 +117,14 @@ def test_a_record_that_is_not_like_the_first(tmp_path: Path, record: Any, words:
     assert (caught.value.position, len(RecordReader(tmp_path / "my.records"))) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("sample", "words"),
-    [
-        ({"image": "cat.jpg", "target": 0}, r"position 0: 'image' is a path, 'cat.jpg'; of a file, give the bytes"),
-        ((Path("cat.jpg"), 0), r"position 0: 'image' is a pathlib.*: neither .*; of a file, give the bytes"),
-        (("cat.JPG", 0), r"position 0: 'image' is a path.*prepare\('list.csv'\)"),
-    ],
-)
-def test_a_path_instead_of_an_image(tmp_path: Path, sample: Any, words: str) -> None:
-    with pytest.raises(SampleError, match=words):
-        convert([sample] * 4, tmp_path / "my.records")
-    if isinstance(sample, dict):
-        with pytest.raises(SampleError, match=words), RecordWriter(tmp_path / "my.records") as writer:
-            writer.write(sample)
-        kept = convert([sample] * 4, tmp_path / "my.records", kinds={"image": "json"})
-        assert RecordReader(kept)[0]["image"] == "cat.jpg"
-
-
-def test_text_and_labels_are_no_images(tmp_path: Path) -> None:
-    path = convert([("a good film", 1), ("a bad film", 0)], tmp_path / "my.records")
-    assert [(record["input"], record["target"]) for record in RecordReader(path)] == [
-        ("a good film", 1),
-        ("a bad film", 0),
-    ]
+def test_a_path_instead_of_an_image(tmp_path: Path) -> None:
+    with pytest.raises(SampleError, match=r"position 0: 'image' is a path.*prepare\('list.csv'\)"):
+        convert([("cat.JPG", 0)] * 4, tmp_path / "my.records")
+    sample, words = {"image": "cat.jpg", "target": 0}, "position 0: 'image' is a path, 'cat.jpg'; of a file, give the"
+    with pytest.raises(SampleError, match=words), RecordWriter(tmp_path / "my.records") as writer:
+        writer.write(sample)
+    kept = convert([sample] * 4, tmp_path / "my.records", kinds={"image": "json"})
+    assert RecordReader(kept)[0]["image"] == "cat.jpg"
 
 
 def test_a_name_that_is_taken_is_answered_with_another(tmp_path: Path) -> None:
@@ -155,11 +132,6 @@ def test_a_name_that_is_taken_is_answered_with_another(tmp_path: Path) -> None:
         with pytest.raises(ArgumentError, match=rf"keep their {kept} there. Pass fields={{'{key}': '{key}_'}}"):
             convert([{key: "a", "image": jpeg(1)}], tmp_path / "my.records")
         convert([{key: "a", "image": jpeg(1)}], tmp_path / f"{key}.records", fields={key: f"{key}_"})
-    with contextlib.closing(sqlite3.connect(tmp_path / "a.sqlite")) as database, database:
-        database.execute("CREATE TABLE photos (image BLOB, fold TEXT)")
-        database.execute("INSERT INTO photos VALUES (?, 'a')", [jpeg(1)])
-    with pytest.raises(ArgumentError, match="'split' cannot be a field's name: record sets keep their splits there"):
-        prepared(tmp_path / "a.sqlite", fields={"fold": "split"})
 
 
 @pytest.mark.parametrize(
@@ -167,13 +139,8 @@ def test_a_name_that_is_taken_is_answered_with_another(tmp_path: Path) -> None:
     [
         ({"a": [1, {"b": object()}]}, "neither an image nor numbers nor JSON (a object, at ['a'][1]['b'])"),
         ({"a": {5: 1}}, "JSON (a dict with the key 5, a int; JSON's keys are strings, at ['a'])"),
-        ([1, float("nan")], "JSON (nan, which JSON has not, at [1])"),
     ],
 )
 def test_what_json_has_not_is_named_with_its_key(meta: object, text: str, tmp_path: Path) -> None:
     with pytest.raises(SampleError, match=re.escape(text)):
         convert([{"image": jpeg(1), "meta": meta}], tmp_path / "my.records")
-    late = [{"image": jpeg(1), "meta": {"a": 1}}] * 300
-    late[201] = {"image": jpeg(1), "meta": meta}
-    with pytest.raises(SampleError, match=re.escape(f"'meta' holds {text.partition('(')[2][:-1]}")):
-        convert(late, tmp_path / "my.records", workers=1)
