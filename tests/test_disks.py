@@ -18,15 +18,13 @@ import recordzoo
 from recordzoo.base import durable
 from recordzoo.base.progress import format_bytes
 from recordzoo.errors import RecordError
-from recordzoo.preparing.preparation import ensure
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import stored_bytes
 from tests import preparing
-from tests.disks import Volume, failing, mounted
+from tests.disks import failing, mounted
 from tests.fakes import simple
 from tests.fakes.folder import write_tree
 from tests.fakes.server import FileServer
-from tests.fakes.simple import SimpleRecipe
 from tests.preparing import (
     SHARD_BYTES,
     Process,
@@ -46,16 +44,6 @@ MANY = simple.values(num_classes=5, per_class=40, mean_bytes=30_000, seed=5)
 
 
 @pytest.fixture(scope="module")
-def downloaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The same of a download, whose hash the manifest names."""
-    folder = tmp_path_factory.mktemp("downloaded")
-    archive = simple.write(folder / "server", "stream")
-    with FileServer(folder / "server") as server:
-        recipe = SimpleRecipe("stream", (simple.remote(archive, server.url),))
-        return contents(ensure(recipe, folder / "root", download=True, shard_bytes=SHARD_BYTES, workers=1))
-
-
-@pytest.fixture(scope="module")
 def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The files of a set that was made of the larger tree without any trouble."""
     root = tmp_path_factory.mktemp("wanted")
@@ -63,33 +51,22 @@ def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return contents(again(root, "tree", shard_bytes=1 << 20))
 
 
-class TestFullDisk:
-    """A volume of 20 MB."""
-
-    @pytest.fixture
-    def volume(self, tmp_path: Path) -> Iterator[Volume]:
-        with mounted(tmp_path / "volume", "size=20m") as volume:
-            yield volume
-
-    def prepare(self, root: Path, volume: Volume, **arguments: Any) -> Process:
-        records_dir = str(volume.path / "simple.records")
-        return Process(root, "tree", **{"shard_bytes": 1 << 20, "workers": 1, "records_dir": records_dir, **arguments})
-
-    def test_too_small_from_the_start(self, volume: Volume, wanted: dict[str, str], tmp_path: Path) -> None:
-        simple.write(tmp_path, "tree", MANY)
+def test_a_full_disk(wanted: dict[str, str], tmp_path: Path) -> None:
+    """A volume of 20 MB that is too small from the start."""
+    simple.write(tmp_path, "tree", MANY)
+    with mounted(tmp_path / "volume", "size=20m") as volume:
+        target = volume.path / "simple.records"
+        options: dict[str, Any] = {"shard_bytes": 1 << 20, "workers": 1, "records_dir": str(target)}
         ballast = volume.fill(leave=1 << 20)
-        with self.prepare(tmp_path, volume) as process:
-            error = process.end().error
+        error = preparing.run(tmp_path, "tree", **options).error
         size = sum(stored_bytes(len(data)) for data in MANY.values())
         assert error["type"] == "DiskSpaceError"
         assert error["missing_bytes"] == pytest.approx(size - (1 << 20), abs=20_000)  # the lock file counts
         assert f"and {format_bytes(size)} are needed: {format_bytes(error['missing_bytes'])} more" in error["text"]
         assert [path.name for path in volume.path.iterdir()] == ["ballast"]
         ballast.unlink()
-        with self.prepare(tmp_path, volume) as process:
-            assert process.end().digest
-        assert contents(volume.path / "simple.records") == wanted
-        assert beside(tmp_path, "tree") == ["volume"]
+        assert preparing.run(tmp_path, "tree", **options).digest
+        assert contents(target) == wanted
 
 
 @contextlib.contextmanager
@@ -110,19 +87,14 @@ def test_a_file_size_limit(whole: dict[str, str], tmp_path: Path) -> None:
         error = preparing.run(tmp_path, "stream", workers=1).error
     assert error["type"] == "DiskSpaceError"
     assert f"No file in {tmp_path} may become so large (File too large)" in error["text"]
-    assert "run the same command again, or pass smaller shard_bytes" in error["text"]
     assert not (tmp_path / "simple.records").exists()
     assert not list(tmp_path.glob("*/*.tmp"))
     assert_made_again(tmp_path, "stream", whole)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("error", "kind"), [("ENOSPC", "DiskSpaceError"), ("EDQUOT", "DiskSpaceError"), ("EIO", "PrepareError")]
-)
-def test_a_download_that_cannot_be_put_on_the_disk(
-    error: str, kind: str, downloaded: dict[str, str], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("error", "kind"), [("ENOSPC", "DiskSpaceError"), ("EIO", "PrepareError")])
+def test_a_download_that_cannot_be_put_on_the_disk(error: str, kind: str, tmp_path: Path) -> None:
     """The first sync is that of the downloaded file. Nobody knows which of its bytes are there: all are dropped."""
     archive = simple.write(tmp_path / "server", "stream")
     root = tmp_path / "root"
@@ -134,7 +106,8 @@ def test_a_download_that_cannot_be_put_on_the_disk(
         assert [path.name for path in root.iterdir()] == []
         assert preparing.run(root, "stream", **options).digest
         assert [request.range for request in server.log] == [None, None]
-    assert contents(root / "simple.records") == downloaded
+    assert (root / archive.name).read_bytes() == archive.read_bytes()
+    assert recordzoo.verify(root / "simple.records", full=True).ok
 
 
 def test_a_shard_that_cannot_be_mapped(whole: dict[str, str], tmp_path: Path) -> None:
@@ -143,16 +116,14 @@ def test_a_shard_that_cannot_be_mapped(whole: dict[str, str], tmp_path: Path) ->
     with limited(resource.RLIMIT_AS, 4 << 30):
         error = preparing.run(tmp_path, "stream", workers=1, shard_bytes=8 << 30).error
         assert error["type"] == "PrepareError"
-        assert "no memory for a shard (Cannot allocate memory)" in error["text"]
         assert "raise the limit on address space (ulimit -v), or pass smaller shard_bytes" in error["text"]
         assert preparing.run(tmp_path, "stream", workers=1).digest
     assert_made(tmp_path, "stream", whole)
 
 
-@pytest.mark.parametrize("files", [12, slow(8), slow(24)])
-def test_no_more_files(files: int, wanted: dict[str, str], tmp_path: Path) -> None:
+def test_no_more_files(wanted: dict[str, str], tmp_path: Path) -> None:
     simple.write(tmp_path, "tree", MANY)
-    with mounted(tmp_path / "volume", f"size=100m,nr_inodes={files}") as volume:
+    with mounted(tmp_path / "volume", "size=100m,nr_inodes=12") as volume:
         target = volume.path / "simple.records"
         options: dict[str, Any] = {"shard_bytes": 1 << 20, "workers": 1, "records_dir": str(target)}
         error = preparing.run(tmp_path, "tree", **options).error
@@ -162,29 +133,9 @@ def test_no_more_files(files: int, wanted: dict[str, str], tmp_path: Path) -> No
         volume.remount("nr_inodes=100")
         assert preparing.run(tmp_path, "tree", **options).digest
         assert contents(target) == wanted
-        assert len(wanted) == len([name for name in wanted if name.endswith(".lmdb")]) + 10
 
 
 class TestReadOnly:
-    @pytest.mark.slow
-    def test_another_users_directory(self, whole: dict[str, str], tmp_path: Path) -> None:
-        if os.getuid() != 0:
-            pytest.skip("only root may become another user")
-        with tempfile.TemporaryDirectory() as name:  # pytest's are private
-            root = Path(name)
-            simple.write(root, "stream")
-            options: dict[str, Any] = {"workers": 1, "check": True, "user": [65534, 65534, 0o022]}
-            root.chmod(0o755)
-            error = preparing.run(root, "stream", **options).error
-            assert error["type"] == "PrepareError"
-            assert f"{root} may not be written to (Permission denied)" in error["text"]
-            assert "records_dir" in error["text"]
-            digest = RecordReader(again(root, "stream")).digest
-            for path in [root, *root.rglob("*")]:
-                path.chmod(0o555 if path.is_dir() else 0o444)
-            assert preparing.run(root, "stream", **options).digest == digest
-            assert_made(root, "stream", whole)
-
     @pytest.mark.slow
     def test_a_volume_that_is_read_only(self, whole: dict[str, str], tmp_path: Path) -> None:
         with mounted(tmp_path / "volume", "size=20m") as volume:
@@ -192,9 +143,7 @@ class TestReadOnly:
             options: dict[str, Any] = {"workers": 1, "check": True, "prefix": volume.enter}
             volume.remount("ro")
             error = preparing.run(volume.mounted_at, "stream", **options).error
-            assert error["type"] == "PrepareError"
             assert f"{volume.mounted_at} may not be written to (Read-only file system)" in error["text"]
-            assert "records_dir" in error["text"]
             volume.remount("rw")
             digest = preparing.run(volume.mounted_at, "stream", **options).digest
             volume.remount("ro")
@@ -209,7 +158,6 @@ class TestReadOnly:
             options = {**served(archive, server.url), "records_dir": str(tmp_path / "simple.records")}
             error = preparing.run(volume.mounted_at, "stream", prefix=volume.enter, **options).error
             assert error["type"] == "PrepareError"
-            assert str(volume.mounted_at) in error["text"]
             assert os.strerror(errno.EROFS) in error["text"]
             assert server.log == []
 
@@ -225,39 +173,24 @@ class TestReadOnly:
         assert beside(tmp_path, "stream") == ["simple.records"]
 
 
-def test_renames_whose_answers_are_lost(
-    downloaded: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_renames_whose_answers_are_lost(whole: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No file system at hand forgets its answers, so each rename is done and then asked for once more."""
-    calls: list[str] = []
 
     def twice(original: Callable[[Path, Path], None]) -> Callable[[Path, Path], None]:
         def rename(source: Path, target: Path) -> None:
             original(source, target)
-            calls.append(Path(target).name.partition(".")[2])
             original(source, target)
 
         return rename
 
-    archive = simple.write(tmp_path / "server", "stream")
-    (tmp_path / "root").mkdir()
-    (tmp_path / "root" / f"{archive.name}.part").write_bytes(archive.read_bytes()[:1000])
-    with FileServer(tmp_path / "server") as server, monkeypatch.context() as patched:
-        patched.setattr(os, "rename", twice(os.rename))
-        patched.setattr(os, "replace", twice(os.replace))
-        remote = simple.remote(archive, server.url)
-        path = ensure(
-            SimpleRecipe("stream", (remote,)), tmp_path / "root", download=True, shard_bytes=SHARD_BYTES, workers=1
-        )
-        assert [request.range for request in server.log] == ["bytes=1000-"]
-    assert contents(path) == downloaded
-    assert {"tgz", "lmdb", "records"} <= set(calls)
+    simple.write(tmp_path, "stream")
+    monkeypatch.setattr(os, "rename", twice(os.rename))
     monkeypatch.setattr(os, "replace", twice(os.replace))
+    again(tmp_path, "stream")
+    assert_made(tmp_path, "stream", whole)
     for data in (b"old", b"new"):
         durable.replace_file(tmp_path / "file", data)
         assert (tmp_path / "file").read_bytes() == data
-    with pytest.raises(FileNotFoundError):
-        durable.rename(tmp_path / "nothing", tmp_path / "target")
 
 
 @pytest.mark.parametrize("same", [True, False])
@@ -288,9 +221,8 @@ class TestPlainFileSystems:
         if refresh:
             again(tmp_path, "stream")
         calls = "link,linkat,symlink,symlinkat" + (",renameat2" if refresh else "")
-        assert preparing.run(
-            tmp_path, "stream", prefix=failing(calls, "EINVAL"), workers=1, refresh=refresh, check=True
-        ).digest
+        options = {"prefix": failing(calls, "EINVAL"), "refresh": refresh, "check": True}
+        assert preparing.run(tmp_path, "stream", workers=1, **options).digest
         assert_made(tmp_path, "stream", whole)
 
     @pytest.mark.parametrize("error", ["EINVAL", slow("EOPNOTSUPP")])
@@ -301,7 +233,7 @@ class TestPlainFileSystems:
 
 
 class TestPermissions:
-    @pytest.mark.parametrize("umask", [0o002, 0o027, slow(0o007), slow(0o022), slow(0o077)])
+    @pytest.mark.parametrize("umask", [0o002, 0o027])
     def test_what_the_umask_allows(self, umask: int, tmp_path: Path) -> None:
         archive = simple.write(tmp_path / "server", "stream")
         root = tmp_path / "root"
@@ -321,18 +253,12 @@ class TestPermissions:
             assert mode & ~(0o666 & ~umask) == 0, path.name
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("umask", [0o002, 0o022, 0o077])
+    @pytest.mark.parametrize("umask", [0o002, 0o077])
     def test_another_member_of_the_group_goes_on(self, umask: int, whole: dict[str, str], shared: Path) -> None:
         """With what a colleague left if it may, and else without it; the lock file is no obstacle."""
         simple.write(shared, "stream")
-        colleague = preparing.run(
-            shared,
-            "stream",
-            user=[4001, 4321, umask],
-            env={"RECORDZOO_KILL_AT": "shard.done:3"},
-            workers=1,
-        )
-        assert colleague.code != 0
+        killed = {"env": {"RECORDZOO_KILL_AT": "shard.done:3"}, "workers": 1}
+        assert preparing.run(shared, "stream", user=[4001, 4321, umask], **killed).code != 0
         (left,) = builds(shared)
         assert (left.stat().st_uid, left.stat().st_gid) == (4001, 4321)
         ended = preparing.run(shared, "stream", user=[4002, 4321, umask], workers=1)
@@ -341,7 +267,7 @@ class TestPermissions:
         assert contents(shared / "simple.records") == whole
         if umask != 0o002:  # it is the colleague's, who also may remove it
             assert list(builds(shared)) == [left]
-            assert preparing.run(shared, "stream", user=[4001, 4321, umask], workers=1).code == (umask == 0o077)
+            assert preparing.run(shared, "stream", user=[4001, 4321, umask], workers=1).code == 1
 
     def test_a_directory_that_may_not_be_entered(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)  # another user may not enter what is above
@@ -368,16 +294,13 @@ class TestPermissions:
             yield Path(name)
 
 
-class TestTimes:
-    @pytest.mark.parametrize("seconds", [-(10**9), 4 * 10**9])
-    def test_raw_data_and_records(self, seconds: int, tmp_path: Path) -> None:
-        simple.write(tmp_path, "tree")
-        for path in [*tmp_path.rglob("*"), tmp_path]:
-            os.utime(path, (seconds, seconds))
-        target = again(tmp_path, "tree")
-        for path in [*target.rglob("*"), target]:
-            os.utime(path, (seconds, seconds))
-        inode = target.stat().st_ino
-        ended = preparing.run(tmp_path, "tree", check=True)
-        assert (ended.digest, ended.log) == (RecordReader(target).digest, "")
-        assert target.stat().st_ino == inode
+@pytest.mark.parametrize("seconds", [-(10**9), 4 * 10**9])
+def test_times_of_raw_data_and_records(seconds: int, tmp_path: Path) -> None:
+    simple.write(tmp_path, "tree")
+    for path in [*tmp_path.rglob("*"), tmp_path]:
+        os.utime(path, (seconds, seconds))
+    target = again(tmp_path, "tree")
+    for path in [*target.rglob("*"), target]:
+        os.utime(path, (seconds, seconds))
+    ended = preparing.run(tmp_path, "tree", check=True)
+    assert (ended.digest, ended.log) == (RecordReader(target).digest, "")
