@@ -27,9 +27,7 @@ def write_tree(dataset: str, root: Path) -> Path:
     [
         ("dtd", "DTDRecord", "dtd/dtd/labels/val1.txt", "val"),
         ("food101", "Food101Record", "food-101/meta/test.json", "test"),
-        ("clevr", "CLEVRClassificationRecord", "clevr/CLEVR_v1.0/scenes/CLEVR_val_scenes.json", "val"),
         ("stanford_dogs", "StanfordDogsRecord", "stanford_dogs/test_list.mat", "test"),
-        ("cub200_2010", "CUB200_2010Record", "cub200_2010/lists/test.txt", "test"),
     ],
 )
 def test_a_split_whose_list_was_missing(dataset: str, kind: str, missing: str, split: str, tmp_path: Path) -> None:
@@ -40,13 +38,6 @@ def test_a_split_whose_list_was_missing(dataset: str, kind: str, missing: str, s
         getattr(recordzoo, kind)(tmp_path, split)
 
 
-SCENES, AIRCRAFT = "CLEVR_val_scenes.json", "images_variant_val.txt"
-
-
-def without_first(text: str) -> str:
-    return text.partition("\n")[2]
-
-
 def without_scene(text: str) -> str:
     content = json.loads(text)
     return json.dumps({**content, "scenes": content["scenes"][1:]})
@@ -55,23 +46,12 @@ def without_scene(text: str) -> str:
 @pytest.mark.parametrize(
     ("dataset", "name", "change", "said"),
     [
-        ("clevr", SCENES, without_scene, r"CLEVR_val_scenes\.json has no scene for CLEVR_val_"),
-        ("clevr", SCENES, lambda text: '{"questions": []}', r"CLEVR_val_scenes\.json is not a file of CLEVR's scenes"),
-        (
-            "sun397",
-            "ClassName.txt",
-            lambda text: text.replace("/b/bakery-hall\n", ""),
-            r"sun_\w+\.jpg lies in a folder that SUN397/ClassName.txt does not",
-        ),
-        ("fgvc_aircraft", "images_family_test.txt", without_first, r"images_family_test\.txt has other images than"),
-        ("fgvc_aircraft", AIRCRAFT, lambda text: f"0000001 Zeppelin\n{text}", r"'Zeppelin' is not in variants\.txt"),
-        (
-            "fgvc_aircraft",
-            AIRCRAFT,
-            lambda text: f"0000001\n{text}",
-            r"val\.txt.* line 1: expected 2 columns",
-        ),
-        ("oxford_pets", "test.txt", lambda text: f"beagle_7 3\n{text}", r"line 1: expected 4 columns, found 2"),
+        ("clevr", "CLEVR_val_scenes.json", without_scene, r"CLEVR_val_scenes\.json has no scene for CLEVR_val_"),
+        ("clevr", "CLEVR_val_scenes.json", lambda text: '{"questions": []}', "is not a file of CLEVR's scenes"),
+        ("sun397", "ClassName.txt", lambda text: text.replace("/b/bakery-hall\n", ""), "a folder that SUN397/Class"),
+        ("fgvc_aircraft", "images_family_test.txt", lambda text: text.partition("\n")[2], "has other images than"),
+        ("fgvc_aircraft", "images_variant_val.txt", "0000001 Zeppelin\n{}".format, "'Zeppelin' is not in variants"),
+        ("oxford_pets", "test.txt", "beagle_7 3\n{}".format, "line 1: expected 4 columns, found 2"),
     ],
 )
 def test_a_list_that_contradicts(
@@ -98,7 +78,6 @@ def test_an_outline_that_is_missing(tmp_path: Path) -> None:
     ("dataset", "kind", "image"),
     [
         ("food101", "Food101", "french_fries/1650852.jpg"),
-        ("dtd", "DTD", "braided/braided_0002.jpg"),
         ("fgvc_aircraft", "FGVCAircraft", "0266460.jpg"),
         ("oxford_pets", "OxfordIIITPet", "Abyssinian_28.jpg"),
     ],
@@ -113,10 +92,8 @@ def test_a_listed_image_that_is_missing(dataset: str, kind: str, image: str, tmp
 
 
 def seen(dataset: Any) -> list[Any]:
-    return [
-        dataset.classes,
-        *((image.tobytes(), label) for image, label in map(dataset.__getitem__, range(len(dataset)))),
-    ]
+    samples = map(dataset.__getitem__, range(len(dataset)))
+    return [dataset.classes, *((image.tobytes(), label) for image, label in samples)]
 
 
 def keep_only(root: Path, pattern: str, *kept: str) -> None:
@@ -125,25 +102,17 @@ def keep_only(root: Path, pattern: str, *kept: str) -> None:
             path.unlink()
 
 
-LEVELS = {"variant": "variants", "family": "families", "manufacturer": "manufacturers"}
-
-
-@pytest.mark.parametrize("split", ["train", "val", "trainval", "test"])
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize("level", ["variant", "family", "manufacturer"])
 def test_aircraft_with_one_list(level: str, split: str, tmp_path: Path) -> None:
-    keep_only(
-        write_tree("fgvc_aircraft", tmp_path), "*/data/*.txt", f"{LEVELS[level]}.txt", f"images_{level}_{split}.txt"
-    )
+    names = "families.txt" if level == "family" else f"{level}s.txt"
+    keep_only(write_tree("fgvc_aircraft", tmp_path), "*/data/*.txt", names, f"images_{level}_{split}.txt")
     theirs, ours = tv.FGVCAircraft(tmp_path, split, level), recordzoo.FGVCAircraftRecord(tmp_path, split, level)
     assert seen(ours) == seen(theirs)
-    other_split, other_level = {"test": "val"}.get(split, "test"), {"family": "variant"}.get(level, "family")
-    assert recordzoo.RecordReader(ours.records_path).manifest.splits.keys() == {split}
+    other = "variant" if level == "family" else "family"
     for asked, said in (
-        (
-            (other_split, level),
-            rf"has no split '{other_split}': images_{level}_{other_split}\.txt was missing .*refresh",
-        ),
-        ((split, other_level), rf"has no {other_level} of .* images_{other_level}_{split}\.txt was missing .*refresh"),
+        (("val", level), rf"has no split 'val': images_{level}_val\.txt was missing .*refresh"),
+        ((split, other), rf"has no {other} of .* images_{other}_{split}\.txt was missing .*refresh"),
     ):
         with pytest.raises(recordzoo.errors.NotPreparedError, match=said):
             recordzoo.FGVCAircraftRecord(tmp_path, *asked)
@@ -158,9 +127,7 @@ def test_pets_with_one_list(split: str, other: str, tmp_path: Path) -> None:
     for kind in ("category", "binary-category"):
         theirs, ours = (make(tmp_path, split, kind) for make in (tv.OxfordIIITPet, recordzoo.OxfordIIITPetRecord))
         assert seen(ours) == seen(theirs)
-    with pytest.raises(
-        recordzoo.errors.NotPreparedError, match=rf"has no split '{other}': annotations/{other}\.txt was"
-    ):
+    with pytest.raises(recordzoo.errors.NotPreparedError, match=rf"no split '{other}': annotations/{other}\.txt was"):
         recordzoo.OxfordIIITPetRecord(tmp_path, other)
 
 
@@ -205,19 +172,14 @@ def test_a_class_folder_that_is_missing(tmp_path: Path) -> None:
     """torchvision's class gives Forest the label 0 then."""
     write_eurosat(tmp_path / "eurosat/2750", EUROSAT[1:])
     assert tv.EuroSAT(tmp_path).class_to_idx["Forest"] == 0
-    told = r"eurosat: the raw data has 9 class folders, and the dataset has 10 classes.*Forest.*--allow-incomplete"
-    with pytest.raises(recordzoo.errors.PrepareError, match=told):
+    with pytest.raises(recordzoo.errors.PrepareError, match=r"has 9 class folders.*Forest.*--allow-incomplete"):
         recordzoo.EuroSATRecord(tmp_path)
     ours = recordzoo.EuroSATRecord(tmp_path, incomplete=True)
     assert ours.class_to_idx == tv.EuroSAT(tmp_path).class_to_idx
     assert recordzoo.EuroSATRecord(tmp_path).targets == ours.targets  # once it is there
-    assert ours.records_path.name == "eurosat.records"
-    done = run("prepare", "eurosat", "--root", tmp_path, "--refresh", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "--allow-incomplete" in done.stderr
-    assert (
-        run("prepare", "eurosat", "--root", tmp_path, "--refresh", "--allow-incomplete", cwd=tmp_path).returncode == 0
-    )
+    words = ("prepare", "eurosat", "--root", tmp_path, "--refresh")
+    assert run(*words, cwd=tmp_path).returncode == 1
+    assert run(*words, "--allow-incomplete", cwd=tmp_path).returncode == 0
 
 
 def test_images_that_are_missing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -231,17 +193,7 @@ def test_images_that_are_missing(tmp_path: Path, caplog: pytest.LogCaptureFixtur
 def test_a_tree_one_folder_too_deep(tmp_path: Path) -> None:
     write_eurosat(tmp_path / "eurosat/2750/2750", EUROSAT)
     (tmp_path / "eurosat/2750/.DS_Store").touch()
-    ours = recordzoo.EuroSATRecord(tmp_path)
-    assert ours.classes == EUROSAT
-    assert recordzoo.RecordReader(ours.records_path).names[3] == "Highway/Highway_1.jpg"
-
-
-def test_more_classes_than_there_are(tmp_path: Path) -> None:
-    write_eurosat(tmp_path / "eurosat/2750", [*EUROSAT, "Thumbs"])
-    with pytest.raises(
-        recordzoo.errors.PrepareError, match=r"11 class folders, and the dataset has 10 classes.*Thumbs"
-    ):
-        recordzoo.EuroSATRecord(tmp_path)
+    assert recordzoo.EuroSATRecord(tmp_path).classes == EUROSAT
 
 
 CLASS_FOLDERS = [
@@ -265,10 +217,8 @@ def test_all_entries_of_class_folders_know_their_number_of_classes(name: str, pa
                 folder.mkdir(parents=True, exist_ok=True)
                 (folder / f"1{ending}").write_bytes(image.getvalue())
 
-    assert entry.num_classes is not None
     write(entry.num_classes - 1)
-    told = rf"has {entry.num_classes - 1:,} class folders?, and the dataset has {entry.num_classes} classes"
-    with pytest.raises(recordzoo.errors.PrepareError, match=told):
+    with pytest.raises(recordzoo.errors.PrepareError, match=f"and the dataset has {entry.num_classes} classes"):
         recordzoo.prepare(entry.label(part), tmp_path, download=False, workers=1)
     write(entry.num_classes)
     (made,) = recordzoo.prepare(entry.label(part), tmp_path, download=False, workers=1)

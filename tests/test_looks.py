@@ -31,7 +31,6 @@ def images(*folders: str, count: int = 3, ending: str = ".jpg", mode: str = "RGB
 
 LOOKS: dict[str, tuple[Files, str]] = {
     "cats and dogs": (images("cat", "dog"), ""),
-    "cats and dogs of one channel": (images("cat", "dog", ending=".png", mode="L"), ""),
     "a dog as PNG": ({"cat/1.jpg": "RGB", "dog/1.png": "L"}, ""),
     "splits": (images("train/cat", "train/dog", "val/cat", "val/dog"), ""),
     "lists and facts beside": (
@@ -40,18 +39,9 @@ LOOKS: dict[str, tuple[Files, str]] = {
     ),
     "a readme in a class": ({**images("cat", "dog"), "cat/README.txt": "cats"}, ""),
     "masks with a word": ({"imgs/1.jpg": "RGB", "masks/1_mask.png": "L"}, NAMES),
-    "SegmentationClass": ({**images("JPEGImages"), **images("SegmentationClass", ending=".png", mode="P")}, NAMES),
     "img_dir": ({**images("train/img_dir"), **images("train/ann_dir", ending=".png", mode="L")}, NAMES),
     "only images": (images("images"), "images is the usual name of a folder of annotated images"),
-    "CVAT": (
-        {**images("obj_train_data"), "obj_train_data/1.txt": "0 .5 .5 .1 .1", "obj.names": "cat"},
-        "there is obj.names",
-    ),
     "ultralytics": ({**images("cat", "dog"), "data.yaml": "names: [cat]"}, "there is data.yaml"),
-    "other folders": (
-        {**images("photos"), **images("truth", ending=".png", mode="L")},
-        "have images of the same names",
-    ),
     "masks of one ending": (
         {**images("photos", ending=".png"), **images("truth", ending=".png", mode="P")},
         "have images of the same names, and those of one have one channel or a palette",
@@ -59,8 +49,6 @@ LOOKS: dict[str, tuple[Files, str]] = {
     "one usual name": (images("photos", "labels"), "have images of the same names"),
     "pairs": (images("input", "target"), "have images of the same names"),
     "Pascal VOC beside": ({**images("cat", "dog"), "cat/1.xml": "<annotation/>"}, "cat/1.xml has the name of an image"),
-    "labelme": ({**images("cat", "dog"), "dog/2.json": "{}"}, "dog/2.json has the name of an image"),
-    "Supervisely": ({**images("cat", "dog"), "ann/1.jpg.json": "{}"}, "ann/1.jpg.json has the name of an image"),
     "Supervisely's folders": (
         {**images("ours/img", "x"), "ours/ann/1.jpg.json": "{}"},
         "ours/ann/1.jpg.json has the name of an image",
@@ -70,22 +58,14 @@ LOOKS: dict[str, tuple[Files, str]] = {
     "VIA": ({**images("a", "b"), "b/v.json": '{"1": {"regions": [{"shape_attributes": {}}]}}'}, "has the keys of VIA"),
     "Label Studio": ({**images("a", "b"), "x.json": '[{"result": [{"from_name": "label"}]}]'}, "keys of Label Studio"),
     "CVAT for images": ({**images("a", "b"), "annotations.xml": "<annotations>\n  <version>1.1"}, "the keys of CVAT"),
-    "VIA's table": ({**images("a", "b"), "via.csv": "filename,file_size,region_shape_attributes"}, "the keys of VIA"),
     "boxes": ({**images("a", "b"), "a/_annotations.csv": "filename,class,xmin,ymin,xmax,ymax"}, "of a table of boxes"),
     "a list beside": ({**images("cat", "dog"), "list.csv": "path,label\ncat/1.jpg,cat"}, ""),
-    "large and small": ({**images("cat", "dog"), "cat/1_l.jpg": "RGB", "cat/2-1.jpg": "RGB"}, ""),
     "folders in classes": (images("cat/images", "dog/images"), ""),
     "COCO beside": ({**images("cat", "dog"), "notes/x.json": COCO}, "notes/x.json has the keys of COCO"),
 }
 
 
-READ = {
-    "Pascal VOC beside": "voc",
-    "masks with a word": "masks",
-    "SegmentationClass": "masks",
-    "img_dir": "masks",
-    "CVAT": "yolo",
-}
+READ = {"Pascal VOC beside": "voc", "masks with a word": "masks", "img_dir": "masks"}
 """As what folders are read that zips are refused for."""
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,18 +26,13 @@ def tree(tmp_path: Path) -> Path:
     return folder.write_tree(tmp_path / ODD / "above", FILES)
 
 
-def shown(path: Path) -> str:
-    return os.fspath(path).encode("utf-8", "backslashreplace").decode()
-
-
 def test_paths_below_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands expand "~" (a shell leaves it in ``--root=~/zoo``); so does Python, as torchvision does."""
+    """Python expands "~", as torchvision does, and so do commands (a shell leaves it in ``--root=~/zoo``)."""
     home = tmp_path / "home"
     folder.write_tree(home / "photos", FILES)
     monkeypatch.setenv("HOME", os.fspath(home))
     monkeypatch.chdir(tmp_path)
-    for words in (["prepare", "~/photos"], ["info", "~/photos"], ["verify", "~/photos.records"]):
-        assert run(*words, cwd=tmp_path).returncode == 0
+    recordzoo.prepare("~/photos")
     assert run("prepare", "~/photos", "--output=~/other.records", cwd=tmp_path).returncode == 0
     for place in ("~/photos.records", Path("~/other.records")):
         assert recordzoo.verify(place, full=True).ok
@@ -52,23 +46,22 @@ def test_paths_below_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 
-@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.slow
-def test_all_commands(apart: bool, tree: Path, tmp_path: Path) -> None:
-    """As a process of its own too, which has to write such names to its own streams."""
-    records = f"{tree}.records"
-    result = run("prepare", tree, cwd=tmp_path, apart=apart)
-    assert (result.returncode, shown(tree) in result.stderr) == (0, True), result.stderr
-    for words in (["info", records], ["verify", "--full", records], ["show", tree], ["prepare", "--dry-run", tree]):
-        result = run(*words, cwd=tmp_path, apart=apart)
+def test_all_commands(tree: Path, tmp_path: Path) -> None:
+    """As processes of their own, which have to write such names to their own streams."""
+    records, options = f"{tree}.records", {"cwd": tmp_path, "apart": True}
+    result = run("prepare", tree, **options)
+    said = os.fspath(tree).encode("utf-8", "backslashreplace").decode()
+    assert (result.returncode, said in result.stderr) == (0, True), result.stderr
+    for words in (["info", records], ["show", tree], ["prepare", "--dry-run", tree], ["prepare", tree, "--format=png"]):
+        result = run(*words, **options)
         assert result.returncode == 0, result.stderr
-    document = json.loads(run("verify", "--full", "--json", records, cwd=tmp_path, apart=apart).stdout)
+    document = json.loads(run("verify", "--full", "--json", records, **options).stdout)
     assert (document["path"], document["ok"]) == (records, True)
-    assert json.loads(run("info", "--json", tree, cwd=tmp_path, apart=apart).stdout)["record_set"]["tree"] == str(tree)
-    result = run("prepare", tree, "--refresh", "--workers", 2, "--shards", 2, cwd=tmp_path, apart=apart)
+    assert json.loads(run("info", "--json", tree, **options).stdout)["record_set"]["tree"] == str(tree)
+    result = run("prepare", tree, "--refresh", "--workers", 2, "--shards", 2, **options)
     assert result.returncode == 0, result.stderr
-    assert run("prepare", tree, "--format", "png", cwd=tmp_path, apart=apart).returncode == 0
-    result = run("prepare", f"{tree}/none", "--json", cwd=tmp_path, apart=apart)
+    result = run("prepare", f"{tree}/none", "--json", **options)
     assert (result.returncode, json.loads(result.stderr)["error"]["details"]["path"]) == (3, f"{tree}/none")
 
 
@@ -82,9 +75,10 @@ def test_datasets(tree: Path) -> None:
         ImageFolderRecord(tree)
 
 
-@pytest.mark.parametrize("what", ["list", "voc", "convert", "writer"])
+@pytest.mark.parametrize("what", ["list", "voc", "convert"])
 def test_what_else_makes_records(what: str, tmp_path: Path) -> None:
     home = tmp_path / ODD
+    home.mkdir()
     place = home / "my.records"
     if what == "list":
         lists.write_images(home)
@@ -92,24 +86,11 @@ def test_what_else_makes_records(what: str, tmp_path: Path) -> None:
     elif what == "voc":
         voc.build().write_tree(home)
         assert run("prepare", "voc.2012", "--root", home, "--output", place, cwd=tmp_path).returncode == 0
-    elif what == "convert":
-        home.mkdir()
-        recordzoo.convert([{"image": np.zeros((4, 4, 3), np.uint8), "target": n} for n in range(3)], place)
     else:
-        home.mkdir()
-        with recordzoo.RecordWriter(place) as writer:
-            writer.write({"image": FILES["dog/b.png"], "target": 1})
+        recordzoo.convert([{"image": np.zeros((4, 4, 3), np.uint8), "target": n} for n in range(3)], place)
     reader = RecordReader(place)
     assert all(reader.read("image", position) for position in range(len(reader)))
     assert run("verify", "--full", place, cwd=tmp_path).returncode == 0
-
-
-@pytest.mark.parametrize("words", [["prepare"], ["prepare", "--dry-run"], ["info"], ["show"]])
-def test_the_root_of_the_file_system(words: list[Any], tmp_path: Path) -> None:
-    result = run(*words, "/", cwd=tmp_path)
-    assert result.returncode == 2
-    assert result.stderr.startswith("error: The records of / cannot lie beside it")
-    assert "--output" in result.stderr
 
 
 @pytest.mark.parametrize("root", ["/", "//", "/usr/.."])
@@ -117,8 +98,5 @@ def test_the_root_of_the_file_system_is_not_searched(root: str, monkeypatch: pyt
     monkeypatch.setattr(os, "scandir", lambda *_: pytest.fail("it was searched"))
     with pytest.raises(ArgumentError, match="cannot lie beside it"):
         resolve(root, Path())
-
-
-def test_the_root_of_the_file_system_in_python() -> None:
     with pytest.raises(ArgumentError, match=r"the root of the file system\. Name a directory"):
-        ImageFolderRecord("/")
+        ImageFolderRecord(root)

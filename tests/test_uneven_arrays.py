@@ -31,23 +31,16 @@ ODD[0, 0:1].view("u4")[:] = 0x7FC01234  # a NaN with bits of its own
 VALUES: dict[str, list[Any]] = {
     "boxes": boxes(2, 0, 1, 3, 0, 2),
     "the first is empty": boxes(0, 0, 2, 1, 1, 0),
-    "all are empty": boxes(0, 0, 0, 0, 0, 0),
     "only the last has another shape": boxes(2, 2, 2, 2, 2, 5),
     "None first": boxes(None, None, 2, 1, 0, 2),
-    "None in the middle": boxes(2, 1, None, 0, 2, 2),
     "None last": boxes(2, 2, 2, 2, 2, None),
     "None but for the last": boxes(None, None, None, None, None, 3),
     "alike but for None": boxes(1, 1, None, 1, 1, 1),
-    "labels": boxes(2, 0, 1, 3, 0, 2, dtype="i8", shape=()),
-    "one number each": boxes(1, 1, 1, 1, 1, 2, dtype="i8", shape=()),
     "NaN": [ODD, ODD[:1], ODD[:0], None, ODD[:, ::-1].copy(), ODD],
-    "float64": [each / 3 for each in boxes(2, 0, 1, 3, 0, 2, dtype="f8")],
     "float16": boxes(2, 0, 1, 3, 0, 2, dtype="f2"),
     "bool": boxes(2, 0, 1, 3, 0, 2, dtype="?", shape=()),
     "uint8": boxes(2, 0, 90, 3, 0, 2, dtype="u1"),
     "uint64": [each + np.uint64(1 << 63) for each in boxes(2, 0, 1, 3, 0, 2, dtype="u8", shape=())],
-    "keypoints": boxes(2, 0, 1, 3, 0, 2, shape=(5, 3)),
-    "large": boxes(200, 0, 1, 300, 0, 2),
     "two sizes": [np.full((n % 3 + 1, n + 2), n, np.uint16) for n in range(6)],
     "tensors": [None if n == 0 else torch.full((n % 3, 4), n / 2) for n in range(6)],
 }
@@ -60,20 +53,15 @@ TO_TENSOR = v2.Compose([v2.Resize((8, 8)), v2.ToImage(), v2.ToDtype(torch.float3
 
 def same(found: Any, given: Any) -> None:
     """The same type, dtype, shape and bytes."""
-    if given is None:
-        assert found is None
-        return
     assert type(found) is type(given)
+    if given is None:
+        return
     found, given = np.asarray(found), np.asarray(given)
     assert (found.dtype, found.shape, found.tobytes()) == (given.dtype, given.shape, given.tobytes())
 
 
 def by_convert(values: Sequence[Any], path: Path) -> Path:
     return convert([(jpeg(n), n, value) for n, value in enumerate(values)], path, fields=("image", "target", "boxes"))
-
-
-def by_dicts(values: Sequence[Any], path: Path) -> Path:
-    return convert([{"boxes": value, "image": jpeg(n), "target": n} for n, value in enumerate(values)], path)
 
 
 def by_target(values: Sequence[Any], path: Path) -> Path:
@@ -93,10 +81,7 @@ def wanted_of(value: Any) -> Any:
     return None if value is None else np.asarray(value)
 
 
-WAYS_IN = [by_convert, by_dicts, by_target, by_writer]
-
-
-@pytest.mark.parametrize("way", WAYS_IN)
+@pytest.mark.parametrize("way", [by_convert, by_target, by_writer])
 @pytest.mark.parametrize("name", VALUES)
 def test_they_come_in(name: str, way: Callable[[Sequence[Any], Path], Path], tmp_path: Path) -> None:
     values = VALUES[name]
@@ -113,10 +98,7 @@ def test_they_come_in(name: str, way: Callable[[Sequence[Any], Path], Path], tmp
     batches = [batch for _, batch in loader]
     for n, value in enumerate(values):
         same(loader.dataset[n][1], value)
-        found = batches[n // 2][n % 2]
-        assert (found is None) == (value is None)
-        if value is not None:
-            same(found.numpy(), wanted_of(value))
+        same(batches[n // 2][n % 2], None if value is None else torch.as_tensor(value))
 
 
 FIELDS = {name.lower().replace(" ", "_").replace("none", "no"): values for name, values in VALUES.items()}
@@ -176,10 +158,9 @@ def test_they_go_through(name: str, there: Path, tmp_path: Path) -> None:
 
 def test_a_batch_has_a_list_for_each_key_of_a_target(tmp_path: Path) -> None:
     values = VALUES["tensors"]
-    path = convert(
-        [(jpeg(n), {"boxes": v, "number": torch.tensor(n)}) for n, v in enumerate(values)], tmp_path / "a.records"
-    )
-    ((_, target),) = RecordLoader(recordzoo.open(path, transform=TO_TENSOR), batch_size=COUNT, num_workers=0)
+    samples = [(jpeg(n), {"boxes": v, "number": torch.tensor(n)}) for n, v in enumerate(values)]
+    dataset = recordzoo.open(convert(samples, tmp_path / "a.records"), transform=TO_TENSOR)
+    ((_, target),) = RecordLoader(dataset, batch_size=COUNT, num_workers=0)
     assert target["number"].tolist() == list(range(COUNT))
     for found, value in zip(target["boxes"], values, strict=True):
         same(found, value)
@@ -219,35 +200,31 @@ def test_a_key_that_comes_later(tmp_path: Path) -> None:
 
 
 def test_rows_become_values_when_a_shape_comes_late(tmp_path: Path) -> None:
-    """More rows than a side file has; two fields, and numbers that get a None."""
+    """More rows than a side file has; of an array, and of numbers that get a None."""
     points = [np.full((2 + (n > 700), 2), n, "f8") for n in range(800)]
     with RecordWriter(tmp_path / "a.records") as writer:
         for n, each in enumerate(points):
-            score = None if n == 600 else n / 2
-            writer.write(
-                {"image": jpeg(0), "points": each, "score": score, "count": None if n == 650 else n, "size": n}
-            )
+            writer.write({"image": jpeg(0), "points": each, "score": None if n == 600 else n / 2, "size": n})
     reader = RecordReader(tmp_path / "a.records")
     assert reader.columns == ["size"]
     for n, each in enumerate(points):
         same(reader[n]["points"], each)
     assert [record["score"] for record in reader] == [None if n == 600 else n / 2 for n in range(800)]
-    assert [record["count"] for record in reader] == [None if n == 650 else n for n in range(800)]
     assert reader.array("size").tolist() == list(range(800))
     assert verify(reader.path, full=True).ok
 
 
 @pytest.mark.parametrize(
     "other",
-    [np.zeros((1, 4)), np.zeros(4, "f4"), np.zeros((1, 4), "i4"), np.float32(1), 1.0],
-    ids=["another dtype", "fewer dimensions", "whole numbers", "one number", "a float"],
+    [np.zeros((1, 4)), np.zeros(4, "f4"), 1.0],
+    ids=["another dtype", "fewer dimensions", "a float"],
 )
 @pytest.mark.parametrize("place", [0, 5, 101])
 def test_arrays_of_one_field_have_one_dtype(place: int, other: Any, tmp_path: Path) -> None:
     values = [np.ones((n % 3, 4), "f4") for n in range(200)]
     values[place] = other
     with pytest.raises(SampleError, match=f"^position {place or r'.*'}.*'boxes' holds a ") as caught:
-        by_convert_one(values, tmp_path / "a.records")
+        convert([(jpeg(0), each) for each in values], tmp_path / "a.records", fields=("image", "boxes"), workers=1)
     assert caught.value.position is not None
     with RecordWriter(tmp_path / "b.records") as writer:
         for value in values[: place or 1]:
@@ -255,10 +232,6 @@ def test_arrays_of_one_field_have_one_dtype(place: int, other: Any, tmp_path: Pa
         with pytest.raises(SampleError, match=f"^position {place or 1}: 'boxes' holds a "):
             writer.write({"image": jpeg(0), "boxes": values[place or 1]})
         writer.write({"image": jpeg(0), "boxes": values[0]})
-
-
-def by_convert_one(values: Sequence[Any], path: Path) -> Path:
-    return convert([(jpeg(0), value) for value in values], path, fields=("image", "boxes"), workers=1)
 
 
 def test_sets_that_store_a_field_in_two_ways_say_what_helps(tmp_path: Path) -> None:
