@@ -19,7 +19,6 @@ import torch
 import torchvision.datasets as tv
 from PIL import Image
 from pycocotools.coco import COCO
-from torchvision.datasets.folder import IMG_EXTENSIONS
 from torchvision.datasets.vision import StandardTransform
 
 import recordzoo
@@ -89,13 +88,15 @@ class Row:
     handles: tuple[str, ...] = ()
 
 
-def build_folder(tmp: Path, source: str) -> Pair:
-    their_root = folder.write_tree(tmp / "theirs" / "photos")
-    our_root = folder.write_tree(tmp / "ours" / "photos")
+# Any: whatever the classes take.
+def build_folder(
+    tmp: Path, source: str, theirs: type, ours: type, write: Callable[[Path], Path], **arguments: Any
+) -> Pair:
+    their_root, our_root = write(tmp / "theirs" / "photos"), write(tmp / "ours" / "photos")
     if source == "gone":
-        recordzoo.ImageFolderRecord(our_root)
+        ours(our_root, **arguments)
         os.rename(our_root, tmp / "elsewhere")
-    return Pair(tv.ImageFolder, recordzoo.ImageFolderRecord, their_root, our_root)
+    return Pair(theirs, ours, their_root, our_root)
 
 
 def read_bytes(path: str) -> bytes:
@@ -112,19 +113,10 @@ def is_short(path: str) -> bool:
     return len(os.path.basename(path)) < 6
 
 
-def build_dataset_folder(tmp: Path, source: str, arguments: Mapping[str, Any]) -> Pair:
-    their_root = folder.write_dataset(tmp / "theirs" / "things")
-    our_root = folder.write_dataset(tmp / "ours" / "things")
-    if source == "gone":
-        recordzoo.DatasetFolderRecord(our_root, **arguments)
-        os.rename(our_root, tmp / "elsewhere")
-    return Pair(tv.DatasetFolder, recordzoo.DatasetFolderRecord, their_root, our_root)
-
-
 def _dataset_folder_row(name: str, arguments: Mapping[str, Any], *, is_brief: bool = True) -> Row:
     return Row(
         name,
-        functools.partial(build_dataset_folder, arguments=arguments),
+        functools.partial(build_folder, **THINGS, **arguments),
         ("tree", "gone"),
         arguments,
         mutations={each: change for each, change in SAMPLES.items() if "imgs" not in each},
@@ -141,13 +133,14 @@ NOT_PREPARED = (
     ),
 )
 
+IMAGES = {"theirs": tv.ImageFolder, "ours": recordzoo.ImageFolderRecord, "write": folder.write_tree}
+THINGS = {"theirs": tv.DatasetFolder, "ours": recordzoo.DatasetFolderRecord, "write": folder.write_dataset}
 ROWS = (
-    Row("ImageFolder", build_folder, ("tree", "gone"), mutations=SAMPLES),
+    Row("ImageFolder", functools.partial(build_folder, **IMAGES), ("tree", "gone"), mutations=SAMPLES),
     _dataset_folder_row(
         "DatasetFolder", {"loader": open_grey, "extensions": (".scan", ".png"), "allow_empty": True}, is_brief=False
     ),
     _dataset_folder_row("DatasetFolder text", {"loader": read_bytes, "extensions": ".txt"}),
-    _dataset_folder_row("DatasetFolder images", {"loader": tv.folder.default_loader, "extensions": IMG_EXTENSIONS}),
     _dataset_folder_row("DatasetFolder function", {"loader": read_bytes, "is_valid_file": is_short}),
 )
 

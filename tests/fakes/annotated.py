@@ -26,10 +26,10 @@ names:
 """
 
 
-def coco_document(first: int, count: int, *, folder: str = "") -> dict[str, Any]:
+def coco_document(first: int, count: int) -> dict[str, Any]:
     """Build a JSON of instances: image i has i % 4 objects; ids are not in order, and one object is a crowd."""
     numbers = [first + (number * 7) % count for number in range(count)]
-    images = [{"id": n, "file_name": f"{folder}{n:012d}.jpg", "height": 60, "width": 80} for n in numbers]
+    images = [{"id": n, "file_name": f"{n:012d}.jpg", "height": 60, "width": 80} for n in numbers]
     objects = []
     for n in reversed(numbers):
         for k in range(n % 4):
