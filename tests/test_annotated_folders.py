@@ -337,15 +337,6 @@ class TestYolo:
             boxes, labels = reader.value("boxes", position), reader.value("labels", position)
             assert (boxes.shape, boxes.dtype, labels.shape, labels.dtype) == ((0, 4), np.float32, (0,), np.int64)
 
-    def test_one_folder_without_splits(self, root: Path) -> None:
-        write_images(root, ["images/b.png.jpg", "images/a/b.jpg"])
-        text(root / "labels/a/b.txt", "1 .5 .5 1 1")
-        text(root / "labels/classes.txt", "cat\ndog\n")
-        reader = read(root)
-        assert (list(reader.names), reader.manifest.splits) == (["images/b.png.jpg", "images/a/b.jpg"], {})
-        assert reader.manifest.classes == ("cat", "dog")
-        assert [reader.value("labels", n).tolist() for n in (0, 1)] == [[], [1]]
-
     NAMES = "cat\ndog\n"
     TOOLS: Mapping[str, tuple[Sequence[str], Mapping[str, int], Sequence[str]]] = {
         "CVAT's YOLO 1.1": (  # its list has the folder of its own export
@@ -357,6 +348,11 @@ class TestYolo:
             ("cat", "dog"),
         ),
         "labelImg, darknet": (("1.jpg", "2.jpg", f"1.txt={DOG}", f"classes.txt={NAMES}"), {}, ("cat", "dog")),
+        "Label Studio": (
+            ("images/a/b.jpg", "images/b.png.jpg", f"labels/a/b.txt={DOG}", f"labels/classes.txt={NAMES}"),
+            {},
+            ("cat", "dog"),
+        ),
         "without names": (("data/1.jpg", f"data/1.txt={DOG}"), {}, ("0", "1")),
         "Roboflow": (  # and what ultralytics reads as "no split" and as classes without names
             (
@@ -457,7 +453,6 @@ class TestVoc:
             ("1.jpg", "1.xml", {}),  # labelImg
             ("JPEGImages/1.jpg", "Annotations/1.xml", {"train": 1}),  # VOC, CVAT
             ("train/1.jpg", "train/1.xml", {"train": 1}),  # Roboflow
-            ("data/1.jpg", "labels/1.xml", {}),  # fiftyone
             ("images/1.jpg", "labels_my-project_2024-01-01/1.xml", {}),  # makesense
         ],
     )

@@ -341,9 +341,7 @@ EACH = {
     "v1": V1,
     "v2": V2,
     "v2 normalized": v2.Compose([*V2.transforms, v2.Normalize(MEAN, STD)]),
-    "floats of bytes": v2.Compose(
-        [v2.CenterCrop(24), v2.ToImage(), v2.ToDtype(torch.float32), v2.Normalize(MEAN, STD)]
-    ),
+    "floats of bytes": v2.Compose([v2.CenterCrop(24), v2.ToImage(), v2.ToDtype(torch.float32)]),
     "jpeg": v1.Compose([v1.CenterCrop(24), v1.PILToTensor()]),
     "colors": COLORS,
     "tensors resized": v2.Compose(

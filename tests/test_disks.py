@@ -292,15 +292,3 @@ class TestPermissions:
             os.chown(name, -1, 4321)
             Path(name).chmod(0o2775)
             yield Path(name)
-
-
-@pytest.mark.parametrize("seconds", [-(10**9), 4 * 10**9])
-def test_times_of_raw_data_and_records(seconds: int, tmp_path: Path) -> None:
-    simple.write(tmp_path, "tree")
-    for path in [*tmp_path.rglob("*"), tmp_path]:
-        os.utime(path, (seconds, seconds))
-    target = again(tmp_path, "tree")
-    for path in [*target.rglob("*"), target]:
-        os.utime(path, (seconds, seconds))
-    ended = preparing.run(tmp_path, "tree", check=True)
-    assert (ended.digest, ended.log) == (RecordReader(target).digest, "")

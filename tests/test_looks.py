@@ -133,18 +133,13 @@ DIVIDED = {
 
 @pytest.mark.parametrize("folders", DIVIDED)
 def test_folders_that_are_named_like_splits_or_parts(folders: str, tmp_path: Path) -> None:
-    names = [f"ours/{name}" for name in folders.split()]
-    write(
-        tmp_path,
-        {name: mode for place, folder in enumerate(names) for name, mode in images(folder, count=place + 1).items()},
-    )
+    for place, folder in enumerate(folders.split(), 1):
+        write(tmp_path, images(f"ours/{folder}", count=place))
     packed = Path(shutil.make_archive(str(tmp_path / "packed"), "zip", tmp_path, "ours"))
     found = DIVIDED[folders]
     for data in (tmp_path / "ours", packed):
         if found:
-            with pytest.raises(
-                SourceError, match=rf"{data.name} looks divided: {found} are named like splits or parts"
-            ):
+            with pytest.raises(SourceError, match=f"{data.name} looks divided: {found} are named like splits or"):
                 recordzoo.prepare(data, workers=1)
         made = prepared(data, workers=1, from_="classes" if found else None)
         assert RecordReader(made).manifest.classes == tuple(ImageFolder(tmp_path / "ours").classes)

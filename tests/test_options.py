@@ -8,13 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from recordzoo.errors import ArgumentError
-from recordzoo.preparing.options import Options, OwnOptions, PrepareOptions
-
-
-def test_users_names_are_the_fields() -> None:
-    hints = PrepareOptions.__annotations__
-    assert {field.name: field.type for field in dataclasses.fields(Options)} == hints
-    assert OwnOptions.__annotations__.items() <= hints.items()
+from recordzoo.preparing.options import Options
 
 
 @pytest.mark.parametrize(

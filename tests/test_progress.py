@@ -1,4 +1,4 @@
-"""What people read while work goes on: sizes, durations, lines; and the log that says it."""
+"""What people read while work goes on: lines, and the log that says it."""
 
 import logging
 import os
@@ -8,19 +8,6 @@ import pytest
 from recordzoo.base import progress
 from recordzoo.base.progress import LineProgress
 from tests import warm
-
-
-def test_sizes_and_durations():
-    sizes = {0: "0 B", 999: "999 B", 999_600: "1 MB", 1_150_585_339: "1.15 GB", 2.5e12: "2.5 TB"}
-    assert {size: progress.format_bytes(size) for size in sizes} == sizes
-    durations = {0.4: "0 s", 59: "59 s", 59.6: "1 min 00 s", 7500: "2 h 05 min"}
-    assert {seconds: progress.format_seconds(seconds) for seconds in durations} == durations
-
-
-def test_a_line_has_bytes_images_rates_and_what_is_left():
-    line = progress.progress_line("converting x", 500_000_000, 2_000_000_000, 5000, 10.0, 250_000_000)
-    assert line == ("converting x: 500 MB of 2 GB (25%), 5,000 images, 25 MB/s, 500 images/s, 1 min 00 s left")
-    assert "(100%)" in progress.progress_line("x", 11, 10, 0, 1.0, 11)
 
 
 def test_the_log_says_begin_resume_each_half_minute_and_end(caplog, monkeypatch):

@@ -3,7 +3,6 @@
 import errno
 import ntpath
 import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,18 +15,6 @@ from recordzoo.records import arrays
 
 
 class TestReading:
-    def test_several_threads_read_one_descriptor(self, tmp_path: Path) -> None:
-        data = os.urandom(64 << 10)
-        (tmp_path / "file").write_bytes(data)
-        fd = files.open_file(tmp_path / "file")
-        try:
-            with ThreadPoolExecutor(8) as pool:
-                places = [(offset * 37) % len(data) for offset in range(2000)]
-                read = list(pool.map(lambda place: files.seek_and_read(fd, 100, place), places))
-        finally:
-            os.close(fd)
-        assert read == [data[place : place + 100] for place in places]
-
     @pytest.mark.parametrize("has_flags", [True, False])
     def test_no_link_is_followed(self, has_flags: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         if not has_flags:

@@ -186,19 +186,6 @@ def test_a_dict_comes_back_as_it_was(tmp_path: Path) -> None:
     assert dataset[3][1] is None
 
 
-def test_a_key_that_comes_later(tmp_path: Path) -> None:
-    targets: list[dict[str, Any]] = [{"boxes": np.ones((n % 3, 4), "f4")} for n in range(200)]
-    targets[101]["masks"] = np.ones((2, 5, 6), "?")
-    path = convert([(jpeg(0), each) for each in targets], tmp_path / "a.records", workers=1)
-    with RecordWriter(tmp_path / "b.records") as writer:
-        for each in targets:
-            writer.write({"image": jpeg(0), "target": each})
-    for reader in (RecordReader(path), RecordReader(tmp_path / "b.records")):
-        assert [n for n in range(200) if reader.has("masks", n)] == [101]
-        same(reader[101]["masks"], targets[101]["masks"])
-        same(reader[0]["boxes"], targets[0]["boxes"])
-
-
 def test_rows_become_values_when_a_shape_comes_late(tmp_path: Path) -> None:
     """More rows than a side file has; of an array, and of numbers that get a None."""
     points = [np.full((2 + (n > 700), 2), n, "f8") for n in range(800)]

@@ -18,7 +18,6 @@ from recordzoo.errors import ArgumentError, DiskSpaceError, PrepareError, Sample
 from recordzoo.preparing.convert import UnitShards
 from recordzoo.records.verify import verify
 from tests.fakes.samples import jpeg
-from tests.preparing import contents
 
 
 def write(path: Path, records: Iterable[dict[str, Any]], **options: Any) -> RecordReader:
@@ -57,12 +56,6 @@ def test_all_fields_of_all_records_come_back(tmp_path: Path) -> None:
     assert reader.split("train").tolist() == [i for i in range(300) if i % 3]
     assert verify(tmp_path / "my.records", full=True).ok
     assert [path.name for path in tmp_path.iterdir()] == ["my.records"]
-
-
-def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        write(tmp_path / name, some(50), shard_bytes=100_000)
-    assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
 def test_a_reader_is_a_sequence_of_records(tmp_path: Path) -> None:
