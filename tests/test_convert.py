@@ -193,6 +193,11 @@ def test_an_image_that_was_compressed_with_loss_is_not_again(mode: str) -> None:
     assert Image.open(io.BytesIO(data)).tobytes() == image.tobytes()
 
 
+def test_an_image_of_a_mode_that_no_format_keeps(tmp_path: Path) -> None:
+    with pytest.raises(SampleError, match=r"position 0: .*mode HSV.*convert\(\) it first"):
+        convert([(Image.new("HSV", (200, 200)), 1)] * 3, tmp_path / "my.records")
+
+
 class TestUneven:
     """What only one sample shows, far behind those that are looked at first."""
 
