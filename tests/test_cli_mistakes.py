@@ -88,7 +88,7 @@ MISTAKES = [
     ("list --checked list", 2, "--checked 'list' is none of bytes, lists, layout. Did you mean lists?"),
     ("list --max-size big", 2, "--max-size 'big' is no size"),
     ("show photos --order biggest", 2, "Valid values are class, random, largest, smallest."),
-    ("show photos --number 1001", 2, "less than or equal to 1000"),
+    ("show photos --number 1001", 2, "1000"),
     ("show photos --number 0", 2, "--number"),
     ("show photos --output sheet.jpg", 2, "--output sheet.jpg does not end with .png"),
     ("show photos --split tset", 2, "no split 'tset'"),

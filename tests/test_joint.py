@@ -107,7 +107,7 @@ ANY = [
 """Transforms for PIL images and tensors."""
 OF_PICTURES = [
     v2.RandomRotation(30),
-    v2.RandomRotation((-200, 200), "bilinear", center=(3, 4.5), fill=FILLS),
+    v2.RandomRotation((-200, 200), v2.InterpolationMode.BILINEAR, center=(3, 4.5), fill=FILLS),
     v2.RandomAffine(20, (0.2, 0.1), (0.7, 1.4), (-10, 10, -5, 5), fill=[9]),
     v2.RandomAffine(0, shear=30, interpolation=v2.InterpolationMode.BICUBIC, center=[20, 1], fill=FILLS),
     v2.RandomPerspective(p=1),
