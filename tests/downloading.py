@@ -43,11 +43,10 @@ class Recorder:
         self.checked: list[int | None] = []  # sizes of what was there before
         self.notes: list[str] = []
         self.position = 0
-        self.ended = False
         self._die_at = die_at
 
     def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
-        self.position, self.ended, self._total = done_bytes, False, total_bytes
+        self.position, self._total = done_bytes, total_bytes
         if stage == f"checking what is there of {NAME}":
             assert not self.begun
             self.checked.append(total_bytes)
@@ -68,7 +67,6 @@ class Recorder:
 
     def end(self) -> None:
         assert self.begun or self.position == self._total
-        self.ended = True
 
 
 def remote(*servers: FileServer, data: bytes = DATA, **changes: Any) -> RemoteFile:

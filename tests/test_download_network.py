@@ -4,11 +4,11 @@ import base64
 import datetime
 import ipaddress
 import itertools
-import json
+import re
 import ssl
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -27,7 +27,6 @@ from tests.downloading import (
     Recorder,
     files,
     get,
-    leave_part,
     quick,  # noqa: F401 - a fixture
     remote,
     run_child,
@@ -80,16 +79,8 @@ def test_redirects_that_are_not_followed(tmp_path: Path, location: str, message:
 # Certificates
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """A server's context with a certificate, and the file that a client must trust for it."""
-
-    context: ssl.SSLContext
-    path: Path
-
-
-def certificate(folder: Path, host: str = "127.0.0.1", days: tuple[int, int] = (-1, 1)) -> Certificate:
-    """Make one that is valid for a host, from and until so many days after today."""
+def certificate(folder: Path, host: str = "127.0.0.1", days: tuple[int, int] = (-1, 1)) -> tuple[ssl.SSLContext, Path]:
+    """Make a server's context with a certificate for a host and days from today, and the file that a client trusts."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, host)])
     now = datetime.datetime.now(datetime.UTC)
@@ -101,36 +92,31 @@ def certificate(folder: Path, host: str = "127.0.0.1", days: tuple[int, int] = (
         .serial_number(1)
         .not_valid_before(now + datetime.timedelta(days=days[0]))
         .not_valid_after(now + datetime.timedelta(days=days[1]))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(host))]),
-            critical=False,
-        )
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(host))]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(key, hashes.SHA256())
     )
     encoding = serialization.Encoding.PEM
     path, secret = folder / "certificate.pem", folder / "key.pem"
     path.write_bytes(made.public_bytes(encoding))
-    secret.write_bytes(
-        key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
-    )
+    secret.write_bytes(key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(path, secret)
-    return Certificate(context, path)
+    return context, path
 
 
 @pytest.fixture
-def tls(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Certificate:
-    """A certificate with which all is well."""
-    made = certificate(tmp_path_factory.mktemp("tls"))
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(made.path))
-    return made
+def tls(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    """A server's context with which all is well."""
+    context, path = certificate(tmp_path_factory.mktemp("tls"))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(path))
+    return context
 
 
-def test_https_never_goes_to_http(tmp_path: Path, tls: Certificate) -> None:
+def test_https_never_goes_to_http(tmp_path: Path, tls: ssl.SSLContext) -> None:
     with serve() as plain:
         faults = {NAME: [Fault(drop_after=1000)], "down": [Fault(location=f"{plain.url}/{NAME}")]}
-        with FileServer({NAME: DATA}, faults, tls.context) as secure:
+        with FileServer({NAME: DATA}, faults, tls) as secure:
             with pytest.raises(DownloadError, match=r"from https only https is followed"):
                 get(remote(urls=(f"{secure.url}/down",)), tmp_path)
             assert get(remote(secure), tmp_path).read_bytes() == DATA
@@ -138,37 +124,28 @@ def test_https_never_goes_to_http(tmp_path: Path, tls: Certificate) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "days", "trusted", "message"),
+    ("facts", "trusted", "message"),
     [
-        ("127.0.0.1", (-2, -1), True, "certificate has expired"),
-        ("127.0.0.1", (1, 2), True, "certificate is not yet valid"),
-        ("127.0.0.2", (-1, 1), True, r"certificate is not valid for '127\.0\.0\.1'"),
-        ("127.0.0.1", (-1, 1), False, "self.signed certificate"),
+        ({"days": (-2, -1)}, True, "certificate has expired"),
+        ({"host": "127.0.0.2"}, True, r"certificate is not valid for '127\.0\.0\.1'"),
+        ({}, False, "self.signed certificate"),
     ],
-    ids=["expired", "not yet valid", "another host", "self-signed"],
 )
 def test_a_certificate_that_is_not_valid_is_named_and_not_worked_around(
-    tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
-    host: str,
-    days: tuple[int, int],
-    trusted: bool,
-    message: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any], trusted: bool, message: str
 ) -> None:
-    made = certificate(tmp_path_factory.mktemp("tls"), host, days)
+    context, path = certificate(tmp_path, **facts)
     if trusted:
-        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(made.path))
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(path))
     recorder = Recorder()
-    with FileServer({NAME: DATA}, tls=made.context) as secure:
-        file = remote(secure)
-        with pytest.raises(DownloadError, match=rf"the certificate of 127\.0\.0\.1:\d+ is not .*{message}") as error:
-            get(file, tmp_path, progress=recorder)
+    said = rf"the certificate of 127\.0\.0\.1:\d+ is not .*{message}"
+    with FileServer({NAME: DATA}, tls=context) as secure, pytest.raises(DownloadError, match=said) as error:
+        get(remote(secure), tmp_path / "data", progress=recorder)
     assert "REQUESTS_CA_BUNDLE" in str(error.value)
     assert "clock" in str(error.value)
     assert secure.log == []
     assert recorder.notes == []  # it was asked once
-    assert files(tmp_path) == set()
+    assert files(tmp_path / "data") == set()
 
 
 # Proxies
@@ -185,19 +162,12 @@ def test_a_proxy_is_used_and_knows_the_way(tmp_path: Path, monkeypatch: pytest.M
     assert [request.range for request in server.log] == [None, "bytes=1000-"]
 
 
-def test_https_goes_through_a_proxy_unread(tmp_path: Path, tls: Certificate, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Proxy() as proxy, FileServer({NAME: DATA}, tls=tls.context) as secure:
-        monkeypatch.setenv("https_proxy", proxy.url)
-        assert get(remote(secure), tmp_path).read_bytes() == DATA
-    assert proxy.log == [("CONNECT", secure.url.removeprefix("https://"))]
-
-
 @pytest.mark.parametrize("secure", [False, True])
 def test_a_proxy_that_wants_a_login(
-    tmp_path: Path, tls: Certificate, monkeypatch: pytest.MonkeyPatch, secure: bool
+    tmp_path: Path, tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, secure: bool
 ) -> None:
     variable = "HTTPS_PROXY" if secure else "HTTP_PROXY"
-    with Proxy(login="me:secret") as proxy, FileServer({NAME: DATA}, tls=tls.context if secure else None) as server:
+    with Proxy(login="me:secret") as proxy, FileServer({NAME: DATA}, tls=tls if secure else None) as server:
         monkeypatch.setenv(variable, proxy.url.replace("//", "//me:guessed@"))
         with pytest.raises(DownloadError, match=r"answered 407 Proxy Authentication Required.*HTTPS_PROXY=") as error:
             get(remote(server), tmp_path)
@@ -211,9 +181,9 @@ def test_a_proxy_that_wants_a_login(
 
 @pytest.mark.parametrize(("status", "attempts"), [(403, 1), (502, 5)])
 def test_a_proxy_that_refuses_a_tunnel(
-    tmp_path: Path, tls: Certificate, monkeypatch: pytest.MonkeyPatch, status: int, attempts: int
+    tmp_path: Path, tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, status: int, attempts: int
 ) -> None:
-    with Proxy(refusal=status) as proxy, FileServer({NAME: DATA}, tls=tls.context) as server:
+    with Proxy(refusal=status) as proxy, FileServer({NAME: DATA}, tls=tls) as server:
         monkeypatch.setenv("https_proxy", proxy.url)
         with pytest.raises(DownloadError, match=f"the proxy {proxy.url.removeprefix('http://')} .*{status}"):
             get(remote(server), tmp_path)
@@ -223,32 +193,17 @@ def test_a_proxy_that_refuses_a_tunnel(
 
 @pytest.mark.parametrize("secure", [False, True])
 def test_an_unreachable_proxy_is_named_and_not_the_host_called_dead(
-    tmp_path: Path, tls: Certificate, monkeypatch: pytest.MonkeyPatch, secure: bool
+    tmp_path: Path, tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, secure: bool
 ) -> None:
     with Proxy() as gone:
         pass
-    with FileServer({NAME: DATA}, tls=tls.context if secure else None) as server:
+    with FileServer({NAME: DATA}, tls=tls if secure else None) as server:
         monkeypatch.setenv("all_proxy", gone.url.replace("//", "//me:secret@"))
         with pytest.raises(DownloadError, match=r"through the proxy .*Connection refused") as error:
             get(remote(server), tmp_path)
     assert f"through the proxy {gone.url.removeprefix('http://')} (" in str(error.value)
     assert "secret" not in str(error.value)
     assert server.log == []
-
-
-@pytest.mark.parametrize("old", [OTHER, OTHER[:5000]], ids=["same size", "another size"])
-def test_an_old_copy_in_a_cache_gives_way_to_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: bytes
-) -> None:
-    recorder = Recorder()
-    with Proxy(old={NAME: old}) as proxy, serve() as server:
-        monkeypatch.setenv("http_proxy", proxy.url)
-        assert get(remote(server), tmp_path, progress=recorder).read_bytes() == DATA
-    assert len(proxy.log) == 2
-    assert [request.headers["Cache-Control"] for request in server.log] == ["no-cache"]
-    assert "asking once more" in recorder.notes[0]
-    assert recorder.position == len(DATA)
-    assert files(tmp_path) == {NAME}
 
 
 # Logins
@@ -313,18 +268,6 @@ def test_a_password_is_sent_and_never_shown(
     assert "secret" not in caplog.text
 
 
-def test_a_password_is_not_stored_beside_a_part(tmp_path: Path) -> None:
-    recorder = Recorder(die_at=2 * CHUNK)
-    with serve(Fault(drop_after=2 * CHUNK)) as server:
-        file = remote(urls=(f"{server.url}/{NAME}".replace("//", "//me:secret@"),), sha256=None)
-        with pytest.raises(KeyboardInterrupt):
-            get(file, tmp_path, progress=recorder)
-        stamp = json.loads((tmp_path / f"{NAME}.part.json").read_text())
-        assert stamp["url"] == f"{server.url}/{NAME}"
-        assert get(file, tmp_path).read_bytes() == DATA
-    assert server.log[1].range == f"bytes={2 * CHUNK}-"
-
-
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_password_follows_redirects_on_its_own_host_only(tmp_path: Path, elsewhere: bool) -> None:
     locations: list[Fault] = []
@@ -340,7 +283,6 @@ def test_a_password_follows_redirects_on_its_own_host_only(tmp_path: Path, elsew
     [
         ("", "ftp://me:secret@127.0.0.1/a", "cannot be asked for"),
         ("", "http://me:secret@", "cannot be asked for"),
-        ("", "//me:secret@127.0.0.1/a", "cannot be asked for"),
         ("", "http://me:secret@[/a", "cannot be asked for"),
         ("http_proxy", "http://me:secret@[", NAME),
         ("http_proxy", "http://me:se/secret@127.0.0.1:9", NAME),
@@ -365,14 +307,10 @@ def test_addresses_are_named_without_their_passwords(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("silence", [Fault(mute=True), Fault(stall_after=0)])
-def test_a_server_that_stays_silent_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silence: Fault
-) -> None:
+def test_a_server_that_stays_silent_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECORDZOO_TIMEOUT", "0.2")
-    message = r"(did not answer|sent nothing) for 0\.2 s; 5 attempts in a row failed"
-    with serve(Fault(stall_after=CHUNK + 100), *[silence] * 5) as server:
-        with pytest.raises(DownloadError, match=message):
+    with serve(Fault(stall_after=CHUNK + 100), *[Fault(mute=True)] * 5) as server:
+        with pytest.raises(DownloadError, match=r"did not answer for 0\.2 s; 5 attempts in a row failed"):
             get(remote(server), tmp_path)
         assert len(server.log) == 6
         assert (tmp_path / f"{NAME}.part").read_bytes() == DATA[: CHUNK + 100]
@@ -419,26 +357,15 @@ def feed(monkeypatch: pytest.MonkeyPatch, *seconds: tuple[float, int]) -> list[i
     return found
 
 
-@pytest.mark.parametrize(
-    ("seconds", "found"),
-    [
-        ([(10, 1000), (10, 1000), (10, 1000)], [None, None, None]),  # as slow as may be
-        ([(10, 1000), (10, 1000), (10, 999)], [None, None, 2999]),
-        ([(29, 3000), (29, 3000)], [None, None]),  # it comes and goes
-        ([(0, 1 << 30), (29, 1), (29, 1), (29, 1), (2, 1)], [None] * 4 + [2]),  # what came long ago does not help
-        ([(1, 1)] * 31, [None] * 29 + [30, None]),
-    ],
-)
-def test_a_slow_line_is_not_called_slow_where_it_is_honest(
-    monkeypatch: pytest.MonkeyPatch, seconds: list[tuple[float, int]], found: list[int | None]
-) -> None:
-    assert feed(monkeypatch, *seconds) == found
-
-
-@pytest.mark.parametrize("variable", ["RECORDZOO_TIMEOUT", "RECORDZOO_MIN_SPEED"])
-def test_any_speed_will_do_where_that_is_wanted(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
-    monkeypatch.setenv(variable, "0")
-    assert feed(monkeypatch, *[(100, 1)] * 9) == [None] * 9
+def test_a_slow_line_is_not_called_slow_where_it_is_honest(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert feed(monkeypatch, (10, 1000), (10, 1000), (10, 1000)) == [None] * 3  # as slow as may be
+    assert feed(monkeypatch, (10, 1000), (10, 1000), (10, 999)) == [None, None, 2999]
+    # what came long ago does not help
+    assert feed(monkeypatch, (0, 1 << 30), (29, 1), (29, 1), (29, 1), (2, 1)) == [None] * 4 + [2]
+    for variable in ("RECORDZOO_TIMEOUT", "RECORDZOO_MIN_SPEED"):
+        with monkeypatch.context() as any_speed:
+            any_speed.setenv(variable, "0")
+            assert feed(any_speed, *[(100, 1)] * 9) == [None] * 9
 
 
 # Several addresses
@@ -466,15 +393,6 @@ def test_the_next_address_goes_on_where_the_first_one_failed_if_the_hash_is_know
     assert second.sent(NAME) == len(DATA) - (5000 if is_known else 0)
 
 
-def test_bytes_of_two_addresses_are_never_resumed_without_a_hash(tmp_path: Path) -> None:
-    with serve(Fault(drop_after=5000), Fault(status=404)) as first, serve() as second:
-        with pytest.raises(KeyboardInterrupt):
-            get(remote(first, second), tmp_path, progress=Recorder(die_at=CHUNK))
-        assert files(tmp_path) == {f"{NAME}.part"}
-        get(remote(second, sha256=None), tmp_path)
-    assert second.log[-1].range is None
-
-
 def test_a_dead_mirror_and_a_corrupt_one_give_way_to_a_good_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -484,10 +402,9 @@ def test_a_dead_mirror_and_a_corrupt_one_give_way_to_a_good_one(
     with serve(data=damaged) as corrupt, serve() as good:
         file = remote(corrupt, good)
         assert get(file, tmp_path, mirror=dead.url, progress=Recorder()).read_bytes() == DATA
-    warnings = [record.getMessage() for record in caplog.records]
-    assert [text.endswith("Trying the next address.") for text in warnings] == [True, True]
-    assert f"{dead.url}/birds/{NAME}: no connection to " in warnings[0]
-    assert f"{NAME} from {corrupt.url}/{NAME} is not the expected file" in warnings[1]
+    first, second = caplog.messages
+    assert f"{dead.url}/birds/{NAME}: no connection to " in first
+    assert f"{NAME} from {corrupt.url}/{NAME} is not the expected file" in second
     assert good.sent(NAME) == len(DATA)
     assert files(tmp_path) == {NAME}
 
@@ -561,63 +478,44 @@ QUESTION = (
     _HEAD.format("Virus scan warning")
     + '<form id="search" action="/search"><input type="hidden" name="q" value="no"></form>'
     + '<form id="download-form" action="{action}" method="get"><input type="submit" id="uc-download-link" value="Go"/>'
-    + "".join(
-        f'<input type="hidden" name="{name}" value="{value}">'
-        for name, value in (pair.split("=") for pair in FIELDS.split("&"))
-    )
+    + re.sub(r"(\w+)=([\w-]+)&?", r'<input type="hidden" name="\1" value="\2">', FIELDS)
     + "</form></body></html>"
 )
 
 
-def page(text: str) -> Fault:
-    return Fault(body=text.encode(), content_type="text/html; charset=utf-8", ignore_range=True)
-
-
 def drive(text: str) -> FileServer:
-    """Serve a page at /uc, however often it is asked for, and the file at /download; {url} is the server's own."""
-    made: list[FileServer] = []
-    answers = (page(text.replace("{url}", made[0].url)) for _ in itertools.count())
-    made.append(FileServer({"download": DATA}, {"uc": answers}))
-    return made[0]
+    """Serve a page at /uc, however often it is asked for, and the file at /download, where its form leads to."""
+    server = FileServer({"download": DATA})
+    body = text.replace("{action}", f"{server.url}/download").encode()
+    server.fail("uc", itertools.repeat(Fault(body=body, content_type="text/html; charset=utf-8", ignore_range=True)))
+    return server
 
 
 def shared(server: FileServer) -> RemoteFile:
     return remote(urls=(f"{server.url}/uc?id=1AbC&export=download",))
 
 
-@pytest.mark.parametrize("action", ["{url}/download", "/download"])  # Drive writes the first
-def test_the_question_before_a_large_file_is_answered(tmp_path: Path, action: str) -> None:
-    with drive(QUESTION.replace("{action}", action)) as server:
+def test_the_question_before_a_large_file_is_answered(tmp_path: Path) -> None:
+    with drive(QUESTION) as server:
         assert get(shared(server), tmp_path).read_bytes() == DATA
-        assert [(request.path, request.query) for request in server.log] == [
-            ("uc", "id=1AbC&export=download"),
-            ("download", FIELDS),
-        ]
+        asked = [(request.path, request.query) for request in server.log]
+    assert asked == [("uc", "id=1AbC&export=download"), ("download", FIELDS)]
 
 
 def test_a_download_from_drive_is_resumed(tmp_path: Path) -> None:
-    leave_part(tmp_path, DATA[:1000])
-    with drive(QUESTION.replace("{action}", "/download")) as server:
-        assert get(shared(server), tmp_path).read_bytes() == DATA
-        assert server.sent("download") == len(DATA) - 1000
-    with drive(QUESTION.replace("{action}", "/download")) as server:
+    with drive(QUESTION) as server:
         server.fail("download", [Fault(drop_after=5000)])
-        (tmp_path / "again").mkdir()
-        assert get(shared(server), tmp_path / "again").read_bytes() == DATA
+        assert get(shared(server), tmp_path).read_bytes() == DATA
         assert server.sent("download") == len(DATA)
-
-
-def refusing(title: str) -> str:
-    return _HEAD.format(title) + "</body></html>"
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         (QUESTION.replace("{action}", "/uc"), "in a loop"),  # a question that leads to itself
-        (refusing("Quota exceeded"), "too many people downloaded it today. Try again in a day"),
-        (refusing("Page Not Found"), "the file is no longer at Google Drive"),
-        (refusing("Something new"), "a web page titled 'Google Drive - Something new'"),
+        (_HEAD.format("Quota exceeded"), "too many people downloaded it today. Try again in a day"),
+        (_HEAD.format("Page Not Found"), "the file is no longer at Google Drive"),
+        (_HEAD.format("Something new"), "a web page titled 'Google Drive - Something new'"),
     ],
 )
 def test_a_refusal_is_named(tmp_path: Path, text: str, said: str) -> None:

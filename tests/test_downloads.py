@@ -16,12 +16,10 @@ from recordzoo.preparing.preparation import ensure
 from recordzoo.preparing.raw import MOST, MOST_PER_HOST, RawData
 from recordzoo.raw.member import Source
 from recordzoo.records.reader import is_record_set
-from tests.downloading import quick
+from tests.downloading import quick  # noqa: F401 - a fixture
 from tests.fakes import simple
 from tests.fakes.server import Fault, FileServer
 from tests.fakes.simple import FORMS, SimpleRecipe
-
-__all__ = ["quick"]  # a fixture for all tests here
 
 ARCHIVE = FORMS["stream"]
 OTHERS = {f"other{number}.bin": random.Random(number).randbytes(700_000) for number in range(3)}
@@ -34,6 +32,7 @@ class Heard:
         self.stages: list[tuple[str, int | None]] = []
         self.notes: list[str] = []
         self.bytes = 0
+        self.ends: list[int] = []
         self.threads = {threading.current_thread()}
         self._stop_at = stop_at
 
@@ -54,6 +53,7 @@ class Heard:
 
     def end(self) -> None:
         self.threads.add(threading.current_thread())
+        self.ends.append(self.bytes)
 
 
 @pytest.fixture(scope="module")
@@ -95,14 +95,12 @@ def test_how_many_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     lock, active, most = threading.Lock(), Counter[str](), Counter[str]()
 
     def fetch(remote: RemoteFile, root: Path, **_: Any) -> Path:
-        host = remote.name[0]
         with lock:
-            active.update((host, "all"))
-            for name in active:
-                most[name] = max(most[name], active[name])
+            active.update((remote.name[0], "all"))
+            most.update(active - most)
         together.wait()
         with lock:
-            active.subtract((host, "all"))
+            active.subtract((remote.name[0], "all"))
         return remote.path(root)
 
     monkeypatch.setattr("recordzoo.net.download.fetch", fetch)
@@ -114,29 +112,18 @@ def test_how_many_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_one_progress_for_all(files: dict[str, bytes], tmp_path: Path) -> None:
+    """Its bytes are those of all files, however often one of them starts over or goes on."""
     heard = Heard()
     (tmp_path / "other0.bin.part").write_bytes(files["other0.bin"][:300_000])  # an earlier run's
-    with FileServer(files) as server:
+    faults = {"other1.bin": [Fault(drop_after=200_000, ignore_range=True)] * 2, "other2.bin": [Fault(drop_after=1000)]}
+    with FileServer(files, faults) as server:
         made = ensure(recipe(server, files), tmp_path, download=True, progress=heard)
         assert server.sent("other0.bin") == 400_000
     assert is_record_set(made)
     assert {name: (tmp_path / name).read_bytes() for name in files} == files
     assert heard.stages[0] == ("downloading 4 files", sum(map(len, files.values())))
+    assert heard.ends[0] == sum(map(len, files.values()))
     assert heard.threads == {threading.current_thread()}
-
-
-def test_its_bytes_are_those_of_all_files(files: dict[str, bytes], tmp_path: Path) -> None:
-    """However often one of them starts over or goes on."""
-
-    class Ends(Heard):
-        def end(self) -> None:
-            ends.append(self.bytes)
-
-    ends: list[int] = []
-    faults = {"other1.bin": [Fault(drop_after=200_000, ignore_range=True)] * 2, "other2.bin": [Fault(drop_after=1000)]}
-    with FileServer(files, faults) as server:
-        ensure(recipe(server, files), tmp_path, download=True, progress=Ends())
-    assert ends[0] == sum(map(len, files.values()))
 
 
 def test_ctrl_c_ends_all_and_keeps_what_they_received(files: dict[str, bytes], tmp_path: Path) -> None:

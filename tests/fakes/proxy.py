@@ -23,23 +23,14 @@ _BYTES = 64 << 10
 class Proxy:
     """Pass on what it is asked for while the `with` block lasts.
 
-    Args:
-        login: "user:password" that it wants; "" if it wants none.
-        refusal: Answer every CONNECT with this status.
-        old: Bodies by path, kept from long ago: given without asking the host, unless the client wants no cache.
-
-    Attributes:
-        url: Its address, without a login.
-        log: The request lines so far: ("GET", "http://..."), ("CONNECT", "host:port").
+    `login` is the "user:password" that it wants; every CONNECT is answered with the status `refusal`, if there is one.
     """
 
-    def __init__(self, *, login: str = "", refusal: int = 0, old: Mapping[str, bytes] | None = None) -> None:
+    def __init__(self, *, login: str = "", refusal: int = 0) -> None:
         self.wanted = f"Basic {base64.b64encode(login.encode()).decode()}" if login else None
         self.refusal = refusal
-        self.old = old or {}
-        self.log: list[tuple[str, str]] = []
+        self.log: list[tuple[str, str]] = []  # ("GET", "http://..."), ("CONNECT", "host:port")
         self._http = Server(("127.0.0.1", 0), functools.partial(_Handler, self))
-        self.stopping = self._http.stopping
         self.url = f"http://127.0.0.1:{self._http.server_port}"
 
     def __enter__(self) -> "Proxy":
@@ -64,10 +55,6 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._may():
             return
         parts = urllib.parse.urlsplit(self.path)
-        old = self.owner.old.get(parts.path.lstrip("/"))
-        if old is not None and self.headers.get("Cache-Control") != "no-cache":
-            self._answer(200, {"Age": "86400"}, old)
-            return
         headers = {name: value for name, value in self.headers.items() if not name.lower().startswith("proxy-")}
         host = http.client.HTTPConnection(parts.netloc)
         with contextlib.closing(host):

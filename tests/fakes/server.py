@@ -31,59 +31,32 @@ _CHUNK_BYTES = 16 << 10
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with one answer; everything else about it is right.
+    """What is wrong with one answer; everything else about it is right."""
 
-    Attributes:
-        status: Answer only this status, with an empty body.
-        retry_after: The Retry-After header.
-        location: Redirect there (302).
-        body: Serve these bytes instead of the file's.
-        content_type: The Content-Type header.
-        headers: Further headers.
-        etag: The ETag header; "" for none. Default: from the content.
-        last_modified: The Last-Modified header; "" for none.
-        encoding: The Content-Encoding header (the bytes stay as they are).
-        length: "chunked" or "close" in place of Content-Length.
-        extra: More bytes after the right ones, promised by Content-Length.
-        missing: How many bytes fewer than promised are sent before the connection is closed.
-        drop_after: Close the connection after so many bytes of this answer's body.
-        reset: Close it by RST instead of FIN: the client may lose what it had not read.
-        stall_after: Send so many bytes, then nothing until the client leaves or the server stops.
-        trickle_s: After `stall_after`, or from the first byte, send one byte and wait so long, again and again.
-        raw: Send these bytes as they are instead of an answer, headers and all, and close the connection.
-        raw_trickle_s: Do not close it, but send an "x" and wait so long, until the client leaves or the server stops.
-        mute: Never answer, until the client leaves or the server stops.
-        ignore_range: Answer 200 with the whole file whatever is asked.
-        ignore_if_range: Answer 206 even if the file changed.
-        shift: Answer a range so many bytes away from the one that is asked for.
-        content_range: The Content-Range header of a 206; "" for none.
-        unsatisfiable: Answer 416 to every Range.
-    """
-
-    status: int | None = None
-    retry_after: str | None = None
-    location: str | None = None
-    body: bytes | None = None
+    status: int | None = None  # answer only this status, with an empty body
+    retry_after: str | None = None  # the header
+    location: str | None = None  # redirect there (302)
+    body: bytes | None = None  # serve these bytes instead of the file's
     content_type: str = "application/octet-stream"
-    headers: Mapping[str, str] = field(default_factory=dict)
-    etag: str | None = None
-    last_modified: str = LAST_MODIFIED
-    encoding: str | None = None
-    length: str = ""
-    extra: bytes = b""
-    missing: int = 0
-    drop_after: int | None = None
-    reset: bool = False
-    stall_after: int | None = None
-    trickle_s: float = 0.0
-    raw: bytes | None = None
-    raw_trickle_s: float = 0.0
-    mute: bool = False
-    ignore_range: bool = False
-    ignore_if_range: bool = False
-    shift: int = 0
-    content_range: str | None = None
-    unsatisfiable: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)  # further ones
+    etag: str | None = None  # "" for none; default: from the content
+    last_modified: str = LAST_MODIFIED  # "" for none
+    encoding: str | None = None  # the Content-Encoding header (the bytes stay as they are)
+    length: str = ""  # "chunked" or "close" in place of Content-Length
+    extra: bytes = b""  # more bytes after the right ones, promised by Content-Length
+    missing: int = 0  # how many bytes fewer than promised are sent before the connection is closed
+    drop_after: int | None = None  # close the connection after so many bytes of this answer's body
+    reset: bool = False  # close it by RST instead of FIN: the client may lose what it had not read
+    stall_after: int | None = None  # send so many bytes, then nothing until the client leaves or the server stops
+    trickle_s: float = 0.0  # after `stall_after`, or from the first byte, send one byte and wait so long, repeatedly
+    raw: bytes | None = None  # send these bytes instead of an answer, headers and all, and close the connection
+    raw_trickle_s: float = 0.0  # do not close it, but send an "x" and wait so long, repeatedly
+    mute: bool = False  # never answer, until the client leaves or the server stops
+    ignore_range: bool = False  # answer 200 with the whole file whatever is asked
+    ignore_if_range: bool = False  # answer 206 even if the file changed
+    shift: int = 0  # answer a range so many bytes away from the one that is asked for
+    content_range: str | None = None  # the header of a 206; "" for none
+    unsatisfiable: bool = False  # answer 416 to every Range
 
 
 @dataclass
@@ -95,8 +68,7 @@ class Request:
     headers: Mapping[str, str]
     query: str = ""
     status: int = 0
-    sent: int = 0
-    """How many bytes of the body went into the socket."""
+    sent: int = 0  # bytes of the body that went into the socket
 
     @property
     def range(self) -> str | None:
@@ -108,13 +80,7 @@ class Request:
 
 
 class FileServer:
-    """Serve a folder or a dictionary of path to bytes while the `with` block lasts.
-
-    Attributes:
-        url: Its base address, without a slash at the end.
-        log: The requests so far, in order.
-        stalled: Set when an answer has come to its `stall_after`.
-    """
+    """Serve a folder or a dictionary of path to bytes while the `with` block lasts."""
 
     def __init__(
         self,
@@ -130,7 +96,7 @@ class FileServer:
             self._http.socket = tls.wrap_socket(self._http.socket, server_side=True, do_handshake_on_connect=False)
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._http.server_port}"
         self.log: list[Request] = []
-        self.stalled = threading.Event()
+        self.stalled = threading.Event()  # set when an answer has come to its `stall_after`
         self.stopping = self._http.stopping
 
     def __enter__(self) -> "FileServer":
@@ -194,11 +160,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Answering:
-    """A server on the loopback interface that answers every request with `answer`, which a subclass has.
-
-    Attributes:
-        url: Its address.
-    """
+    """A server on the loopback interface that answers every request with `answer`, which a subclass has."""
 
     def __init__(self) -> None:
         owner = self
@@ -358,10 +320,3 @@ class _Handler(BaseHTTPRequestHandler):
 def _pieces(body: bytes) -> Iterator[bytes]:
     for start in range(0, len(body), _CHUNK_BYTES):
         yield body[start : start + _CHUNK_BYTES]
-
-
-if __name__ == "__main__":
-    with FileServer(Path(sys.argv[1])) as running:
-        print(running.url, flush=True)
-        with contextlib.suppress(KeyboardInterrupt):
-            threading.Event().wait()
