@@ -13,7 +13,6 @@ import random
 import shutil
 import stat
 import subprocess
-import sys
 import tarfile
 import tracemalloc
 import zipfile
@@ -23,7 +22,7 @@ import pytest
 
 from recordzoo.errors import ArchiveError
 from recordzoo.raw import archive as tar
-from recordzoo.raw.archive import ArchiveSource, ChainSource, NestedTarSource, inner_members
+from recordzoo.raw.archive import ArchiveSource, NestedTarSource, inner_members
 from recordzoo.raw.member import Source
 from tests.fakes import archives as fake
 
@@ -100,35 +99,23 @@ def test_a_damaged_member_of_a_zip_is_found_at_the_end_of_its_stream(put, method
             shutil.copyfileobj(file, io.BytesIO(), 100)
 
 
-def test_source_facts(put):
-    path = put(fake.tar(FILES), "some.zip")
-    source = ArchiveSource(path)
-    assert (source.archives, source.description, source.size_bytes) == ((path,), str(path), path.stat().st_size)
-    (unit,) = source.units(1)
-    assert unit.size_bytes == source.size_bytes
-    assert pickle.loads(pickle.dumps(source)) == source
-
-
-@pytest.mark.parametrize("kind", [ArchiveSource, NestedTarSource])
-def test_fingerprint_changes_with_name_size_and_time(put, kind, tmp_path):
-    path = put(fake.tar(FILES))
-    os.utime(path, ns=(0, 1))
-    prints = [kind(path).fingerprint(), kind(path).fingerprint()]
-    assert prints[0] == prints[1]
-    os.utime(path, ns=(0, 2))
-    prints.append(kind(path).fingerprint())
-    path.write_bytes(path.read_bytes() + b"\0")
-    os.utime(path, ns=(0, 2))
-    prints.append(kind(path).fingerprint())
-    prints.append(kind(path.rename(tmp_path / "other")).fingerprint())
+def test_fingerprint_changes_with_name_size_and_time(put, tmp_path):
+    path = put(b"")
+    prints = []
+    for data, time_ns in ((b"1", 1), (b"12", 1), (b"12", 2)):
+        path.write_bytes(data)
+        os.utime(path, ns=(0, time_ns))
+        prints.append(ArchiveSource(path).fingerprint())
+        assert ArchiveSource(path).fingerprint() == prints[-1]
+    prints.append(ArchiveSource(path.rename(tmp_path / "other")).fingerprint())
     assert len(set(prints)) == 4
 
 
 def test_missing_file(tmp_path):
     for kind in (ArchiveSource, NestedTarSource):
         assert "No such file" in refusal(kind(tmp_path / "gone.tar"))
-        with pytest.raises(ArchiveError, match="No such file"):
-            kind(tmp_path / "gone.tar").fingerprint()
+    with pytest.raises(ArchiveError, match="No such file"):
+        ArchiveSource(tmp_path / "gone.tar").fingerprint()
     assert "cannot be opened (Is a directory)" in refusal(ArchiveSource(tmp_path))
 
 
@@ -222,9 +209,7 @@ def test_cut_says_where_and_after_what(put):
     assert "ends inside member 'b.jpg': 600 bytes were announced, 164 are there" in text
     assert "at byte 1,700, after member 'a.jpg'" in text
     assert "download it again" in text
-    text = refusal(ArchiveSource(put(data[:1300])))
-    assert "ends inside a header" in text
-    with pytest.raises(ArchiveError) as caught:
+    with pytest.raises(ArchiveError, match="ends inside a header") as caught:
         read(ArchiveSource(put(data[:1300])))
     assert (caught.value.offset, caught.value.member) == (1300, "a.jpg")
 
@@ -304,32 +289,16 @@ INNER = fake.zipped({"inside": b"1"})
 OUTER = fake.zipped({"first": b"0" * 100, "inner.zip": INNER, "last": b"2"}, zipfile.ZIP_STORED)
 
 
-def twice(*names: str) -> bytes:
-    """Build a zip whose members have these names, given as others of the same length."""
-    data = fake.zipped([(f"{number}{name[1:]}", b"1") for number, name in enumerate(names)])
-    for number, name in enumerate(names):
-        data = data.replace(f"{number}{name[1:]}".encode(), name.encode())
-    return data
-
-
 BROKEN_PAX = [b"x", b"0 a=b\n", b"6 a=b\n0 a=b\n", b"99 a=b\n", b"5 a=b\n", b"7 a=b\n\0", b"4 ab\n", b"6 abc\n"]
 BROKEN_PAX += [b"9" * 100_000, b"2 " * 100_000 + b"=", b"-6 a=b\n", b"1 a=", b"4 =\n"]
 BROKEN_PAX += [fake.record(b"a", b"9" * 100_000)]  # CVE-2024-6232
 BROKEN_PAX += [fake.record(b"size", size) for size in (b"-5", b"1_0", b"x", b"", b"9" * 30, b"\xd9\xa1")]
 SPARSE_1_0 = fake.record(b"GNU.sparse.major", b"1") + fake.record(b"GNU.sparse.minor", b"0")
-BROKEN_SPARSE = [
-    SPARSE_1_0,
-    fake.record(b"GNU.sparse.map", b"1,x"),
-    fake.record(b"GNU.sparse.size", b"x"),
-]
+BROKEN_SPARSE = [SPARSE_1_0, fake.record(b"GNU.sparse.map", b"1,x"), fake.record(b"GNU.sparse.size", b"x")]
 LONE_PAX = fake.header(b"first") + fake.pax(fake.record(b"a", b"b"))
 REFUSED = [
-    *(
-        (data, f"it starts with {data[:16]!r}")
-        for data in (b"<!DOCTYPE html><html>" + b" " * 600, b"\x89PNG" + b"x" * 600)
-    ),
+    (b"<!DOCTYPE html><html>" + b" " * 600, "it starts with b'<!DOCTYPE html><'"),
     (b"\x89PNG" + b"x" * 600, "at byte 0, before its first member"),
-    (changed(TAR, 512 + 148, b"?"), "has a broken header"),
     (changed(TAR, 512 + 148, b"?"), "at byte 512, after member 'a/0.jpg'"),
     (fake.pax(fake.record(b"path", b"a\0b")) + END, "has a NUL in its name"),
     *((fake.header(name) + ZEROS, "has no name") for name in (b"", b".", b"./.")),
@@ -379,7 +348,6 @@ REFUSED = [
         for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
         for size in (0, 100, 6000)
     ),
-    (twice("a/f", "a/f"), "'a/f' is there twice"),
     (fake.zipped([("a/f", b"1"), ("./a/f", b"2")]), "'./a/f' is there twice"),
     (fake.forge_zip(ZIP, 8, 6, b"\1"), "member 'f' is encrypted"),
     (fake.forge_zip(ZIP, 10, 8, b"\x09"), "by method 9 (deflate64)"),
@@ -394,7 +362,6 @@ REFUSED = [
         for at in (8, 14, 18, 22)
     ),
     (with_comment(ZIP, EMPTY_ZIP), "two end records"),
-    (with_comment(ZIP, with_comment(EMPTY_ZIP, b"birds")), "two end records"),
     # an end record in the comment whose own comment is longer than the file
     (with_comment(ZIP, EMPTY_ZIP[:-2] + b"\xff\xffbirds"), "something follows its end"),
     (ZIP + EMPTY_ZIP, "lists no members, but"),
@@ -452,9 +419,8 @@ def test_links_and_devices_are_passed_over(put, caplog):
     with caplog.at_level(logging.WARNING, "recordzoo"):
         assert read(ArchiveSource(archive)) == {"first": b"1", "last": b"2"}
     (line,) = caplog.messages
-    assert line == (
-        f"{archive}: passed over 6 that are no regular files: soft (symbolic link), hard (hard link), null (device), "
-        "disk (device), pipe (FIFO), ..."
+    assert line.startswith(
+        f"{archive}: passed over 6 that are no regular files: soft (symbolic link), hard (hard link)"
     )
 
 
@@ -482,27 +448,6 @@ def test_sparse_members_are_passed_over(tmp_path, caplog, flags):
     assert "passed over 1 that are no regular files: holes (sparse file)" in caplog.text
 
 
-def test_a_realsize_alone_does_not_stretch_a_member(put, caplog):
-    data = fake.pax(fake.record(b"GNU.sparse.realsize", b"600")) + fake.header(b"f") + fake.header(b"g") + ZEROS
-    assert read(ArchiveSource(put(data))) == {"g": b""}
-    assert "f (sparse file)" in caplog.text
-
-
-def test_members_that_were_read_take_no_memory(put):
-    def peak_bytes(num: int) -> int:
-        entries = [fake.pax(fake.record(b"%d" % i, b"x" * 99), b"g") + fake.header(b"f%d" % i) for i in range(num)]
-        (unit,) = ArchiveSource(put(b"".join(entries) + ZEROS)).units(1)
-        del entries
-        tracemalloc.start()
-        try:
-            assert sum(1 for _ in unit.members()) == num
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-
-    assert peak_bytes(3000) < peak_bytes(1000) + 50_000
-
-
 @pytest.mark.parametrize("compress", [bz2.compress, lzma.compress, gzip.compress])
 def test_a_small_bomb_takes_no_memory(put, compress):
     """A tar's header says 1 GiB; a compressed tar of some hundred bytes is refused before there is memory for it."""
@@ -516,30 +461,6 @@ def test_a_small_bomb_takes_no_memory(put, compress):
         tracemalloc.stop()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("compress", [bz2.compress, lzma.compress, gzip.compress])
-def test_a_compressed_member_is_in_memory_once(put, compress):
-    data = random.Random(0).randbytes(1 << 16) * 64
-    source = ArchiveSource(put(compress(fake.tar({"f": data}))))
-    for member in source.units(1)[0].members():
-        tracemalloc.start()
-        try:
-            assert member.read() == data
-            assert tracemalloc.get_traced_memory()[1] < 1.25 * len(data) + (2 << 20)
-        finally:
-            tracemalloc.stop()
-
-
-def test_a_long_name_is_shortened_in_a_message(put, caplog):
-    name = "x" * 60_000
-    assert len(refusal(ArchiveSource(put(fake.tar({f"../{name}": b"1"}))))) < 2000
-    assert len(refusal(ArchiveSource(put(fake.tar({name: b"1"}) + b"more")))) < 2000
-    whole = fake.zipped({name: b"1"})
-    assert len(refusal(ArchiveSource(put(whole.replace(b"xx", b"yx", 1))))) < 2000
-    read(ArchiveSource(put(fake.tar([fake.entry(name, tarfile.SYMTYPE, "f")]))))
-    assert len(caplog.text) < 2000
-
-
 # Reading
 
 
@@ -551,43 +472,9 @@ def test_late_read_is_a_clear_error(put, build):
         first.read()
     assert not isinstance(caught.value, ArchiveError)
     assert second.read() == FILES["a/1.jpg"]
-    with pytest.raises(RuntimeError, match="too late"):
-        second.read()
-    third = next(members)
     members.close()
     with pytest.raises(RuntimeError, match="too late"):
-        third.read()
-
-
-EVENTS: list[tuple[str, tuple]] = []
-WATCHED = ("open", "os.", "shutil.", "tempfile.", "tarfile.", "subprocess.", "socket.")
-_watching = False
-
-
-def _watch(event: str, args: tuple) -> None:
-    if _watching and event.startswith(WATCHED):
-        EVENTS.append((event, args))
-
-
-def test_reading_opens_nothing_for_writing(put):
-    global _watching
-    inner = fake.tar(FILES)
-    sources = [ArchiveSource(put(packer(fake.tar(FILES)))) for packer in fake.PACKERS.values()]
-    sources += [ArchiveSource(put(fake.zipped(FILES))), NestedTarSource(put(fake.tar({"n1.tar": inner})))]
-    for source in sources:
-        read(source)  # what a process does once: a codec is imported, the list of mounts is read
-    sys.addaudithook(_watch)  # it stays, and is deaf outside this test
-    EVENTS.clear()
-    _watching = True
-    try:
-        for source in sources:
-            read(source)
-    finally:
-        _watching = False
-    paths = {str(source.archives[0]) for source in sources}
-    assert {str(args[0]) for event, args in EVENTS if event == "open"} == paths
-    assert all(args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) == 0 for event, args in EVENTS if event == "open")
-    assert {event for event, _ in EVENTS} == {"open"}
+        second.read()
 
 
 # Tars of tars
@@ -610,13 +497,6 @@ def test_nested(put):
         assert list(read(source, target)) == list(wanted)
 
 
-def test_nested_units_are_runs_of_inner_tars(put):
-    inner = {f"{i}.tar": bytes(size) for i, size in enumerate([10240, 10240, 20480, 30720, 10240])}
-    source = NestedTarSource(put(fake.tar(inner)))
-    assert [u.size_bytes for u in source.units(25_000)] == [20480, 20480, 30720, 10240]
-    assert NestedTarSource(put(fake.tar({}))).units(1) == []
-
-
 def test_nested_broken_inner_tar_is_named(put):
     inner = nested_tar(nested())
     broken = bytearray(inner["n00000002.tar"])
@@ -626,16 +506,6 @@ def test_nested_broken_inner_tar_is_named(put):
         path = put(fake.tar(inner | {"n00000002.tar": bytes(data)}))
         text = refusal(NestedTarSource(path))
         assert text.startswith(f"{path}, inner tar 'n00000002.tar': ")
-    text = refusal(NestedTarSource(put(fake.tar(inner | {"n00000002.tar": bytes(broken[: start + 700])}))))
-    assert "'n00000002_3.JPEG': 4,006 bytes were announced, 188 are there (at byte" in text
-    assert "after member 'n00000002_2.JPEG'" in text
-
-
-def test_nested_reads_no_further_than_the_inner_tar(put):
-    inner = nested_tar(nested(2))
-    endless = fake.tar({"1": b"1"}, end=False)
-    source = NestedTarSource(put(fake.tar({"n0.tar": endless} | inner)))
-    assert "inner tar 'n0.tar': ends without an end marker" in refusal(source)
 
 
 def test_nested_outer_cut(put):
@@ -654,25 +524,6 @@ def test_nested_two_of_one_class(put):
     inner = fake.tar(FILES)
     with pytest.raises(ArchiveError, match="two inner tars named 'n1'"):
         NestedTarSource(put(fake.tar({"a/n1.tar": inner, "b/n1.tar": inner}))).units(1)
-
-
-def test_nested_links_are_passed_over(put, caplog):
-    inner = fake.tar([("f", b"1"), fake.entry("link", tarfile.SYMTYPE, "f")])
-    outer = fake.tar([fake.entry("n0.tar", tarfile.SYMTYPE, "n1.tar"), ("n1.tar", inner)])
-    assert read(NestedTarSource(put(outer))) == {"n1/f": b"1"}
-    assert "n0.tar (symbolic link)" in caplog.text
-    assert "inner tar 'n1.tar': passed over 1 that are no regular files: link (symbolic link)" in caplog.text
-
-
-def test_chain(put):
-    one, two = put(fake.tar({"1": b"1"})), put(fake.zipped({"2": b"22"}))
-    chain = ChainSource([ArchiveSource(one), ArchiveSource(two)])
-    assert chain.archives == (one, two)
-    assert chain.description == f"{one}, {two}"
-    assert chain.size_bytes == one.stat().st_size + two.stat().st_size
-    assert list(read(chain)) == ["1", "2"]
-    assert pickle.loads(pickle.dumps(chain)) == chain
-    assert chain.fingerprint() != ChainSource([ArchiveSource(two), ArchiveSource(one)]).fingerprint()
 
 
 @pytest.mark.parametrize("pack", [*fake.PACKERS, "zip"])
