@@ -10,7 +10,6 @@ from pathlib import Path
 
 import filelock
 import pytest
-from PIL import Image
 
 from recordzoo import catalogue
 from recordzoo.base import settings as roots
@@ -23,7 +22,6 @@ from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader, is_record_set
 from tests.fakes.records import some_values, write_records
 from tests.fakes.server import FileServer
-from tests.preparing import wait_for
 from tests.running import run
 from tests.terminals import run_on_terminal
 
@@ -121,13 +119,11 @@ class TestList:
 
     def test_looking_does_not_count_as_use(self, tmp_path):
         path = a_set(tmp_path / "old.records", age_days=50)
-        days = 24 * 60 * 60
-        for _ in range(2):
+        for days in (50, 50, 3):
+            if days == 3:
+                os.utime(path / "shard-00000.lmdb", (time.time() - 3 * DAY_S, 0))  # read, not written
             (item,) = listed(tmp_path, cwd=tmp_path)
-            assert item["last_used"][:10] == time.strftime("%Y-%m-%d", time.gmtime(time.time() - 50 * days))
-        os.utime(path / "shard-00000.lmdb", (time.time() - 3 * DAY_S, 0))  # read, not written
-        (item,) = listed(tmp_path, cwd=tmp_path)
-        assert item["last_used"][:10] == time.strftime("%Y-%m-%d", time.gmtime(time.time() - 3 * days))
+            assert item["last_used"][:10] == time.strftime("%Y-%m-%d", time.gmtime(time.time() - days * DAY_S))
 
     def test_two_levels_below_a_root_are_searched(self, tmp_path):
         a_set(tmp_path / "a" / "b" / "found.records")
@@ -149,36 +145,13 @@ class TestList:
         assert names == ["NAME", "photos", "birds", RAW_FILE.name]
         assert re.fullmatch(r"1 record set, 1 interrupted build, 1 raw file, .+\n", result.stderr)
 
-    def test_preparing_makes_a_root_known(self, data, tmp_path):
-        Image.new("RGB", (3, 2)).save(data / "photos" / "cat" / "1.png")
-        assert run("prepare", "data/photos", "--output", "sets/some.records", cwd=tmp_path).returncode == 0
-        assert roots.known() == [tmp_path / "sets"]
-        assert run("cache", "ls", cwd=data).stdout.splitlines()[1].startswith("some ")
-
-    def test_nothing_is_said_to_be_nothing(self, tmp_path):
-        (tmp_path / "empty").mkdir()
-        result = run("cache", "ls", "empty", cwd=tmp_path)
-        assert result.stderr == f"Nothing that recordzoo wrote was found in {tmp_path}/empty.\n"
-
-    def test_without_a_home_directory_there_is_no_cache(self, data, monkeypatch):
-        def no_home():
-            raise RuntimeError("Could not determine home directory.")
-
-        monkeypatch.delenv("RECORDZOO_CACHE_DIR")
-        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-        monkeypatch.setattr(Path, "home", no_home)
-        result = run("cache", "ls", cwd=data)
-        assert (result.returncode, result.stdout.count("\n")) == (0, 4)
-
 
 class TestRemove:
     def test_a_set_is_deleted_and_nothing_beside_it(self, data, others):
         before = snapshot(data, others.parent / "elsewhere")
-        result = delete(data / "photos.records", cwd=data)
-        assert result.returncode == 0, result.stderr
-        gone = {*before} - {*snapshot(data, others.parent / "elsewhere")}
-        assert {Path(path).parent.name for path in gone} == {"data", "photos.records"}
-        assert all("photos.records" in path for path in gone)
+        assert delete(data / "photos.records", cwd=data).returncode == 0
+        after = [path for path in before if "photos.records" not in path]
+        assert snapshot(data, others.parent / "elsewhere") == after
 
     def test_each_kind_is_deleted(self, data):
         items = listed(data, cwd=data)
@@ -288,22 +261,8 @@ class TestCachedSets:
         (item,) = listed(tmp_path / "cache", cwd=tmp_path)
         assert (item["kind"], item["path"], item["name"]) == ("cached set", str(folder), str(reader.path))
         assert item["size_bytes"] > sum(map(len, VALUES))
-
-        def is_exact():
-            before = [file.stat().st_size for file in folder.iterdir()]  # a fetch may end meanwhile
-            return listed(tmp_path / "cache", cwd=tmp_path)[0]["size_bytes"] == sum(before)
-
-        wait_for(is_exact, "the size")
         roots.remember(tmp_path / "served")
         assert [each["name"] for each in listed(cwd=tmp_path)] == [item["name"], "birds"]
-
-    def test_no_login_is_listed_or_stored(self, served, tmp_path):
-        read_all(RecordReader(served.url.replace("://", "://me:s3cret@") + "/birds.records"))
-        result = run("cache", "ls", cwd=tmp_path)
-        assert f"{served.url}/birds.records" in result.stdout
-        assert "s3cret" not in result.stdout + result.stderr
-        stored = [file.read_bytes() for file in (tmp_path / "cache").rglob("*") if file.is_file()]
-        assert not any(b"s3cret" in data for data in stored)
 
     @pytest.mark.parametrize("how", ["address", "path"])
     def test_one_is_deleted_while_a_reader_has_it_open(self, served, tmp_path, how):
@@ -316,20 +275,6 @@ class TestCachedSets:
         assert list((tmp_path / "cache").iterdir()) == []
         assert read_all(reader) == read_all(RecordReader(address)) == VALUES
         assert listed(tmp_path / "cache", cwd=tmp_path)[0]["name"] == address
-
-    def test_a_folder_that_is_deleted_while_it_is_made_is_made_again(self, served, tmp_path, monkeypatch):
-        reader = RecordReader(f"{served.url}/birds.records")
-        folder, is_dir, steps = tmp_path / "cache" / reader.digest, Path.is_dir, []
-
-        def deleted_before_it_is_looked_at(self):
-            if self == folder and not steps:  # in Path.mkdir, after "File exists"
-                steps.append("deleted")
-                assert Cache().remove_set(reader.digest)
-            return is_dir(self)
-
-        monkeypatch.setattr(Path, "is_dir", deleted_before_it_is_looked_at)
-        assert read_all(reader) == VALUES
-        assert steps == ["deleted"]
 
     def test_what_is_being_fetched_is_left(self, served, tmp_path):
         reader = RecordReader(f"{served.url}/birds.records")
@@ -344,17 +289,6 @@ class TestCachedSets:
         assert delete(reader.path, cwd=tmp_path).returncode == 0
         assert not part.parent.exists()
 
-    def test_a_set_that_was_replaced_at_its_address_has_no_name(self, served, tmp_path):
-        address = f"{served.url}/birds.records"
-        old = RecordReader(address).digest
-        shutil.rmtree(tmp_path / "served" / "birds.records")
-        write_records(tmp_path / "served" / "birds.records", VALUES[:10], per_shard=10)
-        new = RecordReader(address).digest
-        found = {Path(item["path"]).name: item["name"] for item in listed(tmp_path / "cache", cwd=tmp_path)}
-        assert found == {old: old[:16], new: address}
-        assert delete(tmp_path / "cache" / old, cwd=tmp_path).returncode == 0
-        assert [item["name"] for item in listed(tmp_path / "cache", cwd=tmp_path)] == [address]
-
     def test_an_address_that_is_not_there(self, served, tmp_path):
         result = delete(f"{served.url}/birts.records", cwd=tmp_path)
         assert (result.returncode, f"birts.records is not in the cache {tmp_path}/cache." in result.stderr) == (3, True)
@@ -368,10 +302,10 @@ class TestCachedSets:
         for name in ("manifest.json", next(folder.glob("*.address")).name, f".shard-00001.lmdb.{size}.part"):
             (folder / name).unlink(missing_ok=True)
             os.mkfifo(folder / name)
-        monkeypatch.setenv("RECORDZOO_OFFLINE", "1")
-        with pytest.raises(RemoteError, match="RECORDZOO_OFFLINE is set"):
-            RecordReader(address)
-        monkeypatch.delenv("RECORDZOO_OFFLINE")
+        with monkeypatch.context() as offline:
+            offline.setenv("RECORDZOO_OFFLINE", "1")
+            with pytest.raises(RemoteError, match="RECORDZOO_OFFLINE is set"):
+                RecordReader(address)
         assert listed(tmp_path / "cache", cwd=tmp_path) == []
         reader = RecordReader(address)
         assert read_all(reader) == VALUES

@@ -6,7 +6,6 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-import fsspec
 import pytest
 
 from recordzoo.errors import ArgumentError, RemoteError
@@ -36,13 +35,10 @@ def fetched(store: Store, name: str = "a.bin", size: int = len(DATA), start: int
     ("text", "shown", "child"),
     [
         ("s3://bucket/set.records/", "s3://bucket/set.records", "s3://bucket/set.records/a"),
-        ("S3://bucket", "s3://bucket", "s3://bucket/a"),
         ("https://me:pa:ss@host:8080/x", "https://host:8080/x", "https://me:pa:ss@host:8080/x/a"),
         ("https://TOKEN@host/x", "https://host/x", "https://TOKEN@host/x/a"),
         ("https://host/x?sig=abc&se=1", "https://host/x", "https://host/x/a?sig=abc&se=1"),
-        ("https://u:p@host/x?sig=abc", "https://host/x", "https://u:p@host/x/a?sig=abc"),
         ("abfss://box@account.net/x", "abfss://box@account.net/x", "abfss://box@account.net/x/a"),
-        ("memory://x", "memory://x", "memory://x/a"),
         ("http://u:p@[::1]:80/x", "http://[::1]:80/x", "http://u:p@[::1]:80/x/a"),
     ],
 )
@@ -50,8 +46,6 @@ def test_an_address_is_shown_without_what_is_secret(text, shown, child):
     url = Url.parse(text)
     assert (str(url), (url / "a").full) == (shown, child)
     assert repr(url) == f"Url(public={shown!r})"
-    assert (url / "a").name == "a"
-    assert (url / "a").parent == url
     data = pickle.dumps(url / "a")
     for secret in (b"pa:ss", b"TOKEN", b"sig=", b"u:p"):
         assert secret not in data
@@ -59,20 +53,14 @@ def test_an_address_is_shown_without_what_is_secret(text, shown, child):
 
 
 def test_what_is_a_url_and_what_a_path():
-    assert is_url("s3://bucket/x")
-    assert not is_url("/data/x")
-    assert not is_url("C:\\data")
-    assert not is_url(Path("data"))
-    with pytest.raises(ArgumentError, match="Pass the URL as a string"):
-        is_url(Path("s3://bucket/x"))
+    assert [is_url(each) for each in ("s3://bucket/x", "simplecache::http://host/x")] == [True, True]
+    assert not any(is_url(each) for each in ("/data/x", "C:\\data", "a::b", Path("data")))
     with pytest.raises(ArgumentError, match="is no URL"):
         Url.parse("/data")
     with pytest.raises(ArgumentError, match="Pass the URL as a string"):
         is_url(Path("mongodb://me:secret@host/x"))
-    assert is_url("simplecache::http://host/x")
     with pytest.raises(ArgumentError, match=r"'simplecache::http://host/x' is a chain of file systems\. Give the last"):
         Url.parse("simplecache::http://me:secret@host/x?secret")
-    assert not is_url("a::b")
 
 
 def test_a_file_comes_in_pieces_and_from_any_byte_on():
@@ -165,17 +153,3 @@ def test_a_server_that_is_gone_and_a_scheme_that_is_unknown(monkeypatch):
     monkeypatch.setenv("RECORDZOO_OFFLINE", "1")
     with pytest.raises(RemoteError, match="RECORDZOO_OFFLINE is set"):
         Store(Url.parse(server.url)).read("a.bin", 10)
-
-
-@pytest.mark.parametrize("kind", ["memory", "file"])
-def test_files_are_written_listed_and_removed(kind, tmp_path):
-    store = Store(Url.parse(f"memory://{tmp_path.name}" if kind == "memory" else f"file://{tmp_path}/new"))
-    assert store.entries() == {}
-    (tmp_path / "here").write_bytes(DATA)
-    store.put(tmp_path / "here", "a.bin")
-    assert {name: entry.size_bytes for name, entry in store.entries().items()} == {"a.bin": len(DATA)}
-    assert fetched(store) == DATA
-    store.remove("a.bin")
-    store.remove("a.bin")
-    assert store.size("a.bin") is None
-    fsspec.filesystem("memory").store.clear()

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import ConcatDataset, DataLoader
+from torch.utils.data import DataLoader
 
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordLoader, RecordReader, RecordSampler
 from recordzoo.errors import ArgumentError, NotPreparedError
-from recordzoo.records import remote as remote_shards
 from tests.fakes.pictures import encoded
 from tests.fakes.records import write_records
 from tests.fakes.server import FileServer
@@ -143,25 +142,6 @@ def test_an_epoch_of_more_than_the_cache_can_hold_warns_once(folder, images):
         assert seen(loader) == images  # warnings are errors
         off = recordzoo.open(address(server), transform=tensors, cache_bytes=0)
         assert seen(RecordLoader(off, batch_size=8, shuffle=True, workers="threads")) == images
-
-
-def test_concatenated_datasets_are_fetched_ahead(folder, images):
-    with FileServer(folder) as server:
-        dataset = recordzoo.open(address(server), transform=tensors)
-        both = ConcatDataset([recordzoo.open(folder / "fake.records", transform=tensors), dataset])
-        assert seen(RecordLoader(both, batch_size=8, shuffle=True)) == sorted(images * 2)
-        assert_fetched_whole(server, folder)
-
-
-@pytest.mark.slow
-def test_too_many_values_ahead_are_forgotten_and_fetched_again(folder, images, monkeypatch):
-    monkeypatch.setattr(remote_shards, "AHEAD_BYTES", 100_000)
-    with FileServer(folder) as server:
-        reader = RecordReader(address(server), cache_bytes=0)
-        reader.hint("image", range(COUNT))
-        local = RecordReader(folder / "fake.records")
-        assert [reader.read("image", i) for i in range(COUNT)] == [local.read("image", i) for i in range(COUNT)]
-        assert sum(sent(server)) > 1.5 * local.array("image.index")["length"].sum()
 
 
 def test_what_is_not_at_a_url_and_what_cannot_be_there(folder):
