@@ -1,23 +1,20 @@
 """`push` to the Hugging Face Hub: the real client, and a server that stores what that client sends."""
 
-import hashlib
-import os
-import subprocess
-import sys
+import traceback
 
 import huggingface_hub
 import pytest
 from fsspec.config import conf
 
 import recordzoo
-from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordError, RemoteError
-from recordzoo.records.reader import RecordReader
+from recordzoo.errors import ArgumentError, OtherSourceError, RemoteError
 from recordzoo.sets.push import CARD, MARK
 from tests.copying import MANIFEST_NAME, copied_files, killed, shard, write_set
 from tests.fakes.folder import write_dataset
 from tests.fakes.hub import Answer, Hub, Repository
 from tests.fakes.records import some_values, write_records
-from tests.preparing import REPOSITORY, Notes, prepared
+from tests.preparing import Notes, prepared
+from tests.running import python
 
 TOKEN = "hf_ThisIsTheSecretOfTheTests"
 URL = "hf://datasets/user/photos"
@@ -35,14 +32,13 @@ def hub(monkeypatch, tmp_path):
     with Hub({TOKEN: "user"}) as hub:
         monkeypatch.setitem(conf, "hf", {"endpoint": hub.url, "token": TOKEN})
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
-        for name, value in {
+        environment = {
             "HF_ENDPOINT": hub.url,
             "HF_TOKEN": TOKEN,
             "HF_HOME": str(tmp_path / "hf"),
             "HF_HUB_DISABLE_XET": "1",
-            "NO_PROXY": "127.0.0.1",
-            "no_proxy": "127.0.0.1",
-        }.items():
+        }
+        for name, value in environment.items():
             monkeypatch.setenv(name, value)
         yield hub
 
@@ -62,14 +58,7 @@ def photos(tmp_path_factory):
 
 def program(*arguments, **environment):
     """Run the command line in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "recordzoo", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    return python("-m", "recordzoo", *arguments, **environment)
 
 
 def arrived(hub, folder="a.records", revision="main"):
@@ -82,19 +71,13 @@ def commits(hub, branch="main"):
     return hub.datasets["user/photos"].branches[branch]
 
 
-def sha256(data):
-    return hashlib.sha256(data).hexdigest()
-
-
 class TestOneCommit:
     def test_it_has_the_files_the_manifest_and_the_card(self, hub, path):
         assert recordzoo.push(path, URL) == f"{URL}/a.records"
         assert arrived(hub) == copied_files(path)
         assert len(commits(hub)) == 2  # the one of an empty repository, and this one
-        assert set(hub.datasets["user/photos"].files()) - {f"a.records/{name}" for name in copied_files(path)} == {
-            ".gitattributes",
-            CARD,
-        }
+        others = {name for name in hub.datasets["user/photos"].files() if not name.startswith("a.records/")}
+        assert others == {".gitattributes", CARD}
         assert not hub.datasets["user/photos"].private
 
     def test_again_nothing_is_sent(self, hub, path):
@@ -116,12 +99,6 @@ class TestOneCommit:
         assert arrived(hub) == copied_files(path)
         assert len(hub.requests("preupload")) == 2
 
-    def test_a_damaged_set_is_not_published(self, hub, path):
-        (path / shard(1)).write_bytes(bytes(10))
-        with pytest.raises(CorruptRecordError, match=r"shard-00001.lmdb is missing or damaged"):
-            recordzoo.push(path, URL)
-        assert len(commits(hub)) == 1
-
     def test_it_is_read_there(self, hub, photos, tmp_path):
         url = recordzoo.push(photos, URL)
         there, here = recordzoo.open(url), recordzoo.open(photos)
@@ -132,12 +109,6 @@ class TestOneCommit:
         for command in ("info", "verify"):
             done = program(command, url)
             assert done.returncode == 0, done.stderr
-
-    def test_what_was_missing_is_found_after_the_push(self, hub, photos):
-        with pytest.raises(RecordError):
-            RecordReader(f"{URL}/photos.records")
-        recordzoo.push(photos, URL)
-        assert len(RecordReader(f"{URL}/photos.records")) == len(RecordReader(photos))
 
     def test_a_branch(self, hub, path):
         with pytest.raises(RemoteError, match=r"photos@new/a.records cannot be written: .*status 404"):
@@ -153,7 +124,6 @@ class TestOneCommit:
         [
             (f"{URL}@{'0' * 40}", "names a commit, which cannot change"),
             ("hf://user/photos", "is no dataset and no bucket of the Hub"),
-            ("hf://datasets/photos", "is no dataset and no bucket of the Hub"),
         ],
     )
     def test_what_is_no_place_for_a_record_set(self, hub, path, url, text):
@@ -182,13 +152,6 @@ class TestInterrupted:
         recordzoo.push(path, URL)
         assert arrived(hub) == copied_files(path)
         assert sorted(hub.uploads) == sorted(set(hub.uploads))
-
-    def test_a_refused_file_publishes_nothing(self, hub, path):
-        lost = sha256((path / shard(2)).read_bytes())
-        hub.before = lambda method, path: Answer(400) if path.endswith(lost) else None
-        with pytest.raises(RemoteError, match=r"a.records/shard-00002.lmdb cannot be written"):
-            recordzoo.push(path, URL)
-        assert len(commits(hub)) == 1
 
     def test_a_commit_that_fails_for_a_moment_is_tried_again(self, hub, path):
         answers = [Answer(503), None]
@@ -232,15 +195,6 @@ class TestTwoAtOnce:
 
 
 class TestAnotherSetIsThere:
-    def test_it_is_refused_and_kept(self, hub, path, tmp_path):
-        other = write_set(tmp_path / "other" / "a.records", seed=1)
-        recordzoo.push(other, URL)
-        hub.log.clear()
-        with pytest.raises(OtherSourceError, match="another record set"):
-            recordzoo.push(path, URL)
-        assert hub.requests("^(POST|PUT)") == []
-        assert arrived(hub) == copied_files(other)
-
     def test_it_is_replaced_in_one_commit(self, hub, path, tmp_path):
         other = write_set(tmp_path / "other" / "a.records", seed=1, count=18)
         recordzoo.push(other, URL)
@@ -257,10 +211,7 @@ class TestRefused:
         with pytest.raises(RemoteError, match=rf"cannot be written: .*\(status {status}\).*hf auth login") as caught:
             recordzoo.push(path, url)
         assert caught.value.status == status
-        error = caught.value
-        while error is not None:
-            assert TOKEN not in f"{error!r}{error}"
-            error = error.__cause__ or error.__context__
+        assert TOKEN not in "".join(traceback.format_exception(caught.value))
 
     def test_a_wrong_token(self, hub, path):
         hub.users.clear()
@@ -290,18 +241,12 @@ class TestCard:
         card = card_of(hub)
         assert card.data.to_dict() == {"pretty_name": "photos", "tags": ["recordzoo", "image"], "viewer": False}
         assert f'dataset = recordzoo.open("{URL}/photos.records")' in card.text
-        assert f"recordzoo pull {URL}/photos.records data" in card.text
-        assert len(card.content.splitlines()) < 40
 
     @pytest.mark.parametrize(
-        ("dataset", "facts", "warns"),
-        [
-            ("eurosat", {"license": "mit"}, False),
-            ("cifar10", {"license": "unknown"}, True),
-            ("food101", {"license": "other", "license_name": "food101-license"}, True),
-        ],
+        ("dataset", "facts"),
+        [("eurosat", {"license": "mit"}), ("food101", {"license": "other", "license_name": "food101-license"})],
     )
-    def test_a_dataset_of_the_zoo(self, hub, path, tmp_path, dataset, facts, warns):
+    def test_a_dataset_of_the_zoo(self, hub, path, tmp_path, dataset, facts):
         entry = recordzoo.info(dataset)
         progress = Notes()
         known = write_records(tmp_path / "known" / "known.records", some_values(3), dataset=dataset)
@@ -310,10 +255,8 @@ class TestCard:
         assert facts == {name: value for name, value in card.data.to_dict().items() if name in facts}
         for text in (f"## {entry.title}", entry.summary, entry.license, entry.homepage, entry.citation):
             assert text in card.text
-        assert progress.notes == (
-            [f"The license of {entry.title} is: {entry.license.rstrip('.')}. Check that you may publish its images."]
-            if warns
-            else []
+        assert ["Check that you may publish its images" in note for note in progress.notes] == [True] * (
+            facts["license"] == "other"
         )
         recordzoo.push(path, URL)  # the license of one set is not that of the repository
         assert card_of(hub).data.license is None
@@ -322,8 +265,7 @@ class TestCard:
         hub.datasets["user/photos"] = Repository()
         hub.datasets["user/photos"].commit("main", {CARD: b"# Mine"})
         recordzoo.push(photos, URL)
-        files = hub.datasets["user/photos"].files()
-        assert files[CARD] == b"# Mine"
+        assert hub.datasets["user/photos"].files()[CARD] == b"# Mine"
 
     def test_our_own_is_written_again(self, hub, photos, path):
         recordzoo.push(path, URL)
@@ -357,58 +299,28 @@ class TestXet:
 
     def test_a_bucket(self, hub, photos, tmp_path):
         hub.buckets["user/data"] = {}
-        temporary = tmp_path / "tmp"
-        temporary.mkdir()
+        (tmp_path / "tmp").mkdir()
         url = "hf://buckets/user/data/sets"
-        options = {"HF_HUB_DISABLE_XET": "0", "TMPDIR": str(temporary)}
+        options = {"HF_HUB_DISABLE_XET": "0", "TMPDIR": str(tmp_path / "tmp")}
         done = program("push", photos, url, **options)
         assert done.returncode == 0, done.stderr
-        assert "Processing Files" not in done.stderr
-        assert hub.buckets["user/data"] == {
-            f"sets/photos.records/{name}": data for name, data in copied_files(photos).items()
-        }
+        sent = {f"sets/photos.records/{name}": data for name, data in copied_files(photos).items()}
+        assert hub.buckets["user/data"] == sent
         hub.log.clear()
         again = program("push", photos, url, **options)
         assert "is complete already" in again.stdout
         assert hub.requests("^POST") == []
         assert recordzoo.open(f"{url}/photos.records")[0][1] == recordzoo.open(photos)[0][1]
         assert copied_files(recordzoo.pull(url, tmp_path / "back")) == copied_files(photos)
-        assert list(temporary.iterdir()) == []
-
-    def test_a_refused_file_leaves_no_copy_on_this_machine(self, hub, path, tmp_path):
-        hub.buckets["user/data"] = {}
-        batches = []
-
-        def before(method, path):
-            if path.endswith("/batch"):
-                batches.append(path)
-                return None if len(batches) == 1 else Answer(400)  # the first one is the claim
-            return None
-
-        hub.before = before
-        (tmp_path / "tmp").mkdir()
-        done = program("push", path, "hf://buckets/user/data", HF_HUB_DISABLE_XET="0", TMPDIR=str(tmp_path / "tmp"))
-        assert done.returncode != 0
-        assert len(batches) > 1
         assert list((tmp_path / "tmp").iterdir()) == []
 
     @pytest.mark.parametrize(
-        ("url", "text"),
-        [
-            ("hf://buckets/other/data", "access was refused"),
-            ("hf://buckets/user/none", "there is no such bucket"),
-        ],
+        ("name", "text"), [("other/data", "access was refused"), ("user/none", "there is no such bucket")]
     )
-    def test_a_bucket_that_is_not_ours(self, hub, path, url, text):
+    def test_a_bucket_that_is_not_ours(self, hub, path, name, text):
         hub.buckets["other/data"] = {}
-        done = program("push", path, url, HF_HUB_DISABLE_XET="0")
+        done = program("push", path, f"hf://buckets/{name}", HF_HUB_DISABLE_XET="0")
         assert done.returncode != 0
         assert text in done.stderr
         assert TOKEN not in done.stderr
         assert hub.buckets == {"other/data": {}}
-        assert len(hub.requests("xet-write-token")) <= 1  # it is not tried again
-
-    def test_an_old_client_knows_no_buckets(self, hub, path, monkeypatch):
-        monkeypatch.delattr(huggingface_hub.HfApi, "batch_bucket_files")
-        with pytest.raises(RemoteError, match=r"buckets need huggingface_hub 1.6. Run: pip install -U"):
-            recordzoo.push(path, "hf://buckets/user/data")

@@ -8,7 +8,7 @@ import recordzoo
 from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, OtherSourceError, RemoteError
 from recordzoo.net import store
 from recordzoo.records.verify import verify
-from tests.copying import Log, copied_files, killed, shard, write_set
+from tests.copying import copied_files, killed, shard, write_set
 from tests.fakes.s3 import EXPIRED, Fault
 from tests.fakes.server import FileServer
 from tests.running import run
@@ -126,18 +126,18 @@ class TestFaults:
 
 
 class TestOtherPlaces:
-    def test_a_web_server_that_lists_nothing_and_wants_a_login(self, tmp_path, here):
+    def test_a_web_server_that_lists_nothing_and_wants_a_login(self, tmp_path, here, caplog):
+        caplog.set_level("DEBUG", "recordzoo")
         path = write_set(tmp_path / "a.records")
         files = {f"data/a.records/{name}": data for name, data in copied_files(path).items()}
         with FileServer(files) as server:
             url = server.url.replace("://", "://user:the-password@") + "/data/a.records"
-            with Log() as log:
-                result = run("pull", url, here, "--json", cwd=tmp_path)
-                assert run("pull", f"{url}x", here, cwd=tmp_path).returncode == 3
+            result = run("pull", url, here, "--json", cwd=tmp_path)
+            assert run("pull", f"{url}x", here, cwd=tmp_path).returncode == 3
             assert all(each.headers["Authorization"].startswith("Basic ") for each in server.log)
         assert copied_files(here / "a.records") == copied_files(path)
         assert json.loads(result.stdout)["url"] == f"{server.url}/data/a.records"
-        for text in (log.text, result.stdout, result.stderr, *map(str, here.rglob("*"))):
+        for text in (caplog.text, result.stdout, result.stderr, *map(str, here.rglob("*"))):
             assert "the-password" not in text
 
     def test_no_directory_of_this_machine(self):

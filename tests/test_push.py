@@ -14,7 +14,7 @@ from recordzoo.net import store
 from recordzoo.net.url import Url
 from recordzoo.records.reader import RecordReader
 from recordzoo.sets.push import CLAIM_NAME
-from tests.copying import MANIFEST_NAME, Log, assert_no_secret, copied_files, killed, shard, write_set
+from tests.copying import MANIFEST_NAME, assert_no_secret, copied_files, killed, shard, write_set
 from tests.fakes.records import flip_byte, write_records
 from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault
 from tests.running import python, run
@@ -209,12 +209,6 @@ class TestInterrupted:
         assert sorted(puts(s3)) == sorted(copied_files(path))
         assert arrived(s3) == copied_files(path)
 
-    def test_only_the_manifest_is_missing(self, s3, path, tmp_path):
-        killed("push.complete", "push", path, s3.url, cwd=tmp_path)
-        s3.server.forget()
-        assert run("push", path, s3.url, cwd=tmp_path).returncode == 0
-        assert puts(s3) == [MANIFEST_NAME]
-
 
 class TestFaults:
     def test_errors_of_the_server_pass(self, s3, path):
@@ -224,9 +218,10 @@ class TestFaults:
         recordzoo.push(path, s3.url)
         assert arrived(s3) == copied_files(path)
 
-    def test_expired_credentials_are_one_error_at_once(self, s3, path, tmp_path):
+    def test_expired_credentials_are_one_error_at_once(self, s3, path, tmp_path, caplog):
+        caplog.set_level("DEBUG", "recordzoo")
         s3.server.fail("PUT", "", EXPIRED, times=None)
-        with Log() as log, pytest.raises(RemoteError) as caught:
+        with pytest.raises(RemoteError) as caught:
             recordzoo.push(path, s3.url, workers=1)
         assert len(s3.server.requests("", "PUT")) == 1
         assert "access was refused (ExpiredToken" in str(caught.value)
@@ -234,7 +229,7 @@ class TestFaults:
         result = run("push", path, s3.url, "--json", cwd=tmp_path)
         assert result.returncode == 4
         assert json.loads(result.stderr)["error"]["type"] == "RemoteError"
-        assert_no_secret(log.text, caught.value, result.stdout, result.stderr, path)
+        assert_no_secret(caplog.text, caught.value, result.stdout, result.stderr, path)
 
     def test_what_does_not_arrive_is_not_published(self, s3, path, monkeypatch):
         """The server keeps another object than was sent: here, somebody else writes one over it each time."""
@@ -268,15 +263,16 @@ class TestOtherPlaces:
         assert kind == "memory" or (tmp_path / "store" / "what?" / "a.records" / MANIFEST_NAME).exists()
 
     def test_a_bucket_that_does_not_exist(self, s3, path, tmp_path):
-        for action in (recordzoo.push, lambda path, url: recordzoo.pull(url, tmp_path / "here")):
+        url = "s3://no-such-bucket/a.records"
+        for action in (
+            lambda: recordzoo.push(path, url),
+            lambda: recordzoo.pull(url, tmp_path),
+            lambda: RecordReader(url),
+        ):
             with pytest.raises(
                 RemoteError, match=r"s3://no-such-bucket/.* there is no such bucket\. Check the address"
             ):
-                action(path, "s3://no-such-bucket/data")
-        with pytest.raises(RemoteError, match="no such bucket"):
-            RecordReader("s3://no-such-bucket/a.records")
-        with pytest.raises(RemoteError, match="no such bucket"):
-            recordzoo.verify("s3://no-such-bucket/a.records")
+                action()
 
     def test_a_store_without_checksums(self, path, tmp_path):
         """There, what an earlier push left is read back before it is taken for the same."""

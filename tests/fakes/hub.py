@@ -1,9 +1,6 @@
 """A Hugging Face Hub on the loopback interface that stores what huggingface_hub sends: commits, large files, buckets.
 
-    with Hub({"hf_token": "user"}) as hub:
-        ...  # a process with HF_ENDPOINT=hub.url and HF_TOKEN=hf_token
-        assert hub.datasets["user/photos"].files()["README.md"].startswith(b"---")
-
+Its clients have HF_ENDPOINT=hub.url and a token of one of its users in HF_TOKEN.
 Large files come by Git LFS, or by Xet where the client has hf_xet and HF_HUB_DISABLE_XET is not set.
 """
 
@@ -30,17 +27,12 @@ _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 @dataclass
 class Repository:
-    """A dataset's repository.
-
-    Attributes:
-        private: As it was created.
-        branches: The commits of each branch, the newest last: its name and the bytes of each file.
-        large: SHA-256 of each large file; the others are in git itself.
-    """
+    """A dataset's repository."""
 
     private: bool = False
+    # The commits of each branch, the newest last: its name and the bytes of each file.
     branches: dict[str, list[tuple[str, dict[str, bytes]]]] = field(default_factory=dict)
-    large: set[str] = field(default_factory=set)
+    large: set[str] = field(default_factory=set)  # SHA-256 of each large file; the others are in git itself
 
     def __post_init__(self) -> None:
         self.commit("main", {".gitattributes": _ATTRIBUTES})
@@ -73,8 +65,15 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def _json(value: Any, status: int = 200) -> Answer:
-    return Answer(status, json.dumps(value).encode())
+@dataclass
+class Refusal(Exception):
+    """Ends a request with an answer."""
+
+    answer: Answer
+
+
+def _json(value: Any) -> Answer:
+    return Answer(200, json.dumps(value).encode())
 
 
 def _error(status: int, code: str, message: str) -> Answer:
@@ -82,27 +81,16 @@ def _error(status: int, code: str, message: str) -> Answer:
 
 
 class Hub(Answering):
-    """The server.
-
-    Args:
-        users: Each token's user.
-
-    Attributes:
-        datasets: The repositories.
-        buckets: The files of each bucket.
-        log: Method and path of each request.
-        uploads: SHA-256 of each large file that was sent by LFS, in order.
-        xorbs: The chunks that were sent by Xet, by name.
-        before: Called with method and path before a request is answered; a returned answer is sent.
-    """
+    """The server; `users` are those of each token."""
 
     def __init__(self, users: dict[str, str]) -> None:
         self.users = users
         self.datasets: dict[str, Repository] = {}
         self.buckets: dict[str, dict[str, bytes]] = {}
-        self.log: list[tuple[str, str]] = []
-        self.uploads: list[str] = []
-        self.xorbs: dict[str, list[bytes]] = {}
+        self.log: list[tuple[str, str]] = []  # method and path of each request
+        self.uploads: list[str] = []  # SHA-256 of each large file that was sent by LFS, in order
+        self.xorbs: dict[str, list[bytes]] = {}  # the chunks that were sent by Xet, by name
+        # Called with method and path before a request is answered; a returned answer is sent.
         self.before: Callable[[str, str], Answer | None] = lambda method, path: None
         self._objects: dict[str, bytes] = {}  # large files, by SHA-256 and by Xet's hash
         self._lock = threading.Lock()
@@ -147,7 +135,6 @@ class Hub(Answering):
             (r"POST /api/validate-yaml", self._validate),
             (rf"GET {_DATASET}(?:/revision/([^/]+))?", self._info),
             (rf"GET {_DATASET}/tree/([^/]+)(?:/(.+))?", self._tree),
-            (rf"POST {_DATASET}/paths-info/([^/]+)", self._paths),
             (r"(?:GET|HEAD) /datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", self._resolve),
             (rf"POST {_DATASET}/preupload/([^/]+)", self._preupload),
             (r"POST /datasets/([^/]+/[^/]+)\.git/info/lfs/objects/batch", self._batch),
@@ -165,7 +152,10 @@ class Hub(Answering):
             match = re.fullmatch(pattern, f"{method} {path}")
             if match is not None:
                 groups = [None if text is None else urllib.parse.unquote(text) for text in match.groups()]
-                return function(_Asked(groups, dict(urllib.parse.parse_qsl(query)), part, body, user))
+                try:
+                    return function(_Asked(groups, dict(urllib.parse.parse_qsl(query)), part, body, user))
+                except Refusal as refusal:
+                    return refusal.answer
         return _error(404, "NotFound", f"{method} {path} is nothing that this server knows")
 
     # Repositories
@@ -189,27 +179,23 @@ class Hub(Answering):
         assert said["repoType"] == "dataset"
         return _json({"errors": [], "warnings": []})
 
-    def _found(self, asked: "_Asked") -> tuple[Repository, str, dict[str, bytes]] | Answer:
+    def _found(self, asked: "_Asked") -> tuple[Repository, str, dict[str, bytes]]:
         """The repository and the files at the revision that are asked for."""
         repository = self.datasets.get(asked.groups[0])
         if repository is None or (repository.private and asked.groups[0].partition("/")[0] != asked.user):
-            return _error(401 if asked.user is None else 404, "RepoNotFound", "Repository not found")
+            raise Refusal(_error(401 if asked.user is None else 404, "RepoNotFound", "Repository not found"))
         commit = repository.find(asked.groups[1] or "main")
         if commit is None:
-            return _error(404, "RevisionNotFound", f"Invalid rev id: {asked.groups[1]}")
+            raise Refusal(_error(404, "RevisionNotFound", f"Invalid rev id: {asked.groups[1]}"))
         return repository, *commit
 
     def _info(self, asked: "_Asked") -> Answer:
         found = self._found(asked)
-        if isinstance(found, Answer):
-            return found
         siblings = [{"rfilename": name, "size": len(data)} for name, data in found[2].items()]
         return _json({"id": asked.groups[0], "sha": found[1], "siblings": siblings, "tags": []})
 
     def _tree(self, asked: "_Asked") -> Answer:
         found = self._found(asked)
-        if isinstance(found, Answer):
-            return found
         tree = _listed(found[2], asked.groups[2], asked.query.get("recursive", "").lower() == "true")
         if tree is None:
             return _error(404, "EntryNotFound", f"{asked.groups[2]} does not exist")
@@ -218,33 +204,21 @@ class Hub(Answering):
                 entry["lfs"] = {"oid": large, "size": entry["size"], "pointerSize": 134}
         return _json(tree)
 
-    def _paths(self, asked: "_Asked") -> Answer:  # clients before 1.0
-        found = self._found(asked)
-        if isinstance(found, Answer):
-            return found
-        wanted = dict(urllib.parse.parse_qsl(asked.body.decode()))["paths"]
-        every = _listed(found[2], None, recursive=True) or []
-        return _json([entry for entry in every if entry["path"] == wanted])
-
     def _resolve(self, asked: "_Asked") -> Answer:
         found = self._found(asked)
-        if isinstance(found, Answer):
-            return found
         answer = _file(found[2].get(asked.groups[2]), asked.part)
         if answer.status < 400:
             answer.headers |= {"ETag": f'"{_blob(found[2][asked.groups[2]])}"', "X-Repo-Commit": found[1]}
         return answer
 
-    def _may_write(self, asked: "_Asked") -> tuple[Repository, str, dict[str, bytes]] | Answer:
+    def _may_write(self, asked: "_Asked") -> tuple[Repository, str, dict[str, bytes]]:
         found = self._found(asked)
-        if not isinstance(found, Answer) and asked.user != asked.groups[0].partition("/")[0]:
-            return _error(403, "", "Forbidden: pass `create_pr=1` as a query parameter to create a Pull Request")
+        if asked.user != asked.groups[0].partition("/")[0]:
+            raise Refusal(_error(403, "", "Forbidden: pass `create_pr=1` to create a Pull Request"))
         return found
 
     def _preupload(self, asked: "_Asked") -> Answer:
         found = self._may_write(asked)
-        if isinstance(found, Answer):
-            return found
         modes = []
         for each in json.loads(asked.body)["files"]:
             path, sample = each["path"], base64.b64decode(each["sample"])
@@ -257,9 +231,7 @@ class Hub(Answering):
 
     def _batch(self, asked: "_Asked") -> Answer:
         asked.groups.append(None)
-        found = self._may_write(asked)
-        if isinstance(found, Answer):
-            return found
+        self._may_write(asked)
         said = json.loads(asked.body)
         assert said["operation"] == "upload"
         assert "basic" in said["transfers"]
@@ -277,10 +249,7 @@ class Hub(Answering):
         return Answer(200, b"")
 
     def _commit(self, asked: "_Asked") -> Answer:
-        found = self._may_write(asked)
-        if isinstance(found, Answer):
-            return found
-        repository, parent, before = found
+        repository, parent, before = self._may_write(asked)
         if asked.groups[1] not in repository.branches:
             return _error(404, "RevisionNotFound", f"{asked.groups[1]} is no branch")
         files = dict(before)
@@ -308,13 +277,7 @@ class Hub(Answering):
     def _xet_token(self, asked: "_Asked") -> Answer:
         if asked.groups[1].partition("/")[0] != asked.user:
             return _error(403, "", "Forbidden")
-        info = {"casUrl": f"{self.url}/cas", "accessToken": "xet", "exp": int(time.time()) + 3600}
-        headers = {  # clients before 2.0 read these
-            "X-Xet-Cas-Url": info["casUrl"],
-            "X-Xet-Access-Token": info["accessToken"],
-            "X-Xet-Token-Expiration": str(info["exp"]),
-        }
-        return Answer(200, json.dumps(info).encode(), headers)
+        return _json({"casUrl": f"{self.url}/cas", "accessToken": "xet", "exp": int(time.time()) + 3600})
 
     def _xorb(self, asked: "_Asked") -> Answer:
         is_new = asked.groups[0] not in self.xorbs

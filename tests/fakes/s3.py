@@ -1,13 +1,5 @@
 """A real S3 server on the loopback interface (moto's, in a process of its own), behind a proxy that injects faults.
 
-    with S3Server() as server:
-        bucket = server.new_bucket()
-        Bucket(server, bucket).put("photos.records/manifest.json", data)
-        server.fail("GET", r"shard-00000", Fault(500))            # the next one fails, later ones are answered
-        server.fail("GET", r"shard-00001", Fault(drop_after=10), times=None)  # all fail
-        ...  # a client with AWS_ENDPOINT_URL=server.url
-        assert [request.method for request in server.requests(r"shard-00000")] == ["GET", "GET"]
-
 Tests take the fixture `s3`, which is a `Bucket` of one such server, with credentials and endpoint in the environment.
 """
 
@@ -43,19 +35,12 @@ _HOP_BY_HOP = ("connection", "expect", "host", "keep-alive", "transfer-encoding"
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with one answer; everything else about it is right.
+    """What is wrong with one answer; everything else about it is right."""
 
-    Attributes:
-        status: Answer only this status, with S3's error document; the request is not passed on.
-        code: The code in that document. Default: the usual one of the status.
-        drop_after: Close the connection after so many bytes of the body.
-        lost: Pass the request on, and close the connection instead of answering.
-    """
-
-    status: int | None = None
-    code: str = ""
-    drop_after: int | None = None
-    lost: bool = False
+    status: int | None = None  # answer only this status, with S3's error document; the request is not passed on
+    code: str = ""  # in that document; default: the usual one of the status
+    drop_after: int | None = None  # close the connection after so many bytes of the body
+    lost: bool = False  # pass the request on, and close the connection instead of answering
 
 
 SLOW_DOWN = Fault(503, "SlowDown")
@@ -69,16 +54,10 @@ class Request:
     """A line of the proxy's log."""
 
     method: str
-    path: str
-    """With the bucket, without the slash at the start; unquoted."""
+    path: str  # with the bucket, without the slash at the start; unquoted
     query: str
     headers: Mapping[str, str]
-    """Whatever case their names are asked for in."""
-    received: int = 0
-    """How many bytes of body came with it."""
-    status: int = 0
-    sent: int = 0
-    """How many bytes of the answer's body went into the socket."""
+    sent: int = 0  # bytes of the answer's body that went into the socket
 
     @property
     def range(self) -> str | None:
@@ -98,12 +77,7 @@ class _Rule:
 
 
 class S3Server:
-    """Serve S3 while the `with` block lasts.
-
-    Attributes:
-        url: The endpoint, without a slash at the end.
-        log: The requests so far, in order.
-    """
+    """Serve S3 while the `with` block lasts."""
 
     def __init__(self) -> None:
         self.log: list[Request] = []
@@ -151,14 +125,7 @@ class S3Server:
         return data
 
     def fail(self, method: str, pattern: str, fault: Fault, *, times: int | None = 1) -> None:
-        """Let the next requests of a method go wrong whose path and query hold a regular expression.
-
-        Args:
-            method: "GET", "HEAD", "PUT", "POST" or "DELETE".
-            pattern: Of "bucket/key?query".
-            fault: What is wrong with their answers.
-            times: How many of them; None: all.
-        """
+        """Let the next `times` requests of a method (None: all) fail whose "bucket/key?query" holds a pattern."""
         faults = itertools.repeat(fault) if times is None else itertools.repeat(fault, times)
         with self._lock:
             self._rules.append(_Rule(method, re.compile(pattern), faults))
@@ -246,7 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self._body()
         parts = urllib.parse.urlsplit(self.path)
         path = urllib.parse.unquote(parts.path).lstrip("/")
-        request = Request(self.command, path, parts.query, self.headers, len(body))
+        request = Request(self.command, path, parts.query, self.headers)
         self.owner.log.append(request)
         fault = self.owner.next_fault(request)
         if fault.status is not None:
@@ -284,7 +251,6 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(request, fault, answer.status, kept, data)
 
     def _answer(self, request: Request, fault: Fault, status: int, headers: dict[str, str], body: bytes) -> None:
-        request.status = status
         if self.command != "HEAD":  # its answer has the length of a body that is not sent
             headers = {name: value for name, value in headers.items() if name.lower() != "content-length"}
             headers["Content-Length"] = str(len(body))
