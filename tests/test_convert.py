@@ -224,6 +224,12 @@ class TestUneven:
         assert "It is stored as json; beginning again" in caplog.text
         assert [path.name for path in tmp_path.iterdir()] == ["my.records"]
 
+    def test_pixels_of_another_mode_become_png(self, tmp_path: Path) -> None:
+        dataset = self.late(lambda i: (noise(i, 16, 16, 3), i), (Image.new("P", (40, 30)), 7))
+        reader = RecordReader(convert(dataset, tmp_path / "my.records"))
+        assert np.array_equal(pixels(reader[5]["image"]), noise(5, 16, 16, 3))
+        assert Image.open(io.BytesIO(reader[202]["image"])).mode == "P"
+
     def test_a_part_of_a_dict_with_the_name_of_the_dict(self, tmp_path: Path) -> None:
         given = {"target": np.ones(2, int), "more": np.ones(3)}
         dataset = self.late(lambda i: (jpeg(i), {"target": np.full(2, i, int)}), (jpeg(202), given))

@@ -31,7 +31,6 @@ def images(*folders: str, count: int = 3, ending: str = ".jpg", mode: str = "RGB
 
 LOOKS: dict[str, tuple[Files, str]] = {
     "cats and dogs": (images("cat", "dog"), ""),
-    "a dog as PNG": ({"cat/1.jpg": "RGB", "dog/1.png": "L"}, ""),
     "splits": (images("train/cat", "train/dog", "val/cat", "val/dog"), ""),
     "lists and facts beside": (
         {**images("cat", "dog"), "classes.txt": "cat", "train.txt": "cat/1.jpg", "info.json": '{"images": 3}'},

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from recordzoo import RecordReader, convert
+from recordzoo import RecordReader
 from recordzoo.base.progress import SilentProgress
 from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.declared import dataset_recipe
@@ -44,14 +44,6 @@ def test_a_conversion_ends_at_its_total(tmp_path, workers, variant):
     assert stage[0] == f"converting photos{f'-{variant}' if variant else ''}"
     assert stage[2] == stage[1] > 0
     assert heard.images == len(RecordReader(tmp_path / f"{stage[0].split()[1]}.records"))
-
-
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_a_sample_with_a_long_label_is_one_image(tmp_path, workers):
-    samples = [(folder.image_bytes(f"{number}.png", number), {"caption": "a" * number}) for number in range(40)]
-    heard = Heard()
-    convert(samples, tmp_path / "captions.records", workers=workers, progress=heard, shard_bytes=20_000)
-    assert heard.images == 40
 
 
 def test_an_archive_ends_at_its_total(tmp_path):

@@ -18,7 +18,6 @@ from recordzoo.preparing.options import Options
         ({"refresh": "always"}, "Unknown value 'always' for argument refresh"),
         ({"workers": 0}, "workers is 0; it must be a whole number, 1 or more"),
         ({"shard_bytes": 1e6}, "shard_bytes is 1000000.0; it must be a whole number"),
-        ({"num_shards": "4"}, "num_shards is '4'; it must be a whole number"),
         ({"shard_bytes": 1, "num_shards": 1}, "shard_bytes and num_shards .* are both given"),
         ({"executor": Mock(spec=["get_executor"])}, r"executor is 'Mock'; .* Pass client\.get_executor\(\)"),
         ({"executor": 3}, r"executor is 'int'; it must be a concurrent\.futures\.Executor\.$"),

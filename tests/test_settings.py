@@ -27,12 +27,14 @@ def test_numbers(variable, read, default, unit, monkeypatch):
             read()
 
 
-def test_offline(monkeypatch):
+def test_offline_and_mirror(monkeypatch):
     monkeypatch.delenv("RECORDZOO_OFFLINE", raising=False)
     assert not settings.offline()
     for value, offline in (("1", True), ("0", False), ("yes", True), ("No", False), ("", False), ("ON", True)):
         monkeypatch.setenv("RECORDZOO_OFFLINE", value)
         assert settings.offline() is offline
+    monkeypatch.setenv("RECORDZOO_MIRROR", "https://mirror.example/data/")
+    assert settings.mirror() == "https://mirror.example/data"
 
 
 BAD = {

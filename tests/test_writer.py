@@ -142,7 +142,10 @@ def test_what_is_there_is_not_overwritten_unasked(tmp_path: Path) -> None:
     with pytest.raises(PrepareError, match=r"is there already\. Pass refresh=True"):
         write(tmp_path / "my.records", some(6))
     assert len(RecordReader(tmp_path / "my.records")) == 5
-    assert len(write(tmp_path / "my.records", some(6), refresh=True)) == 6
+    (tmp_path / "link.records").symlink_to("my.records")
+    assert len(write(tmp_path / "link.records", some(6), refresh=True)) == 6
+    (tmp_path / "link.records").unlink()
+    assert len(RecordReader(tmp_path / "my.records")) == 6
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter").touch()
     with pytest.raises(PrepareError, match="is in the way"):
