@@ -20,11 +20,13 @@ from torchvision.transforms import v2
 
 import recordzoo
 from recordzoo import RecordLoader, RecordReader
-from recordzoo.errors import ArgumentError
+from recordzoo.errors import ArgumentError, NotPreparedError
 from recordzoo.loader.source import JointLeaf, Source
+from recordzoo.net.download import fetch
 from recordzoo.preparing.preparation import ensure
 from recordzoo.recipes.from_sets import StoredRecipe
 from tests.contract import DECLARED, ROWS, Pair, Row, all_samples, difference, outcome, plain, same_outcome
+from tests.fakes.server import FileServer
 
 # torchvision leaves files of several frames open (GIF images among the pets).
 pytestmark = [
@@ -178,6 +180,36 @@ def test_attributes_and_repr(configured: Compared) -> None:
 
 INDICES = [0, 1, -1, np.int64(1), np.uint8(2), torch.tensor(1), True, 10**6, -(10**6), slice(0, 2), slice(0, 3)]
 INDICES += [slice(0, 0), 1.5, None, "a", "", [0], np.array(1), torch.tensor([1]), 1 << 62, -(1 << 62), np.uint64(3)]
+
+
+# ObjectNet's raw file cannot be read: its fake has the extracted tree.
+FROM_RAW_FILES = [row for row in DECLARED if not row.is_brief and not row.build.args[0].tree]  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", FROM_RAW_FILES, ids=lambda row: row.name)
+def test_downloaded_from_a_server(row: Row, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The raw files come from a server, through the real download, and give the same samples."""
+    fake, _, kind, folder = row.build.args  # type: ignore[attr-defined]  # a partial
+    compared = _compared((row, row.sources[-1]), tmp_path_factory)
+    theirs, _ = compared.both()
+    root = tmp_path / "ours" / folder
+    with FileServer(fake.files) as server:
+        files = fake.remote_files(lambda name: f"{server.url}/{name}")
+        ours = type(kind.__name__, (kind,), {"raw_files": files})
+        if "download" in inspect.signature(kind.__init__).parameters:
+            found = ours(root, **{**row.arguments, "download": True})
+        else:  # torchvision's class has no such argument
+            with pytest.raises(NotPreparedError):
+                ours(root, **row.arguments)
+            for file in files:
+                fetch(file, tmp_path / "ours", dataset=fake.dataset)
+            found = ours(root, **row.arguments)
+        requested = {request.path for request in server.log}
+    assert requested
+    assert requested <= set(fake.files)
+    compared.pair = dataclasses.replace(compared.pair, our_root=root)
+    compared.assert_same(theirs, found)
 
 
 def test_index(compared: Compared) -> None:

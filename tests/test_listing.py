@@ -279,8 +279,12 @@ class TestAsADataset:
         assert seen == [(os.path.basename(name), images[name]) for name in NAMES]
 
     def test_the_list_is_on_another_machine(self, images: dict[str, bytes], tmp_path: Path) -> None:
-        lines = [*(f"../{name} 1" for name in NAMES), f"{tmp_path}/{NAMES[0]} 1"]
+        lines = [*(f"../{name} 1" for name in NAMES), f"{tmp_path}/{NAMES[0]} 1", f"{tmp_path}/there/x.jpg 1"]
         path = write_list(tmp_path / "there" / "list.txt", lines)
+        shutil.copy(tmp_path / NAMES[0], path.with_name("x.jpg"))
+        inside = ImageFolderRecord(made(path, allow_paths=True).path)
+        path.with_name("x.jpg").unlink()
+        assert inside.loader(inside.samples[10][0]).tobytes() == inside[10][0].tobytes()
         moved = made(path, allow_paths=True).path.rename(tmp_path / "my.records")
         shutil.rmtree(tmp_path / "there")
         dataset = ImageFolderRecord(moved)

@@ -143,7 +143,7 @@ class PathLoader:
         if not is_inside and not self.reader.manifest.is_listed:  # of a list, an absolute path may be a name
             return None
         if self._keeps_names:
-            position = self.positions.get(name)
+            position = self.positions.get(name, self.positions.get(text))  # a list may name its files absolutely
             if position == _SEVERAL:
                 raise RecordError(
                     f"Several records of {self.reader.path} are called {name!r}: the name does not say which is meant. "
