@@ -59,9 +59,8 @@ def test_it_is_a_dataloader(dataset: ImageFolderRecord) -> None:
     assert isinstance(loader, DataLoader)
     for name in vars(stock):
         assert name.startswith("_") or hasattr(loader, name), name
-    for name in ("batch_size", "collate_fn", "worker_init_fn", "multiprocessing_context", "prefetch_factor", "timeout"):
-        assert getattr(loader, name) == getattr(stock, name), name
-    for name in ("drop_last", "generator", "persistent_workers", "pin_memory", "pin_memory_device", "in_order"):
+    of_workers = ("worker_init_fn", "multiprocessing_context", "prefetch_factor", "timeout", "persistent_workers")
+    for name in ("batch_size", "collate_fn", "drop_last", "generator", "pin_memory", "in_order", *of_workers):
         assert getattr(loader, name) == getattr(stock, name), name
     assert type(loader.batch_sampler) is BatchSampler
     assert loader.batch_sampler.sampler is loader.sampler

@@ -35,7 +35,6 @@ def dataset(tree: Path) -> ImageFolderRecord:
         lambda images: memoryview(images.numpy()),
         lambda images: images.untyped_storage()[:999],
         lambda images: torch.utils.dlpack.from_dlpack(images),
-        lambda images: images.detach(),
         lambda images: (images if images.stride(-1) == 1 else images.permute(0, 2, 3, 1)).view(torch.int8),
     ],
 )

@@ -43,7 +43,6 @@ def test_all_threads_get_the_same_list(tree: Path) -> None:
 CHANGES: dict[str, Callable[[Any], object]] = {
     "a label by its equal": lambda ds: ds.samples.__setitem__(0, (ds.samples[0][0], ds.samples[0][1] + 0.0)),
     "an array": lambda ds: setattr(ds, "samples", np.array(ds.samples, object)),
-    "a tuple": lambda ds: setattr(ds, "samples", tuple(ds.samples[::-1])),
 }
 
 

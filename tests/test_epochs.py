@@ -15,7 +15,7 @@ from torchvision import transforms as v1
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler, mix
 from recordzoo.errors import ArgumentError
 from tests.batching import assert_same, make_tree
-from tests.sampling import QUIET, Labelled
+from tests.sampling import QUIET
 
 pytestmark = QUIET
 
@@ -277,11 +277,3 @@ def test_wrong_weights_are_refused_when_the_next_epoch_begins() -> None:
     growing.samples.append(3)
     with pytest.raises(ArgumentError, match="weights must be 4 numbers"):
         next(iter(loader))
-
-
-def test_labels_that_are_changed_in_place_count_from_the_next_epoch() -> None:
-    dataset: Any = Labelled([0, 0, -1, -1])
-    sampler = RecordSampler(dataset, weights="balanced")
-    assert set(sampler) <= {0, 1}
-    dataset.targets[:] = [-1, -1, 0, 0]
-    assert set(sampler) <= {2, 3}

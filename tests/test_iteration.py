@@ -128,6 +128,15 @@ def test_epochs_are_in_the_order_in_which_they_begin() -> None:
     assert [next(sooner).tolist(), next(later).tolist()] == [batch.tolist() for _ in range(2) for batch in right]
 
 
+def test_an_older_epoch_does_not_move_the_state() -> None:
+    loader = RecordLoader(range(50), 10, num_workers=1)
+    older, newer = iter(loader), iter(loader)
+    assert [next(older).tolist(), next(newer).tolist()] == [list(range(10))] * 2
+    state = loader.state_dict()
+    assert next(older).tolist() == list(range(10, 20))
+    assert loader.state_dict() == state
+
+
 # How it is left
 
 
@@ -162,6 +171,19 @@ def test_an_epoch_that_is_left(leave: Callable[[Any], None]) -> None:
         gc.collect()
         wait_for(lambda: not threads(), "the end of the threads")
     assert len(list(loader)) == 13
+
+
+def test_what_was_not_begun_is_not_made_for_nobody() -> None:
+    go_on, begun = threading.Event(), list[int]()
+    numbers = Numbers(100, lambda index: begun.append(index) or (index and go_on.wait(30)))
+    iterator = iter(RecordLoader(numbers, 1, num_workers=1, prefetch_factor=20))
+    next(iterator)
+    wait_for(lambda: 1 in begun, "the second sample")
+    del iterator
+    gc.collect()
+    go_on.set()
+    wait_for(lambda: not threads(), "the end of the threads")
+    assert begun == [0, 1]
 
 
 def test_timeout() -> None:

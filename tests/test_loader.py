@@ -113,7 +113,6 @@ def test_samples(tree: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "target_transform",
     [
-        float,
         str,
         lambda label: {"label": label, "boxes": np.full((2, 4), label), "name": "x"},
         lambda label: (label, [label, 0.5]),
@@ -377,6 +376,16 @@ def test_deterministic(tree: Path, transform: Any) -> None:
     numbers = torch.cat([torch.stack(list(labels[1:]), 1) for _, labels in chain(*right)])
     assert len(numbers.unique(dim=0)) == 82
     assert len(numbers.unique()) == 3 * 82
+
+
+def test_deterministic_for_any_dataset() -> None:
+    class Noise(Samples):
+        def __getitem__(self, index: int) -> Any:
+            return torch.rand(4) + random.random()
+
+    batches = [epochs(RecordLoader(Noise("small"), 8, seed=1, num_workers=n, deterministic=True), 2) for n in (1, 4)]
+    assert_same(batches[0], batches[1])
+    assert len(torch.cat(batches[0][0] + batches[0][1]).unique()) > 900
 
 
 # Errors

@@ -115,11 +115,9 @@ def test_classes_that_cannot_be_joined_are_refused() -> None:
 @pytest.mark.parametrize(
     ("datasets", "weights", "message"),
     [
-        ([], [], "0 datasets and 0 weights"),
         ([range(3)], [1, 2], "1 datasets and 2 weights"),
         ([range(3), range(3)], [1, 0], r"weights\[1\] is 0: a weight is a finite number above 0"),
         ([range(3), range(3)], [float("nan"), 1], r"weights\[0\] is nan"),
-        ([range(3), range(3)], [1, [2, 3]], r"weights\[1\] is \[2, 3\]"),
         ([range(3), range(0)], [1, 1], r"dataset 1 \(range\) has no samples"),
     ],
 )

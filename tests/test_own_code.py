@@ -17,14 +17,15 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import ConcatDataset, DataLoader, Subset, default_collate, get_worker_info
+from torch.utils.data import DataLoader, Subset, default_collate, get_worker_info
 from torchvision import transforms as T
-from torchvision.datasets import ImageFolder
+from torchvision.datasets import ImageFolder, wrap_dataset_for_transforms_v2
 from torchvision.transforms import v2
 
-from recordzoo import ImageFolderRecord, RecordLoader
+from recordzoo import ImageFolderRecord, RecordLoader, VOCDetectionRecord
 from recordzoo.errors import ArgumentError
 from tests.batching import FIXED, UINT8, assert_same
+from tests.fakes import voc
 from tests.preparing import wait_for
 from tests.running import python
 
@@ -126,18 +127,6 @@ class KnowsItsWorker(Own):
         info = get_worker_info()
         assert info is None or info.dataset is self
         return -1 if info is None else info.id
-
-
-class HasAValue(Own):
-    """Has a value in shared memory, which can be sent only to a process that is being started."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.value = multiprocessing.get_context("forkserver").Value("i", 7)
-
-    def __getitem__(self, index: int) -> bool:
-        info = get_worker_info()
-        return bool(self.value.value == 7 and info.dataset.datasets[1] is self)
 
 
 class DrawsInEachWorker(Own):
@@ -494,6 +483,21 @@ def test_only_torchvisions_own_transforms_run_in_threads(tree: Path, transform: 
     assert "workers: the calling thread: num_workers=0" in str(RecordLoader(loader.dataset, 8, num_workers=0))
 
 
+def test_boxes_with_a_function_of_ones_own(tmp_path: Path) -> None:
+    """A known transform of boxes that calls one."""
+    chain = v2.Compose([v2.ToImage(), v2.SanitizeBoundingBoxes(labels_getter=lambda target: target[1]["labels"])])
+    records = VOCDetectionRecord(voc.build().write_tree(tmp_path), transforms=chain)
+    loader = RecordLoader(wrap_dataset_for_transforms_v2(records), 2)
+    assert "workers: processes: SanitizeBoundingBoxes" in str(loader)
+
+
+def test_a_class_that_is_patched_is_not_torchvisions(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = ImageFolderRecord(tree, transform=T.Compose([UINT8, T.RandomRotation(3)]))
+    assert THREADS in str(RecordLoader(dataset, 8))
+    monkeypatch.setattr(T.RandomRotation, "get_params", staticmethod(lambda degrees: degrees[0]))
+    assert "workers: processes: RandomRotation" in str(RecordLoader(dataset, 8))
+
+
 # Where processes cannot be started
 
 
@@ -598,13 +602,6 @@ def test_a_class_that_workers_do_not_find(caplog: pytest.LogCaptureFixture) -> N
     assert "AttributeError: Can't get attribute 'FromMain'" in said
     with pytest.raises(ArgumentError, match="Can't get attribute 'FromMain'"):
         list(RecordLoader(FromMain(Path()), 4, num_workers=1, **options))
-
-
-@pytest.mark.slow
-def test_processes_that_are_not_forked(folder: Path) -> None:
-    both = ConcatDataset([OpensAtFirst(folder), HasAValue(folder)])
-    found = list(RecordLoader(both, 4, num_workers=2, multiprocessing_context="forkserver"))
-    assert torch.cat(found).tolist() == [True] * 2 * COUNT
 
 
 FORKSERVER = """

@@ -130,9 +130,17 @@ def test_windows_of_a_resumed_epoch_on_any_number_of_ranks(
         check_windows(sampler.make_epoch(2, consumed))
 
 
-def test_an_order_by_blocks_never_changes() -> None:
+@pytest.mark.parametrize(
+    ("length", "options", "first"),
+    [
+        (1000, {}, [546, 175, 105, 298, 134, 594, 986, 509]),
+        (50_000, {}, [20999, 44512, 187, 39542, 27864, 10371, 9162, 14425]),
+        (23, {"virtual_ranks": 4, "window": 2}, [2, 0, 14, 9, 22, 11, 1, 10]),  # fewer samples than blocks
+    ],
+)
+def test_an_order_by_blocks_never_changes(length: int, options: dict[str, Any], first: list[int]) -> None:
     """As that of permutations: checkpoints name it by seed and epoch."""
-    assert whole_order(1000, 0, shuffle="block", seed=1)[:8] == [546, 175, 105, 298, 134, 594, 986, 509]
+    assert whole_order(length, 0, shuffle="block", seed=1, **options)[:8] == first
 
 
 # Epochs.

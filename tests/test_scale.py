@@ -9,15 +9,12 @@ import numpy as np
 import pytest
 
 import recordzoo
-from recordzoo.images.decode import open_picture
 from recordzoo.loader.parts import locate
 from recordzoo.preparing import assemble
 from recordzoo.preparing.assemble import Places, are_repeated, in_threads
 from recordzoo.recipes.recipe import ABSENT
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import ArraySpec, BlobSpec, Manifest
-from recordzoo.records.reader import RecordReader
-from tests.fakes import folder
 
 MANY = 1 << 36
 
@@ -73,13 +70,6 @@ def test_opening_shuffling_and_resuming_look_at_no_array(huge: Path, kind: Any) 
     located = locate(dataset, np.array(upcoming))
     assert located is not None
     assert located.positions.tolist() == upcoming
-
-
-def test_an_image_is_read_without_the_names(tmp_path: Path) -> None:
-    dataset = recordzoo.ImageFolderRecord(folder.write_tree(tmp_path / "photos"), prepare=True)
-    names = Path(dataset.records_path) / "names.npy"
-    names.write_bytes(bytes(names.stat().st_size))
-    assert open_picture(RecordReader(dataset.records_path), 0).size == dataset[0][0].size
 
 
 @pytest.mark.parametrize("collide", [False, True])

@@ -33,7 +33,6 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     [
         torch.arange(12).reshape(3, 4).t(),
         torch.empty(0, 4),
-        torch.tensor(1.5, dtype=torch.bfloat16),
         torch.tensor([1 + 2j]).conj(),
         torch.nn.Parameter(torch.ones(2)),
         torch.tensor([[0.0, 1.0]]).to_sparse(),

@@ -276,6 +276,8 @@ def test_threads_do_not_seed(tree: Path, of_dataset: Any, options: Any, named: s
     assert "is not compiled" in refused.explain().splitlines()[-1]
     said = RecordLoader(dataset, 8, deterministic=True, **options).explain().splitlines()[-1]
     assert said.startswith("  workers: processes: deterministic, and ")
+    fused = RecordLoader(ImageFolderRecord(tree, transform=FIXED), 8, workers="threads", deterministic=True)
+    assert "workers: threads: all is fused" in str(fused)
 
 
 def test_deterministic_where_there_can_be_no_processes(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -255,6 +255,8 @@ def test_files_that_are_cut_while_workers_read(cuttable: Path, many_values: list
     for path in cuttable.glob("*.lmdb"):
         cut(path, size)
     read_until_it_fails(loader, r"x\.records: image \d+ \(class \d/\d+\.jpg\) is damaged")
+    with pytest.raises(CorruptRecordError, match="was cut, extended or replaced"):
+        Values(cuttable)[0]
 
 
 def cut(path: Path, size: int) -> None:
