@@ -152,9 +152,7 @@ def test_batches_that_a_dataset_makes() -> None:
     "options",
     [
         {"sampler": list("gab")},
-        {"sampler": "gab", "batch_size": 2},
         {"batch_sampler": ["ab", ["c"]]},
-        {"sampler": np.array(["a", "d"])},
         {"sampler": ["c", "a"], "batch_size": None},
     ],
 )

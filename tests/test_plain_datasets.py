@@ -24,6 +24,7 @@ from recordzoo import HasImageBytes, ImageFolderRecord, RecordLoader, VOCDetecti
 from recordzoo.errors import ArgumentError, EmptyBatchError, ImageError
 from recordzoo.loader import stores
 from recordzoo.loader.source import JointLeaf, Source
+from recordzoo.recipes.recipe import is_plain_jpeg
 from tests.batching import FIXED, JITTER, RANDOM, UINT8, assert_same, image_file, make_tree
 from tests.contract import DECLARED, ROWS, Row
 from tests.fakes import voc
@@ -241,15 +242,18 @@ def test_errors_of_transforms_name_the_file(root: Path, on_error: Any) -> None:
         assert re.search(named, found.value.__notes__[-1])
 
 
-def test_a_file_that_is_replaced_is_looked_at_again(tmp_path: Path) -> None:
+def test_a_file_is_looked_at_once_in_each_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is decoded of a JPEG depends on its being plain."""
-    write_tree(tmp_path, {"a/0.jpg": image_file(0)})
-    dataset = datasets.ImageFolder(tmp_path, v1.Compose([v1.CenterCrop(20), v1.PILToTensor()]))
-    loader, right = RecordLoader(dataset, num_workers=1), DataLoader(dataset)
-    assert_same(list(loader), list(right))
-    (tmp_path / "new").write_bytes(image_file(6))  # a PNG
-    os.replace(tmp_path / "new", tmp_path / "a" / "0.jpg")
-    assert_same(list(loader), list(right))
+    looked_at = list[bytes]()
+    monkeypatch.setattr(stores, "is_plain_jpeg", lambda data: looked_at.append(data) or is_plain_jpeg(data))
+    dataset = datasets.ImageFolder(write_tree(tmp_path / "t", {"a/0.jpg": image_file(0)}), v1.PILToTensor())
+    loader = RecordLoader(dataset, num_workers=1)
+    for data in (image_file(0), image_file(6)):
+        (tmp_path / "new").write_bytes(data)
+        os.replace(tmp_path / "new", tmp_path / "t" / "a" / "0.jpg")
+        for _ in range(2):
+            assert_same(list(loader), list(DataLoader(dataset)))
+    assert looked_at == [image_file(0), image_file(6)]
 
 
 class OwnBytes:
