@@ -22,7 +22,7 @@ import pytest
 
 from recordzoo.errors import ArchiveError
 from recordzoo.raw import archive as tar
-from recordzoo.raw.archive import ArchiveSource, NestedTarSource, inner_members
+from recordzoo.raw.archive import ArchiveSource, ChainSource, NestedTarSource, inner_members
 from recordzoo.raw.member import Source
 from tests.fakes import archives as fake
 
@@ -107,8 +107,9 @@ def test_fingerprint_changes_with_name_size_and_time(put, tmp_path):
         os.utime(path, ns=(0, time_ns))
         prints.append(ArchiveSource(path).fingerprint())
         assert ArchiveSource(path).fingerprint() == prints[-1]
-    prints.append(ArchiveSource(path.rename(tmp_path / "other")).fingerprint())
-    assert len(set(prints)) == 4
+    other = ArchiveSource(path.rename(tmp_path / "other"))
+    prints += [other.fingerprint(), *(ChainSource([other] * count).fingerprint() for count in (1, 2))]
+    assert len(set(prints)) == 6
 
 
 def test_missing_file(tmp_path):

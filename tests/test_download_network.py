@@ -423,8 +423,8 @@ def test_all_addresses_are_named_when_none_has_it(tmp_path: Path) -> None:
 
 def test_terms_that_are_not_accepted_give_the_instructions_and_touch_nothing(tmp_path: Path) -> None:
     with serve() as server:
-        file = remote(server, needs_terms=True, instructions="1. Sign up.\n2. Download.")
-        with pytest.raises(TermsError, match=r"^1\. Sign up\.\n2\. Download\.\n") as error:
+        file = remote(server, needs_terms=True, instructions="1. Sign up.\n2. Put it into {folder}")
+        with pytest.raises(TermsError, match=rf"^1\. Sign up\.\n2\. Put it into {tmp_path}/data\n") as error:
             get(file, tmp_path / "data")
         for part in (str(tmp_path / "data" / NAME), "1 MB", str(file.sha256)):
             assert part in str(error.value)

@@ -23,14 +23,17 @@ def read(source: Source, target_bytes: int = 1 << 30) -> list[tuple[str, bytes]]
     return [(member.name, member.read()) for unit in units for member in unit.members()]
 
 
-FILES = {"b.txt": b"1", "a/z.jpg": b"22", "a/c/y.jpg": b"", "a-b/x.jpg": b"333", "a.jpg/w.jpg": b"4"}
+FILES = {"b.txt": b"1", "a/z.jpg": b"22", "a/b.jpg": b"5", "a/c/y.jpg": b"", "a-b/x.jpg": b"333", "a.jpg/w.jpg": b"4"}
 
 
 def test_order_is_that_of_sorted_walk(tmp_path):
     write_tree(tmp_path, FILES)
     names = [name for name, _ in read(TreeSource(tmp_path))]
-    assert names == ["b.txt", "a/z.jpg", "a-b/x.jpg", "a.jpg/w.jpg", "a/c/y.jpg"]
+    assert names == ["b.txt", "a/b.jpg", "a/z.jpg", "a-b/x.jpg", "a.jpg/w.jpg", "a/c/y.jpg"]
     assert dict(read(TreeSource(tmp_path))) == FILES
+    assert [name for name, _ in read(TreeSource(tmp_path, ["b.txt", "a/z.jpg"]))] == ["b.txt", "a/z.jpg"]
+    (tmp_path / "link").symlink_to("a-b")
+    assert ("link/x.jpg", b"333") in read(TreeSource(tmp_path))
 
 
 def test_units_are_greedy(tmp_path):
@@ -74,6 +77,8 @@ def test_all_problems_at_once(tmp_path):
     assert text.startswith(f"{tmp_path}: 26 files or directories cannot be read: c/00 (No such file or directory), c/0")
     assert "c/19 (No such file or directory) and 6 more." in text
     assert caught.value.problems[25] == "c/self (Too many levels of symbolic links)"
+    with pytest.raises(FolderError, match=r"gone: the directory cannot be listed \(No such file"):
+        TreeSource(tmp_path / "gone").units(1)
     with pytest.raises(SourceError, match=r"2 files .*: x \(No such file .*\), a\x00b \(.*embedded null .*\)"):
         TreeSource(tmp_path, ["c/f", "x", "a\0b"]).units(1)
 
