@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import recordzoo
-from recordzoo.errors import ArgumentError
+from recordzoo.errors import ArgumentError, SourceError
 from tests.fakes import cub200
 from tests.fakes.archives import tar
 from tests.fakes.folder import image_bytes, write_tree
@@ -28,12 +28,13 @@ def test_a_raw_file_of_the_zoo_is_read_as_another_tools_only_if_asked_for(
     with pytest.raises(ArgumentError, match=rf"{name} is a raw file of {dataset}.*--from") as caught:
         prepared(path)
     assert f"recordzoo prepare {dataset} --root {tmp_path}" in str(caught.value)
-    assert not list(tmp_path.glob("*.records"))
     assert len(recordzoo.RecordReader(prepared(path, from_="webdataset"))) == 3
 
 
 def test_a_name_that_anybody_uses_is_read(tmp_path: Path) -> None:
     """Raw files of the zoo are called images.tar, train.zip, ...: only one of their size is such a file."""
+    with pytest.raises(SourceError, match=r"is no WebDataset: none of its samples has an image.* end in tar"):
+        prepared(write_tar(tmp_path / "images.tar", {"a.tar": b"x" * 512, "b.tar": b"y" * 512}))
     samples = {f"{number}.jpg": image_bytes("a.jpg", number) for number in range(3)}
     assert len(recordzoo.RecordReader(prepared(write_tar(tmp_path / "images.tar", samples)))) == 3
 
