@@ -239,15 +239,6 @@ def test_any_crop_resize_window_and_flip(found: Compiled, data: st.DataObject) -
         assert torch.equal(made[0], v2.functional.to_image(right))
 
 
-def test_whole_images(found: Compiled) -> None:
-    rows = torch.empty((3, 3, 151, 203), dtype=torch.uint8)
-    images: list[tuple[Frame, list[Action]]] = [(open_encoded(JPEG), []), (ArrayFrame(np.asarray(PHOTO)), [Flip()])]
-    assert renderer(found, 151, 203).make(images, rows[:2]) == []
-    assert torch.equal(rows[0], render(open_encoded(JPEG), [], "exact"))
-    assert np.array_equal(rows[1].permute(1, 2, 0), np.asarray(PHOTO)[:, ::-1])
-    assert renderer(found, 151, 202).make(images[:1], rows[2:, :, :, :-1].contiguous()) == [0]  # not of that size
-
-
 def test_an_image_that_others_opened(found: Compiled) -> None:
     """Of another thread, or so long ago that its decompressor has another image."""
     opened: list[Frame] = []

@@ -18,7 +18,7 @@ from torchvision.transforms import InterpolationMode, autoaugment, v2
 
 from recordzoo.images.decode import ArrayFrame, open_encoded
 from recordzoo.loader import render as rendering
-from recordzoo.loader.changes import named_changes
+from recordzoo.loader.changes import coefficients, named_changes
 from recordzoo.loader.compiled import BYTES, Compiled, compiled_code
 from recordzoo.loader.making import uniforms
 from recordzoo.loader.plan import Action, Erase, Flip, PixelOp, decide
@@ -329,6 +329,14 @@ def test_identities_and_pictures_of_tensors() -> None:
     transform = v1.Compose([*parts, v1.RandomInvert(1), v1.PILToTensor()])
     (actions,) = decided(transform, 1)
     assert torch.equal(render(ArrayFrame(np.asarray(PHOTO)), actions, "exact"), transform(PHOTO))
+
+
+def test_a_perspective_has_torchvisions_coefficients() -> None:
+    rng = np.random.default_rng(4)
+    starts = [[0, 0], [99, 0], [99, 79], [0, 79]]
+    for _ in range(200):
+        ends = (np.array(starts) + rng.integers(-30, 30, (4, 2))).tolist()
+        assert coefficients(starts, ends) == v1.functional._get_perspective_coeffs(starts, ends)
 
 
 @pytest.mark.parametrize("version", [v1, v2])
