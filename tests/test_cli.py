@@ -12,7 +12,6 @@ import unittest.mock
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from recordzoo import __version__, catalogue, errors
 from recordzoo import errors as project
@@ -20,17 +19,17 @@ from recordzoo.base import settings as roots
 from recordzoo.cli.app import Exit, exit_code
 from recordzoo.cli.app import run as run_app
 from recordzoo.cli.listing import entry_document
-from recordzoo.cli.options import clean, resolve
+from recordzoo.cli.options import resolve
 from recordzoo.cli.prepare import check_room
 from recordzoo.net import http as retry
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import Outlook, Preparation
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
-from tests.fakes import cub200, imagenet
+from tests.fakes import cub200, folder, imagenet
 from tests.fakes.records import flip, many_missing
 from tests.fakes.server import Fault, FileServer
-from tests.preparing import wait_for
+from tests.preparing import REPOSITORY, wait_for
 from tests.running import run
 from tests.terminals import run_on_terminal
 
@@ -39,16 +38,13 @@ ARCHIVE = "cub200/CUB_200_2011.tgz"  # where a mirror has it
 
 
 def recordzoo(*arguments, cwd=None, **environment):
-    """Run a command in this process, with no other of recordzoo's variables, and return what it did."""
-    kept = environment_with(**environment)
-    with unittest.mock.patch.dict(os.environ, kept, clear=True):
+    """Run a command in this process with these variables, and return what it did."""
+    with unittest.mock.patch.dict(os.environ, environment):
         return run(*arguments, cwd=cwd or Path.cwd())
 
 
-def environment_with(**more):
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("RECORDZOO_")}
-    package = str(Path(__file__).parent.parent)
-    return {**kept, "PYTHONPATH": package, "PYTHONWARNINGS": "error", **more}
+def environment():
+    return {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONWARNINGS": "error"}
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +67,7 @@ def birds(tmp_path_factory):
 @pytest.fixture
 def photos(tmp_path):
     """A class-per-folder tree."""
-    for name, colour in (("cat/1.png", "red"), ("cat/2.png", "green"), ("dog/1.png", "blue")):
-        path = tmp_path / "photos" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (8, 6), colour).save(path)
-    return tmp_path / "photos"
+    return folder.write_tree(tmp_path / "photos")
 
 
 def test_help_and_version():
@@ -94,7 +86,7 @@ class TestListAndInfo:
         assert recordzoo("list", "CIFAR10Record").stdout.splitlines()[1].startswith("cifar10 ")
         nothing = recordzoo("list", "unicorn")
         assert (nothing.returncode, nothing.stdout) == (0, "")
-        assert nothing.stderr == f"No dataset fits. recordzoo list shows all {len(catalogue.names())}.\n"
+        assert nothing.stderr.startswith("No dataset fits.")
 
     def test_where_record_sets_are_is_said(self, birds, tmp_path, monkeypatch):
         here = recordzoo("show", birds)
@@ -125,9 +117,8 @@ class TestListAndInfo:
             assert re.search(rf"^  {re.escape(label)} +{re.escape(set_name)}\.records( |$)", text, re.MULTILINE)
 
     def test_a_closed_pipe_is_quiet(self):
-        process = subprocess.Popen(
-            [*COMMAND, "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment_with()
-        )
+        words = [*COMMAND, "list"]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
         process.stdout.close()
         stderr = process.stderr.read()
         process.stderr.close()
@@ -136,24 +127,18 @@ class TestListAndInfo:
     def test_a_closed_or_full_stderr_changes_no_exit_code(self, tmp_path):
         command = f"{' '.join(COMMAND)} info {tmp_path}/none/"
         for stderr in ("2>&-", "2>/dev/full"):
-            result = subprocess.run(
-                ["sh", "-c", f"{command} {stderr}"], env=environment_with(), capture_output=True, check=False
-            )
+            words = ["sh", "-c", f"{command} {stderr}"]
+            result = subprocess.run(words, env=environment(), capture_output=True, check=False)
             assert (result.returncode, result.stdout) == (3, b"")
 
 
 class TestPrepare:
-    def test_dry_run_counts_no_unknown_size_as_nothing_and_names_the_option_where_it_helps(self, tmp_path):
-        words = ("prepare", "places365", "flickr8k", "objectnet", "--root", tmp_path, "--dry-run")
-        printed = recordzoo(*words).stdout
+    def test_dry_run_counts_no_unknown_size_as_nothing(self, tmp_path):
+        printed = recordzoo("prepare", "flickr8k", "objectnet", "--root", tmp_path, "--dry-run").stdout
+        assert "peak of disk size not known" in printed
         assert "  space: how much is needed is not known; " in printed
         assert f"  Flickr8k_text.zip: size not known, to be downloaded by hand to {tmp_path}/" in printed
-        places, *_, flickr, objects = [line for line in printed.splitlines() if not line.startswith(" ")]
-        assert "train_large_places365standard.tar (113 GB)" in places
-        assert "Flickr8k_text.zip (size not known)" in flickr
-        assert "peak of disk size not known" in flickr
-        assert flickr.endswith("; its files must be downloaded by hand, or need --accept-terms")
-        assert objects.endswith("; its files must be downloaded by hand")
+        assert "; its files must be downloaded by hand\n" in printed  # those of objectnet
 
     @pytest.mark.parametrize(
         ("name", "part"), [(name, part.name) for name in catalogue.names() for part in catalogue.entry(name).parts]
@@ -173,18 +158,11 @@ class TestPrepare:
             (made,) = json.loads(recordzoo("prepare", *arguments, "--json").stdout)["record_sets"]
             assert (made["name"], made["path"]) == (plan["name"], plan["target"])
 
-    def test_says_before_it_starts_and_one_line_when_nothing_is_to_do(self, tmp_path):
-        cub200.build().write_tree(tmp_path)
-        first = recordzoo("prepare", "cub200", "--root", tmp_path)
-        assert (first.returncode, first.stdout) == (0, "")
-        assert first.stderr.startswith("Preparing cub200")
-        assert "12 images" in first.stderr
-        again = recordzoo("prepare", "cub200", "--root", tmp_path)
-        assert again.stderr == f"cub200: ready, 12 records in {tmp_path}/cub200.records\n"
-        document = json.loads(recordzoo("prepare", "cub200", "--root", tmp_path, "--json").stdout)
-        (made,) = document["record_sets"]
+    def test_what_is_ready_is_left_alone(self, birds):
+        again = recordzoo("prepare", "cub200", "--root", birds)
+        assert again.stderr == f"cub200: ready, 12 records in {birds}/cub200.records\n"
+        (made,) = json.loads(recordzoo("prepare", "cub200", "--root", birds, "--json").stdout)["record_sets"]
         assert (made["name"], made["records"], made["was_ready"]) == ("cub200", 12, True)
-        assert made["path"] == f"{tmp_path}/cub200.records"
 
     @pytest.mark.parametrize(
         ("there", "lacking", "file"),
@@ -203,9 +181,6 @@ class TestPrepare:
         first, *_ = result.stderr.splitlines()
         assert first.startswith(f"imagenet.{lacking}: cannot be prepared: ")
         assert first.endswith(f"{file} is not there). Going on with imagenet.{there}.")
-        end = result.stderr.partition(f"imagenet.{there}: ready, ")[2]
-        assert f"imagenet.{lacking}: not prepared.\nerror: these files must be downloaded by hand" in end
-        assert file in end
         document = recordzoo("prepare", "imagenet", "--root", tmp_path, "--json")
         assert document.returncode == 3
         assert [made["name"] for made in json.loads(document.stdout)["record_sets"]] == [f"imagenet.{there}"]
@@ -213,7 +188,6 @@ class TestPrepare:
     def test_where_no_part_can_be_prepared_each_is_named_once(self, tmp_path):
         said = recordzoo("prepare", "imagenet", "--root", tmp_path).stderr
         assert said.count("imagenet.train: ") == said.count("imagenet.val: ") == 1
-        assert "\n0 of 2 record sets are ready.\nerror: these files must be downloaded by hand" in said
 
     def test_a_part_that_was_named_is_not_passed_over(self, tmp_path):
         imagenet.build().write_tree(tmp_path, "val")
@@ -223,8 +197,6 @@ class TestPrepare:
         assert not list(tmp_path.glob("*.records"))
         both = recordzoo("prepare", "imagenet.train", "imagenet.val", "--root", tmp_path)
         assert both.returncode == 3
-        by_hand = "its files must be downloaded by hand, or need --accept-terms"
-        assert both.stderr.startswith(f"imagenet.train: failed: {by_hand}. Going on with imagenet.val.\n")
         assert "\nimagenet.train: not prepared.\nerror: these files must be downloaded by hand" in both.stderr
         assert (tmp_path / "imagenet.val.records").is_dir()
 
@@ -252,7 +224,7 @@ class TestPrepare:
 
     def test_a_bar_on_a_terminal(self, photos):
         shown = run_on_terminal("prepare", photos, streams=("stdout", "stderr"))
-        assert "3 images" in shown
+        assert "13 images" in shown
         assert "\r" in shown
         assert "100%|" in shown
 
@@ -261,17 +233,17 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("words", "variables", "code", "said"),
         [
-            ("cub200", {"RECORDZOO_OFFLINE": "1"}, 4, ["error: "]),
-            ("cub200 --mirror http://127.0.0.1:1", {"RECORDZOO_TIMEOUT": "abc"}, 2, ["RECORDZOO_TIMEOUT is 'abc'"]),
-            ("imagenet.val", {}, 3, ["\n1. ", "\n2. ", "\n3. ", "\n4. ", "--accept-terms"]),
-            ("nabirds", {}, 4, ["error: nabirds.tar.gz must be downloaded by hand.\n", "\n1. ", "\n2. ", "\n4. "]),
+            ("cub200", {"RECORDZOO_OFFLINE": "1"}, 4, "error: "),
+            ("cub200 --mirror http://127.0.0.1:1", {"RECORDZOO_TIMEOUT": "abc"}, 2, "RECORDZOO_TIMEOUT is 'abc'"),
+            ("imagenet.val", {}, 3, "--accept-terms"),
+            ("nabirds", {}, 4, "error: nabirds.tar.gz must be downloaded by hand.\n"),
         ],
-        ids=["no network", "a bad variable", "terms", "by hand"],
     )
     def test_what_must_be_done_first(self, tmp_path, words, variables, code, said):
         result = recordzoo("prepare", *words.split(), "--root", tmp_path, **variables)
         assert (result.returncode, result.stdout) == (code, "")
-        assert [text for text in said if text not in result.stderr] == []
+        assert said in result.stderr
+        assert ("\n1. " in result.stderr and "\n4. " in result.stderr) == (not variables)  # steps to follow
         assert not list(tmp_path.glob("[!.]*"))
 
     def test_a_wrong_hash(self, tmp_path, mirrored, monkeypatch):
@@ -290,9 +262,8 @@ class TestErrors:
         middle = len(mirrored) // 2
         with FileServer({ARCHIVE: mirrored}, {ARCHIVE: [Fault(stall_after=middle)]}) as server:
             arguments = ["prepare", "cub200", "--root", str(tmp_path), "--mirror", server.url, "--no-check-hash"]
-            with subprocess.Popen(
-                [*COMMAND, *arguments], stderr=subprocess.PIPE, text=True, env=environment_with()
-            ) as process:
+            words = [*COMMAND, *arguments]
+            with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment()) as process:
                 assert server.stalled.wait(60)
                 wait_for(lambda: any(part.stat().st_size for part in tmp_path.glob("*.tgz.part")), "a part")
                 process.send_signal(signum)
@@ -307,21 +278,16 @@ class TestErrors:
         assert len(RecordReader(tmp_path / "cub200.records")) == 32
         assert [path.name for path in tmp_path.glob("[!.]*")] == ["cub200.records"]
 
-    @pytest.mark.parametrize(
-        ("words", "said"),
-        [
-            ("export photos", "nothing of this run is kept, and the same command begins again."),
-            ("cache rm photos", "what is not deleted yet stays."),
-            ("show photos", "nothing of this run is kept, and the same command begins again."),
-            ("bench photos", "nothing of this run is kept, and the same command begins again."),
-        ],
-    )
-    def test_what_an_interrupted_command_keeps(self, words, said, capsys):
+    def test_what_an_interrupted_command_keeps(self, capsys):
         def interrupted(**options):
             raise KeyboardInterrupt
 
-        assert run_app(interrupted, words.split()) == 130
-        assert capsys.readouterr().err == f"interrupted; {said}\n"
+        for words, said in (
+            (["export", "x"], "nothing of this run is kept"),
+            (["cache", "rm", "x"], "what is not deleted"),
+        ):
+            assert run_app(interrupted, words) == 130
+            assert capsys.readouterr().err.startswith(f"interrupted; {said}")
 
     def test_the_code_of_each_error(self):
         codes = {
@@ -351,39 +317,22 @@ class TestVerify:
         assert document["problems"]
 
     def test_one_with_more_problems_than_anybody_reads(self, tmp_path):
-        path = many_missing(tmp_path / "x.records", 1500)
-        result = recordzoo("verify", path)
+        result = recordzoo("verify", many_missing(tmp_path / "x.records", 1500))
         assert result.returncode == 5
         assert len(result.stdout.splitlines()) == 51
-        last = result.stderr.splitlines()[-1]
-        assert last.startswith(
-            f"error: {path} is damaged: 1,000 problems, where the check stopped; there may be more. "
-        )
-        document = json.loads(recordzoo("verify", path, "--json").stdout)
-        assert (len(document["problems"]), document["stopped"]) == (1000, True)
+        assert "1,000 problems, where the check stopped; there may be more. " in result.stderr.splitlines()[-1]
 
     def test_only_a_strange_file_is_noted(self, photos):
         assert recordzoo("prepare", photos).returncode == 0
         path = Path(f"{photos}.records")
-        assert (path / "tree.json").exists()
-        assert not {"tree.json", "made-from.bin"}.intersection(recordzoo("verify", path).stderr.split())
         (path / "notes.txt").write_text("mine")
         notes = [line for line in recordzoo("verify", path).stderr.splitlines() if "not named in the manifest" in line]
         assert [note.split()[0] for note in notes] == ["notes.txt"]
-        assert len(json.loads(recordzoo("verify", path, "--json").stdout)["notes"]) == 3
 
 
-def test_clean_escapes_what_would_act():
-    assert clean("Große Möwe.jpg") == "Große Möwe.jpg"
-    assert clean("a\x1b[2J\u202egpj.\udcff\n") == "a\\x1b[2J\\u202egpj.\\udcff\\n"
-
-
-@pytest.mark.parametrize("flags", [(), ("--json",)], ids=["text", "json"])
-def test_an_error_ends_with_its_section_of_the_site(flags, tmp_path, monkeypatch):
+def test_an_error_ends_with_its_section_of_the_site(tmp_path, monkeypatch):
     monkeypatch.setattr(project, "url", {"Documentation": "https://docs.example.org/"}.get)
-    done = run("verify", "missing.records", *flags, cwd=tmp_path)
     about = "See https://docs.example.org/errors/#notpreparederror"
-    if flags:
-        assert json.loads(done.stderr)["error"]["notes"] == [about]
-    else:
-        assert done.stderr.splitlines()[-1] == about
+    assert run("verify", "missing.records", cwd=tmp_path).stderr.splitlines()[-1] == about
+    as_json = run("verify", "missing.records", "--json", cwd=tmp_path).stderr
+    assert json.loads(as_json)["error"]["notes"] == [about]

@@ -36,11 +36,7 @@ def here(tmp_path_factory):
 
 MISTAKES = [
     *((name, 2, "Missing argument '") for name in ("info", "prepare", "verify", "show", "bench", "push", "pull")),
-    ("nonsense", 2, "No such command 'nonsense'."),
-    ("prepare cub200 --bogus", 2, "No such option: --bogus."),
     ("prepare cub200 --workers 0", 2, "--workers"),
-    ("prepare cub200 --split tset", 2, "has no split 'tset'"),
-    ("prepare imagenet.val --split train", 2, "imagenet.val has no split 'train'; it has val."),
     ("prepare imagenet --output x", 2, "--output names one record set, but 2 are asked for"),
     # one letter beside what was meant
     ("prepar mnist", 2, "No such command 'prepar'. Did you mean prepare? See: "),
@@ -58,14 +54,11 @@ MISTAKES = [
     ("prepare x.lmdb --from caff", 2, "Did you mean caffe?"),
     ("cache rm som", 2, "Did you mean ./some.records?"),
     # names and paths
-    ("prepare cub20", 2, "Did you mean cub200?"),
     ("info cub20", 2, "Did you mean cub200?"),  # before a path, such as cub2000
     *((f"{name} photoss", 2, "Did you mean ./photos?") for name in ("prepare", "info", "show", "bench", "verify")),
     ("prepare photoss", 2, "There is no dataset and no path 'photoss'."),
-    ("prepare photoss", 2, "recordzoo list shows the datasets"),
     *((f"{name} ./photoss", 3, "./photoss does not exist") for name in ("prepare", "info", "show", "bench", "verify")),
     ("prepare file", 2, "There is no dataset and no path 'file'. recordzoo list shows"),  # no hidden file, no picture
-    ("prepare none/", 3, "does not exist"),
     ("verify none.records", 3, "There is no record set at none.records: it does not exist."),
     ("show empty", 3, "Run: recordzoo prepare empty"),
     ("bench odd.records", 5, "odd.records"),
@@ -73,39 +66,27 @@ MISTAKES = [
     ("doctor --root nowhere", 3, "--root nowhere is not there."),
     # options that would be ignored
     ("prepare raw --root elsewhere", 2, "--root elsewhere is for datasets, and raw is a directory of images"),
-    ("prepare raw --root elsewhere", 2, "--output elsewhere/raw.records"),
     ("prepare raw --mirror https://example.org", 2, "--mirror is for datasets, and raw is a directory"),
     *(
         (f"prepare raw {option}", 2, f"{option} is for datasets, and raw is a directory")
         for option in ("--accept-terms", "--discard-raw", "--no-check-hash")
     ),
     ("prepare cub200 --from flat", 2, "(--from) is for "),
-    ("prepare cub200 --from classes", 2, "(--from) is for "),
     ("prepare cub200 --allow-empty", 2, "(--allow-empty) is for "),
     ("prepare raw --split train", 2, "split"),
     # values
-    ("list --obtained never", 2, "download, terms, partly, by-hand"),
-    ("list --checked list", 2, "--checked 'list' is none of bytes, lists, layout. Did you mean lists?"),
     ("list --max-size big", 2, "--max-size 'big' is no size"),
-    ("show photos --order biggest", 2, "Valid values are class, random, largest, smallest."),
     ("show photos --number 1001", 2, "1000"),
-    ("show photos --number 0", 2, "--number"),
     ("show photos --output sheet.jpg", 2, "--output sheet.jpg does not end with .png"),
-    ("show photos --split tset", 2, "no split 'tset'"),
-    ("show photos --class penguin", 2, "no class 'penguin'"),
     ("bench photos --transform own.py:squash", 2, "--transform own.py:squash: there is no 'squash' in own.py."),
     # raw data
     ("prepare empty/", 3, "empty has no class folders, no images, and no files of a known format."),
-    ("prepare classes --from classes", 3, "Found no valid file for the classes cat"),
-    ("prepare classes --allow-empty", 3, "There are no images in classes"),
     ("prepare classes --from flat", 3, "There are no images in classes"),
+    ("prepare classes --allow-empty", 3, "There are no images in classes"),
     ("prepare flat", 3, "2 images lie there without class folders."),
-    ("prepare flat", 3, "list (.csv, .txt)"),
-    ("prepare flat", 3, "flat --from flat"),
     ("prepare cub200 --root damaged --no-check-hash", 5, "CUB_200_2011.tgz"),
     # URLs
     (f"bench {THERE}", 2, f"bench needs a record set on this machine. Run: recordzoo pull {THERE}"),
-    (f"push {THERE} s3://b/c", 2, "push needs a record set on this machine."),
     (f"pull {THERE} {THERE}", 2, f"{THERE} is a URL; a record set is pulled into a directory of this machine."),
     ("pull photos", 2, "'photos' is no URL"),
     ("push photos there", 2, "'there' is no URL"),

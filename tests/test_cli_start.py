@@ -1,6 +1,5 @@
 """What a newcomer meets first on the command line: no arguments, wrong places, misspelt paths, Ctrl-C."""
 
-import os
 import shutil
 
 import pytest
@@ -20,12 +19,11 @@ def photos(tmp_path):
     return folder.write_tree(tmp_path / "photos")
 
 
-def says(result, code, *texts):
-    """Check an exit code and that one line on stderr says these texts."""
+def says(result, code, text):
+    """Check an exit code and that one line on stderr says this text."""
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
     assert result.returncode == code, result.stderr
-    for text in texts:
-        assert text in line
+    assert text in line
 
 
 def test_an_option_for_one_of_several_is_taken(photos, tmp_path):
@@ -52,7 +50,7 @@ class TestGoneTree:
 
     def test_a_list_that_is_gone_is_not_ready(self, tmp_path):
         (tmp_path / "photos.records").rename(tmp_path / "all.records")
-        says(run("prepare", "all.csv", cwd=tmp_path), 3, "all.csv does not exist", "all.records")
+        says(run("prepare", "all.csv", cwd=tmp_path), 3, "all.csv does not exist")
         assert run("info", "all.csv", cwd=tmp_path).returncode == 0
 
 
@@ -67,7 +65,6 @@ class TestSplits:
         result = run("prepare", "data", cwd=tmp_path)
         assert result.returncode == 0, result.stderr
         assert result.stderr.startswith("data has splits and no classes (Val, train): ")
-        assert "recordzoo prepare data --from classes" in result.stderr
         assert sorted(path.name for path in data.iterdir()) == ["Val", "Val.records", "train", "train.records"]
         assert RecordReader(data / "train.records").manifest.classes == ("Zebra", "cat", "dog")
         assert not (tmp_path / "data.records").exists()
@@ -86,17 +83,14 @@ class TestSplits:
         (data / "test").mkdir()
         (data / "test" / "1.jpg").write_bytes(b"a picture")
         result = run("prepare", "data", cwd=tmp_path)
-        says(result, 3, "data/test. 1 image lies there", "prepare data --from classes")
+        says(result, 3, "data/test. 1 image lies there")
         assert result.stderr.endswith(" --from flat\n")  # a command at the end of a line can be copied
         assert not list(data.glob("*.records"))
 
     def test_python_takes_them_as_torchvision_does(self, data, tmp_path):
         assert run("prepare", "data", cwd=tmp_path).returncode == 0
-        with pytest.warns(
-            UserWarning, match=r"its classes are Val, train, which look like splits.*open .*data/Val"
-        ) as all_:
+        with pytest.warns(UserWarning, match=r"its classes are Val, train, which look like splits.*open .*data/Val"):
             dataset = ImageFolderRecord(data)
-        assert len(all_) == 1
         for name in ("Val.records", "train.records"):
             shutil.rmtree(data / name)  # which torchvision takes for classes
         assert dataset.classes == ImageFolder(data).classes
@@ -112,11 +106,11 @@ class TestSplits:
 class TestNoImages:
     def test_an_empty_class_is_refused_unless_it_is_allowed(self, photos, tmp_path):
         (photos / "zebra").mkdir()
-        says(run("prepare", "photos", cwd=tmp_path), 3, "Found no valid file for the classes zebra", "--allow-empty")
+        says(run("prepare", "photos", cwd=tmp_path), 3, "Found no valid file for the classes zebra")
         assert run("prepare", "photos", "--allow-empty", cwd=tmp_path).returncode == 0
         assert "zebra" in RecordReader(tmp_path / "photos.records").manifest.classes
         for more in ([], ["--dry-run"]):  # records with an empty class are not ready
-            says(run("prepare", "photos", *more, cwd=tmp_path), 3, "classes zebra", "--allow-empty")
+            says(run("prepare", "photos", *more, cwd=tmp_path), 3, "--allow-empty")
         assert "ready" in run("prepare", "photos", "--allow-empty", cwd=tmp_path).stderr
 
     def test_record_sets_are_no_classes(self, photos, tmp_path):
@@ -136,20 +130,17 @@ class TestFlat:
     @pytest.fixture
     def images(self, tmp_path):
         place = tmp_path / "images"
+        (place / "more").mkdir(parents=True)
         for number, name in enumerate(["b.png", "a.jpg", "more/c.png", "notes.txt"]):
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            Image.new("RGB", (8 + number, 6), "red").save(
-                place / name, name[-3:].replace("jpg", "jpeg").replace("txt", "png")
-            )
+            Image.new("RGB", (8 + number, 6), "red").save(place / name, "png")
         return place
 
     def test_all_images_without_classes(self, images, tmp_path):
         result = run("prepare", "images", "--from", "flat", cwd=tmp_path)
         assert result.returncode == 0, result.stderr
         dataset = ImageFolderRecord(tmp_path / "images.records")
-        assert [path for path, _ in dataset.samples] == [
-            str(images / name) for name in ("a.jpg", "b.png", "more/c.png")
-        ]
+        names = ("a.jpg", "b.png", "more/c.png")
+        assert [path for path, _ in dataset.samples] == [str(images / name) for name in names]
         assert list(dataset.targets) == [-1, -1, -1]
         assert dataset.classes == []
         assert [image.size for image, _ in dataset] == [(9, 6), (8, 6), (10, 6)]
@@ -160,10 +151,7 @@ class TestFlat:
     def test_it_can_be_seen_and_varied(self, images, tmp_path):
         assert run("prepare", "images", "--from", "flat", cwd=tmp_path).returncode == 0
         assert run("show", "images", cwd=tmp_path).returncode == 0
-        assert run("verify", "images", "--full", cwd=tmp_path).stderr.count("not named in the manifest") == 0
-        shown = run("info", "images", cwd=tmp_path)
-        assert "records:   3" in shown.stdout
-        assert "records of each class" not in shown.stdout
+        assert "records:   3" in run("info", "images", cwd=tmp_path).stdout
         result = run("prepare", "images", "--from", "flat", "--short-side", 4, cwd=tmp_path)
         assert result.returncode == 0, result.stderr
         assert [image.size for image, _ in ImageFolderRecord(tmp_path / "images-4.records")] == [(6, 4), (5, 4), (6, 4)]
@@ -179,50 +167,12 @@ class TestFlat:
 
     def test_it_is_not_taken_for_classes(self, images, photos, tmp_path):
         assert run("prepare", "photos", "--from", "flat", cwd=tmp_path).returncode == 0
-        says(
-            run("prepare", "photos", cwd=tmp_path),
-            1,
-            "holds images without classes, not images in classes",
-        )
+        says(run("prepare", "photos", cwd=tmp_path), 1, "holds images without classes, not images in classes")
         assert run("prepare", "photos", "--refresh", cwd=tmp_path).returncode == 0
         says(run("prepare", "photos", "--from", "flat", cwd=tmp_path), 1, "holds images in classes")
 
 
-class TestVerify:
-    def test_it_says_what_was_not_read(self, photos, tmp_path):
-        assert run("prepare", "photos", cwd=tmp_path).returncode == 0
-        count = len(RecordReader(tmp_path / "photos.records"))
-        (line,) = run("verify", "photos.records", cwd=tmp_path).stdout.splitlines()
-        assert line.startswith("photos.records: ok. The sizes of ")
-        assert f"The {count} records themselves" in line
-        assert line.endswith("were not read; --full does that.")
-        (line,) = run("verify", "photos", "--full", cwd=tmp_path).stdout.splitlines()
-        assert line.startswith("photos.records: ok. Every byte of ")
-        assert line.endswith(f"the checksum of each of {count} records were checked.")
-
-
-class TestWords:
-    """Messages say what a person knows: their directory, their option, their file."""
-
-    def test_a_directory_is_called_by_its_name(self, photos, tmp_path):
-        result = run("prepare", "photos", "--short-side", 8, cwd=tmp_path)
-        assert result.stderr.startswith(f"Preparing photos-8: {photos} (")
-        assert "\nconverting photos-8\n" in result.stderr
-
-    def test_a_file_that_cannot_be_written_is_the_person_s_own(self, photos, tmp_path):
-        assert run("prepare", "photos", cwd=tmp_path).returncode == 0
-        (tmp_path / "locked").mkdir(mode=0o500)
-        reasons = {"none": "No such file or directory"}
-        reasons |= {} if os.geteuid() == 0 else {"locked": "Permission denied"}  # root may write anywhere
-        for place, reason in reasons.items():
-            result = run("show", "photos", "--output", f"{place}/photos.png", cwd=tmp_path)
-            assert result.stderr.splitlines()[-1] == f"error: {place}/photos.png: {reason}"
-
-    def test_a_list_that_was_written_otherwise(self, photos, tmp_path):
-        (tmp_path / "all.txt").write_text("photos/cat/10.png cat\n")
-        assert run("prepare", "all.txt", cwd=tmp_path).returncode == 0
-        says(
-            run("prepare", "all.txt", "--shard-size", "512M", cwd=tmp_path),
-            1,
-            "was written without shard_bytes (--shard-size), not with shard_bytes (--shard-size) 536870912 (537 MB)",
-        )
+def test_a_file_that_cannot_be_written_is_the_person_s_own(photos, tmp_path):
+    assert run("prepare", "photos", cwd=tmp_path).returncode == 0
+    result = run("show", "photos", "--output", "none/photos.png", cwd=tmp_path)
+    assert result.stderr.splitlines()[-1] == "error: none/photos.png: No such file or directory"

@@ -1,98 +1,43 @@
-"""All commands together: each help ends with examples that work, and the same option reads the same everywhere."""
+"""All commands together: each help ends with examples that work, paths may begin at home, shells complete words."""
 
 import re
 import shlex
-from collections import defaultdict
-from pathlib import Path
 
 import pytest
 import typer.main
 
+from docs.parts.program import leaf_commands
 from recordzoo.cli.app import app
 from recordzoo.records.reader import RecordReader
 from tests.fakes.records import write_records
-from tests.running import run
+
+COMMANDS = dict(leaf_commands(typer.main.get_command(app)))
 
 
-def leaves(group, before=()):
-    """Yield the words and the command of each command that does something."""
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from leaves(command, (*before, name))
-        else:
-            yield (*before, name), command
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_example_is_accepted_by_the_command(name):
+    command, words = COMMANDS[name], name.split()
+    marker, head, *examples = command.epilog.splitlines()
+    assert (marker, head) == ("\b", "Example:" if len(examples) == 1 else "Examples:")
+    for example in examples:
+        assert example.startswith("  recordzoo ")
+        assert len(example) <= 78
+        called = shlex.split(example)[1:]
+        assert called[: len(words)] == words
+        command.make_context("recordzoo", called[len(words) :])  # parses; runs nothing
 
 
-COMMANDS = dict(leaves(typer.main.get_command(app)))
-
-
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-class TestExamples:
-    def test_each_is_accepted_by_the_command(self, words):
-        command = COMMANDS[words]
-        marker, head, *examples = command.epilog.splitlines()
-        assert (marker, head) == ("\b", "Example:" if len(examples) == 1 else "Examples:")
-        for example in examples:
-            assert example.startswith("  recordzoo ")
-            assert len(example) <= 78
-            called = shlex.split(example)[1:]
-            assert tuple(called[: len(words)]) == words
-            command.make_context("recordzoo", called[len(words) :])  # parses; runs nothing
-
-    def test_there_is_a_summary_that_fits_a_line(self, words):
-        command = COMMANDS[words]
-        assert command.short_help[0].isupper()
-        assert command.short_help.endswith(".")
-        assert command.help[0].isupper()
-
-
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_every_path_may_begin_at_home(words, monkeypatch):
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_path_may_begin_at_home(name, monkeypatch):
     """A shell expands ``--root ~/zoo``, and leaves ``--root=~/zoo``."""
     monkeypatch.setenv("HOME", "/home/me")
-    command = COMMANDS[words]
-    context = command.make_context("recordzoo", shlex.split(command.epilog.splitlines()[2])[1 + len(words) :])
+    command = COMMANDS[name]
+    context = command.make_context("recordzoo", shlex.split(command.epilog.splitlines()[2])[1 + len(name.split()) :])
     for parameter in command.params:
         if re.search(r"\b(DIR|FILE|PATH|SET|MORE)\b", parameter.metavar or ""):
             is_list = parameter.nargs == -1 or getattr(parameter, "multiple", False)
             found = parameter.process_value(context, ["~/zoo"] if is_list else "~/zoo")
             assert list(map(str, found if is_list else [found])) == ["/home/me/zoo"], parameter.name
-
-
-OWN_HELP = {
-    "--root": "what lies there differs: raw files of datasets, record sets, anything that recordzoo wrote",
-    "--split": "`prepare` chooses what is stored, the others what is read",
-    "--output": "a record set, a picture, a chart, a folder",
-    "--full": "of a check all bytes, of a sheet all images",
-    "--workers": "of `bench` also threads, of copies files at a time",
-    "--format": "of images, of another tool's database",
-    "--shard-size": "of record sets it depends on the raw data",
-    "--seed": "of a sheet which images are drawn, of a split which records",
-    "--classes": "of a merge how they are put together, of a subset which are taken",
-}
-"""Options whose help may differ between commands, and why."""
-
-OWN_METAVAR = {
-    "--output": {"DIR", "FILE"},
-    "--classes": {"equal|union", "NAME,..."},
-}
-
-
-def test_the_same_option_reads_the_same_everywhere():
-    helps, metavars, takes = defaultdict(set), defaultdict(set), defaultdict(set)
-    for command in COMMANDS.values():
-        for parameter in command.params:
-            if parameter.param_type_name != "option":
-                continue
-            for name in parameter.opts:
-                helps[name].add(parameter.help)
-                takes[name].add(parameter.is_flag)
-                if not parameter.is_flag:
-                    assert parameter.metavar, f"{command.name} {name} has no metavar"
-                    metavars[name].add(parameter.metavar)
-    assert {name: found for name, found in takes.items() if len(found) > 1} == {}
-    assert {name: found for name, found in metavars.items() if len(found) > 1} == OWN_METAVAR
-    assert {name for name, found in helps.items() if len(found) > 1} <= set(OWN_HELP)
 
 
 def test_the_field_and_the_array_that_were_meant_are_named(tmp_path):
@@ -149,14 +94,3 @@ class TestCompletion:
     )
     def test_other_words(self, shell, words, found, monkeypatch, capsys):
         assert self.complete(shell, f"recordzoo {words}", monkeypatch, capsys) == found
-
-
-def test_the_help_has_commands_and_options_below_headings(tmp_path: Path) -> None:
-    helped = run("prepare", "--help", cwd=tmp_path).stdout
-    headings = re.findall(r"^(\w[\w ]*):$", run("--help", cwd=tmp_path).stdout, re.MULTILINE)
-    assert headings == ["Options", "Every day", "Change", "Move", "Help"]
-    sections = dict(re.findall(r"^(\w[\w ]*):\n(.*?)\n\n", helped, re.MULTILINE | re.DOTALL))
-    found = re.findall(r"^  (?:-h, )?(--\w[\w-]*)", sections["Options"], re.MULTILINE)
-    assert found == ["--dry-run", "--json", "--help"], "a heading of `prepare` does not know the others"
-    assert "--target" in sections["Own data"]
-    assert "--short-side" in sections["Smaller images"]

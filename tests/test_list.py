@@ -13,9 +13,8 @@ from tests.running import run
 
 
 def names(*options: str) -> list[str]:
-    return [
-        dataset["name"] for dataset in json.loads(run("list", *options, "--json", cwd=REPOSITORY).stdout)["datasets"]
-    ]
+    printed = run("list", *options, "--json", cwd=REPOSITORY).stdout
+    return [dataset["name"] for dataset in json.loads(printed)["datasets"]]
 
 
 @pytest.mark.parametrize(
@@ -23,16 +22,10 @@ def names(*options: str) -> list[str]:
     [
         (["--task", "Detection"], "voc", "imagenet_o"),  # whose task is "outlier detection"
         (["--task", "fine-grained"], "cub200", "cifar10"),
-        (["--license", "cc by-sa"], "kmnist", "eurosat"),
         (["--license", "CC BY-SA 4.0"], "kmnist", "mnist"),
-        (["--license", "open license"], "kmnist", "imagenet"),
         (["--license", "any open license"], "kmnist", "imagenet"),
-        (["--license", "Research or non-commercial use"], "imagenet", "kmnist"),
-        (["--license", "not stated"], "cifar10", "kmnist"),
         (["--obtained", "terms"], "imagenet", "mnist"),
-        (["--obtained", "download"], "mnist", "imagenet"),
         (["--obtained", "partly"], "lfw", "mnist"),
-        (["--license", "mit"], "eurosat", "cifar10_1"),
         (["--checked", "lists"], "nabirds", "eurosat"),
         (["--max-size", "100MB"], "eurosat", "cifar10"),
         (["--max-size", "1TB"], "cifar10", "usps"),  # the sizes of its files are not known
@@ -48,23 +41,12 @@ def test_filters(options: list[str], has: str, lacks: str) -> None:
     assert [line.split()[0] for line in shown] == found
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--license", "commercial"], "open license, research or non-commercial use, other or several terms, not st"),
-        (["--license", "cc"], "is none of open license"),
-        (["--license", "sa"], "is none of open license"),
-        (["--task", "outlier"], "outlier detection"),
-        (["--task", "label"], "several labels"),
-    ],
-    ids=" ".join,
-)
-def test_a_part_of_a_value_is_no_filter(options: list[str], message: str) -> None:
+@pytest.mark.parametrize("words", [("--license", "commercial"), ("--license", "cc"), ("--task", "outlier")])
+def test_a_part_of_a_value_is_no_filter(words: tuple[str, str]) -> None:
     """ "commercial" would be those that forbid it: "non-commercial"."""
-    result = run("list", *options, cwd=REPOSITORY)
+    result = run("list", *words, cwd=REPOSITORY)
     assert (result.returncode, result.stdout) == (2, "")
-    assert f"{' '.join(options[:1])} {options[1]!r} is none of " in result.stderr
-    assert message in result.stderr
+    assert f"{words[0]} {words[1]!r} is none of " in result.stderr
 
 
 def test_groups_of_licenses_are_those_of_the_site() -> None:
@@ -77,6 +59,6 @@ def test_groups_of_licenses_are_those_of_the_site() -> None:
 
 
 def test_number_of_images() -> None:
-    found = {name: catalogue.entry(name).num_images for name in ("cub200", "mnist", "voc", "svhn", "eurosat")}
-    assert found == {"cub200": 11_788, "mnist": 70_000, "voc": 11_540, "svhn": 99_289, "eurosat": 27_000}
+    found = {name: catalogue.entry(name).num_images for name in ("cub200", "voc", "svhn")}
+    assert found == {"cub200": 11_788, "voc": 11_540, "svhn": 99_289}
     assert all(catalogue.entry(name).num_images for name in catalogue.names())

@@ -2,14 +2,12 @@
 
 import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from recordzoo.base.settings import command, find_program
-
-PACKAGE = Path(__file__).parent.parent
+from recordzoo.base.settings import find_program
+from tests.preparing import REPOSITORY as PACKAGE
+from tests.running import python
 
 
 @pytest.fixture
@@ -20,10 +18,6 @@ def script(tmp_path, monkeypatch):
     path.touch(0o755)
     monkeypatch.chdir(tmp_path)
     return path
-
-
-def test_words_are_quoted():
-    assert command("prepare", Path("my photos")) == "recordzoo prepare 'my photos'"
 
 
 @pytest.mark.parametrize(
@@ -51,8 +45,7 @@ def test_a_module_is_run_by_its_python(script):
 
 def test_the_command_of_a_message_runs(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "PATH": "/usr/bin:/bin"}
-    words = [sys.executable, "-m", "recordzoo", "prepare"]
-    told = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False).stderr
+    told = python("-m", "recordzoo", "prepare", cwd=tmp_path, PATH="/usr/bin:/bin").stderr
     suggested = told.partition("See: ")[2]
     again = subprocess.run(suggested, shell=True, env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert (again.returncode, again.stdout.split()[0]) == (0, "Usage:")

@@ -1,45 +1,30 @@
 """Tables and lines on a terminal of 80 columns: wrapped at words, and left alone where programs read them."""
 
-from pathlib import Path
+import os
+import re
+import subprocess
+import sys
 
 import pytest
 
 from recordzoo import catalogue
-from recordzoo.cli.listing import describe
-from recordzoo.cli.options import FIXED_SPACE, table, wrapped
+from recordzoo.cli.options import table, wrapped
+from tests.fakes import folder
+from tests.preparing import REPOSITORY
 from tests.running import run
 from tests.terminals import run_on_terminal
 
-PACKAGE = Path(__file__).parent.parent
 
-
-def test_columns_line_up():
-    assert table(("A", "B"), [("long", "1"), ("x", "2")]) == "A     B\nlong  1\nx     2"
-
-
-def test_wide_cells_are_wrapped_at_words():
+def test_columns_line_up_and_are_wrapped_at_words():
+    assert table(("A", "B"), [("猫犬", "1"), ("x", "2")]) == "A     B\n猫犬  1\nx     2"  # wide letters count for two
+    assert "x" * 30 in table(("NAME", "WHAT"), [("one", f"a {'x' * 30}")], width=16)  # a word is never cut
     found = table(("NAME", "WHAT"), [("one", "red green blue"), ("two", "-")], width=16)
     assert found == "NAME  WHAT\none   red green\n      blue\ntwo   -"
 
 
-def test_a_word_is_never_cut():
-    word = "x" * 30
-    assert word in table(("NAME", "WHAT"), [("one", f"a {word}")], width=16)
-    assert wrapped(f"key: a {word}", 16) == f"key: a\n     {word}"
-
-
-def test_a_fixed_space_holds_together():
-    found = table(("A",), [(f"train{FIXED_SPACE}12, val{FIXED_SPACE}3",)], width=12)
-    assert found == "A\ntrain 12,\nval 3"
-
-
-def test_wide_letters_count_for_two():
-    assert table(("A", "B"), [("猫犬", "1")]) == "A     B\n猫犬  1"
-
-
 def test_lines_are_wrapped_behind_their_key():
     assert wrapped("short\nlicense:   see the homepage", 20) == "short\nlicense:   see the\n           homepage"
-    assert wrapped("  indented words here", 16) == "  indented words\n    here"
+    assert wrapped(f"key: a {'x' * 30}", 16) == f"key: a\n     {'x' * 30}"
 
 
 @pytest.mark.parametrize("words", [["list"], ["info", "imagenet"]], ids=" ".join)
@@ -47,16 +32,43 @@ def test_a_command_fits_80_columns(words):
     shown = run_on_terminal(*words)
     long = [line for line in shown.split("\n") if len(line) > 80]
     assert all(" " not in line.strip() for line in long)  # an address, which has no place to be wrapped at
-    piped = run(*words, cwd=PACKAGE, apart=True).stdout
+    piped = run(*words, cwd=REPOSITORY, apart=True).stdout
     assert sorted(shown.split()) == sorted(piped.split())
 
 
-@pytest.mark.parametrize("name", catalogue.names())
-def test_what_is_known_of_a_dataset_fits_80_columns(name):
-    text = wrapped(describe(catalogue.entry(name), 80), 80)
-    assert all(" " not in line.strip() for line in text.split("\n") if len(line) > 80)
-
-
 def test_a_pipe_gets_one_line_for_each_dataset():
-    lines = run("list", cwd=PACKAGE).stdout.splitlines()
+    lines = run("list", cwd=REPOSITORY).stdout.splitlines()
     assert [line.split()[0] for line in lines[1:]] == catalogue.names()
+
+
+@pytest.mark.slow
+def test_a_set_is_listed_and_deleted_after_a_question(tmp_path):
+    folder.write_tree(tmp_path / "photos")
+    assert run("prepare", "photos", cwd=tmp_path).returncode == 0
+    both = ("stdout", "stderr")
+    shown = run_on_terminal("cache", "ls", tmp_path, streams=both, NO_COLOR="1")
+    assert re.match(r"NAME +WHAT +SIZE +USED +ABOUT +PATH\nphotos +record set ", shown)
+    assert "\x1b" not in shown
+    shown = run_on_terminal("cache", "rm", tmp_path / "photos.records", streams=both, typed="y\n")
+    assert re.search(r"Delete 1 record set, .* \[y/N\]: Deleted 1 record set, ", shown)
+    assert [path.name for path in tmp_path.iterdir()] == ["photos"]
+
+
+@pytest.mark.slow
+def test_doctor_fits_80_columns_but_for_what_has_no_spaces(tmp_path):
+    shown = run_on_terminal("doctor", "--root", tmp_path, NO_COLOR="1")
+    assert [line for line in shown.splitlines() if len(line) > 80 and str(tmp_path) not in line] == []
+    assert shown.splitlines()[-1] == "recordzoo works here."
+    assert "\x1b" not in shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["list", "cache ls --json"])
+@pytest.mark.parametrize(("stdout", "code"), [(">&-", 0), (">/dev/full", 6)])
+def test_nowhere_to_print_to(tmp_path, words, stdout, code):
+    command = f"{sys.executable} -m recordzoo {words} {stdout}"
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert ("No space left on device" in done.stderr) == (code == 6)
