@@ -1,7 +1,6 @@
 """`recordzoo doctor`: what it finds on machines of all kinds, and what it advises."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from recordzoo.cli import doctor
 from recordzoo.cli.doctor import Package, disk, find_mount, optional_packages
 from tests.disks import mounted
 from tests.preparing import REPOSITORY
-from tests.running import run
+from tests.running import python
 
 GIB = 1 << 30
 
@@ -32,18 +31,6 @@ MOUNTS = """22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
 """
 
 
-SPECIAL = {
-    "nfs4 cifs": "a network file system",
-    "overlay": "the file system of a container",
-    "fuse.gcsfuse fuseblk": "a file system of a program",
-    "tmpfs": "kept in memory",
-    "9p": "a disk of Windows seen from Linux",
-    "vfat": "without permissions and links",
-    "lustre": "a file system of a cluster",
-}
-"""What is said of types of file systems."""
-
-
 class TestDisk:
     @pytest.fixture(autouse=True)
     def good(self, monkeypatch):
@@ -56,21 +43,16 @@ class TestDisk:
     def test_a_good_one_gets_no_advice(self, tmp_path):
         found = disk(tmp_path)
         assert (found.problems, found.advice) == ([], [])
-        assert found.facts == {
-            "root": str(tmp_path),
-            "file system": "ext4, mounted at /",
-            "free": "537 GB of 966 GB",
-            "shared memory": "34.4 GB",
-        }
+        assert found.facts["file system"] == "ext4, mounted at /"
+        assert (found.facts["free"], found.facts["shared memory"]) == ("537 GB of 966 GB", "34.4 GB")
         assert list(tmp_path.iterdir()) == []
 
     def test_special_file_systems_are_named_and_usual_ones_are_not(self, tmp_path, monkeypatch):
         monkeypatch.setattr(doctor, "lmdb_problem", lambda path: "")
-        for kinds, said in SPECIAL.items():
-            for kind in kinds.split():
-                self.mount = (kind, "/")
-                (line,) = disk(tmp_path).advice
-                assert line.startswith(f"{tmp_path} is on {kind}: {said}")
+        for kind in ("nfs4", "overlay", "fuse.gcsfuse", "fuseblk", "tmpfs", "9p", "vfat", "lustre"):
+            self.mount = (kind, "/")
+            (line,) = disk(tmp_path).advice
+            assert line.startswith(f"{tmp_path} is on {kind}: ")
         for self.mount in [*((kind, "/") for kind in ("ext4", "xfs", "btrfs", "zfs", "apfs")), (None, None)]:
             assert disk(tmp_path).advice == []
 
@@ -78,8 +60,8 @@ class TestDisk:
         monkeypatch.setattr(doctor, "lmdb_problem", lambda path: "")
         self.sizes = {str(tmp_path): Usage(900 * GIB, GIB), "/dev/shm": Usage(64 << 20, 64 << 20)}
         room, shared = disk(tmp_path).advice
-        assert "1.07 GB free; `recordzoo cache ls`" in room
-        assert "The shared memory has 67.1 MB: workers of DataLoader" in shared
+        assert "1.07 GB free" in room
+        assert "The shared memory has 67.1 MB" in shared
         monkeypatch.setattr(doctor, "_is_writable", lambda path: False)
         found = disk(tmp_path)
         assert f"{tmp_path} may not be written to: pass --root" in found.advice[0]
@@ -88,14 +70,14 @@ class TestDisk:
     @pytest.mark.parametrize(
         ("code", "said"),
         [
-            ("import os; os.kill(os.getpid(), 7)", "LMDB cannot write here (signal 7)"),  # a mapped file without room
-            ("raise OSError('Invalid argument')", "LMDB cannot write here (OSError: Invalid argument)"),
+            ("import os; os.kill(os.getpid(), 7)", "(signal 7)"),  # a mapped file without room
+            ("raise OSError('Invalid argument')", "(OSError: Invalid argument)"),
         ],
     )
     def test_a_file_system_on_which_lmdb_dies(self, tmp_path, monkeypatch, code, said):
         monkeypatch.setattr(doctor, "_LMDB_TEST", code)
-        found = disk(tmp_path)
-        assert (found.problems, found.advice) == ([f"{tmp_path}: {said}. Keep record sets on another volume."], [])
+        (problem,) = disk(tmp_path).problems
+        assert problem.startswith(f"{tmp_path}: LMDB cannot write here {said}")
         assert list(tmp_path.iterdir()) == []
 
 
@@ -138,7 +120,6 @@ class TestPackages:
         monkeypatch.setattr(doctor, "_turbojpeg", lambda: (Package("libjpeg-turbo", "", "speed"), "3.1.2"))
         monkeypatch.setattr(doctor, "how_to_install", lambda name: f"pip install --upgrade {name}")
         found = optional_packages(tmp_path)
-        assert found.facts["numba"].startswith("missing: pip install --upgrade numba (RecordLoader: ")
         assert found.facts["pyarrow"].startswith("missing: pip install 'recordzoo[formats]' (")
         assert (found.facts["libjpeg-turbo"], found.problems) == ("3.1.2 (speed)", [])
         assert found.advice == ["For faster reading add numba, isal: pip install --upgrade numba isal"]
@@ -153,35 +134,11 @@ class TestPackages:
         (line,) = found.advice
         assert re.fullmatch(r"numpy [0-9.]+ cannot be imported: ImportError: x", line)
 
-    @pytest.mark.slow
-    def test_a_broken_one_ends_with_code_1(self, tmp_path, monkeypatch):
-        (tmp_path / "broken_torch.py").write_text("raise OSError('libc10.so: not found')")
-        monkeypatch.syspath_prepend(tmp_path)
-        broken = [Package("numpy", "numpy"), Package("pillow", "PIL"), Package("torch", "broken_torch")]
-        monkeypatch.setattr(doctor, "ESSENTIAL", broken)
-        result = run("doctor", "--root", tmp_path, cwd=tmp_path)
-        assert result.returncode == 1
-        assert "cannot be imported: OSError: libc10.so: not found" in result.stdout
-        assert "recordzoo works here" not in result.stdout
-
 
 @pytest.mark.slow
 def test_it_runs_where_nothing_can_be_imported(tmp_path):
     code = "import sys\nfor name in ('torch', 'torchvision', 'lmdb', 'numpy'): sys.modules[name] = None\n"
     code += "from recordzoo.cli.app import app; from recordzoo.cli.app import run; sys.exit(run(app, ['doctor']))"
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    done = python("-c", code, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.count("broken: ") == 4
-
-
-@pytest.mark.slow
-def test_the_text_names_everything(tmp_path):
-    result = run("doctor", "--root", tmp_path, cwd=tmp_path)
-    assert (result.returncode, result.stderr) == (0, "")
-    heads = [line.strip().partition(":")[0] for line in result.stdout.splitlines() if ":" in line]
-    essential = [package.name for package in doctor.ESSENTIAL]
-    assert heads[: 3 + len(essential)] == ["versions", "recordzoo", "Python", *essential]
-    assert {"optional packages", "numba", "disk", "root", "file system", "free"} <= {*heads}
-    assert result.stdout.endswith("recordzoo works here.\n")
-    assert list(tmp_path.iterdir()) == []
