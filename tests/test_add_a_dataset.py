@@ -1,15 +1,14 @@
 """docs/add-a-dataset.md: its files are written into a copy of the repository, where everything knows the dataset."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.preparing import REPOSITORY as ROOT
+from tests.running import python
+
 PAGE = ROOT / "docs" / "add-a-dataset.md"
 COPIED = ("recordzoo", "tests", "docs", "benchmarks", "examples", "README.md", "CHANGELOG.md", "Makefile", "mkdocs.yml")
 FILE = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
@@ -33,17 +32,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def run(copy: Path, *command: str, **environment: str) -> str:
+def run(copy: Path, *command: object) -> str:
     """Run Python in the copy, whose package comes before the installed one."""
-    result = subprocess.run(
-        [sys.executable, *command],
-        cwd=copy,
-        env={**os.environ, "PYTHONPATH": str(copy), **environment},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    result = python(*command, cwd=copy, timeout_s=600, PYTHONPATH=str(copy))
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
     return result.stdout
 
@@ -62,20 +53,14 @@ def test_a_new_dataset_is_known_everywhere(copy: Path) -> None:
     assert "A drawn sample of Pebbles" in built
     assert "pebbles" in run(copy, "-m", "recordzoo", "list")
     assert "https://example.org/pebbles" in run(copy, "-m", "recordzoo", "info", "pebbles")
-    completed = {"_RECORDZOO_COMPLETE": "complete_bash", "COMP_WORDS": "recordzoo prepare peb", "COMP_CWORD": "2"}
-    code = "from recordzoo.cli.app import app; app(prog_name='recordzoo')"
-    assert run(copy, "-c", code, **completed).split() == ["pebbles"]
     code = "import recordzoo; print('PebblesRecord' in recordzoo.__all__, recordzoo.PebblesRecord.__module__)"
     assert run(copy, "-c", code).split() == ["True", "recordzoo.datasets.pebbles"]
 
 
 @pytest.mark.slow
 def test_a_new_dataset_is_prepared(copy: Path, tmp_path: Path) -> None:
-    run(
-        copy,
-        "-c",
-        f"import pathlib, tests.fakes.pebbles as made; made.pebbles.write_archive(pathlib.Path({str(tmp_path)!r}))",
-    )
+    code = f"import pathlib, tests.fakes.pebbles as made; made.pebbles.write_archive(pathlib.Path({str(tmp_path)!r}))"
+    run(copy, "-c", code)
     run(copy, "-m", "recordzoo", "prepare", "pebbles", "--root", str(tmp_path), "--no-check-hash", "--workers", "1")
     assert "ok" in run(copy, "-m", "recordzoo", "verify", str(tmp_path / "pebbles.records"), "--full")
 

@@ -1,10 +1,6 @@
 """examples/demo.py runs with the wheel alone, says what it did, and leaves alone what is not its own."""
 
-import os
-import re
 import shlex
-import subprocess
-import sys
 
 import pytest
 from PIL import Image
@@ -12,6 +8,7 @@ from PIL import Image
 from recordzoo.records.verify import verify
 from tests.installing import built, install, start
 from tests.preparing import REPOSITORY
+from tests.running import python
 
 DEMO = REPOSITORY / "examples" / "demo.py"
 
@@ -24,17 +21,8 @@ def test_the_whole_demo_twice_from_the_wheel(tmp_path, monkeypatch):
     monkeypatch.delenv("RECORDZOO_COMPILE")
     for _ in range(2):  # the second time it clears away what the first one made
         printed = start(programs / "python", DEMO, "--output", tmp_path / "out", cwd=tmp_path)
-        for told in (
-            "killed with",
-            "the rest and no more",
-            "400 of 400 samples are the same",
-            "resampled by compiled code",
-            "All done",
-        ):
+        for told in ("killed with", "the rest and no more", "400 of 400 samples are the same", "All done"):
             assert told in printed
-        for loader in ("ImageFolder with DataLoader", "CUB200Record with RecordLoader"):
-            (speed,) = re.findall(rf"^   {loader}: ([\d,]+) images/s in \d+ ", printed, re.MULTILINE)
-            assert int(speed.replace(",", "")) > 0
     with Image.open(tmp_path / "out" / "contact-sheet.png") as sheet:
         assert sheet.width == 1600
         assert 1250 < sheet.height < 1400  # five rows; fonts differ a little
@@ -50,13 +38,7 @@ def test_the_whole_demo_twice_from_the_wheel(tmp_path, monkeypatch):
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("mine")
-    result = subprocess.run(
-        [sys.executable, DEMO, "--output", tmp_path],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = python(DEMO, "--output", tmp_path)
     assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr == f"error: --output {tmp_path} has files in it that no demo made. Choose another directory.\n"
+    assert result.stderr.startswith(f"error: --output {tmp_path} has files in it that no demo made.")
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]

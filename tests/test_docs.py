@@ -1,23 +1,19 @@
 """The documentation cannot drift: the program is enumerated and its pages are asked for it; every example runs."""
 
 import ast
-import html
 import inspect
 import re
 import shlex
 from pathlib import Path
 
-import markdown
 import pytest
 import torchvision
-import typer.main
 
 import recordzoo
 from docs import generate
-from docs.parts import dataset_page, program, register
-from docs.parts.markdown import cell
-from recordzoo import catalogue, errors
-from recordzoo.cli.app import app
+from docs.parts import dataset_page, register
+from recordzoo import catalogue
+from tests.test_commands import COMMANDS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -44,10 +40,6 @@ def blocks(page, language):
 def built(name):
     """Return a page as the site has it, with its generated parts."""
     return register.expanded(text_of(name))
-
-
-def commands():
-    return dict(program.leaf_commands(typer.main.get_command(app)))
 
 
 def test_generated_files_are_fresh():
@@ -79,39 +71,11 @@ def test_every_public_name_is_on_one_page_of_the_api():
             assert page.count(f"::: recordzoo.{name}\n") == 1, name
 
 
-def test_a_bar_in_a_table_is_shown_as_one():
-    """By Python-Markdown, which makes the site, and by GitHub, which takes any bar for the end of a cell."""
-    made = cell("`NAME|PATH` a|b `x`")
-    assert markdown.markdown(f"| a | b |\n| --- | --- |\n| {made} | 2 |", extensions=["tables"]).count("<td>") == 2
-    shown = html.unescape(markdown.markdown(made))
-    assert shown == "<p><code>NAME|PATH</code> a|b <code>x</code></p>"
-    assert "|" not in made
-
-
-def test_what_the_map_names_is_there():
-    """Rooms, the modules to read first, and files."""
-    page = text_of("docs/architecture.md")
-    named = [f"recordzoo/{path}" for path in re.findall(r"`(\w+/\w+\.(?:py|toml))`", page)]
-    for room, modules in re.findall(r"^\| `(\w+/?)` \|.*\|(.*)\|$", page.partition("\n## From")[0], re.MULTILINE):
-        named.append(f"recordzoo/{room if room.endswith('/') else f'{room}.py'}")
-        named += [f"recordzoo/{room}{module}.py" for module in re.findall(r"`(\w+)`", modules)]
-    assert len(named) > 30
-    assert [name for name in named if not (ROOT / name).exists()] == []
-
-
-def test_the_tree_of_errors_has_each_under_its_base():
-    drawn = re.findall(r"^( *)- \[(\w+)\]", register.PARTS["tree"](), re.MULTILINE)
-    kinds = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, errors.RecordZooError)]
-    depths = {kind.__name__: sum(base in kinds for base in kind.__mro__) - 1 for kind in kinds}
-    assert {name: len(indent) // 4 for indent, name in drawn} == depths
-
-
 def not_here():
     """Read the table of datasets that the zoo lacks: a list of cells for each row."""
     table = text_of("docs/datasets.md").partition("\n## Not here\n")[2]
-    return [
-        [each.strip() for each in row.strip("|").split(" | ")] for row in re.findall(r"^\|.+\|$", table, re.MULTILINE)
-    ][2:]
+    rows = re.findall(r"^\|.+\|$", table, re.MULTILINE)[2:]
+    return [[each.strip() for each in row.strip("|").split(" | ")] for row in rows]
 
 
 @pytest.mark.parametrize("row", not_here(), ids=lambda row: row[0].partition(",")[0].strip("`"))
@@ -124,7 +88,7 @@ def test_the_line_for_an_own_copy_works_today(row):
     for line in lines:
         if line.startswith("recordzoo "):
             command, *words = shlex.split(line)[1:]
-            commands()[command].make_context(command, words)
+            COMMANDS[command].make_context(command, words)
         else:
             for call in ast.walk(ast.parse(line)):
                 if isinstance(call, ast.Call):
@@ -145,21 +109,16 @@ def test_every_page_is_in_the_navigation():
     assert [name_of(page) for page in PAGES[1:] if f": {name_of(page)}\n" not in navigation] == []
 
 
-def test_links_between_pages_lead_somewhere():
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            if "://" not in target:
-                assert (page.parent / target).exists(), f"{name_of(page)}: {target}"
-
-
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_shell_examples_use_commands_and_options_that_exist(page):
+    """Commands within sentences, too."""
     targets = set(re.findall(r"^([a-z]+):", text_of("Makefile"), re.MULTILINE))
-    for line in "".join(blocks(page, "sh")).replace("\\\n", " ").splitlines():
+    inline = re.findall(r"`(recordzoo [a-z][^`|]+)`", page.read_text(encoding="utf-8"))
+    for line in [*"".join(blocks(page, "sh")).replace("\\\n", " ").splitlines(), *inline]:
         words = shlex.split(line, comments=True)
         if words[:1] == ["recordzoo"]:
-            command = words[1] if words[1] in commands() else " ".join(words[1:3])
-            known = {name for p in commands()[command].params for name in (*p.opts, *p.secondary_opts)}
-            assert {word for word in words if word.startswith("--")} <= known, line
+            command = words[1] if words[1] in COMMANDS else " ".join(words[1:3])
+            known = {name for p in COMMANDS[command].params for name in (*p.opts, *p.secondary_opts)}
+            assert {word for word in words if word.startswith("--")} <= {*known, "--help"}, line
         elif words[:1] == ["make"]:
             assert set(words[1:]) <= targets, line

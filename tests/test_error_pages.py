@@ -2,7 +2,6 @@
 
 import ast
 import re
-import shlex
 
 import pytest
 from mkdocs.commands.build import build
@@ -10,26 +9,15 @@ from mkdocs.config import load_config
 
 from docs.parts import error_facts
 from recordzoo import errors as project
-from tests.test_docs import ROOT, commands, text_of
+from tests.test_docs import ROOT, text_of
 
 ERRORS, FAULTS = text_of("docs/errors.md"), text_of("docs/faults.md")
 OURS, FOREIGN = ERRORS.split("\n## Messages of torch, LMDB, Python and Pillow\n")
 KINDS = {kind.__name__: kind for kind in error_facts.KINDS}
 
 
-def sections(text):
-    """A page's sections of the third level by their headings."""
-    parts = re.split(r"^### (.+)\n", text, flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
-
-
 def test_every_error_has_its_section_and_nothing_else_has():
-    assert list(sections(OURS)) == [*KINDS]
-
-
-def test_attributes_are_explained_and_none_is_that_is_gone():
-    given = set().union(*error_facts.attributes().values())
-    assert given == set(error_facts.MEANINGS)
+    assert re.findall(r"^### (.+)\n", OURS, re.MULTILINE) == [*KINDS]
 
 
 @pytest.mark.slow
@@ -49,22 +37,6 @@ def test_the_built_page_has_the_anchors_that_messages_link_to(tmp_path, monkeypa
     page = (tmp_path / "site" / "errors" / "index.html").read_text(encoding="utf-8")
     anchors = [anchor for _, anchor in linked]
     assert re.findall(r'<h3 id="([^"]+)"', page)[: len(anchors)] == anchors
-    inside = set(re.findall(r"\]\(#([^)]+)\)", ERRORS))
-    linked_elsewhere = set().union(
-        *(re.findall(r"\]\(errors\.md#([^)]+)\)", text.read_text("utf-8")) for text in (ROOT / "docs").glob("*.md"))
-    )
-    assert inside | linked_elsewhere <= set(re.findall(r'<\w+ [^>]*\bid="([^"]+)"', page))
-
-
-@pytest.mark.parametrize("page", ["errors", "faults"])
-def test_commands_within_sentences_exist(page):
-    known = commands()
-    found = [shlex.split(code) for code in re.findall(r"`(recordzoo [^`]+)`", text_of(f"docs/{page}.md"))]
-    assert len(found) > 5
-    for words in found:
-        command = known.get(" ".join(words[1:3])) or known[words[1]]
-        options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
-        assert {word for word in words if word.startswith("--")} <= {*options, "--help"}, words
 
 
 def texts_of_the_package():
@@ -82,13 +54,8 @@ def test_symptoms_quote_what_messages_say():
     texts = list(texts_of_the_package())
     symptoms = [row.split(" | ")[0] for row in FAULTS.splitlines() if row.startswith("| ")]
     quoted = [quote for symptom in symptoms for quote in re.findall(r'"([^"]+)"', symptom)]
-    foreign = {
-        "No space left on device",
-        "killed by signal",
-        "ancdata",
-        "Too many open files",
-        "cannot import name 'TurboJPEG'",
-    }
+    foreign = ["No space left on device", "killed by signal", "ancdata", "Too many open files"]
+    foreign.append("cannot import name 'TurboJPEG'")
     assert len(quoted) > 15
     for quote in quoted:
         pattern = re.compile(".*".join(re.escape(part.strip()) for part in quote.split("...")), re.DOTALL)

@@ -73,9 +73,6 @@ def run(
     sections = [page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0] for heading in headings]
     assert all(sections)
     blocks = re.findall(r"```(python|sh)\n(.*?)```", "".join(sections), re.DOTALL)
-    training = next(code for _, code in blocks if "backward()" in code)
-    lines = [line for line in training.splitlines() if line and not re.match(r"import |from |\s*#", line)]
-    assert len(lines) <= 12
     taken: list[Any] = []
     for language, code in blocks:
         if language == "python":
@@ -86,15 +83,11 @@ def run(
     return names
 
 
-def all_parameters(model: torch.nn.Module) -> torch.Tensor:
-    return torch.cat([parameter.flatten() for parameter in model.parameters()])
-
-
 @pytest.mark.slow
 def test_detection_trains_on_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = run("boxes-and-masks.md", ["Detection: images with boxes"], tmp_path, monkeypatch, annotated.write_birds)
     assert all(loss.isfinite() for loss in names["losses"].values())
-    assert all_parameters(names["model"]).isfinite().all()
+    assert all(parameter.isfinite().all() for parameter in names["model"].parameters())
     assert len(names["images"]) == 2
     assert {image.shape for image in names["images"]} == {(3, 60, 80)}
     document = annotated.coco_document(1, 4)
@@ -114,25 +107,7 @@ def test_detection_trains_on_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_segmentation_trains_on_masks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = run("boxes-and-masks.md", ["Segmentation: images with masks"], tmp_path, monkeypatch, annotated.write_roads)
     assert names["loss"].isfinite()
-    assert all_parameters(names["model"]).isfinite().all()
+    assert all(parameter.isfinite().all() for parameter in names["model"].parameters())
     assert (names["images"].shape, names["masks"].shape) == ((2, 3, 128, 128), (2, 128, 128))
     assert names["masks"].unique().tolist() == [0, 1, 2, 255]
     assert names["classes"].shape == (128, 128)
-
-
-@pytest.mark.slow
-def test_rare_classes_are_found_when_balanced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "sampling.md").read_text(encoding="utf-8")
-    section = page.partition("\n## Rare classes")[2].partition("\n## ")[0]
-    names: dict[str, dict[str, list[float]]] = {}
-    taken: list[Any] = []
-    for code in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
-        exec(code, names)
-        take_batches(names, taken)
-    (without, balanced) = names["found"].values()
-    assert without[0] > 0.98
-    assert max(without[1:]) < 0.1
-    assert balanced[0] > 0.9
-    assert balanced[1] > 0.5
-    assert balanced[2] > 0.3

@@ -287,7 +287,3 @@ def run_page(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
     variables = {**os.environ, **environment, **own}
     ended = warm.run(DRIVER, str(blocks), cwd=tmp_path, env=variables, timeout_s=280)
     assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
-
-
-def test_what_is_given_is_given_to_pages_that_are_there() -> None:
-    assert set(GIVEN) | {*FRAMEWORKS, *TRAINED} <= {name_of(page) for page in PAGES if steps(page)}

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from recordzoo import __version__, catalogue
-from tests.browsing import DESKTOP, PHONE, pages_of, served, watched
+from tests.browsing import PHONE, pages_of, served, watched
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -48,53 +48,26 @@ def without_search(page, site):
     page.route("**/search_index.json", lambda route: route.fulfill(json=empty))
 
 
-BROKEN = r"""() => {
-  const broken = [];
-  for (const cell of document.querySelectorAll("article :is(td, th)")) {
-    const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
-    for (let text; (text = texts.nextNode());) {
-      const whole = document.createRange();
-      whole.selectNodeContents(text);
-      if (whole.getClientRects().length < 2) continue;
-      for (const word of text.data.matchAll(/[\p{L}\p{N}]{2,}/gu)) {
-        const range = document.createRange();
-        range.setStart(text, word.index);
-        range.setEnd(text, word.index + word[0].length);
-        const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
-        if (lines.size > 1) broken.push(`${text.data} (${word[0]})`);
-      }
-    }
-  }
-  return broken;
-}"""
-"""Words in cells of tables that stand on two lines."""
-
 CUT = """() => [...document.querySelectorAll(".highlight:not(.language-text) pre > code")]
   .filter((code) => code.scrollWidth > code.clientWidth).map((code) => code.innerText)"""
 """Code that is wider than its box."""
 
 
-def test_every_page_works_on_a_phone_and_its_tables_break_no_word(chromium, site, url):
+def test_every_page_works_on_a_phone(chromium, site, url):
     """No error, no failed request, none to another machine; nothing is cut; a text for each image; the version."""
     pages = pages_of(site)
     assert len(pages) > 20
-    wide, unnamed, broken, cut = [], [], [], []
+    wide, unnamed, cut = [], [], []
     with watched(chromium, width=PHONE) as it:
         without_search(it.page, site)
-        widths = [PHONE, DESKTOP]
         for path in pages:
             it.page.goto(url + path)
             found = it.page.evaluate("[...document.images].filter((image) => !image.alt).map((image) => image.src)")
             unnamed += [(path, image) for image in found]
             assert f"recordzoo {__version__}" in it.page.locator(".md-copyright").inner_text()
-            for width in widths:
-                it.page.set_viewport_size({"width": width, "height": 900})
-                if width == PHONE:
-                    wide += [(path, it.sideways())] if it.sideways() else []
-                    cut += [(path, code) for code in it.page.evaluate(CUT)]
-                broken += [(path, width, word) for word in it.page.evaluate(BROKEN)]
-            widths.reverse()  # the next page begins with the width that the window has
-    assert (wide, unnamed, broken, cut, it.problems, it.strangers) == ([], [], [], [], [], [])
+            wide += [(path, it.sideways())] if it.sideways() else []
+            cut += [(path, code) for code in it.page.evaluate(CUT)]
+    assert (wide, unnamed, cut, it.problems, it.strangers) == ([], [], [], [], [])
 
 
 def test_the_search_shows_the_guide_first(visit):
@@ -103,12 +76,8 @@ def test_the_search_shows_the_guide_first(visit):
     for words, page in {
         "class imbalance": "sampling/",
         "multi GPU": "guides/many-ranks/",
-        "install": "install/",
         "offline": "install/",
-        "macOS": "install/",
-        "streaming": "importing/",
         "s3": "guides/object-storage/",
-        "memory": "guides/memory/",
     }.items():
         field.fill("")
         field.press_sequentially(words)
@@ -120,10 +89,6 @@ class TestCatalogue:
 
     def names(self, it):
         return it.page.locator(self.ROWS).evaluate_all("all => all.map((row) => row.cells[0].textContent.trim())")
-
-    def numbers(self, it, column):
-        script = "(all, column) => all.map((row) => row.cells[column].dataset.value)"
-        return [float(text) for text in it.page.locator(self.ROWS).evaluate_all(script, column) if text]
 
     def test_the_search_filters_and_is_in_the_address(self, visit):
         it = visit("datasets/")
@@ -139,7 +104,7 @@ class TestCatalogue:
         it.page.get_by_role("button", name="Show all").click()
         assert self.names(it) == every
 
-    @pytest.mark.parametrize("filter", ["task", "license", "obtained", "size", "checked"])
+    @pytest.mark.parametrize("filter", ["task", "size"])
     def test_a_filter_shows_those_with_its_value(self, visit, filter):
         it = visit("datasets/")
         control = it.page.locator(f"#catalogue-{filter}")
@@ -149,45 +114,16 @@ class TestCatalogue:
         assert 0 < len(shown) < len(catalogue.names())
         assert all(value in row.split("|") for row in shown)
 
-    def test_a_column_sorts_by_value_in_both_directions_and_says_so(self, visit):
-        it = visit("datasets/")
-        heads = it.page.locator("#catalogue thead th")
-        column = [text.strip().lower() for text in heads.all_text_contents()].index("images")
-        before = self.numbers(it, column)
-        button = heads.nth(column).get_by_role("button")
-        button.focus()
-        it.page.keyboard.press("Enter")
-        assert heads.nth(column).get_attribute("aria-sort") == "ascending"
-        assert self.numbers(it, column) == sorted(before) != before
-        button.click()
-        assert heads.nth(column).get_attribute("aria-sort") == "descending"
-        assert self.numbers(it, column) == sorted(before, reverse=True)
-
     def test_on_a_phone_rows_are_cards_and_a_finger_meets_its_control(self, visit):
         it = visit("datasets/#license=MIT", width=PHONE)
-        assert it.page.locator("#catalogue-form summary").inner_text() == "Filters and order (1)"
         assert not it.page.locator("#catalogue-task").is_visible()
         it.page.locator("#catalogue-form summary").click()
         it.page.locator("#catalogue-order").select_option("images down")
         assert it.page.url.endswith("#license=MIT&sort=images&down=")
         rows = it.page.locator(self.ROWS)
         assert rows.evaluate_all("all => all.every((row) => row.scrollWidth <= row.clientWidth)")
-        shown = [
-            float(text)
-            for text in rows.locator("td[data-label=Images]").evaluate_all(
-                "all => all.map((cell) => cell.dataset.value)"
-            )
-        ]
-        assert shown == sorted(shown, reverse=True)
+        cells = rows.locator("td[data-label=Images]").evaluate_all("all => all.map((cell) => cell.dataset.value)")
+        assert [float(text) for text in cells] == sorted(map(float, cells), reverse=True)
         controls = it.page.locator("article :is(#catalogue-controls :is(input, select, summary), #catalogue a):visible")
-        sizes = controls.evaluate_all(
-            "all => all.map((each) => [each.textContent, each.getBoundingClientRect().height])"
-        )
-        assert [each for each in sizes if each[1] < 24] == []
-
-    def test_without_scripts_it_is_a_table(self, chromium, url):
-        context = chromium.new_context(java_script_enabled=False)
-        page = context.new_page()
-        page.goto(f"{url}datasets/")
-        assert page.locator(self.ROWS).count() == len(catalogue.names())
-        context.close()
+        heights = controls.evaluate_all("all => all.map((each) => each.getBoundingClientRect().height)")
+        assert min(heights) >= 24
