@@ -1,9 +1,7 @@
 """The wheel and the sdist: complete, accepted by the index, and of use without the clone."""
 
-import importlib.util
 import re
 import subprocess
-import sys
 import tarfile
 import tomllib
 import zipfile
@@ -33,67 +31,29 @@ def repository_files(*options):
     return {name for name in found if (ROOT / name).is_file()}
 
 
-class TestReadme:
-    """The readme of the index, which has no files beside it."""
-
-    @pytest.fixture
-    def hook(self):
-        spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    @pytest.mark.parametrize(
-        ("link", "without", "with_both", "with_source"),
-        [
-            (
-                "[a [b]](docs/guides/x.md#c)",
-                "a [b]",
-                "[a [b]](https://docs.example.org/zoo/guides/x/#c)",
-                f"[a [b]](https://example.org/zoo/blob/{TAG}/docs/guides/x.md#c)",
-            ),
-            (
-                "[home](docs/index.md)",
-                "home",
-                "[home](https://docs.example.org/zoo/)",
-                f"[home](https://example.org/zoo/blob/{TAG}/docs/index.md)",
-            ),
-            ("[MIT](LICENSE)", "MIT", *[f"[MIT](https://example.org/zoo/blob/{TAG}/LICENSE)"] * 2),
-            ("![birds](docs/a.png)", "birds", *[f"![birds](https://example.org/zoo/raw/{TAG}/docs/a.png)"] * 2),
-            ("[here](#datasets)", *["[here](#datasets)"] * 3),
-            ("[there](https://example.com/a.md)", *["[there](https://example.com/a.md)"] * 3),
-        ],
+@pytest.mark.parametrize("urls", [{}, URLS], ids=["no home", "a home"])
+def test_built_metadata_have_no_relative_link(urls, tmp_path, monkeypatch):
+    for name in ("hatch_build.py", "README.md", "LICENSE", "recordzoo/__init__.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert "urls" not in tomllib.loads(text)["project"], "the home is known now: adapt this test"
+    table = "".join(f"{label} = {address!r}\n" for label, address in urls.items())
+    (tmp_path / "pyproject.toml").write_text(f"{text}\n[project.urls]\n{table}", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    metadata = BytesParser().parsebytes(
+        (tmp_path / build.prepare_metadata_for_build_wheel(str(tmp_path)) / "METADATA").read_bytes()
     )
-    def test_a_link(self, hook, link, without, with_both, with_source):
-        version = recordzoo.__version__
-        assert hook.with_links(f"({link}).", {}, version) == f"({without})."
-        assert hook.with_links(f"({link}).", URLS, version) == f"({with_both})."
-        assert hook.with_links(f"({link}).", {"Source": "https://example.org/zoo/"}, version) == f"({with_source})."
-
-    @pytest.mark.parametrize("urls", [{}, URLS], ids=["no home", "a home"])
-    def test_built_metadata_have_no_relative_link(self, urls, tmp_path, monkeypatch):
-        for name in ("hatch_build.py", "README.md", "LICENSE", "recordzoo/__init__.py"):
-            (tmp_path / name).parent.mkdir(exist_ok=True)
-            (tmp_path / name).write_bytes((ROOT / name).read_bytes())
-        text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-        assert "urls" not in tomllib.loads(text)["project"], "the home is known now: adapt this test"
-        table = "".join(f"{label} = {address!r}\n" for label, address in urls.items())
-        (tmp_path / "pyproject.toml").write_text(f"{text}\n[project.urls]\n{table}", encoding="utf-8")
-        monkeypatch.chdir(tmp_path)
-        metadata = BytesParser().parsebytes(
-            (tmp_path / build.prepare_metadata_for_build_wheel(str(tmp_path)) / "METADATA").read_bytes()
-        )
-        readme = metadata.get_payload()
-        targets = re.findall(r"\]\(([^)\s]*)\)|(?:href|src)=[\"']([^\"']*)", readme)
-        assert [
-            target for pair in targets for target in pair if target and not target.startswith(("https:", "#"))
-        ] == []
-        assert [line.partition(", ")[2] for line in metadata.get_all("Project-URL", [])] == list(urls.values())
-        assert ("https://docs.example.org/zoo/own-data/" in readme) == bool(urls)
-        assert (f"https://example.org/zoo/blob/{TAG}/LICENSE" in readme) == bool(urls)
-        assert (metadata["Version"], metadata["License-Expression"]) == (recordzoo.__version__, "MIT")
-        assert metadata.get_all("License-File") == ["LICENSE"]
-        assert "License ::" not in str(metadata.get_all("Classifier"))
+    readme = metadata.get_payload()
+    targets = re.findall(r"\]\(([^)\s]*)\)|(?:href|src)=[\"']([^\"']*)", readme)
+    relative = [each for pair in targets for each in pair if each and not each.startswith(("https:", "#"))]
+    assert relative == []
+    assert [line.partition(", ")[2] for line in metadata.get_all("Project-URL", [])] == list(urls.values())
+    assert ("https://docs.example.org/zoo/own-data/" in readme) == bool(urls)
+    assert (f"https://example.org/zoo/blob/{TAG}/LICENSE" in readme) == bool(urls)
+    assert (metadata["Version"], metadata["License-Expression"]) == (recordzoo.__version__, "MIT")
+    assert metadata.get_all("License-File") == ["LICENSE"]
+    assert "License ::" not in str(metadata.get_all("Classifier"))
 
 
 @pytest.mark.slow
@@ -125,7 +85,3 @@ class TestFiles:
     def test_the_sdist_installs_without_the_clone(self, dist, tmp_path):
         commands = install(dist.sdist, tmp_path / "empty")
         assert start(commands / "recordzoo", "--version", cwd=tmp_path) == f"recordzoo {recordzoo.__version__}\n"
-
-    def test_its_tests_run_in_the_sdist(self, dist):
-        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_project.py"]
-        assert " passed" in start(*words, cwd=dist.unpacked)

@@ -2,7 +2,6 @@
 
 import ast
 import functools
-import graphlib
 import re
 from pathlib import Path
 
@@ -69,50 +68,6 @@ def test_imports_point_up_the_list():
             assert not below, f"{module} imports from rooms below its own: {sorted(below)}"
 
 
-def test_records_know_no_dataset():
-    known = [*catalogue.names(), *(e.title.lower() for e in map(catalogue.entry, catalogue.names())), "torchvision"]
-    for module in MODULES:
-        if room_of(module) == "records":
-            text = (PACKAGE / module).read_text(encoding="utf-8").lower()
-            assert [name for name in known if re.search(rf"\b{re.escape(name)}\b", text)] == [], module
-
-
-def imported_modules(module: Path) -> set[str]:
-    """Find the modules of this package that a module imports: inside functions and for type checkers, too."""
-    found = set()
-    for node in nodes_of(module):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = (f"{node.module}.{alias.name}" for alias in node.names)
-            found |= {name if name in DOTTED else node.module for name in names}
-    return {name for name in found if name in DOTTED}
-
-
-DOTTED = {
-    ".".join(["recordzoo", *module.with_suffix("").parts]).removesuffix(".__init__"): module for module in MODULES
-}
-
-
-def test_no_imports_go_in_a_circle():
-    graph = {name: imported_modules(module) - {name} for name, module in DOTTED.items()}
-    try:
-        list(graphlib.TopologicalSorter(graph).static_order())
-    except graphlib.CycleError as err:
-        pytest.fail(f"modules import each other: {' <- '.join(err.args[1])}")
-
-
-def test_recipes_of_datasets_import_no_torch():
-    """Worker processes and the command line import them."""
-    recipes = [module for module in MODULES if module.match("datasets/*_recipe.py")]
-    assert recipes
-    for module in recipes:
-        assert imported_rooms(module).isdisjoint({"families", "loader"}), module
-        names = {a.name for node in nodes_of(module) if isinstance(node, ast.Import) for a in node.names}
-        names |= {node.module or "" for node in nodes_of(module) if isinstance(node, ast.ImportFrom)}
-        assert {name.partition(".")[0] for name in names}.isdisjoint({"torch", "torchvision"}), module
-
-
 # A dataset gave its name to a format that many tools write, and to the extra that reads it.
 FORMATS = {"own/annotations.py": {"coco", "voc"}, "images/decode.py": {"coco"}}
 
@@ -152,11 +107,6 @@ def test_importing_the_package_imports_no_torch():
     assert not modules_after("import recordzoo.errors") & {*heavy, "PIL.Image"}  # PIL itself has the error's base
 
 
-def test_what_the_tests_processes_import_is_light() -> None:
-    """Hundreds of them start, some traced by strace."""
-    assert not modules_after("import tests.fakes.simple, tests.preparing") & {"torch", "torchvision"}
-
-
 @pytest.mark.slow
 def test_a_loader_imports_no_numba_before_its_first_batch():
     assert not modules_after("from recordzoo import ImageFolderRecord, RecordLoader") & {"numba", "llvmlite"}
@@ -173,10 +123,9 @@ def test_preparing_imports_no_torch():
 @pytest.mark.parametrize("command", ["show", "info"])
 def test_looking_at_a_record_set_imports_no_torch(command, tmp_path):
     path = write_records(tmp_path / "some.records", [encoded(Image.new("L", (3, 2)), "PNG")], encoding="image")
-    output = ["--output", str(tmp_path / "out.png")] if command == "show" else []
-    arguments = [command, str(path), *output]
+    arguments = [command, str(path), *(["--output", str(tmp_path / "out.png")] if command == "show" else [])]
     code = f"from recordzoo.cli.app import app; from recordzoo.cli.app import run; print(run(app, {arguments!r}))"
     loaded = modules_after(code)
     assert "PIL.Image" in loaded
     assert not loaded & {"torch", "torchvision", "scipy"}
-    assert len(list(tmp_path.iterdir())) == 1 + len(output) // 2
+    assert (tmp_path / "out.png").exists() == (command == "show")

@@ -78,13 +78,6 @@ def _take_away() -> None:
                 delattr(module, name)
     for name in MODULES:
         sys.modules[name] = None
-    kill = os.kill
-
-    def checked_kill(pid: int, number: int) -> None:
-        assert number != 0, "on Windows this is Ctrl-C"
-        kill(pid, number)
-
-    os.kill = checked_kill
 
 
 def _replace_renames(folder: str) -> None:
