@@ -13,8 +13,6 @@ from tests.fakes.pictures import encoded
 PER_SHARD = 4000
 """Target shard size in bytes, so that small sets have several shards."""
 
-FIELDS = ("image", "target", "words", "mask", "weight", "note")
-
 
 def write_set(
     path: Path,

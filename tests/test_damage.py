@@ -91,14 +91,11 @@ def indexed(folder: Path) -> Path:
 TABLE = pa.table({"image": [image for image, _ in SAMPLES], "label": [label for _, label in SAMPLES]})
 
 
-def write_arrow(table: pa.Table, path: Path) -> None:
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
-        writer.write_table(table)
-
-
 def arrow(folder: Path) -> Path:
-    write_arrow(TABLE, folder / "a.arrow")
-    return folder / "a.arrow"
+    path = folder / "a.arrow"
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, TABLE.schema) as writer:
+        writer.write_table(TABLE)
+    return path
 
 
 def parquet(folder: Path) -> Path:
@@ -126,14 +123,6 @@ def flip(place: int | bytes) -> Callable[[Path], None]:
     return damage
 
 
-def flip_pages(path: Path) -> None:
-    """Flip a bit in the number of each page behind the two heads."""
-    data = bytearray(path.read_bytes())
-    for start in range(2 * 4096, len(data), 4096):
-        data[start] ^= 1
-    path.write_bytes(data)
-
-
 def holds(data: bytes) -> Callable[[Path], None]:
     """Put something else in its place."""
     return lambda path: path.write_bytes(data) and None
@@ -149,10 +138,6 @@ def schema_of_no_letters(path: Path) -> None:
     path.write_bytes(data.replace(b"CREATE TABLE photos (image", b"CREATE TABLE photos ((mage"))
 
 
-def as_zlib(path: Path) -> None:
-    path.write_bytes(zlib.compress(gzip.decompress(path.read_bytes())))
-
-
 def huge(path: Path) -> None:
     """Append zeros that take no room on the disk."""
     os.truncate(path, 1 << 40)
@@ -164,16 +149,11 @@ def keys_of(count: int) -> bytes:
 
 
 def columns(path: Path) -> None:
-    write = pq.write_table if path.suffix == ".parquet" else write_arrow
-    write(pa.table({f"c{n}": [1] for n in range(1025)}), path)
+    pq.write_table(pa.table({f"c{n}": [1] for n in range(1025)}), path)
 
 
 def rows_of_nothing(path: Path) -> None:
     pq.write_table(pa.table({"image": pa.nulls(2_000_000)}), path)
-
-
-def listed(folder: Path) -> Path:
-    return legacy.basicsr(folder / "x.lmdb", {"a": SAMPLES[0][0]}) / "meta_info.txt"
 
 
 LAST_IMAGE = SAMPLES[-1][0][20:60]
@@ -185,23 +165,18 @@ DAMAGE: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object], str]] 
     "tar": (tars, flip(150), "bad checksum"),
     "tar.gz": (packed_tar(gzip.compress, "gz"), flip(-6), "cannot be read or unpacked"),
     "tar.bz2": (packed_tar(bz2.compress, "bz2"), flip(-6), "cannot be read or unpacked"),
-    "tar.xz": (packed_tar(lzma.compress, "xz"), flip(-6), "cannot be read or unpacked"),
     "zip": (zipped, flip(LAST_IMAGE), "CRC-32"),
     "sqlite, the kind of a page": (sqlite, flip(4096), "malformed"),
     "parquet, its footer": (parquet, flip(-6), "is cut or damaged"),
-    "lmdb": (lmdb, flip_pages, "is damaged"),
     # cut
     "tfrecord, cut": (tfrecord, cut(3), "the file is cut"),
     "tfrecord.gz, cut": (tfrecord_gz, cut(20), "the compressed file is cut or damaged"),
     "tar, cut": (tars, lambda path: path.write_bytes(path.read_bytes()[:700]), "ends inside member"),
-    "tar.gz, cut": (packed_tar(gzip.compress, "gz"), cut(20), "cannot be read or unpacked"),
-    "tar.bz2, cut": (packed_tar(bz2.compress, "bz2"), cut(20), "cannot be read or unpacked"),
     "tar.xz, cut": (packed_tar(lzma.compress, "xz"), cut(20), "cannot be read or unpacked"),
     "zip, cut": (zipped, cut(30), "its directory cannot be read"),
     "sqlite, cut": (sqlite, cut(4096), "malformed"),
     "indexed, cut": (indexed, cut(8), "this index cannot be read"),
     "arrow, cut": (arrow, cut(300), "is cut or damaged"),
-    "arrow, its end": (arrow, cut(8), "is cut or damaged"),
     "arrow, half of its end": (arrow, cut(4), "is cut or damaged"),
     "arrow, its rows": (arrow, lambda path: path.write_bytes(path.read_bytes()[:400]), "is cut or damaged"),
     "parquet, cut": (parquet, cut(100), "is cut or damaged"),
@@ -209,26 +184,23 @@ DAMAGE: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object], str]] 
     # something else in its place
     "tfrecord, no example": (tfrecord, holds(framed(b"\x0a\xff\xff\xff\xff\x0f")), "it is no tf.train.Example"),
     "tfrecord, no features": (tfrecord, holds(framed(chunk(7, b""))), "it is no tf.train.Example with features"),
-    "tfrecord, zlib": (tfrecord_gz, as_zlib, "is compressed with zlib"),
+    "tfrecord, zlib": (tfrecord_gz, holds(zlib.compress(framed(b""))), "is compressed with zlib"),
     "zip, no zip": (zipped, holds(b"GIF89a"), "is no zip"),
     "sqlite, a text": (sqlite, text_of_no_letters, "Could not decode to UTF-8"),
     "sqlite, a schema": (sqlite, schema_of_no_letters, "codec can't decode byte 0xff"),
     "tfrecord, many keys": (tfrecord_gz, holds(keys_of(1025)), "has 1,025 fields; 1,024 are the most"),
-    "tfrecord.gz, zeros": (
-        tfrecord_gz,
-        holds(gzip.compress(framed(bytes(70 << 20)))),
-        "bytes, far more than data does",
-    ),
+    "tfrecord.gz, zeros": (tfrecord_gz, holds(gzip.compress(framed(bytes(70 << 20)))), "far more than data does"),
     "parquet, many columns": (parquet, columns, "has 1,025 columns; 1,024 are the most"),
-    "arrow, many columns": (arrow, columns, "has 1,025 columns; 1,024 are the most"),
     "parquet, rows of nothing": (parquet, rows_of_nothing, "unpacks to more than 67,108,864 bytes"),
     "indexed, huge": (indexed, huge, "this index cannot be read: [Errno 27] more than 4,294,967,296 bytes"),
-    "lmdb, a huge list": (listed, huge, "meta_info.txt cannot be read (more than 2,048 bytes)"),
+    "lmdb, a huge list": (
+        lambda folder: legacy.basicsr(folder / "x.lmdb", {"a": SAMPLES[0][0]}) / "meta_info.txt",
+        huge,
+        "meta_info.txt cannot be read (more than 2,048 bytes)",
+    ),
     "indexed, empty": (indexed, holds(b""), "this index cannot be read: it is damaged"),
     "indexed, a header": (indexed, holds(b"\x93NUMPY\1\0\5\0(((\n "), "this index cannot be read: it is damaged"),
     "arrow, empty": (arrow, holds(b""), "is empty"),
-    "arrow, no arrow": (arrow, holds(b"no arrow" * 20), "is cut or damaged"),
-    "parquet, empty": (parquet, holds(b"PAR1"), "is cut or damaged"),
     "lmdb, no database": (lmdb, holds(b"no database" * 1000), "is no LMDB database"),
 }
 
@@ -264,7 +236,7 @@ def test_what_is_no_file_is_not_read(write: Callable[[Path], Path], node: str, t
         check_refused(place, tmp_path.with_name("one.records"))
 
 
-@pytest.mark.parametrize("ending", [".tar.zst", ".tzst", ".tar.lz4"])
+@pytest.mark.parametrize("ending", [".tar.zst", ".tar.lz4"])
 def test_a_tar_that_is_compressed_otherwise(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"a{ending}"
     path.write_bytes(b"(\xb5/\xfd" + bytes(100))
@@ -277,10 +249,3 @@ def test_a_sample_that_cannot_be_stored(tmp_path: Path) -> None:
     path = tmp_path / "a.tar"
     path.write_bytes(fake.tar({"0.jpg": SAMPLES[0][0], "0.json": b'{"a": 1e999}'}))
     check_refused(path, tmp_path / "one.records", f"{path}, sample 0: 'json' holds inf, which JSON has not")
-
-
-def test_a_class_with_a_long_name(tmp_path: Path) -> None:
-    tars(tmp_path)
-    (tmp_path / "set" / "classes.json").write_text(f'["{"x" * 5000}"]', encoding="utf-8")
-    text = f"{tmp_path / 'set'}: the name of a class has 5,000 letters, and 4,096 are the most"
-    check_refused(tmp_path / "set", tmp_path / "one.records", text)

@@ -18,15 +18,7 @@ from typing_extensions import override
 
 import recordzoo
 from recordzoo.base.progress import SilentProgress
-from recordzoo.errors import (
-    ArgumentError,
-    CorruptRecordError,
-    DiskSpaceError,
-    OtherSourceError,
-    PrepareError,
-    SampleError,
-    SourceError,
-)
+from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, PrepareError, SourceError
 from recordzoo.formats.export import WRITERS
 from recordzoo.own.writer import RecordWriter
 from recordzoo.records.reader import RecordReader
@@ -127,9 +119,8 @@ class TestSplits:
         with pytest.raises(ArgumentError, match=r"Did you mean train\?"):
             recordzoo.export(path, tmp_path / "tree", split="trian", **EXPORT)
         root = recordzoo.export(path, tmp_path / "tree", split=["val", "trainval"], **EXPORT)
-        assert sorted(name for name in files(root) if "/" in name) == [
-            "trainval/0000.jpg", "trainval/0001.jpg", "trainval/0002.jpg", "val/0002.jpg",
-        ]  # fmt: skip
+        assert sorted(os.listdir(root / "trainval")) == ["0000.jpg", "0001.jpg", "0002.jpg"]
+        assert os.listdir(root / "val") == ["0002.jpg"]
 
     def test_samples_of_none_are_the_rest(self, tmp_path: Path) -> None:
         root = recordzoo.export(self.splits(tmp_path, train=[5, 0]), tmp_path / "tree", **EXPORT)
@@ -138,39 +129,22 @@ class TestSplits:
 
 
 class TestSomethingIsThere:
-    @pytest.mark.parametrize("what", ["a folder", "an empty folder", "a file", "a broken link", "an export"])
-    def test_it_stays(self, what: str, there: Path, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        "make",
+        [
+            Path.mkdir,
+            lambda place: place.write_text("mine"),
+            lambda place: place.symlink_to("nowhere"),
+            lambda place: write(place, count=3),
+        ],
+    )
+    def test_it_stays(self, make: Any, there: Path, tmp_path: Path) -> None:
         place = tmp_path / "thesis"
-        if what == "a file":
-            place.write_text("mine")
-        elif what == "a broken link":
-            place.symlink_to("nowhere")
-        elif what == "an export":
+        make(place)
+        before = files(place)
+        with pytest.raises(OtherSourceError, match=r"thesis is there already"):
             recordzoo.export(there, place, **EXPORT)
-        else:
-            place.mkdir()
-            (place / "a.txt").write_text("mine")
-            if what == "an empty folder":
-                (place / "a.txt").unlink()
-        before = files(place) if place.exists() else {}
-        with pytest.raises(OtherSourceError, match=r"thesis is there already\. Move it away, or name another output\."):
-            recordzoo.export(there, place, **EXPORT)
-        assert (files(place) if place.exists() else {}) == before
-        assert os.listdir(tmp_path) == ["thesis"]
-
-    def test_it_appears_meanwhile(self, there: Path, tmp_path: Path) -> None:
-        place = tmp_path / "tree"
-
-        class Appears(SilentProgress):
-            @override
-            def end(self) -> None:
-                place.mkdir()
-                (place / "a.txt").write_text("mine")
-
-        with pytest.raises(PrepareError, match=r"tree|not empty"):
-            recordzoo.export(there, place, progress=Appears(), **EXPORT)
-        assert files(place) == {"a.txt": b"mine"}
-        assert os.listdir(tmp_path) == ["tree"]
+        assert (files(place), os.listdir(tmp_path)) == (before, ["thesis"])
 
     def test_places_that_cannot_be(self, there: Path, tmp_path: Path) -> None:
         for place, text in ((there, "is in the record set"), ("s3://bucket/x", "is a URL")):
@@ -203,12 +177,6 @@ class TestInterrupted:
         with pytest.raises(CorruptRecordError, match=r"image 7 \(raw/1/002.png\) is damaged"):
             recordzoo.export(path, tmp_path / "out", to=to)
         assert sorted(os.listdir(tmp_path)) == ["a.records", "damaged.records"]
-
-    def test_too_little_room(self, there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("recordzoo.preparing.publish.free_bytes", lambda folder: 1000)
-        with pytest.raises(DiskSpaceError, match=r"has 1 kB free, and .* are needed: .* more"):
-            recordzoo.export(there, tmp_path / "tree", **EXPORT)
-        assert not (tmp_path / "tree").exists()
 
     @pytest.mark.slow
     def test_no_files_may_be_so_large(self, there: Path, tmp_path: Path) -> None:
@@ -251,13 +219,7 @@ def samples(of: Given) -> dict[str, list[tuple[bytes, int]]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("to", "format"),
-    [
-        ("parquet", "huggingface"),
-        ("webdataset", "webdataset"),
-    ],
-)
+@pytest.mark.parametrize(("to", "format"), [("parquet", "huggingface"), ("webdataset", "webdataset")])
 def test_imported_again_it_is_the_same(to: str, format: str, tmp_path: Path) -> None:
     """One class has no images."""
     path = write(tmp_path / "a.records", classes=(*CLASSES, "fox"))
@@ -274,20 +236,11 @@ def test_names_come_back_from_a_field(tmp_path: Path) -> None:
     assert list(RecordReader(again).names) == list(RecordReader(path).names)
 
 
-def test_a_field_of_names_that_are_none(tmp_path: Path) -> None:
-    root = recordzoo.export(write(tmp_path / "a.records"), tmp_path / "out", to="parquet")
-    with pytest.raises(
-        SampleError, match=r"position 0 of data/train-00000-of-00001:0 in .*: its name is a numpy.int64"
-    ):
-        prepared(root, tmp_path / "again.records", fields={"label": "name"}, workers=1)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ('["a", "b"]', "label 4 has no name; 2 classes have one"),
         ("[", r"classes\.json is no JSON"),
-        ('{"a": 1}', r"classes\.json is no list"),
         ("[1]", r"classes\.json is no list"),
     ],
 )
@@ -298,35 +251,24 @@ def test_classes_beside_that_are_none(text: str, message: str, tmp_path: Path) -
         prepared(root, tmp_path / "again.records", workers=1)
 
 
-@pytest.mark.parametrize(
-    ("record", "to", "said"),
-    [
-        ({"target": 1}, "folder", "holds no image; only image files"),
-        (
-            {"image": np.zeros((4, 4, 2), np.uint8)},
-            "webdataset",
-            r"record 0 \(.*\): an array uint8\[4, 4, 2\] is no im",
-        ),
-    ],
-    ids=["none", "other pixels"],
-)
-def test_images_that_are_none(record: dict[str, Any], to: str, said: str, tmp_path: Path) -> None:
-    with RecordWriter(tmp_path / "a.records") as writer:
-        writer.write({**record, "target": 0})
-    with pytest.raises(OtherSourceError, match=said):
-        recordzoo.export(tmp_path / "a.records", tmp_path / "out", to=to)
-
-
 def one_sample(path: Path, **fields: Any) -> Path:
     with RecordWriter(path) as writer:
-        writer.write({"image": pairs(1)[0][0], "target": 1, **fields})
+        writer.write({**fields, "target": 1})
     return path
+
+
+def test_images_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(OtherSourceError, match="holds no image; only image files"):
+        recordzoo.export(one_sample(tmp_path / "a.records"), tmp_path / "out", to="folder")
+    path = one_sample(tmp_path / "b.records", image=np.zeros((4, 4, 2), np.uint8))
+    with pytest.raises(OtherSourceError, match=r"record 0 \(.*\): an array uint8\[4, 4, 2\] is no im"):
+        recordzoo.export(path, tmp_path / "out", to="webdataset")
 
 
 @pytest.mark.parametrize("to", ["parquet", "webdataset"])
 def test_half_of_a_letter(tmp_path: Path, to: str) -> None:
     """JSON has it as an escape; UTF-8 has it not, and a column of such texts is JSON."""
-    path = one_sample(tmp_path / "a.records", caption="a\ud83d")
+    path = one_sample(tmp_path / "a.records", image=pairs(1)[0][0], caption="a\ud83d")
     back = RecordReader(prepared(recordzoo.export(path, tmp_path / "out", to=to), tmp_path / "back.records", workers=1))
     if to == "webdataset":
         assert back.value("json", 0)["caption"] == "a\ud83d"

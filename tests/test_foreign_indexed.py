@@ -10,7 +10,7 @@ import pytest
 
 from recordzoo.errors import NotPreparedError
 from recordzoo.formats import find_foreign
-from tests.foreign import check, check_refused, check_resumed, expected_of, pairs
+from tests.foreign import check, check_refused, expected_of, pairs
 
 SAMPLES = pairs(20)
 ORDER = np.random.default_rng(1).permutation(len(SAMPLES))
@@ -48,11 +48,6 @@ def lines(keys: tuple[str, ...] | None) -> Callable[[Rows], bytes]:
     return encoded
 
 
-def saved(path: Path, array: Any) -> None:
-    with path.open("wb") as file:
-        np.save(file, array)
-
-
 TEXTS: dict[str, tuple[str, Callable[[Rows], bytes]]] = {
     "csv without a header": ("photos.csv", text(",")),
     "csv": ("photos.csv", text(",", "\ufeffOffset,Length,Label\n")),
@@ -74,7 +69,7 @@ def test_an_index_of_text(folder: Path, form: str) -> None:
 def test_an_index_as_an_array(folder: Path, form: str) -> None:
     rows = write(folder)
     kind = np.dtype([("offset", "<u8"), ("length", "<u4"), ("label", "<i4")])
-    saved(folder / "photos.npy", np.array(rows, kind if form == "structured" else np.int64))
+    np.save(folder / "photos.npy", np.array(rows, kind if form == "structured" else np.int64))
     check_samples(folder)
 
 
@@ -100,12 +95,7 @@ def test_records_and_resumed(folder: Path, tmp_path: Path) -> None:
         "serial": [f"2026_{number}" for number in range(20)],
         "data": list(range(20)),
     }
-    reader = check(folder / "photos.bin", expected_of(SAMPLES, fields=fields), tmp_path / "one.records")
-    check_resumed(folder, reader, tmp_path / "resumed.records")
-
-
-def index_of(folder: Path, rows: Rows) -> None:
-    (folder / "photos.csv").write_bytes(text(",")(rows))
+    check(folder / "photos.bin", expected_of(SAMPLES, fields=fields), tmp_path / "one.records")
 
 
 @pytest.mark.parametrize(
@@ -113,15 +103,13 @@ def index_of(folder: Path, rows: Rows) -> None:
     [
         ((0, 1 << 40, 0), ("row 8 (1,099,511,627,776 bytes at 0)", "leads out of photos.bin")),
         ((1 << 62, 1 << 62, 0), ("row 8", "leads out of photos.bin")),
-        ((1 << 70, 1, 0), ("row 8", "offset is 1180591620717411303424, no number of bytes")),
         ((-1, 1, 0), ("row 8", "offset is -1, no number of bytes")),
-        ((0, -1, 0), ("row 8", "length is -1, no number of bytes")),
         ((0, 7, 0), ("row 8 (7 bytes at 0)", "overlap")),
     ],
 )
 def test_a_forged_row(folder: Path, tmp_path: Path, row: tuple[int, int, int], texts: tuple[str, ...]) -> None:
     rows = write(folder)
-    index_of(folder, [*rows[:7], row, *rows[8:]])
+    (folder / "photos.csv").write_bytes(text(",")([*rows[:7], row, *rows[8:]]))
     check_refused(folder, tmp_path / "one.records", str(folder / "photos.csv"), *texts)
 
 
@@ -131,7 +119,6 @@ def test_a_forged_row(folder: Path, tmp_path: Path, row: tuple[int, int, int], t
         ("photos.csv", b"offset,length\n1,2,3\n", "row 1 has 3 columns, not 2"),
         ("photos.csv", b"from,length\n1,2\n", "no column 'offset' or"),
         ("photos.idx", b"0 " * 2000, "it has 2,000 columns; 1,024 are the most"),
-        ("photos.csv", b"offset,length\n1.5,2\n", "offset is 1.5, no number"),
         ("photos.csv", b'offset,length\n"1,2\n' + b"x" * 200_000, "field larger than"),
         ("photos.csv", b"\xff\xfe", "the file is UTF-16"),
         ("photos.jsonl", b'{"offset": 1, "length": 2}\n[1, 2]', "row 2 is no object of offset, length"),
@@ -148,9 +135,9 @@ def test_a_damaged_index(folder: Path, tmp_path: Path, name: str, data: bytes, t
 def test_a_pickle_and_a_forged_shape(folder: Path, tmp_path: Path) -> None:
     write(folder)
     index = folder / "photos.npy"
-    saved(index, np.array([[1, 2, None]], object))
+    np.save(index, np.array([[1, 2, None]], object))
     check_refused(folder, tmp_path / "one.records", str(index), "cannot be read")
-    saved(index, np.zeros((10, 3), np.int64))
+    np.save(index, np.zeros((10, 3), np.int64))
     index.write_bytes(index.read_bytes().replace(b"(10, 3), }          ", b"(1" + b"0" * 11 + b", 3), }"))
     assert b"(100000000000, 3)" in index.read_bytes()
     check_refused(folder, tmp_path / "one.records", str(index), "mmap length is greater than file size")
@@ -165,7 +152,7 @@ def test_no_row_and_two_indexes(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_file_that_shrank(folder: Path) -> None:
-    index_of(folder, write(folder))
+    (folder / "photos.csv").write_bytes(text(",")(write(folder)))
     foreign = find_foreign(str(folder), None, {})
     assert foreign is not None
     (folder / "photos.bin").write_bytes(b"")

@@ -13,7 +13,7 @@ import pymongo
 import pytest
 
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, SourceError
-from recordzoo.formats import find_foreign, mongodb
+from recordzoo.formats import find_foreign
 from recordzoo.own.sample import default_place
 from recordzoo.records.reader import RecordReader
 from tests.fakes.mongo import Mongo, serving
@@ -22,7 +22,6 @@ from tests.preparing import prepared
 from tests.running import run
 
 SAMPLES = pairs(20)
-LOGIN = ("ann", "s3cr3t")
 
 
 @pytest.fixture
@@ -69,6 +68,7 @@ def test_a_collection(server: Mongo, tmp_path: Path) -> None:
     assert reader.names[0] == "photos-000000/000000.jpg"
     assert reader.manifest.source == "mongodb"
     assert "getMore" in server.asked
+    check_resumed(address, reader, tmp_path / "again.records")
 
 
 @pytest.mark.slow
@@ -112,7 +112,6 @@ def test_a_list_says_order_and_labels(server: Mongo, tmp_path: Path) -> None:
     words = ("prepare", address, "--list", path, "--output", tmp_path / "cli.records")
     assert "1 sample: a JPEG without its end marker got one" in run(*words, cwd=tmp_path).stderr
     listed(path, ["3.jpg", "1.jpg", "2.jpg"], ["dog", "cat", "dog"])
-    assert "holds other records" in run(*words, cwd=tmp_path).stderr
     reader = RecordReader(prepared(address, tmp_path / "two.records", list_=path, refresh=True))
     assert (reader.array("target").tolist(), reader.manifest.classes) == ([1, 0, 1], ("cat", "dog"))
 
@@ -122,9 +121,7 @@ def test_a_list_says_order_and_labels(server: Mongo, tmp_path: Path) -> None:
     [
         (["1.jpg", "gone.jpg", "x/gone too.jpg"], [1, 2, 3], "lists 2 documents that are not there (img_name): 'gone."),
         (["1.jpg", "same.jpg"], [1, 2], "lists 1 documents that are there twice (img_name): 'same.jpg'"),
-        (["1.jpg"], [1, 2], "must be lists of the same length"),
         ([], [], "of one item or more"),
-        (["1.jpg"], [1.5], "whole numbers only, or texts only"),
         (["1.jpg", "2.jpg"], [1, "2"], "whole numbers only, or texts only"),
         ([1], [1], "path_list must hold texts"),
         ("1.jpg", [1], "must be lists"),
@@ -143,12 +140,6 @@ def test_lists_are_for_mongodb(server: Mongo, tmp_path: Path) -> None:
     check_refused(address, tmp_path / "one.records", "no document has a name", list_=listed(path, ["1"], [1]))
     with pytest.raises(ArgumentError, match=r"list_ \(--list\) is for MongoDB, and .* is a list of files"):
         prepared(listed(tmp_path / "a.csv", ["1"], [1]), tmp_path / "one.records", list_=path)
-
-
-@pytest.mark.slow
-def test_resumed(server: Mongo, tmp_path: Path) -> None:
-    address = write(server)
-    check_resumed(address, check(address, expected_of(SAMPLES), tmp_path / "one.records"), tmp_path / "again.records")
 
 
 @pytest.mark.slow
@@ -171,7 +162,7 @@ def test_the_login_is_sent_and_neither_shown_nor_stored(
     server: Mongo, tmp_path: Path, caplog: pytest.LogCaptureFixture, user: str
 ) -> None:
     address = write(server)
-    server.login = LOGIN
+    server.login = ("ann", "s3cr3t")
     check_refused(address, tmp_path / "one.records", f"{address}: OperationFailure", "requires authentication")
     with_login = address.replace("//", f"//{user}@") + "?authMechanism=PLAIN&retryReads=false"
     with caplog.at_level(logging.DEBUG, "recordzoo"):
@@ -183,29 +174,18 @@ def test_the_login_is_sent_and_neither_shown_nor_stored(
         prepared(with_login, made, fields={"label": "number"})
     server.login = ("ann", "other")
     refused = check_refused(with_login, tmp_path / "two.records", "OperationFailure", "no user ann with password ***")
-    shown = [str(other.value), str(refused), repr(refused.details), caplog.text, repr(find_parts(with_login))]
+    shown = [str(other.value), str(refused), repr(refused.details), caplog.text]
     assert not any("s3cr3t" in text or "s%33" in text for text in shown)
     assert default_place(with_login).name == "photos.records"
 
 
-def find_parts(address: str) -> Any:
-    return mongodb._Address.parse(address)
-
-
-@pytest.mark.parametrize("format", [None, "tfrecord", "caffe", "mongodb"])
+@pytest.mark.parametrize("format", [None, "tfrecord", "mongodb"])
 def test_the_login_is_not_in_messages_of_other_formats(tmp_path: Path, format: str | None) -> None:
+    address = "mongodb://ann:s3cr3t@host/db?tlsCertificateKeyFilePassword=s3cr3t"
     with pytest.raises((ArgumentError, NotPreparedError)) as caught:
-        prepared(
-            "mongodb://ann:s3cr3t@host/db?tlsCertificateKeyFilePassword=s3cr3t", tmp_path / "one.records", from_=format
-        )
+        prepared(address, tmp_path / "one.records", from_=format)
     assert "s3cr3t" not in str(caught.value)
     assert "mongodb://host" in str(caught.value)
-
-
-def test_parts_of_an_address() -> None:
-    parts = find_parts("mongodb+srv://a:b%40c@x:1,y:2/my%20db/a.b/c?tls=true")
-    assert (parts.database, parts.collection, parts.login) == ("my db", "a.b/c", "a:b%40c")
-    assert parts.address == "mongodb+srv://a:b%40c@x:1,y:2/my%20db?tls=true"
 
 
 @pytest.mark.slow
@@ -221,8 +201,6 @@ def test_documents_with_other_keys(server: Mongo, tmp_path: Path) -> None:
     foreign = find_foreign(address, None, {"odd": "strange"})
     assert foreign is not None
     assert [sample.values["strange"] for piece in foreign.pieces for sample in foreign.read(piece)].count(5) == 1
-    with pytest.raises(ArgumentError, match="has no 'od', which argument fields names"):
-        find_foreign(address, None, {"od": "strange"})
 
 
 def test_a_collection_that_changes(server: Mongo, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """TFRecord files, as TensorFlow wrote them, become record sets."""
 
-import gzip
 import shutil
 import struct
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from recordzoo.errors import ArgumentError
 from recordzoo.records.reader import RecordReader
 from tests.fakes.legacy import chunk
-from tests.foreign import check, check_refused, check_resumed, written
+from tests.foreign import check, check_refused, written
 from tests.preparing import prepared
 
 
@@ -64,12 +63,6 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     assert RecordReader(prepared(path, tmp_path / "one.records", workers=1)).value("masks", 0) == ["/wA=", "AQ=="]
 
 
-@pytest.mark.slow
-def test_resumed(tmp_path: Path) -> None:
-    path, expected = written("tfrecord")
-    check_resumed(path, check(path, expected, tmp_path / "one.records"), tmp_path / "resumed.records")
-
-
 def test_one_file_and_other_names_of_fields(files: Path, tmp_path: Path) -> None:
     path = files / "validation-00000-of-00001"
     fields = {"image/class/text": "name_of_class", "image/class/label": "number"}
@@ -78,13 +71,6 @@ def test_one_file_and_other_names_of_fields(files: Path, tmp_path: Path) -> None
     assert len(reader) == 3
     assert {"number", "image_height"} <= set(reader.manifest.arrays)
     assert set(reader.manifest.blobs) == {"image", "name_of_class"}
-
-
-def test_a_compressed_file(files: Path, tmp_path: Path) -> None:
-    plain = (files / "validation-00000-of-00001").read_bytes()
-    path = tmp_path / "val.tfrecord.gz"
-    path.write_bytes(gzip.compress(plain))
-    assert len(RecordReader(prepared(path, tmp_path / "one.records", workers=1))) == 3
 
 
 def example(**values: bytes) -> bytes:
@@ -123,8 +109,3 @@ def test_plain_numbers_are_no_splits(tmp_path: Path) -> None:
     for name in ("part_0", "part_1", "part_10"):
         (tmp_path / f"{name}.tfrecord").write_bytes(framed(example(image=b"\xff\xd8\xff")))
     assert RecordReader(prepared(tmp_path, tmp_path / "one.records", workers=1)).manifest.splits == {}
-
-
-def test_an_unknown_key(files: Path, tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match=r"has no 'image/clas', .* Did you mean"):
-        prepared(files, tmp_path / "one.records", fields={"image/clas": "target"})

@@ -2,12 +2,8 @@
 
 import contextlib
 import json
-import os
 import pickle
 import struct
-import subprocess
-import sys
-import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,32 +18,16 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from recordzoo.base import settings as packages
-from recordzoo.errors import (
-    ArchiveError,
-    ArgumentError,
-    FolderError,
-    NotPreparedError,
-    OtherSourceError,
-    PrepareError,
-    SourceError,
-)
+from recordzoo.errors import ArchiveError, ArgumentError, FolderError, NotPreparedError, PrepareError, SourceError
 from recordzoo.formats import LAYOUTS, find_foreign, lmdb_values
-from recordzoo.formats import lmdb as lmdb_layouts
 from recordzoo.formats.base import ForeignSource
 from recordzoo.formats.lmdb_values import ForeignValueError
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import lmdb_options
 from tests.fakes import legacy
 from tests.foreign import imported, written
-from tests.preparing import REPOSITORY, contents, prepared
-from tests.running import run
-
-
-def source_of(path: Path) -> ForeignSource:
-    foreign = find_foreign(str(path), None, {})
-    assert foreign is not None
-    foreign.open()
-    return ForeignSource(foreign)
+from tests.preparing import contents, prepared
+from tests.running import printed
 
 
 def assert_files(reader: RecordReader, pairs: list[legacy.Pair]) -> None:
@@ -107,11 +87,10 @@ def test_what_pyarrow_wrote_in_the_order_of_its_keys(tmp_path: Path) -> None:
     assert list(reader.names) == ["2.ppm", "0.ppm", "1.ppm"]
 
 
-@pytest.mark.parametrize("version", legacy.OLDER_PYARROWS)
-def test_what_older_pyarrows_wrote(version: str) -> None:
-    pair, keys = legacy.OLDER_PYARROWS[version]
-    assert lmdb_values.deserialize(pair) == [b"abcdef", 7]
-    assert lmdb_values.deserialize(keys) == [b"0", b"1"]
+def test_what_older_pyarrows_wrote() -> None:
+    for pair, keys in legacy.OLDER_PYARROWS.values():
+        assert lmdb_values.deserialize(pair) == [b"abcdef", 7]
+        assert lmdb_values.deserialize(keys) == [b"0", b"1"]
 
 
 @pytest.mark.parametrize(("keys", "length"), [(True, False), (False, True), (False, False)])
@@ -135,7 +114,6 @@ def test_a_file_beside_its_lock_and_a_directory_with_one_database(tmp_path: Path
         ({b"__keys__": pickle.dumps([b"0", b"9"])}, "names b'9', which is not there"),
         ({b"__keys__": pickle.dumps([b"0", b"0"])}, "names a key twice"),
         ({b"__keys__": pickle.dumps([b"0"]), b"__len__": pickle.dumps(1)}, "names 1 keys, and there are 2"),
-        ({b"__keys__": pickle.dumps("01")}, "is no list of keys"),
         ({b"__keys__": pickle.dumps([1.5])}, "__keys__ is no list of keys"),
         ({b"__len__": pickle.dumps(3)}, "__len__ is 3, but there are 2 keys"),
         ({b"__len__": b""}, "msgpack has it, Unpack failed: incomplete input"),
@@ -148,28 +126,12 @@ def test_keys_that_do_not_fit(change: dict[bytes, bytes], text: str, tmp_path: P
         imported(tmp_path / "train.lmdb")
 
 
-def test_of_one_long_key_no_many_copies_are_made(tmp_path: Path) -> None:
-    long = "a" * 1_000_000
-    values = {b"0": pickle.dumps((b"a", 1)), b"__keys__": pickle.dumps([long] * 100)}
-    legacy.write_lmdb(tmp_path / "train.lmdb", values.items())
-    tracemalloc.start()
-    try:
-        with pytest.raises(SourceError, match=r"names b'a+', which is not there"):
-            imported(tmp_path / "train.lmdb")
-        assert tracemalloc.get_traced_memory()[1] < 10_000_000
-    finally:
-        tracemalloc.stop()
-
-
 @pytest.mark.parametrize("on_error", ["keep", "skip"])
 def test_two_records_of_one_name_are_never_one(on_error: str, tmp_path: Path) -> None:
     """The ending of the one's format makes its name that of the other, which is broken and may be left out."""
     values = {b"0": (legacy.files(1)[0][0], 5), b"0.jpg": (b"broken", 6), b"1": (legacy.files(1)[0][0], 7)}
-    legacy.write_lmdb(tmp_path / "x.lmdb", {key: pickle.dumps(pair) for key, pair in values.items()}.items())
-    keys = {b"__keys__": pickle.dumps(list(values)), b"__len__": pickle.dumps(3)}
-    with lmdb.open(str(tmp_path / "x.lmdb"), map_size=1 << 24) as env, env.begin(write=True) as txn:
-        for key, value in keys.items():
-            txn.put(key, value)
+    stored = {**values, b"__keys__": list(values), b"__len__": 3}
+    legacy.write_lmdb(tmp_path / "x.lmdb", [(key, pickle.dumps(value)) for key, value in stored.items()])
     if on_error == "skip":
         assert_files(imported(tmp_path / "x.lmdb", on_error=on_error), [values[b"0"], values[b"1"]])
         return
@@ -180,8 +142,8 @@ def test_two_records_of_one_name_are_never_one(on_error: str, tmp_path: Path) ->
 # TorchRecord, Caffe
 
 
-def tensors(path: Path, pairs: list[Any], db_num: int, **options: Any) -> Path:
-    return legacy.torchrecord(path, [legacy.tensors(*pair) for pair in pairs], db_num, **options)
+def tensors(path: Path, pairs: list[Any], db_num: int, write: Any = legacy.torchrecord, **options: Any) -> Path:
+    return write(path, [legacy.tensors(*pair) for pair in pairs], db_num, **options)
 
 
 def datums(path: Path, pairs: list[Any], encode: Callable[..., bytes] = legacy.datum) -> Path:
@@ -195,21 +157,12 @@ FLOATS = [(np.random.default_rng(i).standard_normal((4, 1, 1 + i % 2)).astype(np
 @pytest.mark.parametrize(
     ("write", "pairs", "names"),
     [
-        *((partial(tensors, db_num=n), PIXELS, {0: "db0/00", 29: f"db{n - 1}/"}) for n in (1, 3)),
-        (partial(tensors, db_num=12), PIXELS, {0: "db0/0", 29: "db11/"}),
-        *((partial(tensors, db_num=n, padded=False), PIXELS, {0: "db0/0", 29: f"db{n - 1}/"}) for n in (1, 3, 12)),
-        # More databases than records; trees of named databases with branches.
+        (partial(tensors, db_num=1), PIXELS, {0: "db0/00", 29: "db0/29"}),
+        *((partial(tensors, db_num=12, padded=padded), PIXELS, {0: "db0/0", 29: "db11/2"}) for padded in (True, False)),
+        # More databases than records; trees of named databases with branches; a folder for each database.
         (partial(tensors, db_num=5), PIXELS[:3], {0: "db1/0", 1: "db3/0", 2: "db4/0"}),
         (partial(tensors, db_num=2), DOTS, {0: "db0/000", 649: "db0/649", 650: "db1/000", 1299: "db1/649"}),
-        # Before the first release, a folder for each database.
-        *(
-            (
-                lambda path, pairs, n=n: legacy.torchrecord_folders(path, [legacy.tensors(*p) for p in pairs], n),
-                PIXELS,
-                {0: "db0/0", 29: f"db{n - 1}/"},
-            )
-            for n in (1, 12)
-        ),
+        (partial(tensors, db_num=12, write=legacy.torchrecord_folders), PIXELS, {0: "db0/0", 29: "db11/2"}),
         (lambda path, pairs: legacy.torchrecord(path, [legacy.file_tensors(*p) for p in pairs], 2), FILES, {}),
         *((datums, legacy.pixels(13, channels), {12: "00000012_cat/12"}) for channels in (1, 3)),
         (partial(datums, encode=legacy.encoded_datum), FILES, {0: "00000000_cat/0.jpg", 1: "00000001_cat/1.png"}),
@@ -222,7 +175,7 @@ def test_what_torchrecord_and_caffe_wrote(
     reader = imported(write(tmp_path / "lmdb", pairs))
     (assert_files if isinstance(pairs[0][0], bytes) else assert_pixels)(reader, pairs)
     for position, name in names.items():
-        assert reader.names[position] == name if name[-1] != "/" else reader.names[position].startswith(name)
+        assert reader.names[position] == name
     assert reader.manifest.dataset == ("torchrecord" if reader.names[0].startswith("db") else "caffe")
 
 
@@ -239,11 +192,6 @@ def test_torchrecord_without_one_of_its_databases(tmp_path: Path) -> None:
         imported(path)
 
 
-def test_a_datum_without_a_label_has_the_label_0() -> None:
-    size = legacy.number(1, 1) + legacy.number(2, 1) + legacy.number(3, 2)
-    assert lmdb_values.caffe_value(size + legacy.chunk(4, b"ab")).label == 0
-
-
 DOT = np.zeros((2, 2, 3), np.uint8)
 WRITERS: dict[str, Callable[[Path, Any], Path]] = {
     "folder2lmdb": lambda path, value: legacy.folder2lmdb(path, [(b"\xff\xd8\xff1", 1), value]),
@@ -256,31 +204,18 @@ WRITERS: dict[str, Callable[[Path, Any], Path]] = {
     ("tool", "value", "text"),
     [
         ("folder2lmdb", (DOT, 1), "its image is a numpy.ndarray, not an image's file.*recordzoo.convert"),
-        ("folder2lmdb", (b"x", np.arange(3)), "its label is a numpy.ndarray"),
         ("folder2lmdb", (b"x", np.array([1.5])), "its label is a numpy.ndarray"),
-        ("folder2lmdb", (b"x", "cat"), "its label is a str"),
         ("folder2lmdb", (b"x", True), "its label is a bool"),
         ("folder2lmdb", (b"x", 1 << 63), "larger than 64 bits"),
         ("folder2lmdb", (b"x", 1, "a.jpg"), "it is a tuple of 3, not a pair"),
-        ("folder2lmdb", b"x", "it is a bytes, not a pair"),
-        ("folder2lmdb", ({"a": 1}, 1), "its image is a dict"),
         ("folder2lmdb", (Path("x"), 1), r"asks for pathlib\.[\w.]*Path"),
         ("torchrecord", legacy.chunk(1, b""), "two tensors, but has 1"),
         ("torchrecord", legacy.chunk(1, legacy.chunk(5, b"abc")) + legacy.chunk(1, legacy.chunk(5, b"1")), "nor RGB"),
         ("torchrecord", legacy.tensors(DOT, 1).replace(b"\x2a\x011", b"\x2a\x01x"), "its label is b'x'"),
-        ("torchrecord", legacy.number(1, 5), "two tensors, but has 0"),
         ("torchrecord", b"\x0a\xff", "it is no TensorProtos: Error parsing"),
         ("caffe", legacy.datum(DOT, 1)[:-8], "no Datum"),
-        (
-            "caffe",
-            legacy.number(1, 3) + legacy.number(2, 2) + legacy.number(3, 2) + legacy.chunk(4, b"abc"),
-            r"3 bytes and 0 fl",
-        ),
-        (
-            "caffe",
-            legacy.number(1, -1) + legacy.number(2, -2) + legacy.number(3, 1) + legacy.chunk(4, b"ab"),
-            "no Datum",
-        ),
+        ("caffe", legacy.number(1, 3) + legacy.number(2, 2) + legacy.number(3, 2) + legacy.chunk(4, b"abc"), "3 bytes"),
+        ("caffe", legacy.number(1, -1) + legacy.number(2, -2) + legacy.number(3, 1) + legacy.chunk(4, b"a"), "no Dat"),
         ("caffe", legacy.number(7, 1), "has no data"),
         ("caffe", legacy.encoded_datum(legacy.files(1)[0][0], 3), "holds an encoded image, and the first record pix"),
         ("caffe", legacy.float_datum(DOT[:1, :, :1], 3), "holds <f4 numbers of 3 dimensions, and the first record pix"),
@@ -301,9 +236,6 @@ def test_names_lead_nowhere_and_are_told_apart(tmp_path: Path) -> None:
     legacy.write_lmdb(tmp_path / "lmdb", [(key, legacy.encoded_datum(image, 1)) for key in values])
     names = list(imported(tmp_path / "lmdb").names)
     assert names == ["%2E%2E/%2E%2E/x.jpg", "..a.jpg", "%2Fetc/x.jpg", "a/%2E%2E/b.jpg", "nul%00.jpg", "n\udcffo.jpg"]
-    legacy.write_lmdb(tmp_path / "two", [(key, legacy.encoded_datum(image, 1)) for key in (b"a", b"a.jpg")])
-    with pytest.raises(SourceError, match="two records are called"):
-        prepared(tmp_path / "two", tmp_path / "two.records", workers=1)
 
 
 # Found out, or told
@@ -316,11 +248,7 @@ def test_what_is_no_known_layout_is_shown(tmp_path: Path) -> None:
     assert f"layout ({', '.join(LAYOUTS)}); the value of its key '\\\\x1b[2J' begins with de ad " in str(caught.value)
     assert caught.value.sample == {"key": "\\x1b[2J", "begins": " ".join(["de ad"] * 16), "size_bytes": 80}
     assert caught.value.reasons.keys() == {*LAYOUTS} - {"lmdb_text"}
-    assert all(
-        layout.expected in caught.value.reasons[name]
-        for name, layout in lmdb_layouts.KNOWN.items()
-        if name != "lmdb_text"
-    )
+    assert "a numpy.ndarray, pickled" in caught.value.reasons["lmdb_arrays"]
 
 
 def test_the_layout_may_be_told(tmp_path: Path) -> None:
@@ -333,25 +261,12 @@ def test_the_layout_may_be_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("format", "looked_for"),
-    [
-        ("tfrecord", "files"),
-        ("huggingface", r"files \*\.parquet"),
-        ("sqlite", r"a database of SQLite 3"),
-        ("caffe", r"data\.mdb"),
-    ],
-)
-def test_nothing_of_a_format(format: str, looked_for: str, tmp_path: Path) -> None:
-    with pytest.raises(NotPreparedError, match=rf"nothing of format {format} at .* \(looked for {looked_for}"):
-        prepared(tmp_path, tmp_path / "my.records", from_=format)
-
-
-@pytest.mark.parametrize(
     ("path", "format", "extra"),
     [
         (written("tfrecord")[0] / "train-00000-of-00002", "tfrecord", "formats"),
         ("mongodb://host/db/photos", None, "formats"),
         ("{folder}/birds.parquet", None, "formats"),
+        ("{folder}/msgpack.lmdb", None, "formats"),
         ("hf://datasets/user/birds", None, "hf"),
     ],
 )
@@ -359,6 +274,7 @@ def test_a_format_without_its_package(
     path: Path | str, format: str | None, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parquet.write_table(pyarrow.table({"image": [b""]}), tmp_path / "birds.parquet")
+    legacy.folder2lmdb(tmp_path / "msgpack.lmdb", legacy.files(1), legacy.msgpack)
     monkeypatch.setattr(packages, "is_installed", lambda package: False)
     with pytest.raises(PrepareError, match=rf"pip install 'recordzoo\[{extra}\]'"):
         prepared(str(path).format(folder=tmp_path), tmp_path / "my.records", from_=format)
@@ -367,9 +283,9 @@ def test_a_format_without_its_package(
 def test_where_there_is_no_database(tmp_path: Path) -> None:
     with pytest.raises(NotPreparedError, match="none does not exist"):
         imported(tmp_path / "none")
-    with pytest.raises(NotPreparedError, match="does not exist"):
-        imported(tmp_path / "none", from_="caffe")
     (tmp_path / "empty").mkdir()
+    with pytest.raises(NotPreparedError, match=r"nothing of format caffe at .* \(looked for data\.mdb"):
+        imported(tmp_path / "empty", from_="caffe")
     with pytest.raises(FolderError, match="empty has no class folders, no images"):
         imported(tmp_path / "empty")
     for name in ("train.lmdb", "val.lmdb"):
@@ -378,26 +294,18 @@ def test_where_there_is_no_database(tmp_path: Path) -> None:
         imported(tmp_path / "several")
     with pytest.raises(SourceError, match="is empty"):
         imported(legacy.write_lmdb(tmp_path / "nothing.lmdb", []))
-    (tmp_path / "text.lmdb").write_text("no database" * 1000)
-    with pytest.raises(ArchiveError, match="is no LMDB database"):
-        imported(tmp_path / "text.lmdb")
     (tmp_path / "notes").write_text("no database")
     with pytest.raises(NotPreparedError, match=r"notes is of no known format. Known are: .*webdataset"):
         imported(tmp_path / "notes")
-    os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(NotPreparedError):
-        imported(tmp_path / "fifo")
 
 
 @pytest.mark.parametrize(
     ("names", "plain", "options", "text"),
     [
-        ([b"inner"], {}, {}, r"key b'inner' has a named database; of the known tools only TorchRecord"),
         ([b"db0", b"db01"], {}, {}, r"key b'db01' has a named database; of the known tools only TorchRecord"),
         ([b"db0"], {b"x": b"1"}, {}, "key b'db0' has a named database beside plain values"),
         ([b"db0"], {b"a": b"1"}, {}, "key b'db0' has a named database; none of the known tools"),
         ([b"db0"], {}, {"dupsort": True}, "key b'db0' has a named database with an order of its own"),
-        ([b"db0"], {}, {"integerkey": True}, "key b'db0' has a named database with an order of its own"),
     ],
 )
 def test_other_named_databases_are_refused_by_name(
@@ -424,19 +332,6 @@ def test_the_source_is_left_as_it_is(tmp_path: Path) -> None:
     assert contents(tmp_path / "source") == before
 
 
-def test_what_is_there_is_never_taken_for_something_else(tmp_path: Path) -> None:
-    path = legacy.folder2lmdb(tmp_path / "train.lmdb", legacy.files(4))
-    digest = imported(path).digest
-    os.utime(path / "data.mdb", (1, 1))
-    assert imported(path).digest == digest  # times do not count
-    other = legacy.folder2lmdb(tmp_path / "val.lmdb", legacy.files(5))
-    for again in ({"path": other}, {"path": path, "from_": "caffe"}):
-        with pytest.raises(OtherSourceError, match=r"holds other records than .*refresh"):
-            imported(**again)
-    assert len(imported(path)) == 4
-    assert_files(imported(other, refresh=True), legacy.files(5))
-
-
 def test_broken_images_are_kept_left_out_or_an_error(tmp_path: Path) -> None:
     pairs = legacy.files(5)
     pairs[2] = (b"\xff\xd8\xff broken", 7)
@@ -453,7 +348,10 @@ def test_broken_images_are_kept_left_out_or_an_error(tmp_path: Path) -> None:
 
 def test_a_database_that_changes_meanwhile(tmp_path: Path) -> None:
     path = legacy.folder2lmdb(tmp_path / "train.lmdb", legacy.files(40))
-    units = source_of(path).units(20_000)
+    foreign = find_foreign(str(path), None, {})
+    assert foreign is not None
+    foreign.open()
+    units = ForeignSource(foreign).units(20_000)
     assert len(units) > 2
     with lmdb.open(str(path), **lmdb_options()) as env, env.begin(write=True) as txn:
         txn.put(b"40", b"another")
@@ -489,26 +387,12 @@ for size in [*range(0, len(good), 4096), *range(0, 300, 7), len(good) - 1]:
 cuts = (told, same, other)
 told = same = other = 0
 for place in json.loads(sys.argv[3]):
-    for bit in range(0, 8, int(sys.argv[4])):
+    for bit in (0, 4):
         with open(work, "wb") as file: file.write(good)
         with open(work, "r+b") as file: file.seek(place); file.write(bytes([good[place] ^ 1 << bit]))
         attempt()
 print(json.dumps([cuts, (told, same, other)]))
 """
-
-
-def damaged(path: Path, places: list[int], bits: int) -> list[list[int]]:
-    """Cut a database everywhere, and flip bits at places of it, in a process of its own: told, same, other."""
-    ended = subprocess.run(
-        [sys.executable, "-c", DAMAGED, str(path), str(path.with_name("work.mdb")), json.dumps(places), str(bits)],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    return json.loads(ended.stdout)
 
 
 def tree_places(data: bytes) -> list[int]:
@@ -527,13 +411,14 @@ def tree_places(data: bytes) -> list[int]:
 
 @pytest.mark.parametrize("tool", ["folder2lmdb", "torchrecord"])
 def test_a_damaged_database_is_an_error_and_never_a_death(tool: str, tmp_path: Path) -> None:
+    """Cut everywhere, and with bits flipped where they mean something, in a process of its own."""
     if tool == "folder2lmdb":
         path = legacy.folder2lmdb(tmp_path / "good.mdb", legacy.files(60), subdir=False)
     else:
         messages = [legacy.tensors(image[:1, :1], label) for image, label in legacy.pixels(300)]
         path = legacy.torchrecord(tmp_path / "record", messages, 2) / "data.mdb"
-    places = tree_places(path.read_bytes())
-    cuts, flips = damaged(path, places[::7], 4)
+    places = json.dumps(tree_places(path.read_bytes())[::7])
+    cuts, flips = json.loads(printed(DAMAGED, path, path.with_name("work.mdb"), places, timeout_s=240))
     assert cuts[0] > 40
     assert cuts[2] == 0  # what is cut is told, or was not needed
     assert flips[0] > 40
@@ -587,13 +472,6 @@ def test_a_forged_tree(forge: str, text: str, tmp_path: Path) -> None:
 # The formats by themselves
 
 
-def test_a_pyarrow_that_points_before_its_beginning() -> None:
-    value = bytearray(legacy.PYARROW[b"0"])
-    struct.pack_into("<i", value, 40, 100)  # the first table's list of its fields
-    with pytest.raises(ValueError, match="it is cut or damaged"):
-        lmdb_values.deserialize(bytes(value))
-
-
 PARSERS: dict[str, tuple[Callable[[bytes], object], type[ValueError]]] = {
     "caffe": (lmdb_values.caffe_value, ForeignValueError),
     "torchrecord": (lmdb_values.torchrecord_value, ForeignValueError),
@@ -624,48 +502,12 @@ def test_any_bytes_are_read_or_refused(name: str, data: st.DataObject) -> None:
         parse(bytes(value[: data.draw(st.integers(0, len(value)))]))
 
 
-@pytest.mark.parametrize(
-    ("data", "text"),
-    [
-        (b"\xc1", "FormatError"),
-        (b"\xca" + bytes(8), "it begins with ca 00"),
-        (b"\x92\xc1\x01", "FormatError"),
+def test_msgpack_that_is_refused() -> None:
+    for data, text in (
         (b"\xdd\xff\xff\xff\xff", "exceeds max_array_len"),
         (b"\x92\xc6\xff\xff\xff\xffabc", "incomplete input|exceeds max_bin_len"),
         (b"\x91" * 5000 + b"\x01", "StackError"),
         (b"\x92\x81\x90\x01\x01", "unhashable type"),
-        (b"\x91\x02\x01", "extra data"),
-    ],
-)
-def test_msgpack_that_is_refused(data: bytes, text: str) -> None:
-    with pytest.raises(ForeignValueError, match=f"as msgpack has it, .*({text})"):
-        lmdb_values.loaded(data)
-
-
-@pytest.mark.parametrize("value", [b"\x92\x01\x02", legacy.PYARROW[b"0"]])
-def test_without_the_package(value: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "is_installed", lambda package: False)
-    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[formats\]'"):
-        lmdb_values.loaded(value)
-    assert lmdb_values.loaded(pickle.dumps(1)) == 1
-
-
-# The command
-
-
-def test_the_command(tmp_path: Path) -> None:
-    path = legacy.folder2lmdb(tmp_path / "train.lmdb", legacy.files(6))
-    done = run("prepare", path, "--json", "--workers", 1, cwd=tmp_path)
-    (made,) = json.loads(done.stdout)["record_sets"]
-    assert (made["name"], made["read_as"], made["records"]) == (str(path), "folder2lmdb", 6)
-    assert made["path"] == str(tmp_path / "train.records")
-    (tmp_path / "cut.lmdb").write_bytes((path / "data.mdb").read_bytes()[:9000])
-    cut = run("prepare", "cut.lmdb", cwd=tmp_path)
-    assert (cut.returncode, "is damaged" in cut.stderr) == (5, True)
-    legacy.write_lmdb(tmp_path / "unknown.lmdb", [(b"a", b"abc")])
-    unknown = run("prepare", "unknown.lmdb", cwd=tmp_path)
-    assert (unknown.returncode, unknown.stderr.count("\n")) == (1, 1)
-    assert "recordzoo.convert" in unknown.stderr
-    told = json.loads(run("prepare", "unknown.lmdb", "--json", cwd=tmp_path).stderr)["error"]
-    assert told["details"]["sample"] == {"key": "a", "begins": "61 62 63", "size_bytes": 3}
-    assert "a numpy.ndarray, pickled" in told["details"]["reasons"]["lmdb_arrays"]
+    ):
+        with pytest.raises(ForeignValueError, match=f"as msgpack has it, .*({text})"):
+            lmdb_values.loaded(data)

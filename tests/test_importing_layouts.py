@@ -13,17 +13,13 @@ import numpy as np
 import pytest
 
 from recordzoo import ImageFolderRecord
-from recordzoo.errors import PrepareError, SourceError
-from recordzoo.formats import lmdb_values
+from recordzoo.errors import SourceError
 from recordzoo.records.reader import RecordReader
 from tests.fakes import legacy
 from tests.foreign import imported
 from tests.test_unpickle import Reduced
 
-
-def write_values(path: Path, values: list[Any]) -> Path:
-    """Write values under "0", "1", ..., with `__keys__` and `__len__`."""
-    return legacy.folder2lmdb(path, values)  # pickles whatever it is given
+write_values = legacy.folder2lmdb  # pickles whatever it is given
 
 
 def values_of(reader: RecordReader) -> list[np.ndarray]:
@@ -61,10 +57,11 @@ def test_arrays_open_as_images_without_classes_do(tmp_path: Path) -> None:
         assert np.array_equal(image, wanted)
 
 
-def test_images_in_grey(tmp_path: Path) -> None:
-    images = [image for image, _ in legacy.pixels(3, channels=1)]
-    reader = imported(write_values(tmp_path / "x.lmdb", [image[..., 0] for image in images]))
-    assert_same(values_of(reader), images)
+def test_images_in_grey_and_the_length_as_digits(tmp_path: Path) -> None:
+    images = [image for image, _ in legacy.pixels(12, channels=1)]
+    values = [(str(i).encode(), pickle.dumps(image[..., 0])) for i, image in enumerate(images)]
+    legacy.write_lmdb(tmp_path / "x.lmdb", [*values, (b"__len__", b"12")])
+    assert_same(values_of(imported(tmp_path / "x.lmdb")), images)
 
 
 @pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f2", "<f8"])
@@ -88,34 +85,14 @@ def test_a_batch_is_as_many_samples(dtype: type, tmp_path: Path) -> None:
     assert reader.array("target").tolist() == [-1] * 10
 
 
-def test_arrays_under_names_in_the_order_of_the_keys(tmp_path: Path) -> None:
-    images = {b"b.png": legacy.pixels(2)[0][0], b"a.png": legacy.pixels(2)[1][0]}
-    legacy.write_lmdb(tmp_path / "x.lmdb", [(key, pickle.dumps(image)) for key, image in images.items()])
-    reader = imported(tmp_path / "x.lmdb")
-    assert list(reader.names) == ["a.png", "b.png"]
-    assert_same(values_of(reader), [images[b"a.png"], images[b"b.png"]])
-
-
-def test_the_length_as_digits(tmp_path: Path) -> None:
-    values = [(str(i).encode(), pickle.dumps(image)) for i, (image, _) in enumerate(legacy.pixels(12))]
-    legacy.write_lmdb(tmp_path / "x.lmdb", [*values, (b"__len__", b"12")])
-    assert len(imported(tmp_path / "x.lmdb")) == 12
-
-
 ARRAY = np.zeros((4, 4, 3), np.uint8)
 
 
 NO_ARRAYS: list[tuple[Any, str]] = [
-    (b"x", "it is a bytes, not a numpy.ndarray"),
     ((ARRAY, 1), "it is a tuple, not a numpy.ndarray"),
-    (np.zeros(5), r"shape \[5\], which is none of an image"),
-    (np.zeros((1, 1, 1, 1, 1)), r"shape \[1, 1, 1, 1, 1\]"),
-    (np.zeros((0, 3), np.uint8), r"shape \[0, 3\]"),
+    (np.zeros((1, 1, 1, 1, 1)), r"shape \[1, 1, 1, 1, 1\], which is none of an image"),
     (np.zeros((0, 3, 4, 4), np.float32), r"shape \[0, 3, 4, 4\]"),
-    (
-        np.zeros((3, 4, 4), np.float32),
-        "holds <f4 numbers of 3 dimensions without a label, and the first record pix",
-    ),
+    (np.zeros((3, 4, 4), np.float32), "holds <f4 numbers of 3 dimensions without a label, and the first record pix"),
     (np.array([None]), "numpy.dtype of 'O8'"),
     (Reduced(os.system, "touch harmed"), r"asks for (posix|nt)\.system"),
 ]
@@ -129,22 +106,6 @@ def test_arrays_by_pyarrow(tmp_path: Path) -> None:
     assert_same(values_of(reader), list(np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2) / 8))
     reader = imported(legacy.write_lmdb(tmp_path / "z.lmdb", [(b"0", fortran)]), refresh=True)
     assert_same(values_of(reader), [np.arange(6, dtype=np.int16).reshape(2, 3)])
-
-
-@pytest.mark.slow
-def test_a_changed_array_of_pyarrow_is_another_one_or_an_error() -> None:
-    refused = 0
-    for value in legacy.PYARROW_VALUES[:2]:
-        for place in range(len(value)):
-            for bit in (0, 6, 7):
-                try:
-                    lmdb_values.deserialize(value[:place] + bytes([value[place] ^ 1 << bit]) + value[place + 1 :])
-                except ValueError:
-                    refused += 1
-        for length in range(0, len(value) - 64, 5):
-            with pytest.raises(ValueError):
-                lmdb_values.deserialize(value[:length])
-    assert refused > 300
 
 
 # Objects of a class
@@ -178,32 +139,22 @@ def changed(**attributes: Any) -> legacy.LmdbImage:
 
 
 NO_OBJECTS: list[tuple[Any, str]] = [
-    (
-        changed(image=bytes(5)),
-        r"the image of its tests\.\S*LmdbImage is 5 bytes, not the pixels of size \[4, 4, 3\]",
-    ),
+    (changed(image=bytes(5)), r"LmdbImage is 5 bytes, not the pixels of size \[4, 4, 3\]"),
     (changed(image=ARRAY), r"is numpy\.ndarray, not the pixels"),
-    (changed(image=bytes(48 * 4)), "is 192 bytes, not the pixels"),
     (changed(size=(4,)), "it has no size and channels, but the attributes channels, size, image, label"),
     (changed(size=(1 << 62, 1 << 62)), "is 48 bytes, not the pixels of size"),
     (changed(size=(-4, -4)), "no size and channels"),
-    (changed(size="44"), "no size and channels"),
     (changed(label="cat"), "its label is a str, not a whole number"),
-    (changed(label=np.zeros(80)), "its label is a numpy.ndarray"),
     (changed(label=None), "holds pixels without a label, and the first record pixels"),
     (changed(label=changed()), "its label is a PickledObject"),
     (changed(label=Reduced(os.system, "touch harmed")), r"calls (posix|nt)\.system"),
-    (Reduced(eval, "open('harmed', 'w')"), "calls .*eval"),
     ((ARRAY, 1), "it is a tuple, not an object"),
 ]
 
 
 @pytest.mark.parametrize(
     ("first", "value", "text"),
-    [
-        *((ARRAY, *row) for row in NO_ARRAYS),
-        *((legacy.LmdbImage(ARRAY, 1), *row) for row in NO_OBJECTS),
-    ],
+    [*((ARRAY, *row) for row in NO_ARRAYS), *((legacy.LmdbImage(ARRAY, 1), *row) for row in NO_OBJECTS)],
 )
 def test_a_value_of_something_else_is_named(
     first: Any, value: Any, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -236,28 +187,16 @@ def test_texts(tmp_path: Path) -> None:
 def test_texts_of_broken_images_are_left_out_with_them(tmp_path: Path) -> None:
     pairs = [(image, f"word {i}") for i, (image, _) in enumerate(legacy.files(5))]
     pairs[2] = (b"\xff\xd8\xff broken", "broken")
-    path = legacy.texts(tmp_path / "x", pairs)
-    reader = imported(path, on_error="skip")
+    reader = imported(legacy.texts(tmp_path / "x", pairs), on_error="skip")
     assert [reader.value("target", i) for i in range(4)] == ["word 0", "word 1", "word 3", "word 4"]
-    with pytest.raises(PrepareError, match="image-000000003"):
-        imported(path, on_error="raise", refresh=True)
-
-
-def test_other_keys_beside_texts_are_left_alone(tmp_path: Path) -> None:
-    path = legacy.texts(tmp_path / "x", [(legacy.files(1)[0][0], "cat")])
-    values = {b"image-000000001": legacy.files(1)[0][0], b"label-000000001": b"cat", b"num-samples": b"1"}
-    legacy.write_lmdb(path, {**values, b"lexicon-000000001": b"cat dog"}.items())
-    assert len(imported(path)) == 1
 
 
 @pytest.mark.parametrize(
     ("change", "text"),
     [
         ({b"num-samples": b"3"}, "num-samples is 3, but there are 2 keys image-"),
-        ({b"num-samples": b"two"}, "its key num-samples is two"),
         ({b"label-000000002": None}, "key b'label-000000002' is not there"),
         ({b"image-000000002": None, b"image-000000003": b"x"}, "key b'image-000000002' is not there"),
-        ({b"num-samples": None}, "its key num-samples is not there"),
         ({b"label-000000002": b"\xff\xfe"}, r"key b'image-000000002': its label is no text in UTF-8: b'\\xff\\xfe'"),
     ],
 )
@@ -288,43 +227,19 @@ def test_images_under_their_names(listed: bool, tmp_path: Path) -> None:
     assert reader.manifest.dataset == "lmdb_images"
 
 
-def test_images_with_a_list_of_keys(tmp_path: Path) -> None:
-    images = named(12)
-    values = [(name.encode(), image) for name, image in images.items()]
-    path = legacy.write_lmdb(tmp_path / "x.lmdb", [*values, (b"__keys__", pickle.dumps(list(images)))])
-    reader = imported(path)
-    assert [reader.read("image", i) for i in range(12)] == list(images.values())
-
-
 @pytest.mark.parametrize("dumps", [pickle.dumps, lambda _: legacy.PYARROW_VALUES[3]], ids=["pickle", "pyarrow"])
 def test_images_that_are_serialised(dumps: Callable[[bytes], bytes], tmp_path: Path) -> None:
     image = b"\xff\xd8\xff an image"
-    reader = imported(
-        legacy.folder2lmdb(
-            tmp_path / "x.lmdb", [image] * 3, lambda value: dumps(value) if value == image else pickle.dumps(value)
-        )
-    )
+    values = [(b"%d" % number, dumps(image)) for number in range(3)]
+    reader = imported(legacy.write_lmdb(tmp_path / "x.lmdb", [*values, (b"__len__", b"3")]))
     assert [reader.read("image", i) for i in range(3)] == [image] * 3
     assert list(reader.names) == ["0.jpg", "1.jpg", "2.jpg"]
 
 
-@pytest.mark.parametrize(
-    ("lines", "text"),
-    [
-        ("a.png (1,1,3) 1\n", "meta_info.txt names 1 keys, and there are 2"),
-        ("a.png (1,1,3) 1\nc.png (1,1,3) 1\n", "meta_info.txt names b'c', which is not there"),
-        ("a.png (1,1,3) 1\na.png (1,1,3) 1\n", "meta_info.txt names a key twice"),
-    ],
-)
-def test_a_list_that_does_not_fit(lines: str, text: str, tmp_path: Path) -> None:
-    image = legacy.files(1)[0][0]
-    path = legacy.basicsr(tmp_path / "x.lmdb", {"a": image, "b": image})
-    (path / "meta_info.txt").write_text(lines)
-    with pytest.raises(SourceError, match=f"is no database of lmdb_images: {text}"):
-        imported(path)
-
-
-def test_a_value_that_is_no_image_is_named(tmp_path: Path) -> None:
+def test_a_value_that_is_no_image_and_a_list_that_does_not_fit_are_named(tmp_path: Path) -> None:
     path = legacy.basicsr(tmp_path / "x.lmdb", {"a": legacy.files(1)[0][0], "b": b"text"})
     with pytest.raises(SourceError, match=r"key b'b': it is no image's file, but begins with 74 65 78 74"):
+        imported(path)
+    (path / "meta_info.txt").write_text("a.png (1,1,3) 1\nc.png (1,1,3) 1\n")
+    with pytest.raises(SourceError, match=r"is no database of lmdb_images: meta_info.txt names b'c', which is not"):
         imported(path)

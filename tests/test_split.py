@@ -36,20 +36,18 @@ def divided(reader: RecordReader, *arguments: object, **options: object) -> Reco
     return RecordReader(recordzoo.split(reader.path, *arguments, **options))
 
 
-def labelled(path: Path, labels: Sequence[int], groups: Sequence[int] | None = None) -> RecordReader:
-    """A set of these labels, each with a group."""
+def labelled(path: Path, labels: Sequence[int]) -> RecordReader:
     with RecordWriter(path) as writer:
-        for number, label in enumerate(labels):
-            group = number if groups is None else groups[number]
-            writer.write({"data": b"", "target": int(label), "group": int(group)})
+        for label in labels:
+            writer.write({"data": b"", "target": int(label)})
     return RecordReader(path)
 
 
-def chosen(reader: RecordReader, share: float, seed: int, **options: object) -> np.ndarray:
+def chosen(reader: RecordReader, share: float, seed: int) -> np.ndarray:
     """Which records are in val."""
     output = reader.folder.with_name(f"{seed}.records")
     found = np.zeros(len(reader), bool)
-    found[divided(reader, share, seed=seed, output=output, **options).split("val")] = True
+    found[divided(reader, share, seed=seed, output=output).split("val")] = True
     return found
 
 
@@ -70,16 +68,6 @@ class TestChance:
         assert abs(times - 12).max() < 15  # 5 standard deviations of a binomial (40, 0.3)
         found = np.flatnonzero(chosen(old, 0.05, 7000)).tolist()
         assert found == [20, 24, 65, 94, 95]  # the smallest draws of PCG64, which are the same in every NumPy
-
-    def test_groups_stay_together_and_classes_keep_their_share(self, tmp_path):
-        rng = np.random.default_rng(0)
-        groups, labels = np.sort(rng.integers(0, 300, 3000)), rng.integers(0, 3, 3000)
-        old = labelled(tmp_path / "a.records", labels, groups)
-        for seed in range(2):
-            found = chosen(old, 0.2, seed, by="group")
-            for group in np.unique(groups):
-                assert len(set(found[groups == group])) == 1
-            assert all(abs(found[labels == label].mean() - 0.2) < 0.02 for label in range(3))
 
 
 @pytest.mark.slow

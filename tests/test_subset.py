@@ -1,6 +1,5 @@
 """`subset`: some records as a new set, and some samples of an open dataset, compared with all of them."""
 
-import json
 import pickle
 import shutil
 
@@ -17,7 +16,6 @@ from recordzoo.records.verify import verify
 from tests.combining import PER_SHARD, assert_holds, write_set
 from tests.fakes import cifar, folder
 from tests.fakes.records import flip_byte, place_of
-from tests.fakes.server import FileServer
 from tests.running import run
 
 
@@ -58,36 +56,23 @@ class TestStored:
         assert recordzoo.open(new.path).class_to_idx == {"owl": 0, "cat": 1}
         assert stored(old, tmp_path / "b.records", classes=[2, "cat"]).digest == new.digest
 
-    def test_a_number_is_a_number_also_if_a_class_is_called_so(self, tmp_path):
-        old = write_set(tmp_path / "a.records", classes=("1", "10", "2"))
-        assert stored(old, tmp_path / "b.records", classes=[1]).manifest.classes == ("10",)
-        assert stored(old, tmp_path / "c.records", classes=["1"]).manifest.classes == ("1",)
-
     def test_the_manifest_says_what_was_chosen(self, old, tmp_path):
         new = stored(old, tmp_path / "b.records", split="train", classes=["dog"], indices=range(8))
         (said,) = new.manifest.metadata["made_of"]["sets"]
-        assert (said["digest"], said["records"]) == (old.digest, 14)
-        chosen = said["chosen"]
-        assert {**chosen, "indices": chosen["indices"]["count"]} == {
-            "records": 4,
-            "split": "train",
-            "labels": [1],
-            "indices": 8,
-        }
+        assert (said["digest"], said["records"], said["chosen"]["records"]) == (old.digest, 14, 4)
+        assert (said["chosen"]["split"], said["chosen"]["labels"]) == ("train", [1])
         assert "made of:  a.records, 4 of 14 records, digest" in run("info", new.path, cwd=tmp_path).stdout
 
     @pytest.mark.parametrize(
         ("chosen", "said"),
         [
             ({}, "Nothing is chosen"),
-            ({"indices": []}, "No record of .*a.records is left"),
             ({"split": "small", "classes": ["owl"], "indices": [0, 1]}, "No record of .*a.records is left"),
             ({"split": "trian"}, "train"),
             ({"classes": ["bird"]}, "There is no class 'bird'"),
             ({"classes": "cat"}, "must be a list of names"),
             ({"classes": ["cat", 0]}, "The class 0 is given twice"),
             ({"indices": [1, 2, 1]}, "The index 1 is given twice"),
-            ({"indices": [14]}, "Index 14 is out of range: .* has 14 records"),
             ({"indices": [-1]}, "Index -1 is out of range"),
             ({"split": "val", "indices": [5]}, "Index 5 is out of range: split 'val' of .* has 5 records"),
             ({"indices": [0.5]}, "whole numbers"),
@@ -108,35 +93,22 @@ class TestStored:
             stored(damaged, tmp_path / "c.records", indices=[4, 5])
         assert not (tmp_path / "c.records").exists()
 
-    @pytest.mark.usefixtures("own_cache")
-    def test_of_a_set_at_a_url(self, old, tmp_path):
-        files = {f"a.records/{file.name}": file.read_bytes() for file in old.folder.iterdir()}
-        with FileServer(files) as server:
-            new = RecordReader(recordzoo.subset(f"{server.url}/a.records", split="val", output=tmp_path / "b.records"))
-        assert_holds(new, [(old, position) for position in old.split("val").tolist()])
-
     def test_the_command(self, old, tmp_path):
         words = ["subset", old.path, "--output"]
-        for number, (more, expected) in enumerate(
-            (
-                (["--indices", "1,5-7"], [1, 5, 6, 7]),
-                (["--indices", "places.txt"], [3, 2]),
-                (["--indices", "places.npy"], [3, 2]),
-                (["--split", "val", "--classes", "cat"], [0, 3, 6, 9, 12]),
-            )
+        (tmp_path / "places.txt").write_text("3\n2\n")
+        np.save(tmp_path / "places.npy", np.array([3, 2], np.uint8))
+        for more, expected in (
+            (["--indices", "1,5-7"], [1, 5, 6, 7]),
+            (["--indices", "places.txt"], [3, 2]),
+            (["--indices", "places.npy"], [3, 2]),
+            (["--split", "val", "--classes", "cat"], [0, 3, 6, 9, 12]),
         ):
-            (tmp_path / "places.txt").write_text("3\n2\n")
-            np.save(tmp_path / "places.npy", np.array([3, 2], np.uint8))
-            result = run(*words, f"{number}.records", *more, "--json", cwd=tmp_path)
-            assert json.loads(result.stdout)["records"] == len(expected), result.stderr
-            assert_holds(RecordReader(tmp_path / f"{number}.records"), [(old, position) for position in expected])
-        for text in ("nowhere", "1,,2", "0-99999999999999", "9" * 30):
-            assert run(*words, "b.records", "--indices", text, cwd=tmp_path).returncode == 2
+            path = tmp_path / f"{more[-1]}.records"
+            assert run(*words, path, *more, "--json", cwd=tmp_path).returncode == 0
+            assert_holds(RecordReader(path), [(old, position) for position in expected])
         (tmp_path / "places.npy").write_bytes(pickle.dumps([1]))
-        assert (
-            "something else than whole numbers"
-            in run(*words, "b.records", "--indices", "places.npy", cwd=tmp_path).stderr
-        )
+        for text in ("nowhere", "1,,2", "0-99999999999999", "9" * 30, "places.npy"):
+            assert run(*words, "b.records", "--indices", text, cwd=tmp_path).returncode == 2
 
 
 def assert_shows(view, dataset, indices):
@@ -201,32 +173,15 @@ class TestView:
         with pytest.raises(ArgumentError, match="classes cannot be numbered anew"):
             recordzoo.subset(arrays, classes=["cat"])
 
-    def test_a_subclass_with_its_own_samples_is_left_as_it_is(self, old):
-        class Twice(recordzoo.families.record_set.RecordDataset):
-            def __getitem__(self, index):
-                image, target = super().__getitem__(index)
-                return image, 2 * target
-
-        view = recordzoo.subset(Twice(old.path), indices=[2, 1])
-        assert type(view) is Subset
-        assert [view[0][1], view[1][1]] == [4, 2]
-
-    @pytest.mark.parametrize(
-        ("chosen", "said"),
-        [
-            ({}, "Nothing is chosen"),
+    def test_what_is_refused(self, old, tmp_path):
+        for chosen, said in (
             ({"indices": []}, "No sample of .* is left"),
             ({"indices": [14]}, "Index 14 is out of range: there are 14 samples"),
             ({"split": "trian"}, "train"),
-            ({"classes": ["cat", "cat"]}, "The class 0 is given twice"),
             ({"indices": [1], "workers": 2}, "Argument workers is for a new record set: pass output, too"),
-        ],
-    )
-    def test_what_is_refused(self, old, chosen, said):
-        with pytest.raises(ArgumentError, match=said):
-            recordzoo.subset(old.path, **chosen)
-
-    def test_samples_that_were_changed_and_other_datasets(self, old, tmp_path):
+        ):
+            with pytest.raises(ArgumentError, match=said):
+                recordzoo.subset(old.path, **chosen)
         dataset = recordzoo.open(old.path)
         dataset.samples.pop()
         with pytest.raises(ArgumentError, match="samples of the dataset were changed"):

@@ -9,10 +9,8 @@ from torch.utils.data import Subset
 
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordReader, RecordWriter
-from recordzoo.base import settings as packages
-from recordzoo.errors import ArgumentError, CorruptRecordError, PrepareError
+from recordzoo.errors import ArgumentError, CorruptRecordError
 from tests.foreign import pairs
-from tests.preparing import prepared
 
 SAMPLES = pairs(10)
 NAMES = ["crow", "gull", "owl", "tit", "wren"]
@@ -118,26 +116,6 @@ def test_a_dataset_and_a_subset(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_there_and_back(tmp_path: Path) -> None:
-    """Saved by `datasets`, and imported: the same images, labels, names of classes, splits, other fields."""
-    path = write(tmp_path / "x.records")
-    recordzoo.to_hf(path).save_to_disk(tmp_path / "saved")
-    back = RecordReader(prepared(tmp_path / "saved", tmp_path / "back.records", workers=1))
-    there = RecordReader(path)
-    assert back.manifest.classes == there.manifest.classes
-    for split, name in (("train", "train"), ("val-id", "val-id"), ("rest", "")):
-        theirs = [each for each in there.split(name).tolist() if name or each >= 8]
-        for ours, position in zip(back.split(split).tolist(), theirs, strict=True):
-            before, after = there[position], back[ours]
-            for field in ("image", "target", "caption", "boxes", "height", "blob"):
-                assert after[field] == before[field]
-            assert after["grid"].tolist() == before["grid"].tolist()
-            assert after["track"].tolist() == before["track"].tolist()
-            assert after["field_name"] == before["name"]
-            assert after["label_field"] == before["label"]
-
-
-@pytest.mark.slow
 def test_a_damaged_record_is_our_error(tmp_path: Path) -> None:
     path = write(tmp_path / "x.records", splits=False)
     (shard,) = path.glob("*.lmdb")
@@ -145,18 +123,3 @@ def test_a_damaged_record_is_our_error(tmp_path: Path) -> None:
     shard.write_bytes(data.replace(SAMPLES[4][0], SAMPLES[4][0][:-1] + b"x"))
     with pytest.raises(CorruptRecordError, match="image 4"):
         recordzoo.to_hf(path)
-
-
-@pytest.mark.slow
-def test_labels_without_names(tmp_path: Path) -> None:
-    from datasets import Value
-
-    with RecordWriter(tmp_path / "x.records", classes=["crow", "crow"]) as writer:
-        writer.write({"image": SAMPLES[0][0], "target": 1})
-    assert recordzoo.to_hf(tmp_path / "x.records").features["label"] == Value("int64")
-
-
-def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "is_installed", lambda package: False)
-    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[formats\]'"):
-        recordzoo.to_hf(tmp_path / "x.records")

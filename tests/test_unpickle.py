@@ -1,6 +1,5 @@
 """Pickles are data: everything else is refused by name, nothing is executed, and memory has its bounds."""
 
-import builtins
 import contextlib
 import copyreg
 import os
@@ -41,17 +40,14 @@ HOSTILE: dict[str, tuple[object, str]] = {
     "eval": (Reduced(eval, "open('harmed', 'w')"), "eval"),
     "open": (Reduced(open, "harmed", "w"), "open"),
     "getattr": (Reduced(getattr, "a", "upper"), "getattr"),
-    "an import": (Reduced(builtins.__import__, "antigravity"), "__import__"),
     "copyreg": (Reduced(copyreg._reconstructor, Plain, object, None), "Plain"),  # type: ignore[attr-defined]
     "an object": (Plain(), r"Plain|_reconstructor|__newobj__"),
     "a function": (os.system, "system"),
-    "a class": (Plain, "Plain"),
     "a NumPy function": (Reduced(np.load, "harmed"), r"numpy\.load"),
     "an array of objects": (np.array([Plain()], object), "numpy.dtype of 'O8'"),
     "a structured array": (np.zeros(2, [("a", "u1")]), "numpy.dtype of 'V1'"),
     "a set": ({1}, "set|EMPTY_SET"),
     "a complex number": (1j, "complex"),
-    "an array in a list": ([np.array([Plain()], object)], "numpy.dtype"),
 }
 
 PROGRAMS = {
@@ -59,21 +55,13 @@ PROGRAMS = {
     "OBJ": (b"(cos\nsystem\nS'touch harmed'\no.", r"os\.system"),
     "NEWOBJ": (b"\x80\x02cbuiltins\nint\n)\x81.", r"builtins\.int"),
     "a persistent id": (b"Psomewhere\n.", "PERSID"),
-    "an extension": (b"\x80\x02\x82\x01.", "EXT1"),
     "a name that is no text": (b"\x80\x04K\x01K\x02\x93.", "damaged.*STACK_GLOBAL"),
     "a call of a number": (b"\x80\x02K\x01)R.", "not callable"),
     "bytes of a number": (b"cbuiltins\nbytes\n(I999999999999\ntR.", "damaged"),
-    "a mapping of a list": (b"ccollections\nOrderedDict\n(]tR.", "damaged"),
     "another encoding": (b"c_codecs\nencode\n(Va\nVrot13\ntR.", "something else than bytes"),
     "an array by hand": (b"cnumpy\nndarray\n(I99\ntR.", r"calls numpy\.ndarray with arguments"),
-    "a state of a list": (b"](I1\nI2\ntb.", "damaged"),
-    "an array that is larger than its numbers": (
-        b"cnumpy.core.multiarray\nscalar\n(cnumpy\ndtype\n(Vi8\ntRVa\ntR.",
-        "damaged",
-    ),
+    "a larger array than its numbers": (b"cnumpy.core.multiarray\nscalar\n(cnumpy\ndtype\n(Vi8\ntRVa\ntR.", "damaged"),
     "a size of 2**63": (b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.", "damaged"),
-    "a size of 2**31": (b"\x80\x02\x8b\xff\xff\xff\x7f.", "damaged"),
-    "a text of 2**32": (b"\x80\x02X\xff\xff\xff\xff.", "damaged"),
     "an item of a number": (b"K\x01K\x02a.", "damaged"),
     "an endless list": (b"\x80\x04]" + b"N" * (1 << 20) + b"NN.", "more than 1,048,576"),
     "digits without end": (b"I" + b"9" * 100_000 + b"\n.", "damaged"),
@@ -81,20 +69,14 @@ PROGRAMS = {
     "a memo at 2**31": (b"K\x01r\xff\xff\xff\x7f.", "31 bits for LONG_BINPUT"),
     "a memo at 2**62": (b"K\x01p4611686018427387904\n.", "63 bits for PUT"),
     "tuples in tuples": (b"\x80\x02}" + b")" + b"\x85" * 200_000 + b"Ns.", "1,000 tuples"),
-    "a frame that is too long": (b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7fK\x01.", "damaged"),
     "a protocol of the future": (b"\x80\xffK\x01.", "damaged"),
     "a buffer from elsewhere": (b"\x80\x05\x97.", "NEXT_BUFFER"),
     "arguments with names": (b"\x80\x04cbuiltins\nbytes\n)}\x92.", "NEWOBJ_EX"),
     "the state of a function": (b"c_codecs\nencode\n}Vcall\nNsb.", "state of a function"),
-    "attributes of a function": (b"c_codecs\nencode\n(N}V__class__\nNstb.", "state of a function"),
-    "a state of a class": (b"cnumpy\nndarray\n}V__new__\nNsb.", "damaged"),
     "attributes of a class": (b"cnumpy\nndarray\n(N}V__new__\nNstb.", "damaged"),
     "a byte order that is a type": (b"cnumpy\ndtype\n(Vi8\ntR(I3\nVO,\nNNNtb.", "odd byte order"),
-    "nothing": (b".", "damaged"),
     "no end": (b"\x80\x04K\x01", "damaged"),
-    "no pickle": (b"\xff\xd8\xff\xe0", "damaged"),
     "empty": (b"", "damaged"),
-    "a mark": (b"(.", "damaged"),
     "an empty stack": (b"\x86.", "damaged"),
 }
 
@@ -145,17 +127,13 @@ def test_arrays_of_numbers_are_data_too(value: object, protocol: int) -> None:
     assert plain(unpickle(pickle.dumps(value, protocol))) == plain(value)
 
 
-def test_python_2s_strings_are_bytes_or_text() -> None:
+def test_python_2s_strings_are_bytes_or_text_and_an_ordered_dict_is_a_dict() -> None:
+    assert unpickle(pickle.dumps(OrderedDict(b=1, a=[2]))) == {"b": 1, "a": [2]}
     assert unpickle(b"\x80\x02}U\x01aU\x02\xff\xd8s.", text=True) == {"a": "\xff\xd8"}
     assert unpickle(b"\x80\x02U\x02\xff\xd8.") == b"\xff\xd8"
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_ordered_dict_is_a_dict(protocol: int) -> None:
-    assert unpickle(pickle.dumps(OrderedDict(b=1, a=[2]), protocol)) == {"b": 1, "a": [2]}
-
-
-DATA_AS_OBJECTS = ("a function", "a class", "an object", "copyreg")
+DATA_AS_OBJECTS = ("a function", "an object", "copyreg")
 """What is data if objects are: names, and objects of attributes."""
 
 
@@ -177,15 +155,6 @@ def test_everything_else_is_refused_by_name(
     assert list(tmp_path.iterdir()) == []
 
 
-class Slotted:
-    """An object without a `__dict__`."""
-
-    __slots__ = ("a",)
-
-    def __init__(self, a: int) -> None:
-        self.a = a
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_objects_as_records_of_their_attributes_if_they_are_asked_for(protocol: int) -> None:
     thing = Plain()
@@ -201,34 +170,22 @@ def test_objects_as_records_of_their_attributes_if_they_are_asked_for(protocol: 
     assert (inner.name, inner.attributes) == ("no_such.module_here.Plain", {})
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"(i__main__\nImage\n(dS'label'\nI3\nsb.",  # protocol 0 of a class of Python 2
-        b"(c__main__\nImage\no}U\5labelK\3sb.",  # protocol 1
-    ],
-)
-def test_objects_of_python_2(data: bytes) -> None:
-    found = unpickle(data, objects=True)
-    assert isinstance(found, PickledObject)
-    assert (found.name, found.attributes) == ("__main__.Image", {"label": 3})
+def test_objects_of_python_2() -> None:
+    for data in (b"(i__main__\nImage\n(dS'label'\nI3\nsb.", b"(c__main__\nImage\no}U\5labelK\3sb."):
+        found = unpickle(data, objects=True)
+        assert isinstance(found, PickledObject)
+        assert (found.name, found.attributes) == ("__main__.Image", {"label": 3})
 
 
 WITH_OBJECTS = [
     (b"(S'touch harmed'\nios\nsystem\n.", r"calls os\.system with arguments"),
-    (b"(cos\nsystem\nS'touch harmed'\no.", r"calls os\.system with arguments"),
     (b"\x80\x02cos\nsystem\nU\x01a\x85\x81.", r"calls os\.system with arguments"),
     (b"\x80\x02cos\nsystem\nU\x01a\x85R.", r"calls os\.system with arguments"),
     (b"\x80\x02c_codecs\nencode\n)\x81.", "must be a type"),
-    (b"\x80\x02K\x01)\x81.", "must be a type"),
-    (b"(o.", "damaged"),
     (b"ccopy_reg\n_reconstructor\n(cx\nX\nc__builtin__\nint\nI5\ntR.", r"calls x\.X with arguments"),
     (b"\x80\x02cx\nX\n)\x81K\x01b.", "more than attributes"),
     (b"\x80\x02cx\nX\n)\x81}K\x01K\x02sb.", "more than attributes"),
-    (b"\x80\x02cx\nX\n}U\x07__new__K\x01sb.", "damaged"),
     (b"\x80\x02cx\nX\nN}U\x07__new__K\x01s\x86b.", "damaged"),
-    (b"\x80\x02cx\nX\n)}\x92.", "NEWOBJ_EX"),
-    (pickle.dumps(Slotted(1), 2), "more than attributes"),
 ]
 
 
@@ -293,13 +250,6 @@ def test_registered_extensions_are_refused() -> None:
         copyreg.remove_extension("builtins", "eval", 77)
 
 
-def test_lists_in_lists_end() -> None:
-    deep = unpickle(b"\x80\x02" + b"]" * 100_000 + b"a" * 99_999 + b".")
-    for _ in range(99_999):
-        (deep,) = cast(list[Any], deep)
-    assert deep == []
-
-
 LENGTH = (1_000_000).to_bytes(8, "little")
 TEXT = b"X" + LENGTH[:4] + b"a" * 1_000_000 + b"q\0"
 ARRAY = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\0\x85U\1btR"
@@ -309,14 +259,9 @@ STATE = b"(K\1M\xe8\3M\xe8\3\x86cnumpy\ndtype\n(U\2u1tRK\0h\0tb"
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        *(
-            (b"\x80\2(" + TEXT + 100 * call + b"t.", "expands to more bytes than it has")
-            for call in (b"c_codecs\nencode\nh\0X\6\0\0\0latin1\x86R", ARRAY + STATE)
-        ),
-        (
-            b"\x80\5\x96" + (10**6).to_bytes(8, "little") + bytes(10**6) + b"q\0(" + 100 * (ARRAY + STATE) + b"t\x86.",
-            "",
-        ),
+        (b"\x80\2(" + TEXT + 100 * b"c_codecs\nencode\nh\0X\6\0\0\0latin1\x86R" + b"t.", "expands to more bytes"),
+        (b"\x80\2(" + TEXT + 100 * (ARRAY + STATE) + b"t.", "expands to more bytes than it has"),
+        (b"\x80\5\x96" + LENGTH + bytes(10**6) + b"q\0(" + 100 * (ARRAY + STATE) + b"t\x86.", ""),
     ],
     ids=["bytes of one text", "arrays of one text", "arrays of the same bytes"],
 )
@@ -328,20 +273,3 @@ def test_no_many_copies_of_one_long_text_are_made(data: bytes, text: str) -> Non
         assert tracemalloc.get_traced_memory()[1] < 6_000_000
     finally:
         tracemalloc.stop()
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_are_a_value_or_an_error(data: bytes) -> None:
-    for start in (b"", b"\x80\x04", b"\x80\x02]"):
-        with contextlib.suppress(pickle.UnpicklingError):
-            unpickle(start + data + b".", objects=True)
-
-
-@given(st.data())
-def test_a_changed_pickle_is_a_value_or_an_error(data: st.DataObject) -> None:
-    value = pickle.dumps((b"x" * 30, np.array([3])), data.draw(st.sampled_from(PROTOCOLS)))
-    changed = bytearray(value)
-    for _ in range(data.draw(st.integers(1, 4))):
-        changed[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
-    with contextlib.suppress(pickle.UnpicklingError):
-        unpickle(bytes(changed))

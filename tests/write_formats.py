@@ -5,11 +5,7 @@ label. The packages' loaders do not import today, so only the modules that write
 """
 
 import importlib.util
-import json
-import os
 import pickle
-import random
-import subprocess
 import sys
 import types
 from collections.abc import Callable
@@ -21,7 +17,6 @@ import numpy as np
 from PIL import Image
 
 MAP_BYTES = 1 << 30
-SEED = 7
 
 
 def without_init(package: str) -> None:
@@ -38,36 +33,23 @@ def torchrecord(listing: Path, folder: Path) -> None:
     from torchrecord.tr_pb2 import TensorProtos
     from torchrecord.writer import Writer
 
-    def keep_file(line: str, *, as_number: bool = False) -> Any:
+    def keep_file(line: str) -> Any:
         path, label = line.split(" ")
         message = TensorProtos()
         image, target = message.protos.add(), message.protos.add()
         image.dims.extend(Image.open(path).size)
         image.data_type = 3
         image.byte_data = Path(path).read_bytes()
-        if as_number:
-            target.data_type = 2
-            target.int32_data.append(int(label))
-        else:
-            target.data_type = 3
-            target.byte_data = label.encode()
+        target.data_type = 2
+        target.int32_data.append(int(label))
         return message
 
     def write(name: str, **options: Any) -> None:
-        Writer(str(listing), str(folder / name), map_size=MAP_BYTES, **options).write()
+        Writer(str(listing), str(folder / name), map_size=MAP_BYTES, shuffle=False, **options).write()
 
     for count in (1, 3, 12):
-        write(f"torchrecord-{count}", db_num=count, shuffle=False)
-    random.seed(SEED)
-    write("torchrecord-shuffled", db_num=3)
-    write("torchrecord-files", db_num=2, shuffle=False, data_process_func=keep_file)
-    write(
-        "torchrecord-numbers", db_num=2, shuffle=False, data_process_func=lambda line: keep_file(line, as_number=True)
-    )
-    random.seed(SEED)
-    lines = listing.read_text().splitlines()
-    random.shuffle(lines)
-    (folder / "shuffled.json").write_text(json.dumps(lines))
+        write(f"torchrecord-{count}", db_num=count)
+    write("torchrecord-numbers", db_num=2, data_process_func=keep_file)
 
 
 def pairs(listing: Path) -> list[tuple[bytes, int]]:
@@ -99,30 +81,10 @@ def folders2lmdb(listing: Path, folder: Path) -> None:
 
         folder2lmdb(folder / f"folder2lmdb-msgpack-{use_bin_type:d}", stored, dumps)
         folder2lmdb(folder / f"folder2lmdb-numpy-{use_bin_type:d}", arrays, dumps)
-    if sys.version_info < (3, 12):
+    if sys.version_info < (3, 12):  # the last pyarrow with serialize is for those
         import pyarrow
 
         folder2lmdb(folder / "folder2lmdb-pyarrow", stored, lambda value: pyarrow.serialize(value).to_buffer())
-
-
-def tensorpack(listing: Path, folder: Path) -> None:
-    """Serialise with both of Tensorpack's packages, which it chooses by the environment when it is imported."""
-    code = "import sys, write_formats; write_formats.save_points(*sys.argv[1:])"
-    for name in ("pickle", "msgpack"):
-        path = folder / f"folder2lmdb-tensorpack-{name}.lmdb"
-        subprocess.run(
-            [sys.executable, "-c", code, listing, path],
-            env={**os.environ, "TENSORPACK_SERIALIZE": name, "PYTHONPATH": str(Path(__file__).parent)},
-            check=True,
-        )
-
-
-def save_points(listing: str, path: str) -> None:
-    from tensorpack.dataflow import DataFromList
-    from tensorpack.dataflow.serialize import LMDBSerializer
-
-    points = [[np.frombuffer(image, np.uint8), label] for image, label in pairs(Path(listing))]
-    LMDBSerializer.save(DataFromList(points, shuffle=False), path)
 
 
 def caffe(listing: Path, folder: Path) -> None:
@@ -155,7 +117,6 @@ def main() -> None:
     folder.mkdir()
     torchrecord(listing, folder)
     folders2lmdb(listing, folder)
-    tensorpack(listing, folder)
     caffe(listing, folder)
 
 

@@ -23,13 +23,8 @@ def main() -> None:
         with MDSWriter(out=f"photos-mds/{split}", columns=columns) as writer:
             for path in paths:
                 image, label = opened(path)
-                writer.write(
-                    {
-                        "image": image if encoding == "jpeg" else Path(path).read_bytes(),
-                        "label": label,
-                        "caption": "a caption",
-                    }
-                )
+                stored = image if encoding == "jpeg" else Path(path).read_bytes()
+                writer.write({"image": stored, "label": label, "caption": "a caption"})
     optimize(opened, paths, "optimized/train", chunk_size=4, num_workers=1)
 
 

@@ -10,8 +10,6 @@ import json
 import os
 import shutil
 import signal
-import socket
-import stat
 import struct
 import sys
 import zlib
@@ -72,19 +70,17 @@ def good_set(folder: Path) -> Path:
 # The damage: everything gets a file of its own first, because the folder holds hard links to the good set's.
 
 
-def own(path: Path) -> Path:
-    data = path.read_bytes()
-    path.unlink()
-    path.write_bytes(data)
-    return path
-
-
 def put(name: str, data: bytes) -> Callable[[Path], Any]:
     def damage(folder: Path) -> None:
         (folder / name).unlink()
         (folder / name).write_bytes(data)
 
     return damage
+
+
+def own(path: Path) -> Path:
+    put(path.name, path.read_bytes())(path.parent)
+    return path
 
 
 def resized(name: str, size: int) -> Callable[[Path], Any]:
@@ -107,19 +103,15 @@ def consistent(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], 
     """Change a file and let the manifest tell its new size and hashes."""
 
     def damage(folder: Path) -> None:
-        path = folder / name
-        data = change(path.read_bytes())
-        path.unlink()
-        path.write_bytes(data)
+        data = change((folder / name).read_bytes())
+        put(name, data)(folder)
 
         def tell(document: dict[str, Any]) -> None:
+            told: dict[str, Any] = {"bytes": len(data), "hash": hash_text(hashlib.sha256(data))}
             if name.endswith(".npy"):
-                spec = document["arrays"][name.removesuffix(".npy")]
-                spec["crc32"] = zlib.crc32(data)
+                document["arrays"][name.removesuffix(".npy")].update(told, crc32=zlib.crc32(data))
             else:
-                spec = next(shard for shard in document["shards"] if shard["name"] == name)
-            spec["bytes"] = len(data)
-            spec["hash"] = hash_text(hashlib.sha256(data))
+                next(shard for shard in document["shards"] if shard["name"] == name).update(told)
 
         edited(tell)(folder)
 
@@ -132,30 +124,6 @@ def replaced(name: str, make: Callable[[Path], Any]) -> Callable[[Path], Any]:
         make(folder / name)
 
     return damage
-
-
-def _socket(path: Path) -> None:
-    here = os.open(".", os.O_RDONLY)
-    os.chdir(path.parent)  # a socket's path may be 108 bytes long
-    try:
-        with socket.socket(socket.AF_UNIX) as server:
-            server.bind(path.name)
-    finally:
-        os.fchdir(here)
-        os.close(here)
-
-
-def _device(path: Path) -> None:
-    try:
-        os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 5))  # /dev/zero
-    except OSError:  # only root may
-        path.symlink_to("/dev/zero")
-
-
-def _swap(folder: Path, one: str, two: str) -> None:
-    (folder / one).rename(folder / "aside")
-    (folder / two).rename(folder / one)
-    (folder / "aside").rename(folder / two)
 
 
 # The groups of cases.
@@ -181,41 +149,26 @@ def replacements(good: Path) -> Iterator[Case]:
         "nothing": lambda path: None,
         "a FIFO": os.mkfifo,
         "a directory": os.mkdir,
-        "a socket": _socket,
-        "a device": _device,
         "a link to what it was": lambda path: path.symlink_to(path.parent.parent / "elsewhere"),
-        "a dangling link": lambda path: path.symlink_to("nowhere"),
         "a link to itself": lambda path: path.symlink_to(path.name),
         "a link to a device": lambda path: path.symlink_to("/dev/zero"),
     }
     for name in sorted(path.name for path in good.iterdir()):
         for kind, make in kinds.items():
             yield Case(f"{name} is {kind}", replaced(name, make))
-    yield Case("shards swapped", lambda folder: _swap(folder, "shard-00000.lmdb", "shard-00001.lmdb"))
-    yield Case("arrays swapped", lambda folder: _swap(folder, "split-train.npy", "split-test.npy"))
+    for name, other in (("shard-00000.lmdb", "shard-00001.lmdb"), ("split-train.npy", "split-test.npy")):
+        yield Case(f"{name} is {other}", put(name, (good / other).read_bytes()))
     for path in sorted(good.with_name("other.records").iterdir()):
         right = "nothing" if path.name == MANIFEST_NAME else "all"
         yield Case(f"{path.name} of another set", put(path.name, path.read_bytes()), right)
-    for name in ("lock.mdb", "data.mdb", "shard-00000.lmdb-lock", "shard-00000.lmdb-journal", "__init__.py"):
-        yield Case(f"{name} beside", lambda folder, name=name: (folder / name).write_bytes(b"\xff" * 8192), found=False)  # type: ignore[misc]
+    for name in ("shard-00000.lmdb-lock", "__init__.py"):
         yield Case(f"{name}, a FIFO, beside", lambda folder, name=name: os.mkfifo(folder / name), found=False)  # type: ignore[misc]
-    for path in sorted(good.iterdir()):
-        if path.name != MANIFEST_NAME:
-            yield Case(f"{path.name} of the right size from another build", put(path.name, _rebuilt(path)))
-            size = path.stat().st_size
-            for page in range(0, size, PAGE):  # in an index: shard 0, offset 0, length 0; 0 is the CRC-32 of nothing
-                data = path.read_bytes()
-                zeroed = data[:page] + bytes(min(PAGE, size - page)) + data[page + PAGE :]
-                if zeroed != data:
-                    yield Case(f"{path.name} has zeros at {page}", put(path.name, zeroed))
-
-
-def _rebuilt(path: Path) -> bytes:
-    """The file of the same set, made with other bytes: what lies where is the same."""
-    data = bytearray(path.read_bytes())
-    for offset in range(len(data) // 2, len(data), 97):
-        data[offset] ^= 0x55
-    return bytes(data)
+    for path in sorted(set(good.iterdir()) - {good / MANIFEST_NAME}):
+        data = path.read_bytes()
+        for page in range(0, len(data), PAGE):  # in an index: shard 0, offset 0, length 0; 0 is the CRC-32 of nothing
+            zeroed = data[:page] + bytes(min(PAGE, len(data) - page)) + data[page + PAGE :]
+            if zeroed != data:
+                yield Case(f"{path.name} has zeros at {page}", put(path.name, zeroed))
 
 
 def flips(good: Path) -> Iterator[Case]:
@@ -277,18 +230,14 @@ def manifests(good: Path) -> Iterator[Case]:
     text = (good / MANIFEST_NAME).read_bytes()
     for label, data in {
         "empty": b"",
-        "not JSON": b"PK\3\4",
         "not UTF-8": b'{"format": "\xff"}',
         "UTF-16": text.decode().encode("utf-16"),
         "a list": b"[]",
         "NaN": text.replace(b'"records": 242', b'"records": NaN'),
-        "-Infinity": text.replace(b'"records": 242', b'"records": -Infinity'),
         "1e400": signed(text.replace(b'"metadata": {', b'"metadata": {"x": 1e400, ')),
         "10^5000": signed(text.replace(b'"records": 242', b'"records": 1' + b"0" * 5000)),
         "a key twice": signed(text.replace(b'"records": 242', b'"records": 242, "records": 242')),
-        "a key twice within": signed(text.replace(b'"metadata": {', b'"metadata": {"a": 1, ')),
         "deep lists": b'{"metadata": ' + b"[" * 1_000_000,
-        "deep objects": b'{"a":' * 200_000,
         "100 MB": text + b" " * 100_000_000,
         "two hashes": text.replace(b'\n "blobs"', b'\n "hash": "sha256:' + b"0" * 64 + b'",\n "blobs"'),
         "another hash": text.replace(b'\n "hash": "sha256:', b'\n "hash": "sha256:0')[:-1],
@@ -316,21 +265,11 @@ def forgeries(good: Path) -> Iterator[Case]:
 
         return change
 
-    for values in (
-        {"shard": 3},
-        {"shard": 0xFFFFFFFE},
-        {"shard": 0xFFFFFFFF},
-        {"offset": (1 << 64) - 1},
-        {"offset": (1 << 64) - 4096, "length": 4096},
-        {"offset": 1 << 63},
-        {"length": 0xFFFFFFFF},
-        {"length": 0, "crc32": 0},
-        {"offset": 0},
-        {"slot": 0xFFFFFFFF},
-        {"slot": 90},
-    ):
-        quiet = values == {"shard": 0xFFFFFFFF} or values == {"length": 0, "crc32": 0}
-        yield Case(f"index {values}", consistent("image.index.npy", row(**values)), right="nothing", found=not quiet)
+    quiet = [{"shard": 0xFFFFFFFF}, {"length": 0, "crc32": 0}]
+    outside = [{"offset": (1 << 64) - 1}, {"offset": (1 << 64) - 4096, "length": 4096}, {"length": 0xFFFFFFFF}]
+    for values in (*quiet, *outside, {"shard": 3}, {"offset": 0}, {"slot": 0xFFFFFFFF}):
+        change = consistent("image.index.npy", row(**values))
+        yield Case(f"index {values}", change, right="nothing", found=values not in quiet)
     for value in (-1, 242, 1 << 62, -(1 << 63)):
         yield Case(f"split has {value}", consistent("split-train.npy", numbers("<i8", value)), right="nothing")
     for values_ in ((1,), (0, 1 << 63), (0, (1 << 64) - 1), (0, 500, 2)):
@@ -344,13 +283,9 @@ def forgeries(good: Path) -> Iterator[Case]:
         "a pickle for a file": lambda data: payload,
     }
     for name in ("target.npy", "names.npy", "image.index.npy", "split-train.npy", "names_offsets.npy"):
-        for label, head in {
-            "no head": bytes(10),
-            "version 2": b"\x93NUMPY\2\0",
-            "long": b"\x93NUMPY\1\0\xff\xff",
-        }.items():
+        for head in (bytes(10), b"\x93NUMPY\2\0", b"\x93NUMPY\1\0\xff\xff"):
             forged = consistent(name, lambda data, head=head: head + data[len(head) :])  # type: ignore[misc]
-            yield Case(f"{name} with {label}", forged, right="nothing")
+            yield Case(f"{name} begins with {head!r}", forged, right="nothing")
         for label, new in pickles.items():
             yield Case(f"{name} is {label}", consistent(name, new), right="nothing", found=False)
     yield from _forged_trees(good)
@@ -360,9 +295,7 @@ def _forged_trees(good: Path) -> Iterator[Case]:
     name = "shard-00000.lmdb"
     data = (good / name).read_bytes()
     meta = read_meta(data, name)
-    tree = [
-        page for page in range(2, len(data) // PAGE) if struct.unpack_from("<H", data, page * PAGE + 10)[0] in (1, 2)
-    ]
+    tree = [p for p in range(2, len(data) // PAGE) if struct.unpack_from("<H", data, p * PAGE + 10)[0] in (1, 2)]
 
     def patched(offset: int, form: str, *values: int) -> Callable[[bytes], bytes]:
         def change(data: bytes) -> bytes:
@@ -407,14 +340,7 @@ def deaths(good: Path) -> Iterator[Case]:
     yield Case("deadly", lambda folder: os.kill(os.getpid(), signal.SIGBUS))
 
 
-GROUPS = {
-    "deaths": deaths,
-    "cuts": cuts,
-    "replacements": replacements,
-    "flips": flips,
-    "manifests": manifests,
-    "forgeries": forgeries,
-}
+GROUPS = {group.__name__: group for group in (deaths, cuts, replacements, flips, manifests, forgeries)}
 
 
 # Reading a damaged set, and what must never happen then.
@@ -519,12 +445,8 @@ def examine(case: Case, folder: Path, right: dict[str, Any], watch: Watch, full:
             try:
                 report = verify(folder, full=full)
             except ManifestError as err:  # FormatVersionError, or no record set at all
-                if (
-                    os.path.lexists(folder / MANIFEST_NAME)
-                    and "later" not in str(err)
-                    and "reads format" not in str(err)
-                    and "development version" not in str(err)
-                ):
+                of_version = any(text in str(err) for text in ("later", "reads format", "development version"))
+                if os.path.lexists(folder / MANIFEST_NAME) and not of_version:
                     wrong.append(f"verify raises {err}")
             else:
                 if report.ok and case.found and full:

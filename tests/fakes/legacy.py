@@ -1,13 +1,12 @@
 """LMDB databases as folder2lmdb, TorchRecord, Caffe and others write them, with what they hold; each stood in for.
 
 `tests/test_formats.py` compares them with what the packages themselves write, byte by byte.
-Protocol Buffers and MessagePack are written here by the page of their specifications, without the package's reader.
+Protocol Buffers are written here by the page of their specification, without the package's reader.
 What pyarrow wrote cannot be written any more: `PYARROW` and `OLDER_PYARROWS` are what pyarrow 11.0.0, and six before
 it, made of images and labels.
 """
 
 import base64
-import contextlib
 import io
 import pickle
 import struct
@@ -18,6 +17,7 @@ from typing import Any
 
 import lmdb
 import numpy as np
+from msgpack import packb
 from PIL import Image
 
 from recordzoo.records.shard import lmdb_options
@@ -207,41 +207,13 @@ def _shape(shape: Sequence[int]) -> bytes:
 
 def msgpack(value: Any, *, old: bool = False) -> bytes:
     """Pack a value, arrays and NumPy's numbers as msgpack_numpy does; `old`: bytes as the old format's strings."""
-    if isinstance(value, np.ndarray):
-        fields = {b"nd": True, b"type": value.dtype.str, b"kind": b"", b"shape": list(value.shape)}
-        return msgpack({**fields, b"data": value.tobytes()}, old=old)
-    if isinstance(value, np.generic):
-        return msgpack({b"nd": False, b"type": value.dtype.str, b"data": value.tobytes()}, old=old)
-    if isinstance(value, bool):
-        return b"\xc3" if value else b"\xc2"
-    if isinstance(value, int):
-        return _msgpack_int(value)
-    if isinstance(value, bytes | str):
-        data = value.encode() if isinstance(value, str) else value
-        if isinstance(value, str) or old:
-            kinds = {0xDA: "H", 0xDB: "I"} if old else {0xD9: "B", 0xDA: "H", 0xDB: "I"}
-            return (bytes([0xA0 | len(data)]) if len(data) < 32 else _msgpack_head(len(data), kinds)) + data
-        return _msgpack_head(len(data), {0xC4: "B", 0xC5: "H", 0xC6: "I"}) + data
-    if isinstance(value, dict):
-        items = b"".join(msgpack(k, old=old) + msgpack(v, old=old) for k, v in value.items())
-        return bytes([0x80 | len(value)]) + items
-    head = bytes([0x90 | len(value)]) if len(value) < 16 else _msgpack_head(len(value), {0xDC: "H", 0xDD: "I"})
-    return head + b"".join(msgpack(item, old=old) for item in value)
 
+    def fields(value: np.ndarray | np.generic) -> dict[bytes, Any]:
+        head = {b"nd": isinstance(value, np.ndarray), b"type": value.dtype.str}
+        more = {b"kind": b"", b"shape": value.shape} if isinstance(value, np.ndarray) else {}
+        return {**head, **more, b"data": value.tobytes()}
 
-def _msgpack_int(value: int) -> bytes:
-    if -32 <= value < 128:
-        return struct.pack("b", value)
-    signed = {0xD0: "b", 0xD1: "h", 0xD2: "i", 0xD3: "q"}
-    return _msgpack_head(value, signed if value < 0 else {0xCC: "B", 0xCD: "H", 0xCE: "I", 0xCF: "Q"})
-
-
-def _msgpack_head(value: int, kinds: Mapping[int, str]) -> bytes:
-    """Pack a number in the first of the kinds that holds it, as all packers do."""
-    for code, kind in kinds.items():
-        with contextlib.suppress(struct.error):
-            return bytes([code]) + struct.pack(f">{kind}", value)
-    raise ValueError(value)
+    return packb(value, default=fields, use_bin_type=not old)
 
 
 def old_msgpack(value: Any) -> bytes:

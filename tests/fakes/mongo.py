@@ -123,11 +123,8 @@ def _matches(document: dict[str, Any], query: dict[str, Any]) -> bool:
         value: Any = document
         for part in key.split("."):
             value = value.get(part) if isinstance(value, dict) else None
-        if isinstance(condition, dict):  # {"$exists": True}
-            ((operator, bound),) = condition.items()
-            if not _OPERATORS[operator](value, bound):
-                return False
-        elif value != condition:
+        ((operator, bound),) = condition.items()  # {"$exists": True}
+        if not _OPERATORS[operator](value, bound):
             return False
     return True
 

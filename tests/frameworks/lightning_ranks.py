@@ -1,7 +1,6 @@
 """What each rank gets under Lightning: run by `test_lightning` on one and on two ranks.
 
-Loaders are made before the process group, as in most Lightning scripts, or after it, by a data module; and with another
-random seed on each rank.
+Loaders are made before the process group, as in most Lightning scripts, and with another random seed on each rank.
 """
 
 import json
@@ -13,7 +12,7 @@ from typing import Any
 
 import torch
 from lightning import Fabric
-from lightning.pytorch import LightningDataModule, LightningModule, Trainer
+from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.utilities.warnings import PossibleUserWarning
 from torch.utils.data import DataLoader, RandomSampler
@@ -60,16 +59,6 @@ class Recording(LightningModule):
         return torch.optim.SGD(self.parameters(), 1e-6)
 
 
-class Late(LightningDataModule):
-    """Makes its loaders when Lightning asks for them: the process group is there by then."""
-
-    def train_dataloader(self) -> Any:
-        return make_loader("stock", LENGTH)
-
-    def val_dataloader(self) -> Any:
-        return make_loader("stock", VALIDATED, shuffle=False)
-
-
 # Any, also above: loaders have no common type.
 def make_loader(kind: str, length: int, *, shuffle: bool = True) -> Any:
     data = Indices(length)
@@ -105,12 +94,9 @@ def fit(kind: str, folder: Path, resumed: str = "") -> dict[str, Any]:
         num_sanity_val_steps=1,
     )
     model = Recording()
-    if kind == "late":
-        trainer.fit(model, datamodule=Late())
-    else:
-        validated = make_loader("record" if kind in ("other", *DRAWN) else kind, VALIDATED, shuffle=False)
-        loaders = make_loader(kind, LENGTH), validated
-        trainer.fit(model, *loaders, ckpt_path=folder / f"{resumed}.ckpt" if resumed else None)
+    validated = make_loader("record" if kind in ("other", *DRAWN) else kind, VALIDATED, shuffle=False)
+    loaders = make_loader(kind, LENGTH), validated
+    trainer.fit(model, *loaders, ckpt_path=folder / f"{resumed}.ckpt" if resumed else None)
     new_group()  # the next loader is made without one
     trained = [model.trained.get(epoch, []) for epoch in range(EPOCHS)]
     return {"trained": trained, "validated": model.validated, "used": kinds(trainer.train_dataloader)}
@@ -132,7 +118,7 @@ def by_fabric(kind: str) -> dict[str, Any]:
 def main() -> None:
     torch.manual_seed(int(os.environ["RANK"]))
     found: dict[str, Any] = {}
-    for kind in ("stock", "late", "stateful", "record", "other", *DRAWN):
+    for kind in ("stock", "stateful", "record", "other", *DRAWN):
         folder = Path(kind).absolute()
         found[kind] = {"whole": fit(kind, folder)}
         if kind in ("stateful", "record"):  # others have no state

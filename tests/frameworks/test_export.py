@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import recordzoo
-from tests.exporting import CLASSES, SHARD_BYTES, files, given, write
+from tests.exporting import CLASSES, SHARD_BYTES, given, write
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +71,3 @@ def test_datasets(there: Path, tmp_path: Path) -> None:
             assert (row["caption"], row["boxes"]) == (fields["caption"], fields["boxes"])
             assert (row["weight"], row["corner"]) == (fields["weight"], fields["corner"].tolist())
             assert (row["code"], row["depth"]) == (fields["code"], fields["depth"].tolist())
-
-
-def test_datasets_reads_a_folder_too(tmp_path: Path) -> None:
-    import datasets
-
-    path = write(tmp_path / "a.records")
-    root = recordzoo.export(path, tmp_path / "tree", to="folder")
-    loaded = datasets.load_dataset("imagefolder", data_dir=str(root), cache_dir=str(tmp_path / "cache"))
-    names = {name for name in files(root) if name.startswith("train/")}
-    assert len(loaded["train"]) == len(names) == 16

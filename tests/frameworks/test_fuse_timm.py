@@ -1,7 +1,6 @@
 """timm's transforms in a `RecordLoader`: timm's own result to the bit, for the same crop, flip and interpolation."""
 
 import random
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -122,17 +121,6 @@ def given(transform: Any) -> list[Any]:
     return [transform.size, transform.longest, *(getattr(transform, f"random_{name}") for name in names)]
 
 
-def test_each_interpolation_is_drawn_as_often_and_on_its_own() -> None:
-    crop = timm_transforms.RandomResizedCropAndInterpolation(48, interpolation="random")
-    heights: dict[str, list[int]] = {"bilinear": [], "bicubic": []}
-    for box, resize in decided(v1.Compose([crop, v1.PILToTensor()]), 2000):
-        assert isinstance(box, Crop)
-        assert isinstance(resize, Resize)
-        heights[resize.resampling.mode].append(box.height)
-    assert stats.binomtest(len(heights["bilinear"]), 2000).pvalue > 1e-3
-    assert stats.ks_2samp(*heights.values()).pvalue > 1e-3
-
-
 def test_tensors() -> None:
     """timm's class takes both; what is a tensor already stays as it is."""
     maker = timm_transforms.MaybeToTensor()
@@ -168,12 +156,13 @@ class Own(timm_transforms.MaybeToTensor):  # type: ignore[misc]  # timm is untyp
 
 
 def test_what_is_left_to_timm() -> None:
-    reasons = Counter()  # type: ignore[var-annotated]
-    for options in ({"re_mode": "pixel"}, {"re_mode": "rand"}, {"re_count": 3}):
+    for options, reason in (
+        ({"re_mode": "pixel"}, "it fills boxes with noise"),
+        ({"re_count": 3}, "it erases several"),
+    ):
         plan = read_plan(timm_data.create_transform(48, is_training=True, re_prob=0.2, **options))
         assert len(plan.rest) == 1
-        reasons[plan.reason] += 1
-    assert reasons == {"it fills boxes with noise": 2, "it erases several boxes": 1}
+        assert reason in plan.reason
     augmented = read_plan(timm_data.create_transform(48, is_training=True, auto_augment="rand-m9-mstd0.5"))
     assert "timm.data.auto_augment.RandAugment is not one of those known" in augmented.reason
     assert len(augmented.fused) == 2
@@ -181,6 +170,4 @@ def test_what_is_left_to_timm() -> None:
     drawn = timm_transforms.ResizeKeepRatio(48, interpolation="random")
     assert read_plan(drawn).reason == "it draws its interpolation"
     assert "reflect" in read_plan(timm_transforms.CenterCropOrPad(48, padding_mode="reflect")).reason
-    assert "TrimBorder is not one" in read_plan(timm_transforms.TrimBorder(4)).reason
-    assert "none like it" in read_plan(timm_erasing.RandomErasing(2.0, device="cpu")).reason
     assert "on cuda" in read_plan(timm_erasing.RandomErasing(device="cuda")).reason

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from recordzoo import RecordLoader
-from tests.frameworks.samples import BATCH, COUNT, DRAWN, Numbers, are_all, as_dict, drawn
+from tests.frameworks.samples import BATCH, COUNT, Numbers, are_all, as_dict
 
 transformers = pytest.importorskip("transformers", reason="needs the extra `frameworks`: make frameworks")
 
@@ -28,40 +28,29 @@ class Model(torch.nn.Module):
         return {"loss": self.layer(x).square().mean(), "logits": labels.float()[:, None]}
 
 
-# Any: a dataset and arguments.
-def samples(kind: str) -> tuple[Any, dict[str, Any]]:
-    return drawn(kind) if kind else (Numbers(), {"shuffle": True})
-
-
 class Trainer(transformers.Trainer):
     """With loaders as users put them there, prepared or not."""
 
     prepares = False
-    kind = ""
 
     def get_train_dataloader(self) -> Any:
-        dataset, options = samples(self.kind)
-        loader = RecordLoader(dataset, BATCH, seed=4, num_workers=1, collate_fn=as_dict, **options)
+        loader = RecordLoader(Numbers(), BATCH, shuffle=True, seed=4, num_workers=1, collate_fn=as_dict)
         return self.accelerator.prepare(loader) if self.prepares else loader
 
-    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
-        return RecordLoader(Numbers(), 7, collate_fn=as_dict)
 
-
-def train(folder: Path, steps: int, prepares: bool = False, kind: str = "", **options: Any) -> list[list[int]]:
+def train(folder: Path, steps: int, prepares: bool = False, **options: Any) -> list[list[int]]:
     """Train, and return the labels of all batches."""
     arguments = transformers.TrainingArguments(
         str(folder), max_steps=steps, save_steps=1, use_cpu=True, disable_tqdm=True, report_to=[], logging_steps=1000
     )
     trainer = Trainer(Model(), arguments)
-    trainer.prepares, trainer.kind = prepares, kind
+    trainer.prepares = prepares
     trainer.train(**options)
     return trainer.model.seen
 
 
-def right(epochs: int, kind: str = "") -> list[list[int]]:
-    dataset, options = samples(kind)
-    loader = RecordLoader(dataset, BATCH, seed=4, **options)
+def right(epochs: int) -> list[list[int]]:
+    loader = RecordLoader(Numbers(), BATCH, shuffle=True, seed=4)
     return [labels.tolist() for _ in range(epochs) for _, labels in loader]
 
 
@@ -77,17 +66,3 @@ def test_resume(tmp_path: Path, at: int) -> None:
     """In the first epoch, between two, in the second one: the samples are those that were to come."""
     train(tmp_path, at)
     assert train(tmp_path, 3 * STEPS, resume_from_checkpoint=True) == right(3)[at:]
-
-
-@pytest.mark.parametrize("kind", DRAWN)
-def test_resume_with_drawn_samples(tmp_path: Path, kind: str) -> None:
-    train(tmp_path, 3, kind=kind)
-    assert train(tmp_path, 2 * STEPS, kind=kind, resume_from_checkpoint=True) == right(2, kind)[3:]
-
-
-def test_evaluate(tmp_path: Path) -> None:
-    arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, disable_tqdm=True, report_to=[])
-    found: list[int] = []
-    trainer = Trainer(Model(), arguments, compute_metrics=lambda each: found.extend(each.label_ids.tolist()) or {})
-    trainer.evaluate()
-    assert found == list(range(COUNT))
