@@ -129,10 +129,7 @@ def measure(photos: list[bytes], repeats: int, total_bytes: int = 1_000_000_000)
             wanted,
             f"{speed('recordzoo')}: {ratio(times[name], times['recordzoo']):.1f}x",
         )
-        for name, label, wanted in (
-            ("lmdb", "LMDB, one by one", "6x"),
-            ("files", "single files", "1.6x"),
-        )
+        for name, label, wanted in (("lmdb", "LMDB, one by one", "6x"), ("files", "single files", "1.6x"))
     ]
 
 

@@ -187,9 +187,7 @@ def section(stored: Row) -> str:
     """Make the section from stored numbers."""
     repeats = sorted({row["repeats"] for row in stored["rows"].values()})
     return _TEXT.format(
-        machine=pages.in_short(stored["machine"]),
-        table=table(stored["rows"]),
-        repeats=" or ".join(map(str, repeats)),
+        machine=pages.in_short(stored["machine"]), table=table(stored["rows"]), repeats=" or ".join(map(str, repeats))
     )
 
 

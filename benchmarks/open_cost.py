@@ -166,12 +166,7 @@ def measure(repeats: int) -> list[Line]:
     samples = f"{1000 * median(listing):.0f} ms, {median(listed):.0f} MB"
     memory = f"{median(held['ours']):.1f} MB"
     rows = (
-        (
-            "construct, 1,000 directories",
-            f"{ms('construct list')}, without the scan",
-            "50 ms",
-            ms("construct ours"),
-        ),
+        ("construct, 1,000 directories", f"{ms('construct list')}, without the scan", "50 ms", ms("construct ours")),
         ("first record", "in memory", "", index),
         ("`samples` as a list, if it is accessed", ms("construct list"), "", samples),
         ("unpickle", ms("unpickle list"), "50 ms", ms("unpickle ours")),

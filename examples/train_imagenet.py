@@ -109,12 +109,7 @@ class Training:
     stop: threading.Event
 
     def _parts(self) -> dict[str, Any]:
-        return {
-            "model": self.model.module,
-            "optimizer": self.optimizer,
-            "scaler": self.scaler,
-            "loader": self.loader,
-        }
+        return {"model": self.model.module, "optimizer": self.optimizer, "scaler": self.scaler, "loader": self.loader}
 
     def save(self) -> None:
         """Replace the checkpoint: one rank writes it, because all have the same state."""

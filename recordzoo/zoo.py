@@ -30,12 +30,7 @@ if TYPE_CHECKING:
 
 
 def list_datasets(
-    *words: str,
-    task: str = "",
-    license: str = "",
-    obtained: str = "",
-    checked: str = "",
-    max_bytes: int | None = None,
+    *words: str, task: str = "", license: str = "", obtained: str = "", checked: str = "", max_bytes: int | None = None
 ) -> list[str]:
     """List the names of the datasets that recordzoo knows, sorted; with arguments, of those that fit all of them.
 

@@ -38,7 +38,7 @@ def notes(found: Comparing) -> list[str]:
     lines = [
         f"{found.num_images:,} images, {format_bytes(found.image_bytes)}, random order (\\*: within blocks); "
         f"{found.workers[-1]} workers of torch's `DataLoader`, medians of {found.repeats}. Cold: "
-        f"{_COLD if found.can_be_cold else _NOT_COLD}. Decoded: Pillow, then {found.transform}.",
+        f"{_COLD if found.can_be_cold else _NOT_COLD}. Decoded: Pillow, then {found.transform}."
     ]
     if found.is_disturbed:
         lines.append(f"The load average was {found.load:.1f} before the first measurement: measure again.")

@@ -34,12 +34,7 @@ def loader(source: str | Path, cache: Path, work: Work, *, is_stock: bool = Fals
     if is_stock:
         return DataLoader(dataset, work.batch_size, sampler=order, num_workers=work.workers, persistent_workers=True)
     return RecordLoader(
-        dataset,
-        work.batch_size,
-        sampler=order,
-        num_workers=work.workers,
-        persistent_workers=True,
-        precision="fast",
+        dataset, work.batch_size, sampler=order, num_workers=work.workers, persistent_workers=True, precision="fast"
     )
 
 

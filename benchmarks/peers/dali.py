@@ -32,9 +32,5 @@ def loader(tree: Path, folder: Path, work: Work) -> DALIGenericIterator:
         tree, work, batch_size=work.batch_size, num_threads=work.workers, device_id=None, prefetch_queue_depth=2
     )
     return DALIGenericIterator(
-        pipeline,
-        ["images", "labels"],
-        reader_name="photos",
-        last_batch_policy=LastBatchPolicy.PARTIAL,
-        auto_reset=True,
+        pipeline, ["images", "labels"], reader_name="photos", last_batch_policy=LastBatchPolicy.PARTIAL, auto_reset=True
     )

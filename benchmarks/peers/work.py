@@ -39,9 +39,5 @@ class Work:
 def stock_loader(dataset: Dataset[Any], work: Work, *, shuffle: bool = True) -> DataLoader[Any]:
     """Make torch's own DataLoader, its workers kept from one epoch to the next."""
     return DataLoader(
-        dataset,
-        work.batch_size,
-        shuffle=shuffle,
-        num_workers=work.workers,
-        persistent_workers=work.workers > 0,
+        dataset, work.batch_size, shuffle=shuffle, num_workers=work.workers, persistent_workers=work.workers > 0
     )

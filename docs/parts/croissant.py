@@ -98,12 +98,7 @@ def _splits(entry: Entry) -> dict[str, JSON] | None:
         {**dict.fromkeys(key, "sc:Text"), "url": "sc:URL", "count": "sc:Integer"},
         key,
         [
-            {
-                "part": entry.set_name(each.part),
-                "name": each.name,
-                "url": _SPLITS.get(each.name),
-                "count": each.count,
-            }
+            {"part": entry.set_name(each.part), "name": each.name, "url": _SPLITS.get(each.name), "count": each.count}
             for each in entry.splits
         ],
     )

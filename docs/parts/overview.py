@@ -8,12 +8,7 @@ from recordzoo.catalogue import search as licenses
 from recordzoo.catalogue.search import searched_text, tasks
 from recordzoo.cli.listing import number, size
 
-OBTAINED = {
-    "download": "downloaded",
-    "terms": "after accepting terms",
-    "partly": "some by hand",
-    "by hand": "by hand",
-}
+OBTAINED = {"download": "downloaded", "terms": "after accepting terms", "partly": "some by hand", "by hand": "by hand"}
 """How raw files are had, in a word or three."""
 
 _LIMITS = {"0.1 GB": 1e8, "1 GB": 1e9, "5 GB": 5e9, "10 GB": 1e10, "100 GB": 1e11}

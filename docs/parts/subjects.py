@@ -196,11 +196,7 @@ SUBJECTS = (
         ),
         caption="Fields on both sides of a river.",
     ),
-    _subject(
-        "heart",
-        (fill(0.75, "120,64! 100,26 54,40 62,90 120,142! 178,90 186,40 140,26"),),
-        caption="A heart.",
-    ),
+    _subject("heart", (fill(0.75, "120,64! 100,26 54,40 62,90 120,142! 178,90 186,40 140,26"),), caption="A heart."),
     _subject(
         "food",
         (

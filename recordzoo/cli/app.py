@@ -232,9 +232,7 @@ SECTIONS: Mapping[str, Mapping[str, _Command | _Group]] = {
             "recordzoo verify data/cub200.records --full",
         ),
         "bench": _Command(
-            "bench:bench",
-            "Measure how fast your images become batches.",
-            "recordzoo bench photos --images 2000",
+            "bench:bench", "Measure how fast your images become batches.", "recordzoo bench photos --images 2000"
         ),
         "cache": _Group(
             "List and delete what recordzoo wrote to the disk.",

@@ -73,10 +73,7 @@ class Package(NamedTuple):
     install: str = ""
 
 
-ESSENTIAL = (
-    *(Package(name, name) for name in ("torch", "torchvision", "lmdb", "numpy")),
-    Package("pillow", "PIL"),
-)
+ESSENTIAL = (*(Package(name, name) for name in ("torch", "torchvision", "lmdb", "numpy")), Package("pillow", "PIL"))
 OPTIONAL = (
     Package("numba", "numba", "RecordLoader: decodes and resizes in compiled code"),
     Package("isal", "isal.isal_zlib", "checksums of values, 13 times as fast as zlib"),

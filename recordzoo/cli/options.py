@@ -239,8 +239,7 @@ RecordSet = Annotated[
 SplitOption = Annotated[str | None, option("NAME", "Only images of this split.")]
 
 Converters = Annotated[
-    int | None,
-    option("N", "Processes that convert. Default: a core each, at most 8; one for less than 16 MiB.", min=1),
+    int | None, option("N", "Processes that convert. Default: a core each, at most 8; one for less than 16 MiB.", min=1)
 ]
 
 Refresh = Annotated[bool, flag("--refresh", "Rebuild the record set and replace the existing one atomically.")]

@@ -18,14 +18,7 @@ from recordzoo.base.text import JSON, counted
 from recordzoo.errors import SourceError
 from recordzoo.net.url import RemoteFile
 from recordzoo.raw.member import Member
-from recordzoo.recipes.declared import (
-    IMAGE_ENDINGS,
-    ListedRecipe,
-    Lists,
-    class_labels,
-    is_class_image,
-    name_key,
-)
+from recordzoo.recipes.declared import IMAGE_ENDINGS, ListedRecipe, Lists, class_labels, is_class_image, name_key
 from recordzoo.recipes.recipe import INCOMPLETE, Blob, Sidecar, Stored, Table
 from recordzoo.records.kinds import FieldKind, FieldSpec
 
@@ -288,9 +281,4 @@ class CUB200Of2010(ListedRecipe):
         splits = {name.removeprefix("lists/").removesuffix(".txt"): lists.lines(name) for name in there}
         names = sorted({*keys["image"], *(name for listed in splits.values() for name in listed)}, key=name_key)
         classes, target = class_labels(names)
-        return Table(
-            names=names,
-            arrays={"target": target},
-            splits=splits,
-            classes=classes,
-        )
+        return Table(names=names, arrays={"target": target}, splits=splits, classes=classes)

@@ -50,10 +50,7 @@ class CelebA(ListedRecipe):
             names=[listed[row][0] for row in order.tolist()],
             arrays={field: _numbers(lists, *column, len(listed))[order] for field, column in _CELEBA_COLUMNS.items()},
             splits={**splits, "all": position},
-            fields={
-                "attr": FieldSpec(FieldKind.MULTILABEL, tuple(attributes)),
-                "bbox": FieldSpec(FieldKind.BOXES),
-            },
+            fields={"attr": FieldSpec(FieldKind.MULTILABEL, tuple(attributes)), "bbox": FieldSpec(FieldKind.BOXES)},
             default_target="attr",
         )
 

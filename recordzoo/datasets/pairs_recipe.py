@@ -150,12 +150,7 @@ class SBD(ListedRecipe):
             if name in lists
         }
         names = sorted({*keys["image"], *(name for split in splits.values() for name in split)})
-        return Table(
-            names=names,
-            keys={"image": present(names, keys["image"])},
-            splits=splits,
-            default_target="mask",
-        )
+        return Table(names=names, keys={"image": present(names, keys["image"])}, splits=splits, default_target="mask")
 
 
 def sbd_split(image_set: str) -> str:

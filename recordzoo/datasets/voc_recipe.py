@@ -53,11 +53,7 @@ def list_name(split: str) -> str:
 class VOC(DeclaredRecipe):
     """All images of a year, there or only listed, by name; with the annotation and the mask of each that has them."""
 
-    fields = {
-        "image": BlobField("image"),
-        "annotation": BlobField("bytes"),
-        "mask": BlobField("image"),
-    }
+    fields = {"image": BlobField("image"), "annotation": BlobField("bytes"), "mask": BlobField("image")}
 
     @property
     @override

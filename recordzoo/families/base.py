@@ -323,12 +323,7 @@ class ZooDataset(HasDerived, Dataset[Pair]):
             setattr(self, name, type(self)._PATH(os.path.join(self.root, path)))
 
     def _open(
-        self,
-        recipe: Recipe,
-        *,
-        download: bool | None = False,
-        options: Options,
-        raw_root: Path | None = None,
+        self, recipe: Recipe, *, download: bool | None = False, options: Options, raw_root: Path | None = None
     ) -> RecordReader:
         """Open the record set of a recipe: under the root, or the root itself; prepare it if it is not there.
 

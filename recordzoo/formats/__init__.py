@@ -22,15 +22,7 @@ from recordzoo.errors import NotPreparedError
 if TYPE_CHECKING:
     from recordzoo.formats.base import Foreign
 
-FORMATS = (
-    "tfrecord",
-    "webdataset",
-    "zip",
-    "huggingface",
-    "sqlite",
-    "mongodb",
-    "indexed",
-)
+FORMATS = ("tfrecord", "webdataset", "zip", "huggingface", "sqlite", "mongodb", "indexed")
 """The modules, in the order in which they are tried."""
 
 LAYOUTS = ("folder2lmdb", "torchrecord", "caffe", "lmdb_arrays", "lmdb_objects", "lmdb_text", "lmdb_images")

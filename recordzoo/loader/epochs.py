@@ -234,13 +234,7 @@ class IteratedOrders:
     """
 
     def __init__(
-        self,
-        sampler: Any,
-        seed: Seed,
-        batch_size: int | None,
-        *,
-        drop_last: bool = False,
-        may_draw_ahead: bool = True,
+        self, sampler: Any, seed: Seed, batch_size: int | None, *, drop_last: bool = False, may_draw_ahead: bool = True
     ) -> None:
         self._sampler, self._seed = sampler, seed
         self._batch_size, self._drop_last = batch_size, drop_last

@@ -260,11 +260,7 @@ def hue(source, target, numbers):
     added = np.int32(numbers[0])
     old, new = source.ravel(), target.ravel()
     for i in range(len(old)):
-        red, green, blue = (
-            np.int32(channel(old[i], 0)),
-            np.int32(channel(old[i], 8)),
-            np.int32(channel(old[i], 16)),
-        )
+        red, green, blue = (np.int32(channel(old[i], 0)), np.int32(channel(old[i], 8)), np.int32(channel(old[i], 16)))
         if red == green == blue:
             new[i] = old[i]
             continue

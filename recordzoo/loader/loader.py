@@ -476,12 +476,7 @@ def check_drop_cache(drop_cache: bool, sampler: object) -> None:
 
 
 def check_order(
-    batch_size: object,
-    shuffle: object,
-    sampler: object,
-    batch_sampler: object,
-    drop_last: bool,
-    weights: object,
+    batch_size: object, shuffle: object, sampler: object, batch_sampler: object, drop_last: bool, weights: object
 ) -> None:
     """Accept one way to set the order.
 

@@ -295,12 +295,7 @@ class RowRenderer:
     """
 
     def __init__(
-        self,
-        height: int,
-        width: int,
-        pointwise: Pointwise | None,
-        precision: Precision,
-        found: Compiled,
+        self, height: int, width: int, pointwise: Pointwise | None, precision: Precision, found: Compiled
     ) -> None:
         self._height, self._width, self._precision, self._compiled = height, width, precision, found
         self._memory = threading.local()

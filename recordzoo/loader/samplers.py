@@ -233,13 +233,7 @@ class Epoch:
 
 # Any: the user's values.
 def scheme_of(
-    dataset: Sized,
-    shuffle: bool | str,
-    draws: dict[str, Any],
-    *,
-    block_bytes: int,
-    window: int,
-    virtual_ranks: int,
+    dataset: Sized, shuffle: bool | str, draws: dict[str, Any], *, block_bytes: int, window: int, virtual_ranks: int
 ) -> Scheme:
     """Return the scheme for a sampler's epochs.
 

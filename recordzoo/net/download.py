@@ -18,14 +18,7 @@ from recordzoo.base.files import other_sha256
 from recordzoo.base.process import crash_point
 from recordzoo.base.progress import LogProgress, Progress, format_bytes, format_seconds
 from recordzoo.base.text import Address, host
-from recordzoo.errors import (
-    DiskSpaceError,
-    DownloadError,
-    HashMismatchError,
-    PrepareError,
-    RecordZooError,
-    SourceError,
-)
+from recordzoo.errors import DiskSpaceError, DownloadError, HashMismatchError, PrepareError, RecordZooError, SourceError
 from recordzoo.net import http
 from recordzoo.net.http import Answer, TryAgainError
 from recordzoo.net.part import NO_ROOM, PartialFile, Stamp, Stop, partial_file, tidy

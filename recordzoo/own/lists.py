@@ -18,14 +18,7 @@ from typing_extensions import override
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, counted, is_device, quote
 from recordzoo.errors import SourceError
-from recordzoo.own.columns import (
-    LABEL_COLUMNS,
-    USUAL,
-    Columns,
-    ListTable,
-    Places,
-    read_list,
-)
+from recordzoo.own.columns import LABEL_COLUMNS, USUAL, Columns, ListTable, Places, read_list
 from recordzoo.own.listing import Column, Listing, ListingRecipe
 from recordzoo.raw.member import Member
 from recordzoo.recipes.recipe import Blob, BlobField

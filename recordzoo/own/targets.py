@@ -471,8 +471,7 @@ def _check_there(path: Path, text: str, *, is_list: bool) -> None:
         raise _nothing_there(text)
     if is_list:
         raise NotPreparedError(
-            f"{text} does not exist. Its record set {beside} does: open that path instead.",
-            path=text,
+            f"{text} does not exist. Its record set {beside} does: open that path instead.", path=text
         )
 
 

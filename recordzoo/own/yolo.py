@@ -91,10 +91,7 @@ def read_yolo(root: Path) -> Listing:
         splits,
         columns,
         files=[*facts.files, *filter(None, files)],
-        remarks=[
-            *facts.remarks,
-            *([f"no label file, no objects: {counted(without, 'image')}"] if without else []),
-        ],
+        remarks=[*facts.remarks, *([f"no label file, no objects: {counted(without, 'image')}"] if without else [])],
     )
 
 

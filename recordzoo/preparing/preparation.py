@@ -20,27 +20,12 @@ from recordzoo.base.progress import Progress, closed_on_error, format_bytes
 from recordzoo.base.settings import auto_prepare_bytes
 from recordzoo.base.text import JSON, counted, name_first
 from recordzoo.catalogue import CONVERT_SPEED
-from recordzoo.errors import (
-    DownloadError,
-    FolderError,
-    HashMismatchError,
-    NotPreparedError,
-    SourceError,
-    TermsError,
-)
+from recordzoo.errors import DownloadError, FolderError, HashMismatchError, NotPreparedError, SourceError, TermsError
 from recordzoo.preparing.assemble import Finished, assemble
 from recordzoo.preparing.changes import Changes, encode_files, find_changes
 from recordzoo.preparing.convert import Task
 from recordzoo.preparing.options import DEFAULTS, Options, PrepareOptions
-from recordzoo.preparing.publish import (
-    Build,
-    Output,
-    build_path,
-    check_place,
-    check_space,
-    publish,
-    tidy,
-)
+from recordzoo.preparing.publish import Build, Output, build_path, check_place, check_space, publish, tidy
 from recordzoo.preparing.raw import Archives, RawData, files_bytes, stages
 from recordzoo.preparing.workers import run_tasks
 from recordzoo.raw.member import Source, Unit

@@ -380,7 +380,4 @@ class FlatRecipe(Recipe):
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         keys = list(stored.keys["image"])
-        return Table(
-            names=keys,
-            arrays={"target": np.full(len(keys), NO_TARGET, np.int64)},
-        )
+        return Table(names=keys, arrays={"target": np.full(len(keys), NO_TARGET, np.int64)})
