@@ -250,12 +250,7 @@ class Process(Program):
     """
 
     def __init__(
-        self,
-        root: Path,
-        form: str,
-        env: dict[str, str] | None = None,
-        prefix: tuple[str, ...] = (),
-        **options: Any,
+        self, root: Path, form: str, env: dict[str, str] | None = None, prefix: tuple[str, ...] = (), **options: Any
     ) -> None:
         arguments = [str(root), json.dumps({"form": form, **options})]
         super().__init__("tests.preparing", arguments, env, prefix, may_fork="user" not in options)

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import logging
 import os
 import shlex
@@ -28,27 +27,6 @@ class Result:
 
 
 # Any: what the script prints, read from JSON.
-def on_two_ranks(script: str, folder: Path) -> list[Any]:
-    """Run a script in two processes at once, and return the JSON that each prints in its last line.
-
-    The script's arguments are the number of its rank and a folder, where both can meet in a `FileStore`.
-    """
-    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(REPOSITORY)}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, str(rank), str(folder)], stdout=subprocess.PIPE, env=environment, text=True
-        )
-        for rank in range(2)
-    ]
-    try:
-        printed = [process.communicate(timeout=120)[0] for process in processes]
-    finally:  # one that fails leaves the other waiting
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0, 0], printed
-    return [json.loads(text.splitlines()[-1]) for text in printed]
-
-
 def python(*words: object, cwd: Path = REPOSITORY, timeout_s: float = 120, **variables: str) -> Result:
     """Run Python in a process of its own, which finds this repository's packages.
 
@@ -112,12 +90,7 @@ def run(*arguments: object, cwd: Path, apart: bool = False) -> Result:
     if apart:
         return python("-W", "error", "-m", "recordzoo", *words, cwd=cwd)
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
-    with (
-        contextlib.chdir(cwd),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-        _logger_as_it_was(),
-    ):
+    with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _logger_as_it_was():
         code = run_app(app, words)
     out.flush()
     return Result(code, out.buffer.getvalue().decode(), err.getvalue())  # type: ignore[attr-defined]  # a BytesIO

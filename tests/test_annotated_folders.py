@@ -506,10 +506,7 @@ class TestMasks:
     def test_masks(self, root: Path) -> None:
         write_masks(root)
         reader = read(root)
-        assert dict(reader.manifest.fields) == {
-            "image": FieldSpec(FieldKind.IMAGE),
-            "mask": FieldSpec(FieldKind.MASKS),
-        }
+        assert dict(reader.manifest.fields) == {"image": FieldSpec(FieldKind.IMAGE), "mask": FieldSpec(FieldKind.MASKS)}
         assert (reader.manifest.default_target, reader.manifest.splits) == ("mask", {"train": 4})
         for number in range(4):
             assert reader.names[number] == f"images/train/{number}.jpg"

@@ -149,12 +149,7 @@ def test_batches_that_a_dataset_makes() -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"sampler": list("gab")},
-        {"batch_sampler": ["ab", ["c"]]},
-        {"sampler": ["c", "a"], "batch_size": None},
-    ],
+    "options", [{"sampler": list("gab")}, {"batch_sampler": ["ab", ["c"]]}, {"sampler": ["c", "a"], "batch_size": None}]
 )
 @pytest.mark.parametrize("kind", [Named, Counted])
 def test_names(kind: type, options: dict[str, Any]) -> None:

@@ -82,6 +82,7 @@ REPLACED: dict[str, tuple[Any, str, Callable[..., Any], Any]] = {
     "DatasetFolder.__getitem__": (DatasetFolder, "__getitem__", other_label, V1),
     "pil_loader": (folder, "pil_loader", upside_down, V1),
     "Image.open": (Image, "open", upside_down, V1),
+    "Image.crop": (Image.Image, "crop", upside_down, V1),
     "Image.convert": (Image.Image, "convert", upside_down, V1),
     "Image.resize": (Image.Image, "resize", upside_down, V2),
     "ImageEnhance": (ImageEnhance.Sharpness, "enhance", upside_down, COLORS),

@@ -158,20 +158,6 @@ class TestTakingOver:
         assert len(finished & kept) >= 3
         assert_made(tmp_path, "stream", whole["stream"])
 
-    @pytest.mark.parametrize("step", ["build.planned", "shard.sealed:2", "set.arrays_written"])
-    @pytest.mark.slow
-    def test_one_that_is_stopped_without_locks_does_no_harm(
-        self, step: str, whole: dict[str, dict[str, str]], tmp_path: Path
-    ) -> None:
-        simple.write(tmp_path, "stream")
-        with Process(tmp_path, "stream", workers=1, stop_at=step, check=True, locks=False) as sleeper:
-            sleeper.wait_until_stopped()
-            second = preparing.run(tmp_path, "stream", workers=1, locks=False)
-            assert contents(tmp_path / "simple.records") == whole["stream"]
-            sleeper.signal(signal.SIGCONT)
-            first = sleeper.end()
-        assert_made(tmp_path, "stream", whole["stream"], [first, second])
-
     @pytest.mark.slow
     def test_an_orphan_that_still_works_keeps_no_lock(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         """The builder is killed, and one of its workers is stopped: the lock is free all the same."""

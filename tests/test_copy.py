@@ -7,13 +7,7 @@ from pathlib import Path
 import pytest
 
 import recordzoo
-from recordzoo.errors import (
-    ArgumentError,
-    CorruptRecordError,
-    ManifestError,
-    OtherSourceError,
-    PrepareError,
-)
+from recordzoo.errors import ArgumentError, CorruptRecordError, ManifestError, OtherSourceError, PrepareError
 from recordzoo.net.part import Part
 from recordzoo.records.reader import RecordReader
 from tests.copying import copied_files, shard, write_set

@@ -3,7 +3,6 @@
 import os
 import pickle
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
@@ -150,10 +149,7 @@ def test_an_error_of_another_host_names_it(raw: Path, tmp_path: Path) -> None:
         (root / simple.FORMS["nested"]).unlink(missing_ok=True)
         return {**call, "host": "login1"}
 
-    with (
-        Hands(1, broken) as hands,
-        pytest.raises(SourceError, match=f"^Host {HERE}: .*cannot be opened"),
-    ):
+    with Hands(1, broken) as hands, pytest.raises(SourceError, match=f"^Host {HERE}: .*cannot be opened"):
         prepared(root, tmp_path / "x.records", "nested", executor=hands)
 
 
@@ -193,24 +189,3 @@ def test_an_executor_that_is_shut_down_half_way(raw: Path, wanted: dict[str, str
     with ShutDown(1) as hands, pytest.raises(PrepareError, match=r"lost its workers, or was shut down|no more units"):
         prepared(raw, place, executor=hands)
     assert contents(prepared(raw, place, workers=1)) == wanted
-
-
-@pytest.mark.slow
-def test_every_worker_of_an_executor_has_work_at_once(tmp_path: Path) -> None:
-    """Each waits until all others have a unit, too."""
-    names = [f"c{label:03d}/0.jpg" for label in range(100)]
-    files = {name: simple.values()["c000/0001.jpg"] for name in names}
-    files[simple.LABELS] = "".join(f"{name} 0\n" for name in names).encode()
-    simple.write(tmp_path, "nested", files)
-    wanted = contents(prepared(tmp_path, tmp_path / "wanted.records", "nested", workers=1))
-    together = threading.Barrier(16, timeout=30)
-
-    class All(Hands):
-        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-            self.calls += 1
-            is_first = self.calls <= 16
-            return self._pool.submit(lambda: (is_first and together.wait(), fn(*args, **kwargs))[1])
-
-    with All(16) as hands:
-        assert contents(prepared(tmp_path, tmp_path / "x.records", "nested", executor=hands)) == wanted
-    assert hands.calls > 32

@@ -145,3 +145,21 @@ def test_a_tree_that_leads_to_the_same_page_again(path: Path, tmp_path: Path) ->
         data[at : at + 4] = child
     path.write_bytes(data)
     check_refused(path, tmp_path / "one.records", str(path))
+
+
+def test_a_locked_database(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "_LOCK_S", 0.01)
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("BEGIN EXCLUSIVE")
+        check_refused(path, tmp_path / "one.records", str(path), "database is locked", "Another program is writing")
+
+
+def test_a_forged_length(path: Path, tmp_path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    kind = 2 * len(SAMPLES[12][0]) + 12  # of a BLOB in a record's header, as a variable-length integer
+    text = data.index(b"a/12.jpg")
+    place = data.rindex(bytes([0x80 | kind >> 7, kind & 0x7F]), 0, text)
+    assert text - place < 6
+    data[place : place + 2] = b"\xff\x7e"  # 8,185 bytes: more than the row has
+    path.write_bytes(data)
+    check_refused(path, tmp_path / "one.records", str(path), "malformed")

@@ -169,3 +169,9 @@ def test_names_without_the_mark_of_utf_8(
         done = subprocess.run(["unzip", "-qq", "-d", tmp_path / "unzipped", tmp_path / "photos.zip"], check=False)
         assert done.returncode in (0, 1)  # 1: it warns of backslashes
         assert tuple(ImageFolder(tmp_path / "unzipped").classes) == reader.manifest.classes
+
+
+def test_an_image_larger_than_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "k.zip", {"a/1.jpg": b"x", "b/2.jpg": b"yy"})
+    monkeypatch.setattr(zip_format, "MAX_MEMBER_BYTES", 1)
+    check_refused(path, tmp_path / "my.records", f"{path}: b/2.jpg has 2 bytes; 1 are the limit.")

@@ -76,10 +76,7 @@ def test_an_outline_that_is_missing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("dataset", "kind", "image"),
-    [
-        ("food101", "Food101", "french_fries/1650852.jpg"),
-        ("fgvc_aircraft", "FGVCAircraft", "0266460.jpg"),
-    ],
+    [("food101", "Food101", "french_fries/1650852.jpg"), ("fgvc_aircraft", "FGVCAircraft", "0266460.jpg")],
 )
 def test_a_listed_image_that_is_missing(dataset: str, kind: str, image: str, tmp_path: Path) -> None:
     """torchvision opens such a tree; `differences` says so."""

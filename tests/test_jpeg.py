@@ -10,17 +10,7 @@ import pytest
 from PIL import Image
 
 from recordzoo import ImageFolderRecord, RecordReader, RecordWriter, convert
-from recordzoo.recipes.recipe import (
-    OTHER,
-    PLAIN,
-    Look,
-    is_plain_jpeg,
-    look,
-    mark_of,
-    open_image,
-    problem_of,
-    quiet,
-)
+from recordzoo.recipes.recipe import OTHER, PLAIN, Look, is_plain_jpeg, look, mark_of, open_image, problem_of, quiet
 from tests import jpegs
 from tests.fakes.folder import write_tree
 from tests.fakes.jpeg_mutants import Mutants, segment, segments, whole_jpegs, with_segment, without

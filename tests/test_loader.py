@@ -27,14 +27,7 @@ from torch.utils.data import (
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
-from recordzoo import (
-    ImageFolderRecord,
-    MultiView,
-    RecordLoader,
-    RecordReader,
-    RecordSampler,
-    convert,
-)
+from recordzoo import ImageFolderRecord, MultiView, RecordLoader, RecordReader, RecordSampler, convert
 from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError, SampleIndexError
 from recordzoo.loader.loader import batch_options
 from recordzoo.loader.samples import RowMaker, SampleMaker, maker_of

@@ -14,7 +14,7 @@ from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError
 from recordzoo.records.verify import verify
 from tests.combining import assert_holds, every, write_set
 from tests.disks import mounted
-from tests.fakes.records import edit_manifest, flip_byte, place_of
+from tests.fakes.records import edit_manifest, flip, flip_byte, place_of
 from tests.fakes.server import FileServer
 from tests.preparing import prepared
 from tests.running import run
@@ -172,6 +172,11 @@ def own(tmp_path):
 
 
 class TestLinks:
+    def test_the_sets_stay_as_they_are(self, own, tmp_path):
+        before = [{file.name: file.read_bytes() for file in each.folder.iterdir()} for each in own]
+        recordzoo.merge([each.path for each in own], tmp_path / "c.records")
+        assert [{file.name: file.read_bytes() for file in each.folder.iterdir()} for each in own] == before
+
     def test_any_of_them_is_deleted(self, own, tmp_path):
         a, b = own
         new = RecordReader(recordzoo.merge([a.path, b.path], tmp_path / "c.records"))
@@ -267,3 +272,13 @@ def test_the_command(sets, tmp_path):
     assert (other.returncode, "Name another output, or delete it first." in other.stderr) == (1, True)
     refused = run("merge", "a", "b", "--output", "c.records", "--split-of", "x=train", cwd=folder)
     assert (refused.returncode, "it must be SET=SPLIT" in refused.stderr) == (2, True)
+
+
+def test_damage_reaches_all_sets_that_share_a_shard(own, tmp_path):
+    a, b = own
+    new = RecordReader(recordzoo.merge([a.path, b.path], tmp_path / "c.records"))
+    shard, offset = place_of(a.path, 5)
+    flip(shard, 8 * offset)  # a disk's fault: no other file takes its place
+    for each in (a, new):
+        assert any("0005.jpg" in problem for problem in verify(each.path, full=True).problems)
+    assert is_whole(b)

@@ -2,14 +2,14 @@
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from recordzoo.errors import HashMismatchError
 from recordzoo.net.cache import Cache, WrongBytesError
-from recordzoo.net.part import HashedFile
+from recordzoo.net.part import HashedFile, Part
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url
 from tests.downloading import (
@@ -86,3 +86,22 @@ def test_wrong_bytes_are_asked_for_once_more(fetch: User, tmp_path: Path) -> Non
     with serve_always(Fault(body=OTHER)) as server, pytest.raises(USERS[fetch][0]):
         fetch(server, tmp_path / "never")
     assert [name for name in left(tmp_path / "never") if ".bad-" not in name] == []
+
+
+def test_a_part_that_another_process_wrote_to_is_not_the_file(tmp_path: Path) -> None:
+    class Supply:
+        def __init__(self, rivals: int) -> None:
+            self.rivals = rivals
+
+        def pieces(self, name: str, size_bytes: int, start: int = 0) -> Iterator[bytes]:
+            yield DATA[start:]
+            if self.rivals:
+                self.rivals -= 1
+                with open(tmp_path / "part", "ab") as file:
+                    file.write(b"of another process")
+
+    for rivals, expected in ((1, DATA), (2, b"")):
+        with Part(tmp_path / "part") as part:
+            assert part.complete(Supply(rivals), FILE, part.write) == bool(expected)
+        assert (tmp_path / "part").read_bytes() == expected
+        (tmp_path / "part").unlink()

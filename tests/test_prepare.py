@@ -13,15 +13,7 @@ import numpy as np
 import pytest
 
 from recordzoo.base import durable
-from recordzoo.base.progress import format_bytes
-from recordzoo.errors import (
-    DiskSpaceError,
-    HashMismatchError,
-    NotPreparedError,
-    PrepareError,
-    RecordError,
-    SourceError,
-)
+from recordzoo.errors import DiskSpaceError, HashMismatchError, NotPreparedError, PrepareError, RecordError, SourceError
 from recordzoo.preparing import convert, preparation
 from recordzoo.preparing.convert import UnitShards
 from recordzoo.preparing.options import Options
@@ -462,20 +454,6 @@ class TestRawData:
             prepare(root, "stream", discard_raw=True, **options)
         assert sorted(os.listdir(root)) == ["simple.records", archive.name]
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("size_bytes", [300, 1_400, 2_100, 110_000])
-    def test_what_is_needed_is_about_what_it_takes(
-        self, size_bytes: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        simple.write(tmp_path, "tree", simple.alike(size_bytes, 4_000_000 // size_bytes))
-        caplog.set_level(logging.INFO)
-        plan = Preparation(SimpleRecipe("tree"), tmp_path, Options()).outlook()
-        path = prepare(tmp_path, "tree", shard_bytes=1 << 30)
-        (shard,) = path.glob("*.lmdb")
-        expected = plan.peak_bytes - plan.raw_bytes
-        assert 0.95 * expected < shard.stat().st_size < 1.05 * expected
-        assert f"raw data and records together take {format_bytes(plan.peak_bytes)}" in caplog.text
-
     def test_a_recipe_says_how_much_larger_its_records_are(
         self, archive: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -563,12 +541,7 @@ class TestWhatIsLeft:
         [("shard_bytes", 2 * SHARD_BYTES), ("on_error", "skip"), ("writer", preparation.WRITER - 1)],
     )
     def test_what_other_options_or_versions_made_is_not_used(
-        self,
-        option: str,
-        value: Any,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
+        self, option: str, value: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         options = {} if option == "writer" else {option: value}
         simple.write(tmp_path, "stream")

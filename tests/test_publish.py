@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from recordzoo.preparing.publish import Build, Output
 from tests.disks import Volume, mounted, overlaid
 from tests.preparing import Ended, builds, contents
 from tests.publishing import REPLACING, STEPS_LOG, USERS, started, write_data
@@ -262,22 +261,3 @@ class TestStrangers:
         shutil.rmtree(out / "inner.records")
         assert state(out) == made.state(user, "new")
         assert os.listdir(out.parent) == [out.name]
-
-
-def test_a_build_directory_that_vanishes_after_it_was_locked_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`cache rm` removed it: that is no reason to build in a private directory, which no later run continues."""
-    build = Build(Output(tmp_path / "a.records"))
-    may_access = os.access
-
-    def remove_first(path: Path, mode: int) -> bool:
-        shutil.rmtree(build.path)
-        return may_access(path, mode)
-
-    monkeypatch.setattr(os, "access", remove_first)
-    assert not build.try_lock()
-    monkeypatch.undo()
-    assert build.try_lock()
-    assert build.path == tmp_path / "a.records.build"
-    build.release()

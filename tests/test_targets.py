@@ -290,6 +290,13 @@ class TestOpening:
         with pytest.raises(OtherSourceError, match="target_type chooses one of caption, size"):
             ImageFolderRecord(path)
 
+    def test_of_merged_sets(self, folder: Path) -> None:
+        path = prepared(write(folder), image="photo", targets={"age": "float", "breed": "class"}, workers=1)
+        both = recordzoo.merge([path, path], folder / "both.records")
+        dataset: Any = recordzoo.open(both)
+        assert dataset.targets == [row["age"] for row in ROWS] * 2
+        assert (type(dataset[0][1]), dataset.classes) == (np.float32, [])
+
 
 TO_TENSOR = [v2.ToImage(), v2.Resize((8, 8)), v2.ToDtype(torch.float32, scale=True)]
 

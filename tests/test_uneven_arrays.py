@@ -202,9 +202,7 @@ def test_rows_become_values_when_a_shape_comes_late(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
-    [np.zeros((1, 4)), np.zeros(4, "f4"), 1.0],
-    ids=["another dtype", "fewer dimensions", "a float"],
+    "other", [np.zeros((1, 4)), np.zeros(4, "f4"), 1.0], ids=["another dtype", "fewer dimensions", "a float"]
 )
 @pytest.mark.parametrize("place", [0, 5, 101])
 def test_arrays_of_one_field_have_one_dtype(place: int, other: Any, tmp_path: Path) -> None:

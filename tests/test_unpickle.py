@@ -273,3 +273,20 @@ def test_no_many_copies_of_one_long_text_are_made(data: bytes, text: str) -> Non
         assert tracemalloc.get_traced_memory()[1] < 6_000_000
     finally:
         tracemalloc.stop()
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_value_or_an_error(data: bytes) -> None:
+    for start in (b"", b"\x80\x04", b"\x80\x02]"):
+        with contextlib.suppress(pickle.UnpicklingError):
+            unpickle(start + data + b".", objects=True)
+
+
+@given(st.data())
+def test_a_changed_pickle_is_a_value_or_an_error(data: st.DataObject) -> None:
+    value = pickle.dumps((b"x" * 30, np.array([3])), data.draw(st.sampled_from(PROTOCOLS)))
+    changed = bytearray(value)
+    for _ in range(data.draw(st.integers(1, 4))):
+        changed[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(pickle.UnpicklingError):
+        unpickle(bytes(changed))

@@ -75,8 +75,7 @@ def test_training(name: str) -> None:
 
 @pytest.mark.needs("numba", "turbojpeg")
 @pytest.mark.parametrize(
-    "options",
-    [{}, {"interpolation": "bicubic", "crop_pct": 0.95}, {"crop_mode": "squash"}, {"normalize": False}],
+    "options", [{}, {"interpolation": "bicubic", "crop_pct": 0.95}, {"crop_mode": "squash"}, {"normalize": False}]
 )
 def test_evaluation(options: dict[str, Any]) -> None:
     transform = timm_data.create_transform(48, is_training=False, **options)
