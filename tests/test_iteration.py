@@ -209,6 +209,7 @@ def start(code: str) -> Forked | Started:
         "import gc, os, signal, sys, threading, time, warnings\n"
         "warnings.simplefilter('ignore', DeprecationWarning)\n"  # of forks with threads
         "import torch\n"
+        "sys.platform == 'linux' and torch.multiprocessing.set_start_method('fork')\n"
         "from recordzoo import RecordLoader\n"
         "from tests.test_iteration import Numbers, threads\n"
         "from tests.preparing import wait_for\n"

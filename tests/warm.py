@@ -45,6 +45,7 @@ def _be_python_c(arguments: list[str]) -> dict[str, Any]:
     main = types.ModuleType("__main__")
     sys.modules["__main__"] = main
     if any((Path(entry) / "sitecustomize.py").exists() for entry in given):
+        sys.modules.pop("sitecustomize", None)  # the system's own
         import sitecustomize  # noqa: F401
     return vars(main)
 

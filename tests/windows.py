@@ -71,6 +71,7 @@ def _take_away() -> None:
 
     shutil.disk_usage = disk_usage
     shutil._use_fd_functions = False
+    shutil._rmtree_impl = getattr(shutil, "_rmtree_unsafe", None)  # chosen at the import, from Python 3.13 on
     os.supports_dir_fd.clear()
     for module, names in ((os, FUNCTIONS | FLAGS), (signal, SIGNALS), (mmap, MAP_FLAGS)):
         for name in names - NEEDED_BY_OTHERS:
