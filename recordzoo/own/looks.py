@@ -20,7 +20,7 @@ from recordzoo.own.annotations import is_split, is_usual_folder
 from recordzoo.own.coco import has_coco_keys
 from recordzoo.raw.zip import unzipped_name
 from recordzoo.recipes.declared import are_splits, is_image
-from recordzoo.recipes.folders import like_splits
+from recordzoo.recipes.folders import like_splits, split_folders
 
 _TEXTS = (".txt", ".xml", ".json")
 _NAMES = ("data.yaml", "data.yml", "obj.names")
@@ -96,10 +96,11 @@ def refuse_no_classes(path: Path, text: str) -> None:
         SourceError: It looks annotated, or divided.
     """
     how = ""
-    why, divided = _why(files_of(path), head_of(path)) if path.is_dir() else _why_zip(path)
-    if divided:
+    why, tops = _why(files_of(path), head_of(path)) if path.is_dir() else _why_zip(path)
+    has_splits = bool(split_folders(path)) if path.is_dir() else are_splits(tops)
+    if not why and not has_splits and (divided := like_splits(tops)):
         how = f"looks divided: {name_first(divided, _NUM_SHOWN)} are named like splits or parts of a dataset. "
-        how += "Call splits train, val and test, or prepare each by itself"
+        how += "Leave only folders called train, val or test there, or prepare each by itself"
         how += f": {command('prepare', os.path.join(text, divided[0]))}" if path.is_dir() else ", unpacked"
     elif why:
         where = "It is in none of the layouts that are read:" if path.is_dir() else "Unpack it: in a directory are read"
@@ -110,10 +111,9 @@ def refuse_no_classes(path: Path, text: str) -> None:
 
 
 def _why(names: Sequence[str], head: Head) -> tuple[str, list[str]]:
-    """Say why files look annotated, and which of their folders look like splits or parts."""
-    why = why_annotated(names, head)
-    tops = sorted({name.partition("/")[0] for name in names if "/" in name and is_image(name)})
-    return why, [] if why or are_splits(tops) else like_splits(tops)
+    """Say why files look annotated, and which folders have images."""
+    tops = {name.partition("/")[0] for name in names if "/" in name and is_image(name)}
+    return why_annotated(names, head), sorted(tops)
 
 
 def why_folder(root: Path) -> str:
