@@ -100,7 +100,7 @@ class TestFolder:
         pixels = np.random.default_rng(0).integers(0, 255, (3, 5, 6, 3), np.uint8)
         with RecordWriter(tmp_path / "a.records", classes=["x"]) as writer:
             for number in range(3):
-                writer.write({"name": f"{number}.jpg", "image": pixels[number], "target": 0})
+                writer.write({"name": f"{number}.jpg", "target": 0, "image": pixels[number]})
         root = recordzoo.export(tmp_path / "a.records", tmp_path / "tree", **EXPORT)
         assert sorted(os.listdir(root / "x")) == ["0.png", "1.png", "2.png"]
         assert np.array_equal([np.asarray(image) for image, _ in ImageFolder(str(root))], pixels)

@@ -194,7 +194,7 @@ def _choose_all(
         values: At least one value.
         kinds: How fields are stored, for the fields that the user names.
         taken: The names of other fields.
-        is_first: The item is the first one of the samples: small arrays are no rows.
+        is_first: The item is the first one, or "image": small arrays are no rows.
 
     Raises:
         SampleError: A value cannot be stored; the message has its position.
@@ -490,7 +490,9 @@ def infer(
     plans: dict[str, FieldPlan] = {}
     for item in items:
         taken = {*items, *plans} - {item}
-        parts[item], found = _choose_all(item, values[item], kinds=kinds, taken=taken, is_first=item == items[0])
+        parts[item], found = _choose_all(
+            item, values[item], kinds=kinds, taken=taken, is_first=item in (items[0], "image")
+        )
         plans |= {plan.name: plan for plan in found}
     is_guess = form != "dict" and names is None  # the first item is an image until it turns out to be none
     if "image" not in kinds:
