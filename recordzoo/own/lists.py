@@ -50,7 +50,7 @@ _BOXES = (("xmin", "xmax"), ("x1", "x2"), ("x", "y", "w", "h"), ("x", "y", "widt
 """Columns of tables of boxes: in small letters, without other characters."""
 
 _MAX_DIGITS = 100
-_MANY = 20
+_MANY = 20  # rows: in fewer, most names may differ by chance
 _MAX_LABELS_BYTES = 4 << 30
 
 # Any, here and below: values of all kinds.

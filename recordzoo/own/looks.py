@@ -95,16 +95,21 @@ def refuse_no_classes(path: Path, text: str) -> None:
     Raises:
         SourceError: It looks annotated, or divided.
     """
+    if path.is_dir():
+        why, tops = _why(files_of(path), head_of(path))
+        has_splits, where = bool(split_folders(path)), "It is in none of the layouts that are read:"
+    else:
+        why, tops = _why_zip(path)
+        has_splits, where = are_splits(tops), "Unpack it: in a directory are read"
     how = ""
-    why, tops = _why(files_of(path), head_of(path)) if path.is_dir() else _why_zip(path)
-    has_splits = bool(split_folders(path)) if path.is_dir() else are_splits(tops)
-    if not why and not has_splits and (divided := like_splits(tops)):
-        how = f"looks divided: {name_first(divided, _NUM_SHOWN)} are named like splits or parts of a dataset. "
-        how += "Leave only folders called train, val or test there, or prepare each by itself"
-        how += f": {command('prepare', os.path.join(text, divided[0]))}" if path.is_dir() else ", unpacked"
-    elif why:
-        where = "It is in none of the layouts that are read:" if path.is_dir() else "Unpack it: in a directory are read"
+    if why:
         how = f"looks annotated: {why}. {where} COCO's JSON, YOLO's texts, Pascal VOC's XML, images/ and masks/"
+    elif not has_splits and (divided := like_splits(tops)):
+        alone = f": {command('prepare', os.path.join(text, divided[0]))}" if path.is_dir() else ", unpacked"
+        how = (
+            f"looks divided: {name_first(divided, _NUM_SHOWN)} are named like splits or parts of a dataset. Leave only "
+            f"folders called train, val or test there, or prepare each by itself{alone}"
+        )
     if how:
         insist = f"If its folders are classes, run: {command('prepare', text, '--from', 'classes')}"
         raise SourceError(f"{text} {how}. {insist}", path=os.fspath(path))

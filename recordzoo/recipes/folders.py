@@ -33,6 +33,7 @@ from recordzoo.records.writer import TREE_FILE
 
 _BUILD = ".records.build."  # in the name of an unfinished record set
 _TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+# A word of a folder's name that says which split it is; the name of one of several parts; that of one of two domains.
 _SPLIT = re.compile(
     "(train|val|dev|test|eval|query|gallery)(ing|id|idation|uation)?(set|data|images?|imgs?)?|trainval|tr|ts"
 )
@@ -305,6 +306,7 @@ def like_splits(folders: Sequence[str]) -> list[str]:
     called "bullet_train". Folders that are called as `SPLIT_NAMES` has it are among them.
     """
     words = {name: re.findall("[a-z]+", re.sub("(?<=[a-z])(?=[A-Z])", " ", name).lower()) for name in folders}
+    # By three letters: "train", "training" and "trainset" are one split.
     split_of = {name: next(filter(_SPLIT.fullmatch, found), "")[:3] for name, found in words.items()}
     found = [name for name, split in split_of.items() if split]
     if len({split_of[name] for name in found}) > 1 and 2 * len(found) >= len(folders):
