@@ -82,8 +82,10 @@ class TestSplits:
     def test_one_without_classes_says_both_ways_out(self, data, tmp_path):
         (data / "test").mkdir()
         (data / "test" / "1.jpg").write_bytes(b"a picture")
+        (data / "test" / "x.csv").write_text("path,label")
         result = run("prepare", "data", cwd=tmp_path)
         says(result, 3, "data/test. 1 image lies there")
+        assert "if x.csv lists them with their labels, run: " in result.stderr
         assert result.stderr.endswith(" --from flat\n")  # a command at the end of a line can be copied
         assert not list(data.glob("*.records"))
 

@@ -117,8 +117,7 @@ DIVIDED = {
     "training_set/cat test_set/cat": "test_set, training_set",
     "trainA trainB": "trainA, trainB",
     "train test cat": "test, train",
-    "fold1/cat fold2/cat": "fold1, fold2",
-    "HAM10000_images_part_1 HAM10000_images_part_2": "HAM10000_images_part_1, HAM10000_images_part_2",
+    "images_part_1/cat images_part_2/cat": "images_part_1, images_part_2",
     "bullet_train car pregnancy_test tram bus": "",
 }
 

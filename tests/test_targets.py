@@ -386,13 +386,8 @@ class TestKaggle:
         advice = run("prepare", "train.csv", cwd=tmp_path).stderr.partition("is there: pass ")[2]
         assert advice.startswith("--image-dir train --image-suffix .png (image_dir")
         assert run("prepare", "train.csv", *advice.split()[:4], cwd=tmp_path).returncode == 0
-
-    def test_paths_as_windows_writes_them(self, tmp_path: Path) -> None:
-        (tmp_path / "a").mkdir()
-        Image.new("RGB", (4, 5)).save(tmp_path / "a" / "1.png")
-        (tmp_path / "list.csv").write_text("path,label\na\\1.png,1\n")
-        with pytest.raises(NotPreparedError, match="Write / between their folders"):
-            prepared(tmp_path / "list.csv", workers=1)
+        (tmp_path / "windows.csv").write_text("path,label\ntrain\\id0.png,1\n")
+        assert "Write / between their folders" in run("prepare", "windows.csv", cwd=tmp_path).stderr
 
     @pytest.mark.parametrize("columns", ["xmin,ymin,xmax,ymax", "x1,y1,x2,y2", "X,Y,Width,Height", "BBox,a,b,c"])
     def test_a_table_of_boxes_has_no_classes_of_images(self, columns: str, tmp_path: Path) -> None:
@@ -407,9 +402,13 @@ class TestKaggle:
 
     def test_images_with_two_labels(self, tmp_path: Path) -> None:
         write_images(tmp_path)
-        rows = [(NAMES[0], "a"), (NAMES[1], "b"), (NAMES[0], "b"), (NAMES[1], "b")]
+        rows = [(NAMES[0], "a"), (NAMES[1], "b"), (NAMES[0], "b"), *((name, f"a {name}") for name in NAMES[2:] * 3)]
         (tmp_path / "list.csv").write_text("path,label\n" + "".join(f"{name},{label}\n" for name, label in rows))
         assert "; 1 image has rows with different labels: each" in run("prepare", "list.csv", cwd=tmp_path).stderr
+        rows += [(NAMES[3], f"a dog {number}") for number in range(20)]
+        (tmp_path / "list.csv").write_text("path,label\n" + "".join(f"{name},{label}\n" for name, label in rows))
+        said = run("prepare", "list.csv", "--refresh", cwd=tmp_path).stderr
+        assert "29 classes for 44 images; for texts, pass --target label:text" in said
 
     def test_labels_with_a_bar(self, tmp_path: Path) -> None:
         write_images(tmp_path)
