@@ -87,6 +87,7 @@ def answer_file() -> Path:
 def new_group() -> None:
     """Leave the process group, on all ranks; the next one is made at another port, where no rank of the last one is."""
     if distributed.is_initialized():
+        distributed.barrier()  # a rank that leaves while another one still joins fails the other one
         distributed.destroy_process_group()
     os.environ["MASTER_PORT"], _, os.environ["PORTS"] = os.environ["PORTS"].partition(",")
 
