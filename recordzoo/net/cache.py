@@ -1,6 +1,6 @@
 """This machine's cache of files from URLs: verified, bounded, shared by all processes.
 
-    CACHE/<digest>/<file>                complete and verified
+    CACHE/<digest>/<file>                complete and verified; another user's is verified again by each process
     CACHE/<digest>/.<file>.<size>.part   its first bytes, which the holder of the lock appends to
     CACHE/<digest>/.<file>.lock          held while the file is fetched; other processes wait
     CACHE/<digest>/<hash>.address        a URL, without a login, at which the record set was
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from recordzoo.base import settings
-from recordzoo.base.files import LOCKS_ARE_MANDATORY, free_bytes, open_file, read_small, replace
+from recordzoo.base.files import LOCKS_ARE_MANDATORY, free_bytes, hash_text, is_own, open_file, read_small, replace
 from recordzoo.base.process import Lock, NoLocksError, crash_point, who_holds
 from recordzoo.errors import RecordError
 from recordzoo.net.part import NO_ROOM, HashedFile, Part, is_usable
@@ -37,6 +37,9 @@ _SMALL = (".npy", ".json", ".marks", ".address")
 _PART = re.compile(r"\.(?P<name>.+)\.(?P<size>[0-9]+)\.part")
 _POLL_S = (0.005, 0.1)
 _TRIES = 3
+_WAY_OUT = "Delete it, or set RECORDZOO_CACHE_DIR"
+
+_compared: set[tuple[int, int, str]] = set()  # device, inode and hash of files of other users
 
 
 def address_name(address: str) -> str:
@@ -165,23 +168,26 @@ class Cache:
         """Open a file as `find` does; remove one of another size.
 
         Raises:
-            InTheWayError: Its name is taken by something that cannot be read.
+            InTheWayError: Its name is taken by something that cannot be read, or has other bytes.
         """
         path = self.folder / digest / file.name
         found = self.find(digest, file.name, file.size_bytes)
-        if found is not None or not os.path.lexists(path):
-            return found
-        if path.is_symlink() or not path.is_file() or not os.access(path, os.R_OK):
-            raise InTheWayError(f"{path} is not a file that this user may read. Delete it, or set RECORDZOO_CACHE_DIR")
-        if _size(path) != file.size_bytes:
-            _remove(path)
-        return self.find(digest, file.name, file.size_bytes)  # another process may just have fetched it
+        if found is None and os.path.lexists(path):
+            if path.is_symlink() or not path.is_file() or not os.access(path, os.R_OK):
+                raise InTheWayError(f"{path} is not a file that this user may read. {_WAY_OUT}")
+            if _size(path) != file.size_bytes:
+                _remove(path)
+            found = self.find(digest, file.name, file.size_bytes)  # another process may just have fetched it
+        if found is not None and not _is_trusted(found, file.hash):
+            os.close(found)
+            raise InTheWayError(f"{path} is another user's, and has other bytes. {_WAY_OUT}")
+        return found
 
     def _fetch(self, store: Store, file: HashedFile, part: Path, path: Path, *, is_bounded: bool) -> int:
         """Complete a part, compare its hash, and give it its name."""
         part.parent.mkdir(parents=True, exist_ok=True)
         if not is_usable(part):
-            raise InTheWayError(f"{part} belongs to another user. Delete it, or set RECORDZOO_CACHE_DIR")
+            raise InTheWayError(f"{part} belongs to another user. {_WAY_OUT}")
         try:
             with Part(part) as out:
                 if is_bounded:  # the part is there, and counts with its final size
@@ -280,6 +286,19 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return -1
+
+
+def _is_trusted(fd: int, expected: str) -> bool:
+    """Whether a file is this user's, who verified it, or has the expected hash; compared once in a process."""
+    status = os.fstat(fd)
+    key = status.st_dev, status.st_ino, expected
+    if not is_own(status) and key not in _compared:
+        with open(fd, "rb", closefd=False) as file:
+            if hash_text(hashlib.file_digest(file, "sha256")) != expected:
+                return False
+            file.seek(0)
+        _compared.add(key)
+    return True
 
 
 def _remove(path: Path) -> bool:
