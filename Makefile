@@ -11,7 +11,6 @@ FORMATS := tests/.venv-formats
 STREAMING := tests/.venv-streaming
 FLOORS := .venv-floors
 BARE := .venv-bare
-NEWEST := .venv-newest
 # Two workers: the tests start processes of their own. Tests of one group run in one worker: they share what they prepare.
 PARALLEL := -n 2 --dist loadgroup
 PYTEST := $(BIN)/python -m pytest
@@ -24,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WITHOUT_FRAMEWORKS := --ignore=tests/frameworks
 FAST := $(PARALLEL) -m "not slow" $(WITHOUT_FRAMEWORKS)
 
-.PHONY: help install demo test newest slow browser floors bare frameworks formats lint types types-here types-windows docs generate bench bench-peers bench-formats bench-object-storage mutants release clean
+.PHONY: help install demo test slow browser floors bare frameworks formats lint types types-here types-windows docs generate bench bench-peers bench-formats bench-object-storage mutants release clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -52,19 +51,6 @@ demo:  ## Show the whole way on generated pictures: download, resume, convert, c
 
 test: install  ## Run the fast tests.
 	$(PYTEST) $(FAST)
-
-# Only what starts counts, and can make environments: pyenv's commands do not start without being told a version.
-NEWER = $(shell for minor in 14 13 12; do \
-	$(PYTHON) -c "import sys; sys.exit(sys.version_info >= (3, $$minor))" || break; \
-	for python in python3.$$minor "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.$$minor.*[0-9]/bin/python; do \
-		"$$python" -c 'import ensurepip' 2> /dev/null && echo "$$python" && break 2; \
-	done; \
-done)
-
-newest:  ## Run the fast tests with the newest Python of this machine, if it is newer than PYTHON.
-	@python="$(NEWER)"; if [ -n "$$python" ]; then \
-		$(MAKE) --no-print-directory test PYTHON="$$python" VENV=$(NEWEST); \
-	else echo "not run: no Python here is newer than $(PYTHON)"; fi
 
 slow: install  ## Run the slow tests.
 	$(PYTEST) $(PARALLEL) -m "slow and not browser" $(WITHOUT_FRAMEWORKS)
