@@ -1,6 +1,7 @@
 """Where a `DataLoader` is expected: class, attributes, what is made of these, single samples, keys of all kinds."""
 
 import inspect
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,7 @@ def test_it_is_a_dataloader(dataset: ImageFolderRecord) -> None:
     of_workers = ("worker_init_fn", "multiprocessing_context", "prefetch_factor", "timeout", "persistent_workers")
     for name in ("batch_size", "collate_fn", "drop_last", "generator", "pin_memory", "in_order", *of_workers):
         assert getattr(loader, name) == getattr(stock, name), name
-    assert type(loader.batch_sampler) is BatchSampler
-    assert loader.batch_sampler.sampler is loader.sampler
+    assert (type(loader.batch_sampler), loader.batch_sampler.sampler) == (BatchSampler, loader.sampler)
     assert RecordLoader(dataset, 4, in_order=False, multiprocessing_context="spawn").in_order is False
 
 
@@ -120,12 +120,10 @@ def test_a_loader_is_made_again_of_its_attributes(dataset: ImageFolderRecord, op
 def test_single_samples(tree: Path, transform: Any, options: dict[str, Any]) -> None:
     dataset = ImageFolderRecord(tree, transform=transform)
     for source, workers in ((dataset, "processes"), (ConcatDataset([dataset, dataset]), "threads")):
-        found = list(RecordLoader(source, batch_size=None, num_workers=3, workers=workers, **options))  # type: ignore[arg-type]
-        assert_same(found, list(DataLoader(source, batch_size=None, **options)))
-        assert len(RecordLoader(source, batch_size=None, **options)) == len(found)
-    loader = RecordLoader(dataset, batch_size=None, **options)
-    assert (loader.batch_size, loader.batch_sampler) == (None, None)
-    assert "collate_fn" in options or loader.collate_fn is default_convert
+        loader = RecordLoader(source, batch_size=None, num_workers=3, workers=workers, **options)  # type: ignore[arg-type]
+        assert_same(found := list(loader), list(DataLoader(source, batch_size=None, **options)))
+        assert (len(loader), loader.batch_size, loader.batch_sampler) == (len(found), None, None)
+        assert "collate_fn" in options or loader.collate_fn is default_convert
 
 
 def test_batches_that_a_dataset_makes() -> None:
@@ -137,9 +135,6 @@ def test_batches_that_a_dataset_makes() -> None:
 
         def __getitems__(self, keys: list[Any]) -> Any:
             raise AssertionError("DataLoader does not call it for single samples")
-
-        def __len__(self) -> int:
-            return 7
 
     options: dict[str, Any] = {"batch_size": None, "sampler": BatchSampler(SequentialSampler(range(7)), 3, False)}
     assert_same(list(RecordLoader(Bulk(), **options)), list(DataLoader(Bulk(), **options)))
@@ -198,8 +193,7 @@ class Backwards(RecordSampler):
 def test_a_subclass_of_our_sampler_keeps_its_order(num_workers: int) -> None:
     sampler = Backwards(range(7), shuffle=False)
     loader = RecordLoader(range(7), 3, sampler=sampler, num_workers=num_workers)
-    assert [batch.tolist() for batch in loader] == [[6, 5, 4], [3, 2, 1], [0]]
-    assert len(loader) == 3
+    assert ([batch.tolist() for batch in loader], len(loader)) == ([[6, 5, 4], [3, 2, 1], [0]], 3)
 
 
 class KindsOfKeys:
@@ -227,16 +221,10 @@ def test_a_dataset_gets_the_keys_that_a_sampler_gives(keys: Any, num_workers: in
 @pytest.mark.parametrize("wrong", [1.7, "1", None, (1, 2), np.float64(2), torch.tensor(1.0), [1]])
 def test_only_integers_are_indices_of_records(dataset: ImageFolderRecord, wrong: Any) -> None:
     """A float would be cut off, a text read: another sample than anybody asked for."""
-    options: list[dict[str, Any]] = [
-        {"sampler": [0, wrong]},
-        {"batch_sampler": [[0, wrong]]},
-        {"sampler": [wrong], "batch_size": None},
-    ]
-    for each in options:
+    options: Any = {"sampler": [0, wrong]}, {"batch_sampler": [[0, wrong]]}, {"sampler": [wrong], "batch_size": None}
+    for loader in (RecordLoader(Subset(dataset, [0, wrong])), *(RecordLoader(dataset, **each) for each in options)):
         with pytest.raises(TypeError, match="is no index of ImageFolderRecord"):
-            list(RecordLoader(dataset, **each))
-    with pytest.raises(TypeError, match="is no index of ImageFolderRecord"):
-        list(RecordLoader(Subset(dataset, [0, wrong])))
+            list(loader)
 
 
 @pytest.mark.parametrize(
@@ -262,6 +250,18 @@ def test_images_without_a_transform_are_a_type_error_that_says_what_to_add(
         list(RecordLoader(dataset, 3, workers=workers, num_workers=1))
     first = next(iter(RecordLoader(dataset, 3, collate_fn=list, num_workers=1)))[0]
     assert_same(first, dataset[0])
+
+
+def test_a_batch_sampler_that_is_changed_or_replaced_counts(dataset: ImageFolderRecord) -> None:
+    found: Any = []
+    for loader in (DataLoader(dataset, 16), *(RecordLoader(dataset, 16, num_workers=number) for number in (0, 2))):
+        batch_sampler: Any = loader.batch_sampler
+        found.append([len(loader), len(iter(loader))])
+        batch_sampler.batch_size, batch_sampler.drop_last = 9, True
+        found[-1] += [len(loader), *loader]
+        object.__setattr__(loader, "batch_sampler", cycle(batch_sampler))  # as timm and YOLO, to keep the workers
+        found[-1] += [batch for batch, _ in zip(loader, range(6), strict=False)]
+    assert_same(found[1:], 2 * found[:1])
 
 
 def test_a_batch_sampler_without_a_length(dataset: ImageFolderRecord) -> None:

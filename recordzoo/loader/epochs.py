@@ -70,19 +70,23 @@ class EpochBatches:
 
 
 class SampledOrders:
-    """The epochs of a `RecordSampler`: the state is a few numbers, and a resume skips without iterating."""
+    """The epochs of a `RecordSampler`: the state is a few numbers, and a resume skips without iterating.
+
+    Attributes:
+        batch_size, drop_last: Those of the next epoch.
+    """
 
     draws_ahead = True
 
     def __init__(self, sampler: RecordSampler, batch_size: int, drop_last: bool, *, drop_cache: bool = False) -> None:
-        self._sampler, self._batch_size, self._drop_last = sampler, batch_size, drop_last
+        self._sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
         self._drop_cache = drop_cache
         self.set_epoch = sampler.set_epoch
         self.state_dict = sampler.state_dict
         self.load_state_dict = sampler.load_state_dict
 
     def __len__(self) -> int:
-        return num_batches(len(self._sampler), self._batch_size, self._drop_last)
+        return num_batches(len(self._sampler), self.batch_size, self.drop_last)
 
     def begin(self) -> EpochBatches:
         """Begin the sampler's next epoch."""
@@ -90,7 +94,7 @@ class SampledOrders:
         return EpochBatches(*epoch.seed.key(epoch.number), self._batches(epoch))
 
     def _batches(self, epoch: Epoch) -> Iterator[Wanted]:
-        size = self._batch_size
+        size = self.batch_size
         step = size * max(1, CHUNK // size)  # compute the order of many samples at once
         for start in range(epoch.first, epoch.end, step):
             end = min(start + step, epoch.end)
@@ -100,7 +104,7 @@ class SampledOrders:
             for first in range(0, end - start, size):
                 part = slice(first, first + size)
                 last = start + first + len(indices[part])
-                if len(indices[part]) == size or not self._drop_last:
+                if len(indices[part]) == size or not self.drop_last:
                     upcoming = indices[part] if blocks is None else NONE if first else blocks
                     finished = read if last == end else NONE
                     yield Wanted(indices[part], places[part], self._mark(epoch, last), upcoming, finished)
@@ -111,7 +115,7 @@ class SampledOrders:
             self.load_state_dict(self.state_dict())
 
     def _mark(self, epoch: Epoch, end: int) -> Callable[[], None]:
-        if self._drop_last and epoch.end - end < self._batch_size:
+        if self.drop_last and epoch.end - end < self.batch_size:
             end = epoch.end  # skipped samples count as taken: the epoch is over
         return lambda: self._sampler.mark(epoch, end)
 
@@ -231,13 +235,14 @@ class IteratedOrders:
 
     Attributes:
         draws_ahead: Whether keys are drawn before their batch is taken.
+        batch_size, drop_last: As given; for the next epoch.
     """
 
     def __init__(
         self, sampler: Any, seed: Seed, batch_size: int | None, *, drop_last: bool = False, may_draw_ahead: bool = True
     ) -> None:
         self._sampler, self._seed = sampler, seed
-        self._batch_size, self._drop_last = batch_size, drop_last
+        self.batch_size, self.drop_last = batch_size, drop_last
         inner = getattr(sampler, "sampler", None) if batch_size is None else None
         self._parts = [sampler] if inner is None else [sampler, inner]
         self.draws_ahead = may_draw_ahead or not any(map(_is_own, self._parts))
@@ -250,7 +255,7 @@ class IteratedOrders:
 
     def __len__(self) -> int:
         length = len(self._sampler)  # a TypeError if it has no length, as in DataLoader
-        return length if self._batch_size is None else num_batches(length, self._batch_size, self._drop_last)
+        return length if self.batch_size is None else num_batches(length, self.batch_size, self.drop_last)
 
     def begin(self) -> EpochBatches:
         """Begin the next epoch and tell the sampler its number."""
@@ -357,10 +362,10 @@ class IteratedOrders:
         return replace(place, samples=taken // num_replicas, num_replicas=num_replicas, rank=rank, checksum=-1)
 
     def _has_more(self, taken: int) -> bool:
-        if self._batch_size is None or not isinstance(self._sampler, Sized):
+        if self.batch_size is None or not isinstance(self._sampler, Sized):
             return True
         left = len(self._sampler) - taken  # negative for another sampler, which is refused later
-        return left < 0 or num_batches(left, self._batch_size, self._drop_last) > 0
+        return left < 0 or num_batches(left, self.batch_size, self.drop_last) > 0
 
     def _wanted(self, begun: object, place: _SamplerPlace) -> Iterator[Wanted]:
         own = self._own_generator()
@@ -395,7 +400,7 @@ class IteratedOrders:
         given, checksum, left = iter(self._sampler), 0, place.samples
         while left > 0:
             size = min(left, _SKIPPED_AT_ONCE)
-            skipped = next(given, []) if self._batch_size is None else list(islice(given, size))
+            skipped = next(given, []) if self.batch_size is None else list(islice(given, size))
             if not len(skipped):
                 break
             left -= len(skipped)
@@ -407,11 +412,11 @@ class IteratedOrders:
                 "this epoch cannot be resumed. Give it the dataset and arguments that it had, and random numbers from "
                 "a torch.Generator, a global generator or the epoch (set_epoch); or use RecordSampler."
             )
-        return (given if self._batch_size is None else self._grouped(given, self._batch_size)), checksum
+        return (given if self.batch_size is None else self._grouped(given, self.batch_size)), checksum
 
     def _grouped(self, given: Iterator[Any], size: int) -> Iterator[list[Any]]:
         while batch := list(islice(given, size)):
-            if len(batch) == size or not self._drop_last:
+            if len(batch) == size or not self.drop_last:
                 yield batch
 
     def _mark(self, begun: object, reached: _SamplerPlace, *, is_last: bool) -> Callable[[], None]:

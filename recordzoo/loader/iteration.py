@@ -69,11 +69,19 @@ class Unbegun(Iterator[Any]):
     """The batches of an epoch that begins with the first `next`.
 
     Lightning calls `iter` before `set_epoch`, so `iter` must not read or decide anything.
+
+    Args:
+        begin: Begins the epoch.
+        length: Returns the number of batches in a whole epoch.
     """
 
-    def __init__(self, begin: Callable[[], BatchIterator]) -> None:
+    def __init__(self, begin: Callable[[], BatchIterator], length: Callable[[], int]) -> None:
         self._begin: Callable[[], BatchIterator] | None = begin
+        self._length = length
         self._batches: BatchIterator | None = None
+
+    def __len__(self) -> int:
+        return self._length()
 
     def __next__(self) -> Any:
         if self._batches is None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import torch
-from torch.utils.data import IterableDataset
+from torch.utils.data import BatchSampler, IterableDataset
 
 from recordzoo.base import settings
 from recordzoo.base.process import are_forked, can_fork, cores
@@ -199,18 +199,34 @@ class RecordLoader(FrameworkLoader):
         self._turn: tuple[int, threading.Lock] | None = None  # and the process that it is of
         self._no_processes = ""  # why the calling thread makes the batches, since that was found out
         self._processes: tuple[Workers, Tasks, list[Any]] | None = None
-        self._orders = self._make_orders(chosen, batch_sampler)
+        if batch_sampler is None:
+            self._pass_epoch_on()
+        self._chosen = chosen
+        self._ordered, self._made_orders = self.batch_sampler, self._make_orders()
 
-    def _make_orders(self, seed: Seed, batch_sampler: Iterable[list[Any]] | None) -> SampledOrders | IteratedOrders:
-        may_draw_ahead = self.num_workers > 0
-        if batch_sampler is not None:
-            return IteratedOrders(batch_sampler, seed, None, may_draw_ahead=may_draw_ahead)
-        self._pass_epoch_on()
-        size = self.batch_size or 1
+    @property
+    def _orders(self) -> SampledOrders | IteratedOrders:
+        """The epochs of the batch sampler as it is now: timm's and YOLO's subclasses replace it, others change it."""
+        if self.batch_sampler is not self._ordered:
+            self._ordered, self._made_orders = self.batch_sampler, self._make_orders()
+        if (plain := self._plain()) is not None:
+            self._made_orders.batch_size, self._made_orders.drop_last = plain.batch_size, plain.drop_last
+        return self._made_orders
+
+    def _plain(self) -> BatchSampler | None:
+        """Return the batch sampler if it only groups what a sampler gives, as that of `DataLoader` does."""
+        found = self.batch_sampler
+        return found if type(found) is BatchSampler and self.batch_size is not None else None
+
+    def _make_orders(self) -> SampledOrders | IteratedOrders:
+        may_draw_ahead, plain = self.num_workers > 0, self._plain()
+        if self.batch_sampler is not None and plain is None:
+            return IteratedOrders(self.batch_sampler, self._chosen, None, may_draw_ahead=may_draw_ahead)
+        sampler, size = self.sampler if plain is None else plain.sampler, self.batch_size or 1
         # A subclass may have an order of its own.
-        if isinstance(self.sampler, RecordSampler) and type(self.sampler).__iter__ is RecordSampler.__iter__:
-            return SampledOrders(self.sampler, size, self.drop_last, drop_cache=self.drop_cache)
-        return IteratedOrders(self.sampler, seed, size, drop_last=self.drop_last, may_draw_ahead=may_draw_ahead)
+        if isinstance(sampler, RecordSampler) and type(sampler).__iter__ is RecordSampler.__iter__:
+            return SampledOrders(sampler, size, self.drop_last, drop_cache=self.drop_cache)
+        return IteratedOrders(sampler, self._chosen, size, drop_last=self.drop_last, may_draw_ahead=may_draw_ahead)
 
     def __len__(self) -> int:
         """Return the number of batches in a whole epoch."""
@@ -230,7 +246,7 @@ class RecordLoader(FrameworkLoader):
                 `workers="processes"` was given, and worker processes cannot be started; the loaded state cannot be
                 resumed; or a newer iterator took over the persistent workers.
         """
-        return Unbegun(self._begin)
+        return Unbegun(self._begin, self._orders.__len__)
 
     def _begin(self) -> BatchIterator:
         maker = maker_of(batch_options(self), self._kept)
@@ -421,7 +437,7 @@ def batch_options(loader: RecordLoader) -> BatchOptions:
         loader.collate_fn,
         loader.batch_transform,
         is_single=loader.batch_sampler is None,
-        is_pinned=loader.pin_memory,
+        is_pinned=loader.pin_memory and torch.cuda.is_available(),
         num_kept=(loader.prefetch_factor or 0) + 2,
         skips=loader.on_error == "skip",
     )
