@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torchvision.datasets as tv
 from numpy.typing import NDArray
 from PIL import Image
-from torchvision.datasets import Cityscapes, INaturalist
 
 import recordzoo
 from recordzoo import CityscapesRecord, ObjectNetRecord, RecordReader, catalogue
@@ -63,7 +63,7 @@ def test_streets_with_one_split(tmp_path: Path) -> None:
     assert len(dataset) == 4
     assert list(RecordReader(dataset.records_path).manifest.splits) == ["train"]
     with pytest.raises(RuntimeError, match="Dataset not found or incomplete"):
-        Cityscapes(tree, "val")
+        tv.Cityscapes(tree, "val")
     with pytest.raises(NotPreparedError, match=r"no leftImg8bit/val/ or no gtFine/val/ when .*fine\.records"):
         CityscapesRecord(tree, "val")
 
@@ -154,7 +154,7 @@ def test_a_folder_that_is_no_category_of_inaturalist(version: str, folders: list
         (tmp_path / version / folder).mkdir(parents=True)
         (tmp_path / version / folder / "a.jpg").write_bytes(image)
     with pytest.raises(RuntimeError, match=r"category|dir name") as theirs:
-        INaturalist(tmp_path, version)
+        tv.INaturalist(tmp_path, version)
     with pytest.raises(recordzoo.errors.SourceError) as ours:
         recordzoo.INaturalistRecord(tmp_path, version)
     assert str(ours.value) == str(theirs.value)
@@ -462,10 +462,8 @@ CIFAR10_BATCHES = cifar10.batches()
 
 
 def test_facts_of_cifar10_are_torchvisions() -> None:
-    from torchvision.datasets import CIFAR10 as Theirs
-
     (remote,) = catalogue.entry("cifar10").raw_files()
-    assert (remote.name, remote.md5, remote.urls[0]) == (Theirs.filename, Theirs.tgz_md5, Theirs.url)
+    assert (remote.name, remote.md5, remote.urls[0]) == (tv.CIFAR10.filename, tv.CIFAR10.tgz_md5, tv.CIFAR10.url)
 
 
 def test_a_pickle_may_ask_for_arrays_only() -> None:
@@ -482,8 +480,7 @@ def test_what_is_no_batch(data: bytes) -> None:
 
 
 def test_a_batch_of_ones_own_is_taken_without_its_hash(tmp_path: Path) -> None:
-    CIFAR10.write_tree(tmp_path)
-    path = tmp_path / cifar10.FOLDER / "data_batch_3"
+    path = CIFAR10.write_tree(tmp_path) / cifar10.FOLDER / "data_batch_3"
     batch = pickle.loads(path.read_bytes(), encoding="latin1")
     path.write_bytes(pickle.dumps({**batch, "labels": [0] * len(batch["labels"])}))
     with pytest.raises(SourceError, match="data_batch_3 is damaged"):
@@ -494,18 +491,10 @@ def test_a_batch_of_ones_own_is_taken_without_its_hash(tmp_path: Path) -> None:
     assert RecordReader(ours.records_path).manifest.raw_files == ()  # nothing that was compared
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        {"data": np.zeros((7, 3072), np.float32), "labels": [0] * 7},
-        {"data": np.zeros((7, 3072), np.uint8), "labels": [0] * 6},
-        {"data": np.zeros((7, 3072), np.uint8), "labels": ["a"] * 7},
-        {},
-    ],
-)
-def test_a_batch_with_other_content(tmp_path: Path, content: dict[str, Any]) -> None:
-    data = cifar10.python2_pickle(content)
-    files = {**CIFAR10_BATCHES, "data_batch_2": data}
+@pytest.mark.parametrize("changed", [{"data": np.zeros((7, 3072))}, {"labels": [0] * 6}, {"labels": ["a"] * 7}, None])
+def test_a_batch_with_other_content(tmp_path: Path, changed: dict[str, Any] | None) -> None:
+    content = {} if changed is None else {"data": np.zeros((7, 3072), np.uint8), "labels": [0] * 7, **changed}
+    files = {**CIFAR10_BATCHES, "data_batch_2": cifar10.python2_pickle(content)}
     Fake("cifar10", cifar10.packed(files), ()).write_tree(tmp_path)
     kind = type("Changed", (CIFAR10Record,), cifar10.lists(files))
     with pytest.raises(SourceError, match=r"data_batch_2 is not a file of cifar10|there are 42 images, but target 41"):
@@ -513,17 +502,28 @@ def test_a_batch_with_other_content(tmp_path: Path, content: dict[str, Any]) -> 
 
 
 def test_an_incomplete_tree_of_cifar10_is_none(tmp_path: Path) -> None:
-    CIFAR10.write_tree(tmp_path)
-    (tmp_path / cifar10.FOLDER / "test_batch").unlink()
+    (CIFAR10.write_tree(tmp_path) / cifar10.FOLDER / "test_batch").unlink()
     with pytest.raises(NotPreparedError, match=r"cifar-10-batches-py/, cifar-10-python\.tar\.gz"):
         CIFAR10Record(tmp_path)
     CIFAR10.write_archive(tmp_path)
     assert len(CIFAR10Record(tmp_path)) == 35
 
 
+@pytest.mark.parametrize("name", ["base_folder", "train_list"])
+def test_a_subclass_that_names_other_files_is_refused(name: str, tmp_path: Path) -> None:
+    """People who have a CIFAR10 of their own make its CIFAR100 by the names of the files."""
+    of_others, ours = {name: getattr(tv.CIFAR100, name)}, recordzoo.CIFAR10Record
+    with pytest.raises(ArgumentError, match=rf"Own\.{name} names other .* those of CIFAR10Record, .* CIFAR100Record"):
+        type("Own", (ours,), of_others)(CIFAR10.write_tree(tmp_path))
+    kind: Any = type("Own", (type("Mine", (ours,), {}), recordzoo.CIFAR100Record), of_others)
+    assert len(kind(cifar10.cifar100.write_tree(tmp_path), check_hash=False).classes) == 100
+
+
 def test_samples_are_read_one_by_one_until_the_data_is_asked_for(tmp_path: Path) -> None:
     ours = CIFAR10Record(CIFAR10.write_tree(tmp_path))
     assert ours[3][0].tobytes() == ours.read(3)
+    ours.classes[0] = "plane"  # a new name changes no numbers
+    assert ours.class_to_idx == {name: label for label, name in enumerate(cifar10.CLASSES)}
     assert "data" not in ours.__dict__
     size = len(pickle.dumps(ours))
     assert ours.data.shape == (35, 32, 32, 3)

@@ -101,7 +101,7 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
     @derived
     def class_to_idx(self) -> dict[str, int]:
         """The label of each name."""
-        return {name: label for label, names in enumerate(self.classes) for name in names}
+        return {name: label for label, names in enumerate(self._first_classes()) for name in names}
 
 
 def _names_of(wnids: Sequence[str], root: Path) -> list[tuple[str, ...]]:

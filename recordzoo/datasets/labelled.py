@@ -75,7 +75,7 @@ class ImagenetteRecord(SamplesDataset, Imagenette):  # type: ignore[misc]  # tor
     @derived
     def class_to_idx(self) -> dict[str, int]:
         """The label of each name."""
-        return {name: label for label, names in enumerate(self.classes) for name in names}
+        return {name: label for label, names in enumerate(self._first_classes()) for name in names}
 
 
 class Places365Record(SamplesDataset, Places365):  # type: ignore[misc]  # torchvision is untyped

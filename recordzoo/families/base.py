@@ -58,6 +58,9 @@ from recordzoo.records.reader import RecordReader, is_record_set
 
 T = TypeVar("T")
 
+_RAW_NAMES = ("base_folder", "train_list", "test_list", "resources", "split_list", "file_list")
+"""Attributes of torchvision's classes that say which raw files they read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Made(Generic[T]):
@@ -381,11 +384,27 @@ class ZooDataset(HasDerived, Dataset[Pair]):
 
     def _open_part(self, *, download: bool | None, options: PrepareOptions) -> RecordReader:
         """Open the record set of the catalogue's part that `_part` names; prepare it if it is not there."""
+        self._check_raw_names()
         chosen = self._chosen(options)
         member_md5s = self._member_md5s() if chosen.check_hash else {}
         recipe = dataset_recipe(self._ENTRY, self._part, self.raw_files, member_md5s)
         recipe.require(self._required_files())
         return self._open(recipe, download=download, options=chosen)
+
+    def _check_raw_names(self) -> None:
+        """Refuse a user's subclass that names raw files as torchvision's class does, and not by `raw_files`."""
+        kind = type(self)
+        ours: Any = next(base for base in kind.__mro__ if base.__module__.startswith("recordzoo."))
+        for name in _RAW_NAMES:
+            found, right = getattr(kind, name, None), getattr(ours, name, None)
+            if name in ("train_list", "test_list") and found and right:  # hashes of one's own are accepted
+                found, right = [row[0] for row in found], [row[0] for row in right]
+            if found != right and kind.raw_files is ours.raw_files:
+                raise ArgumentError(
+                    f"{kind.__name__}.{name} names other raw files than those of {ours.__name__}, which it would show. "
+                    f"Let it inherit from the class that shows them: class {kind.__name__}(..., CIFAR100Record), for "
+                    "example. If there is none, use torchvision's class."
+                )
 
     def _show_split(self, split: str, *, download: bool | None, options: PrepareOptions) -> None:
         """Show a split of that record set; "" for all of it."""
@@ -398,7 +417,15 @@ class ZooDataset(HasDerived, Dataset[Pair]):
     @derived
     def class_to_idx(self) -> dict[str, int]:
         """The label of each class name, for datasets with `classes`."""
-        return {name: label for label, name in enumerate(self.classes)}
+        return {name: label for label, name in enumerate(self._first_classes())}
+
+    def _first_classes(self) -> Any:
+        """Return `classes` as opened: who renames them changes no other attribute, as in torchvision."""
+        attribute = getattr(type(self), "classes", None)
+        if not isinstance(attribute, derived):
+            return self.classes
+        attribute.__get__(self, type(self))  # made now, even if others were assigned
+        return self._made[attribute.name].original
 
     def _class_names(self) -> list[str]:
         """Return the targets' class names in the order of their labels, a new list; empty if they have none."""
