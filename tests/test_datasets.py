@@ -519,6 +519,12 @@ def test_a_subclass_that_names_other_files_is_refused(name: str, tmp_path: Path)
     assert len(kind(cifar10.cifar100.write_tree(tmp_path), check_hash=False).classes) == 100
 
 
+@pytest.mark.parametrize(("ours", "name"), [("ImageNet", "find_classes"), ("MNIST", "_load_data")])
+def test_a_subclass_with_a_method_that_would_not_be_called_is_refused(ours: str, name: str, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=f"{name} would never be called: {ours}Record reads records"):
+        type("Own", (getattr(recordzoo, f"{ours}Record"),), {name: lambda *_: ([], {})})(tmp_path)
+
+
 def test_samples_are_read_one_by_one_until_the_data_is_asked_for(tmp_path: Path) -> None:
     ours = CIFAR10Record(CIFAR10.write_tree(tmp_path))
     assert ours[3][0].tobytes() == ours.read(3)

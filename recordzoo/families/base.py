@@ -61,6 +61,14 @@ T = TypeVar("T")
 _RAW_NAMES = ("base_folder", "train_list", "test_list", "resources", "split_list", "file_list")
 """Attributes of torchvision's classes that say which raw files they read."""
 
+_RAW_METHODS = (
+    *("find_classes", "make_dataset", "load_categories", "load_file_list", "parse_archives", "_verify_split"),
+    *("parse_train_val_annotations_file", "parse_test_annotations_file", "_init_2021", "_init_pre2021"),
+    *("_get_classes", "_get_pairs", "_get_people", "_get_target_suffix", "_load_csv", "_load_data", "_load_json"),
+    *("_load_legacy_data", "_load_meta"),
+)
+"""Their methods that read raw files, and that classes of records never call."""
+
 
 @dataclass(frozen=True, slots=True)
 class Made(Generic[T]):
@@ -384,17 +392,24 @@ class ZooDataset(HasDerived, Dataset[Pair]):
 
     def _open_part(self, *, download: bool | None, options: PrepareOptions) -> RecordReader:
         """Open the record set of the catalogue's part that `_part` names; prepare it if it is not there."""
-        self._check_raw_names()
+        self._check_subclass()
         chosen = self._chosen(options)
         member_md5s = self._member_md5s() if chosen.check_hash else {}
         recipe = dataset_recipe(self._ENTRY, self._part, self.raw_files, member_md5s)
         recipe.require(self._required_files())
         return self._open(recipe, download=download, options=chosen)
 
-    def _check_raw_names(self) -> None:
-        """Refuse a user's subclass that names raw files as torchvision's class does, and not by `raw_files`."""
+    def _check_subclass(self) -> None:
+        """Refuse a subclass that names raw files as torchvision does, not by `raw_files`, or reads them itself."""
         kind = type(self)
         ours: Any = next(base for base in kind.__mro__ if base.__module__.startswith("recordzoo."))
+        theirs = [vars(base) for base in kind.__mro__[: kind.__mro__.index(ours)]]
+        for name in _RAW_METHODS:
+            if hasattr(ours, name) and any(name in each for each in theirs):
+                raise ArgumentError(
+                    f"{kind.__name__}.{name} would never be called: {ours.__name__} reads records. Choose samples with "
+                    "torch.utils.data.Subset, or inherit from torchvision's class, whose files RecordLoader reads, too."
+                )
         for name in _RAW_NAMES:
             found, right = getattr(kind, name, None), getattr(ours, name, None)
             if name in ("train_list", "test_list") and found and right:  # hashes of one's own are accepted
