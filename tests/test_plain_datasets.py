@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image, UnidentifiedImageError
-from torch.utils.data import DataLoader, Subset, default_collate
+from torch.utils.data import ConcatDataset, DataLoader, Subset, default_collate
 from torchvision import datasets
 from torchvision import transforms as v1
 from torchvision.datasets.folder import default_loader, pil_loader
@@ -58,14 +58,9 @@ def test_batches_are_those_of_the_stock_loader_and_of_records(
     root: Path, transform: Any, target_transform: Any
 ) -> None:
     files, records = both(root, transform, target_transform=target_transform)
-    for made, of_records, right in zip(
-        RecordLoader(files, batch_size=8),
-        RecordLoader(records, batch_size=8),
-        DataLoader(files, batch_size=8),
-        strict=True,
-    ):
-        assert_same(made, right)
-        assert_same(made, of_records)
+    right = list(DataLoader(files, batch_size=8))
+    for dataset in (files, records):
+        assert_same(list(RecordLoader(dataset, batch_size=8)), right)
     assert ("not fused" in str(RecordLoader(files))) == (target_transform is not None)
 
 
@@ -108,12 +103,8 @@ def rows() -> dict[str, tuple[Row, dict[str, Any]]]:
     for row in (*ROWS, *DECLARED):
         kind = getattr(datasets, row.name.split()[0], None)
         is_images = row.name not in ("DatasetFolder text", "DatasetFolder function")
-        if (
-            kind is not None
-            and is_images
-            and known_base(kind) is not None
-            and kind.__getitem__ is known_base(kind).__getitem__
-        ):
+        base: Any = None if kind is None else known_base(kind)
+        if is_images and base is not None and kind.__getitem__ is base.__getitem__:
             is_loaded = "loader" in row.arguments or row.name.startswith(("Omniglot", "INaturalist"))
             found[row.name] = row, {**row.arguments, **({"loader": default_loader} if is_loaded else {})}
     return found
@@ -146,6 +137,12 @@ def test_every_class_gives_what_torchvision_gives(name: str, tmp_path: Path) -> 
 class Inherits(datasets.ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     def find_classes(self, directory: str) -> Any:
         return ["0", "2"], {"0": 7, "2": 5}
+
+
+class ListsFiles(datasets.ImageFolder):  # type: ignore[misc]
+    def __init__(self, files: datasets.ImageFolder) -> None:  # as DeiT's, which does not call its base class's
+        self.transform, self.target_transform, self.loader = UINT8, None, default_loader
+        self.samples = files.samples[::-1]
 
 
 class MakesSamples(datasets.ImageFolder):  # type: ignore[misc]
@@ -181,7 +178,11 @@ def test_a_subclass_that_inherits_getitem(root: Path) -> None:
     assert {label for _, labels in RecordLoader(dataset, 5) for label in labels.tolist()} == {5, 7}
     assert_same(list(RecordLoader(dataset, 5)), list(DataLoader(dataset, 5)))
     dataset.samples = dataset.samples[3:9]
-    assert_same(list(RecordLoader(dataset, 5)), list(DataLoader(dataset, 5)))
+    for each in (dataset, ListsFiles(dataset), ConcatDataset([dataset, ListsFiles(dataset)])):
+        assert_same(list(RecordLoader(each, 5)), list(DataLoader(each, 5)))
+        assert problem(each) == ""
+    with pytest.raises(AttributeError, match=r"Own.__init__ must call that of its base class\. .* torchvision's"):
+        type("Own", (ImageFolderRecord,), {"__init__": ListsFiles.__init__})(dataset)
 
 
 def test_transforms_of_both(tmp_path: Path) -> None:
@@ -281,17 +282,15 @@ def test_a_dataset_of_ones_own(tmp_path: Path, workers: Any) -> None:
     assert problem(dataset) == ""
     arguments: Any = {"batch_size": 4, "shuffle": True, "seed": 2, "workers": workers}
     order = []
-    for (images, targets), (right, _) in zip(
-        RecordLoader(dataset, **arguments), RecordLoader(folder, **arguments), strict=True
-    ):
+    loaders = (RecordLoader(each, **arguments) for each in (dataset, folder))
+    for (images, targets), (right, _) in zip(*loaders, strict=True):
         assert_same(images, right)
         order += targets["number"].tolist()
     assert sorted(order) == list(range(12)) != order
     dataset.transform, dataset.target_transform = FIXED, lambda target: target["number"] + 1
     folder.transform = FIXED
     made, right = (
-        next(iter(RecordLoader(Subset(dataset, [5, 1]), 2))),
-        next(iter(DataLoader(Subset(folder, [5, 1]), 2))),
+        next(iter(load(Subset(ds, [5, 1]), 2))) for load, ds in ((RecordLoader, dataset), (DataLoader, folder))
     )
     assert_same(made[0], right[0])
     assert made[1].tolist() == [6, 2]
@@ -307,7 +306,7 @@ def test_failures_of_ones_own(tmp_path: Path) -> None:
         list(RecordLoader(dataset, 4))
     dataset.image_bytes = {}.__getitem__  # type: ignore[method-assign]
     with pytest.raises(KeyError) as found:
-        list(RecordLoader(dataset, 4))
+        next(iter(RecordLoader(dataset, 4)))
     assert found.value.__notes__[0] == "while reading sample 0 of OwnBytes"
 
 

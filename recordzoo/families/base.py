@@ -28,7 +28,7 @@ import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, Unpack, cast
 
 import numpy as np
 import torch
@@ -361,6 +361,17 @@ class ZooDataset(HasDerived, Dataset[Pair]):
         if made_of is not None and (changes := find_changes(reader, made_of)):
             warn_of_changes(reader, changes, recipe.command(made_of), stacklevel=3)
         return self._as_variant(reader, options)
+
+    if not TYPE_CHECKING:  # otherwise a class would have every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if "_selection" not in vars(self):
+                text += (
+                    f". No record set is open: {type(self).__name__}.__init__ must call that of its base class. Where "
+                    "it lists files itself, let it inherit from torchvision's class; RecordLoader reads that, too."
+                )
+            raise AttributeError(text, name=name, obj=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)

@@ -77,7 +77,9 @@ class RecordLoader(FrameworkLoader):
         batch_size: Samples in a batch, of each rank. None gives single samples.
         shuffle: True, False or "block", as in `RecordSampler`. Default: False; True for a `mix` and with `weights`.
         sampler: Which samples, in which order, instead of `shuffle`; best a `RecordSampler`, which also has
-            `num_samples`, `replacement`, `weights_by`, `num_replicas`, `rank` and a seed of its own.
+            `num_samples`, `replacement`, `weights_by`, `num_replicas`, `rank` and a seed of its own. Before each epoch
+            the loader tells the number of that epoch to a sampler with `set_epoch`: unlike with `DataLoader`, a
+            `DistributedSampler` gives another order each time.
         batch_sampler: Gives lists of indices, instead of `batch_size`, `shuffle`, `sampler` and `drop_last`.
         num_workers: Number of threads or processes. 0: code of yours runs in the calling thread, one sample after the
             other, when a batch is taken; for example to debug it. Default: the cores available to this process, divided

@@ -124,6 +124,11 @@ class SampleStore(ABC):
             err.add_note(f"while reading {name}")
 
 
+def title_of(dataset: Any) -> str:
+    """Return a dataset's folder for a list of datasets; "" if its class never set it, as DeiT's and others."""
+    return f"in {root}" if (root := getattr(dataset, "root", "")) else ""
+
+
 class Records(SampleStore):
     """Images of a record set.
 
@@ -208,7 +213,7 @@ class Arrays(SampleStore):
         self, dataset: Any, pixels: NDArray[np.uint8], labels: Any, *, is_first: bool, makes_ints: bool
     ) -> None:
         self._pixels, self._labels, self._makes_ints = pixels, labels, makes_ints
-        self._is_first, self.title = is_first, f"in {dataset.root}"
+        self._is_first, self.title = is_first, title_of(dataset)
         self._kind = type(dataset).__name__
         self.shape = shape_of((*pixels.shape[2:], pixels.shape[1]) if is_first else pixels.shape[1:])
 
@@ -289,7 +294,7 @@ class Files(SampleStore):
 
     def __init__(self, dataset: Any, look: Callable[[int], tuple[Any, Any]]) -> None:
         self._look, self._known = look, _known_of(dataset)
-        self.title = f"in {dataset.root}"
+        self.title = title_of(dataset)
 
     @override
     def frame(self, index: int) -> Frame:
