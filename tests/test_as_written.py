@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torchvision
-from PIL import Image, ImageEnhance, ImageFile, ImageOps
+from PIL import ExifTags, Image, ImageEnhance, ImageFile, ImageOps
 from torch.utils.data import ConcatDataset, DataLoader
 from torchvision import transforms as v1
 from torchvision import tv_tensors
@@ -171,13 +171,7 @@ def test_joint_transforms_that_were_replaced(tmp_path: Path, monkeypatch: pytest
     assert "fused: Resize" in str(RecordLoader(dataset, 3))
     monkeypatch.setattr(v2.Resize, "transform", upside_down(v2.Resize.transform))
     assert "Resize.transform was replaced" in str(RecordLoader(dataset, 3))
-    right = list(DataLoader(dataset, 3, collate_fn=list))
-    for num_workers in (0, 2):
-        made = list(RecordLoader(dataset, 3, num_workers=num_workers, collate_fn=list))
-        for batch, expected in zip(made, right, strict=True):
-            for (image, target), (its_image, its_target) in zip(batch, expected, strict=True):
-                assert torch.equal(image, its_image)
-                assert torch.equal(target, its_target)
+    assert_as_stock(dataset, collate_fn=list)
 
 
 def test_what_a_program_adds_to_classes_of_pillow_does_not_count(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,6 +226,18 @@ def test_a_transform_that_cannot_be_read_runs_as_written(name: str, photos: Path
         assert "cannot be read: TypeError" in str(RecordLoader(ImageFolder(photos, CANNOT_BE_READ[name]), 3))
 
 
+@pytest.mark.parametrize("kind", [ImageFolder, ImageFolderRecord])
+def test_what_a_file_says_beside_its_pixels_reaches_functions(kind: Any, tmp_path: Path) -> None:
+    exif, folder = Image.Exif(), write_tree(tmp_path / "t", {"a/0.jpg": image_file(0)}) / "a"
+    exif[ExifTags.Base.Orientation] = 6
+    for name in ("1.jpg", "2.png", "3.webp"):
+        picture(0).save(folder / name, exif=exif)
+    dataset = kind(folder.parent, v1.Compose([v1.Resize(30), ImageOps.exif_transpose, *V1.transforms[1:]]))
+    assert_as_stock(dataset)
+    for dataset.transform in (None, v1.CenterCrop(9), v1.CenterCrop(400), v1.RandomCrop(9, 2), v1.Grayscale(3)):
+        assert_as_stock(dataset, collate_fn=lambda batch: [image.info for image, _ in batch])
+
+
 # What datasets give
 
 
@@ -255,15 +261,11 @@ def a_dict(indices: list[int]) -> Any:
     return {"x": torch.tensor(indices), "n": len(indices)}
 
 
-def same(batch: Any) -> Any:
-    return batch
-
-
 def tuples(indices: list[int]) -> Any:
     return tuple((index, -index) for index in indices)
 
 
-@pytest.mark.parametrize(("make", "collate"), [(a_dict, same), (tuples, same), (tuples, None)])
+@pytest.mark.parametrize(("make", "collate"), [(a_dict, dict), (tuples, tuple), (tuples, None)])
 @pytest.mark.parametrize("workers", ["auto", "threads", "processes"])
 def test_what_getitems_returns_is_collated_as_it_is(make: Any, collate: Any, workers: Any) -> None:
     dataset = Batches(make)
@@ -327,9 +329,8 @@ class OfTorch(Plain, torch.utils.data.Dataset[Any]):
 @pytest.mark.parametrize("kind", [Plain, Declared, OfTorch])
 def test_methods_that_are_surely_meant_so_are_called(kind: Any) -> None:
     made = list(RecordLoader(kind(), 3))
-    right = [torch.stack([V1(picture(number)) for number in some]) for some in ((0, 1, 2), (3, 4, 5))]
-    assert_same([images for images, _ in made], right)
-    assert [targets.tolist() for _, targets in made] == [[0, 1, 2], [3, 4, 5]]
+    batches = (0, 1, 2), (3, 4, 5)
+    assert_same(made, [[torch.stack([V1(picture(each)) for each in some]), torch.tensor(some)] for some in batches])
 
 
 def picture(number: int) -> Image.Image:

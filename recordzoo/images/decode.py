@@ -397,12 +397,15 @@ class Frame(Protocol):
             denominator: 1, 2, 4 or 8: decode at 1 / denominator of the size if the frame can, else at full size.
         """
 
+    def info(self) -> dict[Any, Any]:
+        """Return what the file says beside the pixels, such as EXIF: `info` of the image of torchvision's loader."""
+
 
 class ArrayFrame:
-    """Decoded pixels, uint8 [H, W, 3]."""
+    """Decoded pixels, uint8 [H, W, 3]; `info` as of `Frame`."""
 
-    def __init__(self, array: NDArray[np.uint8]) -> None:
-        self.array = array
+    def __init__(self, array: NDArray[np.uint8], info: Callable[[], dict[Any, Any]] = dict) -> None:
+        self.array, self.info = array, info
         self.height, self.width = array.shape[:2]
 
     def pixels(self, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
@@ -439,6 +442,10 @@ class JpegFrame:
         except UnusualImage:  # the decoder warned of damage; Pillow decides whether it is an error
             return ArrayFrame(np.asarray(decoded_rgb(self.data))).pixels(box)
 
+    def info(self) -> dict[Any, Any]:
+        """See `Frame`."""
+        return open_image(self.data).info
+
 
 def open_encoded(data: bytes, *, is_plain: bool | None = None) -> Frame:
     """Open an encoded image. It is decoded at once unless it is a plain JPEG and libjpeg-turbo 3 is installed.
@@ -461,7 +468,14 @@ def open_encoded(data: bytes, *, is_plain: bool | None = None) -> Frame:
             # Pillow warns of larger images or refuses them.
             if Image.MAX_IMAGE_PIXELS is None or frame.width * frame.height <= Image.MAX_IMAGE_PIXELS:
                 return frame
-    return ArrayFrame(_decoded(data) if is_plain else np.asarray(decoded_rgb(data)))
+    if is_plain:
+        return ArrayFrame(_decoded(data), lambda: open_image(data).info)
+    return frame_of_picture(decoded_rgb(data))
+
+
+def frame_of_picture(picture: Image.Image) -> Frame:
+    """Return the frame of a decoded RGB image."""
+    return ArrayFrame(np.asarray(picture), picture.info.copy)
 
 
 def open_raw(pixels: NDArray[np.uint8]) -> Frame:
@@ -547,7 +561,8 @@ class Deferred(Image.Image):
         """Decode the pixels, as Pillow does."""
         if self._data is not None:
             data, self._data = self._data, None
-            self.im = decoded_rgb(data).im
+            picture = decoded_rgb(data)
+            self.im, self.info = picture.im, picture.info
         return super().load()
 
     def __reduce_ex__(self, protocol: Any) -> Any:

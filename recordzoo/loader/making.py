@@ -19,8 +19,9 @@ from recordzoo.errors import ArgumentError, CorruptRecordError, EmptyBatchError,
 from recordzoo.families.selection import Uneven
 from recordzoo.images.decode import OPENED_AT_ONCE, Frame
 from recordzoo.loader.epochs import EpochBatches, Keys, Wanted, indices_of
+from recordzoo.loader.geometry import RandomCropStep
 from recordzoo.loader.order import hash_key, hash_keys, uniform
-from recordzoo.loader.plan import Action, Plan, Size, decide, decoded_once, num_draws, size_after
+from recordzoo.loader.plan import Action, Crop, PixelOp, Plan, Size, decide, decoded_once, num_draws, size_after
 from recordzoo.loader.render import Precision, render
 from recordzoo.loader.source import ImageLeaf, Leaf, Source
 
@@ -31,6 +32,9 @@ _OF_BATCH = 0x62617463  # separates a batch's seed from its first sample's
 
 _OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 """Errors of a process or machine without enough files or memory, not of a sample."""
+
+_LOSES_INFO = ("blur", "brightness", "contrast", "grayscale", "hue", "permute")
+"""Pixel operations whose results have no `info`: they begin with a new image."""
 
 _STACKED = (torch.Tensor, np.ndarray, np.generic, int, float, str, bytes)
 """Types of images and targets that are collated here as torch's functions do."""
@@ -145,6 +149,16 @@ class Opened:
         """Decode the image and apply the actions."""
         with self.leaf.naming(self.index):
             return render(self.frame, self.actions, precision)
+
+    def info(self) -> dict[Any, Any]:
+        """Return what the file says beside the pixels, unless torchvision's functions for the actions lose it."""
+        size = self.frame.height, self.frame.width
+        is_lost = any(isinstance(step, RandomCropStep) and any(step.padding) for step in self.plan.steps)
+        for action in self.actions:
+            is_lost |= isinstance(action, PixelOp) and action.name in _LOSES_INFO
+            is_lost |= isinstance(action, Crop) and not action.is_inside(size)
+            size = size_after([action], size)
+        return {} if is_lost else self.frame.info()
 
     def again(self, frame: Frame) -> "Opened":
         """Choose the actions of the plan's ending, for the image that the transforms before it returned."""

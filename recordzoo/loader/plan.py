@@ -438,7 +438,7 @@ def decoded_once(frame: Frame, views: Sequence[list[Action]]) -> Frame:
     crops = [actions[0] for actions in views if actions]
     size = frame.height, frame.width
     if len(crops) < len(views) or not all(isinstance(crop, Crop) and crop.is_inside(size) for crop in crops):
-        return ArrayFrame(frame.pixels())
+        return ArrayFrame(frame.pixels(), frame.info)
     inside = [crop for crop in crops if isinstance(crop, Crop)]
     top, left = min(crop.top for crop in inside), min(crop.left for crop in inside)
     bottom = max(crop.top + crop.height for crop in inside)
@@ -446,7 +446,7 @@ def decoded_once(frame: Frame, views: Sequence[list[Action]]) -> Frame:
     pixels = frame.pixels((left, top, right - left, bottom - top))
     for actions, crop in zip(views, inside, strict=True):
         actions[0] = Crop(crop.top - top, crop.left - left, crop.height, crop.width)
-    return ArrayFrame(pixels)
+    return ArrayFrame(pixels, frame.info)
 
 
 _PACKAGES = {"torchvision", "torch", "PIL", "recordzoo"}

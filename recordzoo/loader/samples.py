@@ -419,14 +419,20 @@ class SampleMaker(Maker):
         return erase_(made, image.actions)
 
     def _pictures(self, opened: list[Opened]) -> list[Image.Image]:
+        pictures = [to_picture(each) for each in self._pixels(opened)]
+        for picture, each in zip(pictures, opened, strict=True):
+            picture.info = each.info()  # `ImageOps.exif_transpose` and others look there
+        return pictures
+
+    def _pixels(self, opened: list[Opened]) -> Iterable[torch.Tensor]:
         plan = opened[0].plan
         if plan.size is None or min(plan.size) < 1:
-            return [to_picture(each.render(self.options.precision)) for each in opened]
+            return [each.render(self.options.precision) for each in opened]
         memory = torch.empty(
             (len(opened), 3, *plan.size), dtype=torch.uint8, memory_format=torch.channels_last, device="cpu"
         )
         self._writer(plan, plan.size).fill(memory, opened)
-        return [to_picture(each) for each in memory]
+        return memory
 
     def _writer(self, plan: Plan, size: Size) -> RowWriter:
         """Return the row writer of a plan and size; a few are kept."""

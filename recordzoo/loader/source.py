@@ -27,7 +27,7 @@ from recordzoo.base.text import counted
 from recordzoo.errors import SampleIndexError
 from recordzoo.families.base import BatchSource, ZooDataset
 from recordzoo.families.selection import Selection
-from recordzoo.images.decode import ArrayFrame, Deferred, Frame, deferring
+from recordzoo.images.decode import Deferred, Frame, deferring, frame_of_picture
 from recordzoo.loader.epochs import Indices, indices_of
 from recordzoo.loader.geometry import IoUCropStep
 from recordzoo.loader.parts import Mix, NewNumbers, by_part
@@ -190,7 +190,7 @@ def frame_of(image: Any) -> Frame | None:
     if isinstance(image, Deferred) and not image.is_loaded:
         return image.frame
     is_rgb = isinstance(image, Image.Image) and image.mode == "RGB"
-    return ArrayFrame(np.asarray(image)) if is_rgb else None
+    return frame_of_picture(image) if is_rgb else None
 
 
 class Leaf(ABC):

@@ -25,6 +25,7 @@ from recordzoo.images.decode import (
     ArrayFrame,
     Frame,
     RecordName,
+    frame_of_picture,
     name_in,
     open_encoded,
     open_raw,
@@ -163,7 +164,7 @@ class Records(SampleStore):
         frame = open_encoded(data, is_plain=self._marks[position] == PLAIN)
         if (orientation := orientation_of(self.reader, position)) == 1:
             return frame
-        return ArrayFrame(np.asarray(turned(Image.fromarray(frame.pixels()), orientation)))
+        return ArrayFrame(np.asarray(turned(Image.fromarray(frame.pixels()), orientation)), frame.info)
 
     @override
     def target(self, index: int) -> Any:
@@ -303,7 +304,7 @@ class Files(SampleStore):
             data = _content(file, state)
             if data is None:  # Pillow decides after its first bytes, as in torchvision's loader
                 with io.BufferedReader(file) as buffered, Image.open(buffered) as image:
-                    return ArrayFrame(np.asarray(image.convert("RGB")))
+                    return frame_of_picture(image.convert("RGB"))
         # A file may be replaced, and the dataset's list changed, while the loader lives.
         version = hash((state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)) & ~1
         known = int(self._known[index])
