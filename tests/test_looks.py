@@ -32,10 +32,12 @@ def images(*folders: str, count: int = 3, ending: str = ".jpg", mode: str = "RGB
 LOOKS: dict[str, tuple[Files, str]] = {
     "cats and dogs": (images("cat", "dog"), ""),
     "splits": (images("train/cat", "train/dog", "val/cat", "val/dog"), ""),
-    "lists and facts beside": (
-        {**images("cat", "dog"), "classes.txt": "cat", "train.txt": "cat/1.jpg", "info.json": '{"images": 3}'},
-        "",
-    ),
+    "facts beside": ({**images("cat", "dog"), "train.txt": "cat/1.jpg", "info.json": '{"images": 3}', "a.csv": ""}, ""),
+    "a list beside one folder": ({**images("photos"), "labels.csv": "x"}, "labels.csv lies beside photos, the only"),
+    "a folder around all": (images("all/cat", "all/dog"), "its images in folders of one folder, all: cat, dog"),
+    "Cityscapes": (images("gtFine/train", "leftImg8bit/train"), NAMES),
+    "CamVid": (images("train", "trainannot"), "trainannot has the name of a folder with masks"),
+    "CreateML": ({**images("a", "b"), "a/x.json": '[{"coordinates": {"x": 1}}]'}, "a/x.json has the keys of CreateML"),
     "a readme in a class": ({**images("cat", "dog"), "cat/README.txt": "cats"}, ""),
     "masks with a word": ({"imgs/1.jpg": "RGB", "masks/1_mask.png": "L"}, NAMES),
     "img_dir": ({**images("train/img_dir"), **images("train/ann_dir", ending=".png", mode="L")}, NAMES),
@@ -58,14 +60,12 @@ LOOKS: dict[str, tuple[Files, str]] = {
     "Label Studio": ({**images("a", "b"), "x.json": '[{"result": [{"from_name": "label"}]}]'}, "keys of Label Studio"),
     "CVAT for images": ({**images("a", "b"), "annotations.xml": "<annotations>\n  <version>1.1"}, "the keys of CVAT"),
     "boxes": ({**images("a", "b"), "a/_annotations.csv": "filename,class,xmin,ymin,xmax,ymax"}, "of a table of boxes"),
-    "a list beside": ({**images("cat", "dog"), "list.csv": "path,label\ncat/1.jpg,cat"}, ""),
     "folders in classes": (images("cat/images", "dog/images"), ""),
-    "COCO beside": ({**images("cat", "dog"), "notes/x.json": COCO}, "notes/x.json has the keys of COCO"),
+    "COCO beside": ({**images("cat", "dog"), "notes/x.json": COCO}, r"the keys of COCO \(--annotations notes/x"),
 }
 
 
-READ = {"Pascal VOC beside": "voc", "masks with a word": "masks", "img_dir": "masks"}
-"""As what folders are read that zips are refused for."""
+READ = {"Pascal VOC beside": "voc", "masks with a word": "masks", "img_dir": "masks"}  # folders; zips are refused
 
 
 def write(root: Path, files: Files) -> None:
@@ -80,9 +80,7 @@ def write(root: Path, files: Files) -> None:
 
 @pytest.mark.parametrize("form", ["folder", "zip"])
 @pytest.mark.parametrize("name", LOOKS)
-def test_what_looks_annotated_is_refused(
-    name: str, form: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_looks_annotated(name: str, form: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     files, why = LOOKS[name]
     root = tmp_path / "ours"
     write(root, files)
@@ -95,7 +93,7 @@ def test_what_looks_annotated_is_refused(
     if form == "folder" and name in READ:
         assert RecordReader(prepared(data, workers=1)).manifest.metadata["annotations"] == READ[name]
         return
-    with pytest.raises(SourceError, match=rf"looks annotated: .*{why}.*prepare .*ours\S* --from classes"):
+    with pytest.raises(SourceError, match=rf"{why}.*prepare .*ours\S* --from classes"):
         recordzoo.prepare(data, workers=1)
     if form == "zip":
         with contextlib.suppress(FolderError):  # images that lie in no folder
@@ -104,12 +102,21 @@ def test_what_looks_annotated_is_refused(
     else:
         ours, theirs = (kind(root, allow_empty=True) for kind in (ImageFolderRecord, ImageFolder))
         assert (ours.classes, ours.targets) == (theirs.classes, theirs.targets)
-        assert re.search(rf"its folders are classes here. It looks annotated: .*{why}", caplog.text)
+        assert re.search(rf"its folders are classes here. It .*{why}", caplog.text)
         shutil.rmtree(f"{root}.records")
         made = prepared(data, workers=1, from_="classes", allow_empty=True)
         assert RecordReader(made).manifest.classes == tuple(theirs.classes)
         if "train/img_dir/0.jpg" not in files:
             assert prepared(data, allow_empty=True) == made  # once it is there
+
+
+def test_what_may_not_be_meant_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "recordzoo")
+    files = {"b/x/.c/1.jpg": "RGB", "b/1.gif": "P", "b/2.jpg?w=3": "", "3.png": "P"}
+    write(tmp_path / "ours", {**images("a/x", "b/x"), **files})
+    assert recordzoo.open(prepared(tmp_path / "ours")).targets == ImageFolder(tmp_path / "ours").targets
+    for said in ("have 1 image, .* b/x/.c/1.jpg", "class of a/x/0.jpg is 'a'", "3 files: 3.png, b/1.gif, b/2.jpg?"):
+        assert re.search(said, caplog.text)
 
 
 DIVIDED = {

@@ -36,6 +36,7 @@ OTHER_FOLDERS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 OF_CVAT = re.compile(r"^obj_(\w+)_data$")
 _FOLDERS = {*IMAGE_FOLDERS, *(name for names, _ in OTHER_FOLDERS.values() for name in names), "segmentationobject"}
+_FOLDERS |= {"leftimg8bit", "gtfine", "gtcoarse"}  # of Cityscapes
 _OF_MAKESENSE = re.compile("_my-project.*")
 OF_MASK = re.compile(r"[ _.-](masks?|seg|segmentation|labels?|gt|l)$", re.IGNORECASE)
 """What the stem of a mask may have behind that of its image."""

@@ -20,10 +20,14 @@ from recordzoo.own.annotations import is_split, is_usual_folder
 from recordzoo.own.coco import has_coco_keys
 from recordzoo.raw.zip import unzipped_name
 from recordzoo.recipes.declared import are_splits, is_image
-from recordzoo.recipes.folders import like_splits, split_folders
+from recordzoo.recipes.folders import like_splits, split_folders, tables_of
 
 _TEXTS = (".txt", ".xml", ".json")
 _NAMES = ("data.yaml", "data.yml", "obj.names")
+_OF_FOLDER = re.compile(r"_masks$|_labels$|_?annot$")
+"""What the name of a folder of masks has behind that of its images' folder."""
+
+_LISTS = (".csv", ".tsv", ".jsonl", ".parquet", ".json", ".mat", ".manifest")
 _OF_MASK = re.compile(r"[_.-](mask|masks|seg|label|labels|gt)$", re.IGNORECASE)
 """Fewer endings than those of `OF_MASK`: among classes, ``a_l.jpg`` may be the large one of ``a.jpg``."""
 
@@ -33,6 +37,7 @@ _OF_TOOLS = {
     "Label Studio": rb'"(from_name|rectanglelabels|polygonlabels|brushlabels)"\s*:',
     "labelme": rb'"shapes"\s*:\s*\[',
     "CVAT": rb"<annotations>\s*<version>",
+    "CreateML": rb'"coordinates"\s*:\s*\{',
 }
 """What the first bytes of files of tools have that are not read."""
 
@@ -67,16 +72,32 @@ def why_annotated(names: Sequence[str], head: Head) -> str:
         return f"there is {plain}"
     for name in [name for name in names if name.lower().endswith((".json", ".xml", ".csv"))][:_NUM_LOOKED]:
         if tool := _tool_of(head(name)):
-            return f"{name} has the keys of {tool}"
+            by_name = f" (--annotations {name} reads instances there)" if tool == "COCO" else ""
+            return f"{name} has the keys of {tool}{by_name}"
     tops = {name.partition("/")[0] for name in names if "/" in name}
-    if masks := sorted(top for top in tops if top.endswith("_masks") and top.removesuffix("_masks") in tops):
+    if masks := sorted(top for top in tops if _OF_FOLDER.search(top) and _OF_FOLDER.sub("", top) in tops):
         return f"{masks[0]} has the name of a folder with masks"
     folders = _by_folder(names)
     with_images = [folder for folder, files in folders.items() if folder and any(map(is_image, files))]
+    if _wrapped(names):
+        return _why_texts(folders)
     if with_images and all(map(is_usual_folder, with_images)):
         are = "is the usual name of a folder" if len(with_images) == 1 else "are usual names of folders"
         return f"{name_first(with_images, _NUM_SHOWN)} {are} of annotated images"
+    listed = [name for name in folders.get("", ()) if name.lower().endswith(_LISTS)]
+    if len(with_images) == 1 and with_images[0] in tops and listed:
+        return f"{listed[0]} lies beside {with_images[0]}, the only folder with images"
     return _why_texts(folders) or _why_pairs({name: folders[name] for name in with_images[:_NUM_FOLDERS]}, head)
+
+
+def _wrapped(names: Iterable[str]) -> list[str]:
+    """Return the only folder with images, and those in it, if all images are deeper; an empty list if not."""
+    paths = [name.split("/") for name in names if "/" in name and is_image(name) and is_shown(name)]
+    tops, inner = {path[0] for path in paths}, sorted({path[1] for path in paths})
+    are_deep = len(tops) == 1 and all(len(path) > 2 for path in paths)
+    if not are_deep or any(map(is_split, tops)) or (all(map(is_usual_folder, tops)) and all(map(is_split, inner))):
+        return []
+    return [*tops, *inner]
 
 
 def _tool_of(data: bytes) -> str:
@@ -93,32 +114,42 @@ def refuse_no_classes(path: Path, text: str) -> None:
         text: What the user calls it.
 
     Raises:
-        SourceError: It looks annotated, or divided.
+        SourceError: It looks annotated, or divided, or its only folder holds all others.
     """
     if path.is_dir():
-        why, tops = _why(files_of(path), head_of(path))
-        has_splits, where = bool(split_folders(path)), "It is in none of the layouts that are read:"
+        names = files_of(path)
+        why, has_splits = why_annotated(names, head_of(path)), bool(split_folders(path))
+        where = "It is in none of the layouts that are read:"
     else:
-        why, tops = _why_zip(path)
-        has_splits, where = are_splits(tops), "Unpack it: in a directory are read"
+        names, why = _why_zip(path)
+        has_splits, where = are_splits(_tops(names)), "Unpack it: in a directory are read"
+
+    def run(name: str) -> str:
+        return f": {command('prepare', os.path.join(text, name))}" if path.is_dir() else ", unpacked"
+
     how = ""
     if why:
         how = f"looks annotated: {why}. {where} COCO's JSON, YOLO's texts, Pascal VOC's XML, images/ and masks/"
-    elif not has_splits and (divided := like_splits(tops)):
-        alone = f": {command('prepare', os.path.join(text, divided[0]))}" if path.is_dir() else ", unpacked"
+    elif wrapped := _wrapped(names):
+        how = f"{_in_one(wrapped)}. If these are the classes or splits, prepare that folder{run(wrapped[0])}"
+    elif not has_splits and (divided := like_splits(_tops(names))):
         how = (
             f"looks divided: {name_first(divided, _NUM_SHOWN)} are named like splits or parts of a dataset. Leave only "
-            f"folders called train, val or test there, or prepare each by itself{alone}"
+            f"folders called train, val or test there, or prepare each by itself{run(divided[0])}"
         )
     if how:
+        tables = tables_of(name for name in names if "/" not in name)
+        listed = f" If {tables[0]} lists the images with labels, prepare it{run(tables[0])}." if tables else ""
         insist = f"If its folders are classes, run: {command('prepare', text, '--from', 'classes')}"
-        raise SourceError(f"{text} {how}. {insist}", path=os.fspath(path))
+        raise SourceError(f"{text} {how}.{listed} {insist}", path=os.fspath(path))
 
 
-def _why(names: Sequence[str], head: Head) -> tuple[str, list[str]]:
-    """Say why files look annotated, and which folders have images."""
-    tops = {name.partition("/")[0] for name in names if "/" in name and is_image(name)}
-    return why_annotated(names, head), sorted(tops)
+def _in_one(wrapped: Sequence[str]) -> str:
+    return f"has its images in folders of one folder, {wrapped[0]}: {name_first(wrapped[1:], _NUM_SHOWN)}"
+
+
+def _tops(names: Iterable[str]) -> list[str]:
+    return sorted({name.partition("/")[0] for name in names if "/" in name and is_image(name)})
 
 
 def why_folder(root: Path) -> str:
@@ -126,11 +157,20 @@ def why_folder(root: Path) -> str:
     return why_annotated(files_of(root), head_of(root))
 
 
-def _why_zip(path: Path) -> tuple[str, list[str]]:
+def doubt_of(root: Path) -> str:
+    """Say why `prepare` would not take the folders of a directory for classes; "" if nothing speaks against it."""
+    names = files_of(root)
+    if why := why_annotated(names, head_of(root)):
+        return f"looks annotated: {why}"
+    return _in_one(wrapped) if (wrapped := _wrapped(names)) else ""
+
+
+def _why_zip(path: Path) -> tuple[list[str], str]:
+    """List the files of a zip, without a folder around all, and say why they look annotated."""
     try:
         opened = zipfile.ZipFile(path)
     except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
-        return "", []  # reading it all says what is wrong
+        return [], ""  # reading it all says what is wrong
     with opened as archive:
         infos = {unzipped_name(info): info for info in archive.infolist()}
         names = [name for name in infos if is_shown(name) and not name.endswith("/")]
@@ -144,7 +184,8 @@ def _why_zip(path: Path) -> tuple[str, list[str]]:
             except (OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error):
                 return b""  # damaged or encrypted: reading it all says so
 
-        return _why([name.removeprefix(top) for name in names], head)
+        names = [name.removeprefix(top) for name in names]
+        return names, why_annotated(names, head)
 
 
 def files_of(root: Path) -> list[str]:

@@ -24,6 +24,7 @@ from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import Preparation
 from recordzoo.preparing.publish import ANOTHER_PATH, check_place, generation
 from recordzoo.recipes.declared import IMAGE_ENDINGS, is_image, raise_if_empty
+from recordzoo.recipes.folders import FolderRecipe
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader
 
@@ -96,13 +97,13 @@ def make(target: Target, options: Options, *, download: bool = True, full: bool 
         return Made(path, was_ready=before == generation(path))
     options = dataclasses.replace(options, prepare=options.prepare is not False)
     preparation = Preparation(recipe, target.root, options)
-    if isinstance(recipe, ListingRecipe) and (not preparation.is_ready() or preparation.refresh):
-        if (source := preparation.source()) is not None:
-            source.files()  # missing raw data is reported first
-        for remark in recipe.remarks():
-            preparation.progress.note(f"{target.label}: {remark}")
     before = generation(preparation.target)
     with _naming_others(target.root) if target.kind == "tree" else contextlib.nullcontext():
+        if isinstance(recipe, ListingRecipe | FolderRecipe) and (not preparation.is_ready() or preparation.refresh):
+            if (source := preparation.source()) is not None:
+                source.files()  # missing raw data is reported first
+            for remark in recipe.remarks():
+                preparation.progress.note(f"{target.label}: {remark}")
         path = preparation.run(download=download)
     was_ready = before == generation(path)
     check_made(target, path, was_ready=was_ready, full=full)

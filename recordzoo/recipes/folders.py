@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from recordzoo.base.files import is_folder
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, counted
+from recordzoo.base.text import JSON, counted, name_first
 from recordzoo.errors import ArgumentError, FolderError
 from recordzoo.net.url import RemoteFile
 from recordzoo.raw.member import Member, Source
@@ -33,6 +33,12 @@ from recordzoo.records.writer import TREE_FILE
 
 _BUILD = ".records.build."  # in the name of an unfinished record set
 _TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+_LIKE_IMAGE = re.compile(
+    r"\.(avif|dcm|gif|hei[cf]|jf?if|jp2|jpe|jxl|svg|tga)$|\.(bmp|jpe?g|png|tiff?|webp)[^a-z0-9.][^.]*$", re.IGNORECASE
+)
+"""Ends of names that images have, and that are not among `IMAGE_ENDINGS`: "1.gif", "1.jpg?w=300"."""
+
+_NUM_SHOWN = 5
 # A word of a folder's name that says which split it is; the name of one of several parts; that of one of two domains.
 _SPLIT = re.compile(
     "(train|val|dev|test|eval|query|gallery)(ing|id|idation|uation)?(set|data|images?|imgs?)?|trainval|tr|ts"
@@ -50,12 +56,14 @@ class Scan:
         classes: Its first-level directories, sorted.
         names: The selected files, in ImageFolder's order.
         directories: Modification time in ns of each directory, by relative name ("" is the tree itself).
+        others: Files that may be images by their names, and are not selected.
     """
 
     root: Path
     classes: tuple[str, ...]
     names: tuple[str, ...]
     directories: Mapping[str, int]
+    others: tuple[str, ...] = ()
 
 
 class FolderRecipe(Recipe):
@@ -72,6 +80,7 @@ class FolderRecipe(Recipe):
     part = ""
     fields = {"image": BlobField("image")}  # noqa: RUF012 - declared by Recipe, never changed
     raw_files: tuple[RemoteFile, ...] = ()
+    _depth = 1  # of an image that lies in a class folder itself
 
     def __init__(
         self, names: Sequence[str] | None = None, *, allow_empty: bool = True, allow_none: bool = True
@@ -131,6 +140,28 @@ class FolderRecipe(Recipe):
     def _class_of(self, name: str) -> str:
         return name.partition("/")[0]
 
+    def remarks(self) -> Iterator[str]:
+        """Say what of the selection that `find` made, which is torchvision's, may not be meant."""
+        if self._scan is None:
+            return
+        names, others = self._scan.names, self._scan.others
+        hidden = [name for name in names if re.search(r"(^|/)(\.|__MACOSX/|@eaDir/)", name)]
+        if hidden:
+            yield (
+                f"warning: hidden files or folders have {counted(len(hidden), 'image')}, as in ImageFolder; remove "
+                f"them if they are no data: {name_first(hidden, _NUM_SHOWN)}"
+            )
+        if names and all(name.count("/") > self._depth for name in names):
+            yield (
+                f"no image lies directly in a class folder; as in ImageFolder, the class of {names[0]} is "
+                f"{self._class_of(names[0])!r}"
+            )
+        if others:
+            yield (
+                f"warning: left out, as by ImageFolder, because of its ending or because it is in no class folder: "
+                f"{counted(len(others), 'file')}: {name_first(others, _NUM_SHOWN)}"
+            )
+
     @override
     def looked_for(self, root: Path) -> list[str]:
         return ["one folder for each class"]
@@ -176,6 +207,7 @@ class SplitTreeRecipe(FolderRecipe):
 
     kind = SetKind.IMPORTED
     dataset = "splits"
+    _depth = 2
 
     def __init__(self, splits: Sequence[str], *, allow_empty: bool = True) -> None:
         super().__init__(allow_empty=allow_empty, allow_none=False)
@@ -193,6 +225,7 @@ class SplitTreeRecipe(FolderRecipe):
                 for split, part in parts.items()
                 for name, time in part.directories.items()
             },
+            tuple(f"{split}/{name}" for split, part in parts.items() for name in part.others),
         )
 
     @override
@@ -257,13 +290,17 @@ def scan(root: Path, names: Sequence[str] | None = None) -> Scan:
         unique = list(dict.fromkeys(names))
         return Scan(root, tuple(classes), tuple(unique[i] for i in order), directories)
     found: list[str] = []
+    others = [name for name in os.listdir(root) if is_image(name) or _LIKE_IMAGE.search(name)]
+    others = sorted({*others}.difference(classes))
     for name in classes:
         top = os.path.join(root, name)
         for path, _, files in sorted(os.walk(top, followlinks=True)):
             folder = name + path[len(top) :].replace(os.sep, "/")
             directories[folder] = os.stat(path).st_mtime_ns
-            found += [f"{folder}/{file}" for file in sorted(files) if is_image(file)]
-    return Scan(root, tuple(classes), tuple(found), directories)
+            files.sort()
+            found += [f"{folder}/{file}" for file in files if is_image(file)]
+            others += [f"{folder}/{file}" for file in files if not is_image(file) and _LIKE_IMAGE.search(file)]
+    return Scan(root, tuple(classes), tuple(found), directories, tuple(others))
 
 
 def class_names(root: Path) -> list[str]:
@@ -316,17 +353,29 @@ def like_splits(folders: Sequence[str]) -> list[str]:
     return list(folders) if are_all else []
 
 
+def tables_of(names: Iterable[str]) -> list[str]:
+    """Return the tables among files, those of tests and samples of submissions last."""
+    found = [name for name in names if name.lower().endswith(_TABLES)]
+    return sorted(
+        found, key=lambda name: re.search("sample|submission|test", os.path.basename(name).lower()) is not None
+    )
+
+
 def no_class_folder(root: str | os.PathLike[str]) -> FolderError:
     """Return torchvision's error for a tree without class folders, with advice on the images in it."""
     names, hint = list[str](), ""
+    folder = os.path.dirname(os.path.abspath(root)) if are_splits([os.path.basename(root)]) else root
+    tables = list[str]()
     with contextlib.suppress(OSError):
         names = sorted(os.listdir(root))
+        found = (os.path.join(each, name) for each in (root, folder) for name in sorted(os.listdir(each)))
+        tables = tables_of(found)
     if count := sum(map(is_image, names)):
         lie = counted(count, "image lies", "images lie")
-        table = next((name for name in names if name.lower().endswith(_TABLES)), None)
         listed = "write a list (.csv, .txt) of their paths and labels and prepare that."
-        if table is not None:
-            listed = f"if {table} lists them with their labels, run: {command('prepare', os.path.join(root, table))}."
+        if tables:
+            name = os.path.basename(tables[0])
+            listed = f"if {name} lists them with their labels, run: {command('prepare', tables[0])}."
         hint = (
             f" {lie} there without class folders. To give them classes, move them into one folder for each class, or "
             f"{listed} To store them without classes, run: {command('prepare', root, '--from', 'flat')}"
