@@ -341,9 +341,14 @@ class TestYolo:
     TOOLS: Mapping[str, tuple[Sequence[str], Mapping[str, int], Sequence[str]]] = {
         "CVAT's YOLO 1.1": (  # its list has the folder of its own export
             (
-                *("obj_train_data/1.jpg", f"obj_train_data/1.txt={DOG}", f"obj.names={NAMES}", "obj.data=x=1"),
+                *("obj_train_data/1.jpg", f"obj_train_data/1.txt={DOG}", f"obj.names={NAMES}"),
                 "train.txt=data/obj_train_data/1.jpg",
             ),
+            {"train": 1},
+            ("cat", "dog"),
+        ),
+        "Roboflow's darknet": (  # unpacked by macOS
+            ("train/1.jpg", f"train/1.txt={DOG}", f"train/_darknet.labels={NAMES}", "train/._1.jpg", "train/._1.txt=x"),
             {"train": 1},
             ("cat", "dog"),
         ),
@@ -352,7 +357,7 @@ class TestYolo:
         "without names": (("data/1.jpg", f"data/1.txt={DOG}"), {}, ("0", "1")),
         "Roboflow": (  # and what ultralytics reads as "no split" and as classes without names
             (
-                *("train/images/1.jpg", f"train/labels/1.txt={DOG}", "README.dataset.txt=read me"),
+                *("train/images/1.jpg", f"train/labels/1.txt={DOG}"),
                 "data.yaml=train: ../train/images\nval: null\ntest: ~\nnc: 3",
             ),
             {"train": 1},
@@ -525,7 +530,7 @@ class TestMasks:
         ],
     )
     def test_layouts(self, image: str, mask: str, root: Path) -> None:
-        tree(root, (image, mask))
+        tree(root, (image, mask, f"{image.rpartition('/')[0]}/.ipynb_checkpoints/1.jpg"))
         reader, mask = read(root), mask.partition("|")[0]
         assert (list(reader.names), reader.manifest.splits) == ([image], {"train": 1} if "train" in image else {})
         assert reader.read("image", 0) == (root / image).read_bytes()
@@ -561,6 +566,7 @@ YOLO = ("images/1.jpg", f"labels/1.txt={BOX}")
                 ("</annotation>", "", "no element found"),
                 ("<name>cat</name>", "", "an object has no name"),
                 ("<ymax>5</ymax>", "", "the box of an object 'dog' is"),
+                ("bndbox>", "polygon>", "an object 'dog' has no bndbox"),
                 ("<xmax>7</xmax>", "<xmax>x</xmax>", "could not convert string to float: 'x'"),
                 ("<xmax>7</xmax>", "<xmax>nan</xmax>", "the box of an object 'dog' is"),
                 ("<annotation>", "<!DOCTYPE a [<!ENTITY b 'c'>]><annotation>", "it has a DOCTYPE"),

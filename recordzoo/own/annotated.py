@@ -43,7 +43,7 @@ from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.writer import TREE_FILE
 
-_ANNOTATION_ENDINGS = (".json", ".txt", ".yaml", ".yml", ".xml", ".names")
+_ANNOTATION_ENDINGS = (".json", ".txt", ".yaml", ".yml", ".xml", ".names", ".labels")
 
 
 def has_masks(root: Path) -> bool:
@@ -140,6 +140,8 @@ def _voc_object(found: ElementTree.Element) -> tuple[str, list[float], dict[str,
     name = (found.findtext("name") or "").strip()
     if not name:
         raise ValueError("an object has no name")
+    if found.find("bndbox") is None:
+        raise ValueError(f"an object {name!r} has no bndbox; polygons, such as LabelMe's, are not read")
     box = [float(found.findtext(f"bndbox/{key}", "nan")) for key in ("xmin", "ymin", "xmax", "ymax")]
     if not all(map(math.isfinite, box)) or box[0] > box[2] or box[1] > box[3]:
         raise ValueError(f"the box of an object {name!r} is {box}, not xmin, ymin, xmax and ymax")

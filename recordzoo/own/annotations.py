@@ -12,6 +12,7 @@ from recordzoo.base.files import MAX_TEXT_BYTES, is_folder, read_text
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, counted, lines_of, name_first, shorten
 from recordzoo.errors import SourceError
+from recordzoo.formats.zip import is_shown
 from recordzoo.own.columns import MAX_SHOWN
 from recordzoo.own.listing import Column, Listing
 from recordzoo.recipes.declared import IMAGE_ENDINGS, SPLIT_NAMES, class_folder_order, files_under
@@ -205,6 +206,8 @@ def split_name(text: str) -> str:
 class Pairs:
     """The images of a directory, or of its folders named like splits, and the files that say something of them.
 
+    Hidden files, which macOS and Jupyter make, are left out.
+
     Both are in folders of their own, `images/` and `labels/`; or side by side.
 
     Args:
@@ -247,7 +250,7 @@ class Pairs:
             files = {name: part for name, part in others.items() if images and files_under(root, top + name, endings)}
             for kind, folders, wanted in ((0, images, IMAGE_ENDINGS), (1, files, endings)):
                 for folder, part in folders.items() if files else ():
-                    for name in files_under(root, top + folder, wanted):
+                    for name in filter(is_shown, files_under(root, top + folder, wanted)):
                         found[kind][name] = top + part + stem_of(name[len(f"{top}{folder}/") :])
         return found
 
@@ -310,7 +313,8 @@ def _folders(root: Path) -> list[str]:
 
 
 def _below(root: Path, endings: tuple[str, ...]) -> list[str]:
-    return [name.removeprefix("./") for name in files_under(root, "", endings)]
+    names = (name.removeprefix("./") for name in files_under(root, "", endings))
+    return list(filter(is_shown, names))
 
 
 def stem_of(name: str) -> str:

@@ -67,6 +67,7 @@ def why_annotated(names: Sequence[str], head: Head) -> str:
         names: The files, with "/" between the parts.
         head: Of these files.
     """
+    names = list(filter(is_shown, names))
     plain = next((name for name in names if name.rpartition("/")[2].lower() in _NAMES), None)
     if plain is not None:
         return f"there is {plain}"

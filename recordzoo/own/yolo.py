@@ -31,7 +31,7 @@ from recordzoo.own.annotations import (
 from recordzoo.own.listing import Listing
 from recordzoo.records.kinds import BoxFormat
 
-_NAMES_FILES = ("classes.txt", "obj.names")
+_NAMES_FILES = ("classes.txt", "obj.names", "_darknet.labels")
 _NONE = ("", "null", "~", "none")
 _LEAST, _MOST = -0.01, 1.01  # range of a coordinate; ultralytics allows the same for rounding
 _MOST_CLASSES = 100_000  # without names; each gets one
@@ -91,7 +91,11 @@ def read_yolo(root: Path) -> Listing:
         splits,
         columns,
         files=[*facts.files, *filter(None, files)],
-        remarks=[*facts.remarks, *([f"no label file, no objects: {counted(without, 'image')}"] if without else [])],
+        remarks=[
+            *facts.remarks,
+            *([f"no {', '.join(_NAMES_FILES)} or data.yaml names the classes"] if facts.names is None else []),
+            *([f"no label file, no objects: {counted(without, 'image')}"] if without else []),
+        ],
     )
 
 
