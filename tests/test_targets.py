@@ -1,6 +1,7 @@
 """Tables with several targets: their kinds, what opens them, and the batches that they become."""
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -386,8 +387,16 @@ class TestKaggle:
         advice = run("prepare", "train.csv", cwd=tmp_path).stderr.partition("is there: pass ")[2]
         assert advice.startswith("--image-dir train --image-suffix .png (image_dir")
         assert run("prepare", "train.csv", *advice.split()[:4], cwd=tmp_path).returncode == 0
-        (tmp_path / "windows.csv").write_text("path,label\ntrain\\id0.png,1\n")
-        assert "Write / between their folders" in run("prepare", "windows.csv", cwd=tmp_path).stderr
+        (tmp_path / "train/a").mkdir()
+        (tmp_path / "train/id0.png").rename(tmp_path / "train/a/deep.png")
+        there = {
+            r"train\id1.png": "Write / between their folders",
+            "/ann/train/id1.png": "train/id1.png is there: write paths relative",
+            "deep": "train/a/deep.png is there: write such paths",
+        }
+        for name, said in there.items():
+            (tmp_path / "other.csv").write_text(f"path,label\n{name},1\n")
+            assert said in run("prepare", "other.csv", cwd=tmp_path).stderr
 
     @pytest.mark.parametrize("columns", ["xmin,ymin,xmax,ymax", "x1,y1,x2,y2", "X,Y,Width,Height", "BBox,a,b,c"])
     def test_a_table_of_boxes_has_no_classes_of_images(self, columns: str, tmp_path: Path) -> None:
@@ -410,18 +419,34 @@ class TestKaggle:
         said = run("prepare", "list.csv", "--refresh", cwd=tmp_path).stderr
         assert "29 classes for 44 images; for texts, pass --target label:text" in said
 
-    def test_labels_with_a_bar(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("mark", ["|", " ", ","])
+    def test_several_labels_in_a_cell(self, mark: str, tmp_path: Path) -> None:
         write_images(tmp_path)
-        frame = pandas.DataFrame({"path": NAMES, "label": ["b|a", "a", "c", "", "b", "a|c|b", "c", "a", "b"]})
-        frame.to_csv(tmp_path / "list.csv", index=False)
-        options = ("prepare", "list.csv", "--target", "label:multilabel")
-        assert "label has 'a|c|b': if these are several labels, pass --separator" in run(*options, cwd=tmp_path).stderr
-        assert run(*options, "--separator", "|", "--refresh", cwd=tmp_path).returncode == 0
+        labels = [mark.join(label) for label in ("ba", "a", "c", "c", "b", "acb", "c", "a", "b")]
+        pandas.DataFrame({"path": NAMES, "label": labels}).to_csv(tmp_path / "list.csv", index=False)
+        advice = run("prepare", "list.csv", cwd=tmp_path).stderr.partition("these are several labels, pass ")[2]
+        words = shlex.split(advice.partition("\n")[0])
+        assert run("prepare", "list.csv", *words, "--refresh", cwd=tmp_path).returncode == 0
         reader = RecordReader(tmp_path / "list.records")
         assert reader.manifest.fields["label"].names == ("a", "b", "c")
         assert reader.array("label")[5].tolist() == [1, 1, 1]
-        with pytest.raises(ArgumentError, match="separator is ' '"):
-            prepared(tmp_path / "list.csv", separator=" ")
+        with pytest.raises(ArgumentError, match="separator is ''"):
+            prepared(tmp_path / "list.csv", separator="")
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("path,name,x1,x2\n1.jpg,cat,1,2\n", "looks like a table of boxes: boxes are read from COCO's JSON"),
+            ("path,cat,dog\n1.jpg,1,0\n", "If 'cat', 'dog' mark the labels of an image .* --target COLUMN:multilabel"),
+            ("path;label\n1.jpg;cat\n", "Write commas between the columns, not semicolons"),
+            ('path\tboxes\n1.jpg\t"{""bbox"": [1]}"\n', 'the label {"bbox": .1.} is an object, no class'),
+        ],
+    )
+    def test_a_table_that_has_no_labels(self, text: str, said: str, tmp_path: Path) -> None:
+        path = tmp_path / f"list.{'tsv' if chr(9) in text else 'csv'}"
+        path.write_text(text)
+        with pytest.raises(SourceError, match=said):
+            prepared(path, workers=1)
 
     @pytest.mark.parametrize(("labels", "is_said"), [(range(30, 39), True), (range(9), False), (range(1, 10), False)])
     def test_whole_numbers_that_may_be_no_classes(self, labels: range, is_said: bool, tmp_path: Path) -> None:
@@ -434,7 +459,7 @@ class TestKaggle:
 
     def test_the_index_of_pandas(self, tmp_path: Path) -> None:
         write_images(tmp_path)
-        pandas.DataFrame({"path": NAMES, "label": range(9)}).to_csv(tmp_path / "list.csv")
+        pandas.DataFrame({"path": NAMES, "label": range(9), "": ""}).to_csv(tmp_path / "list.csv")
         done = run("prepare", "list.csv", cwd=tmp_path)
-        assert "the column without a name, of row numbers, is left out" in done.stderr
+        assert "a column without a name, of row numbers or of empty cells, is left out" in done.stderr
         assert [label for _, label in recordzoo.open(tmp_path / "list.records").samples] == list(range(9))

@@ -39,11 +39,16 @@ NUM_SHOWN = 20
 MAX_SHOWN = 400
 """Number of characters of a fault that a message shows."""
 
+_BOXES = (("xmin", "xmax"), ("x1", "x2"), ("x1", "y1", "w"), ("x", "y", "w", "h"), ("x", "y", "width"), ("bbox",))
+"""Columns of tables of boxes: in small letters, without other characters."""
+
+_READ_BOXES = "boxes are read from COCO's JSON, YOLO's texts and Pascal VOC's XML"
 _RARE = ("folder", "suffix", "separator")  # are in the JSON of columns only if they are given
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MOST_SHARED = 1 << 16
 _ROWS_AT_ONCE = 1 << 12
 _MAX_LIST_BYTES = 16 << 30
+_MARKS, _LEAST_MARKS = {"0", "1", "0.0", "1.0"}, 2
 _MISSING = ("NoneType", "NAType", "NaTType")  # None, and pandas's
 _LINE = re.compile(r"(?P<path>.*[^ ]) +(?P<label>[^ ]+)", re.DOTALL)
 
@@ -370,7 +375,7 @@ class Columns:
                     f"{', '.join(TARGET_KINDS)}.{did_you_mean(str(kind), TARGET_KINDS)}"
                 )
         named = [each for each in (self.image, *self.targets, self.split, self.name) if each is not None]
-        if not self.separator.strip():
+        if not self.separator:
             raise ArgumentError(f"Argument separator is {self.separator!r}; it must be a text between two labels.")
         twice = next((each for each in named if named.count(each) > 1), None)
         if twice is not None:
@@ -451,7 +456,8 @@ class Places:
             raise _no_column(path, table, PATH_COLUMNS, "--image COLUMN (image=) names it")
         if asked.targets:
             return cls(image, {named(column, "--target"): kind for column, kind in asked.targets.items()}, split, name)
-        others = [index for index in range(len(known)) if index not in (image, name, split)]
+        used = (image, name, split)
+        others = [index for index in range(len(known)) if index not in used and not is_left_out(table, index)]
         label = found(None, "--target", LABEL_COLUMNS)
         if label not in others and len(others) == 1:
             (label,) = others
@@ -464,10 +470,38 @@ def _shown(header: Sequence[str]) -> str:
     return ", ".join(map(repr, header))[:300] or "nothing"
 
 
+def is_left_out(table: ListTable, index: int) -> bool:
+    """Whether a column is without a name, and empty, or the index that pandas writes: 0 to n - 1."""
+    cells = table.columns[index]
+    return not table.header[index] and (not any(cells) or all(cell == str(row) for row, cell in enumerate(cells)))
+
+
+def boxes_in(header: Iterable[str]) -> str:
+    """Say where boxes are read from, if columns are those of a table of boxes; "" if not."""
+    names = {re.sub("[^a-z0-9]", "", name.lower()) for name in header}
+    return _READ_BOXES if any(names.issuperset(columns) for columns in _BOXES) else ""
+
+
+def _hint(table: ListTable) -> str:
+    """Say what to do with a table without a column of labels, if its columns are known."""
+    if boxes := boxes_in(table.header):
+        return f". It looks like a table of boxes: {boxes}"
+    marks = [name for name, cells in zip(table.header, table.columns, strict=True) if {*cells} <= _MARKS and any(cells)]
+    if len(marks) < _LEAST_MARKS:
+        return ""
+    return (
+        f". If {', '.join(map(repr, marks))[:300]} mark the labels of an image with 1, write them into one column, "
+        "separated by commas, and pass --target COLUMN:multilabel; or name each one: --target COLUMN:int"
+    )
+
+
 def _no_column(path: Path, table: ListTable, wanted: Sequence[str], option: str) -> SourceError:
+    hint = _hint(table) if wanted is LABEL_COLUMNS else ""
+    if len(table.header) == 1 and ";" in table.header[0]:
+        hint = ". Write commas between the columns, not semicolons"
     return SourceError(
         f"{path}, line 1: the first line must name the columns, one of them {wanted[0]!r} (or {', '.join(wanted[1:])}; "
-        f"{option}); it has {_shown(table.header)}. Such as: path,label",
+        f"{option}); it has {_shown(table.header)}{hint}. Such as: path,label",
         path=str(path),
         lines=[1],
     )

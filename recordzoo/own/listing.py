@@ -30,7 +30,7 @@ Note = tuple[str, bytes]
 """A member that is not a file: its name and its content."""
 
 _NOTE = "\0"  # in the name of a note: <field> NUL <position>
-_FOLDERS_TRIED = 100
+_FOLDERS_TRIED, _FOLDERS_WALKED = 100, 1000
 _OUTSIDE = "it leads out of the list's directory"
 
 
@@ -308,6 +308,14 @@ def _place_of(names: Sequence[str], base: Path, stem: str) -> str:
                 return f" {folder / names[0]}{ending} is there: pass{where}{suffix} (image_dir, image_suffix)."
         if all((base / name.replace("\\", "/")).is_file() for name in names):
             return " Write / between their folders, and they are found."
+        parts = [name.split("/") for name in names]
+        for start in range(1, min(map(len, parts))):
+            if all(base.joinpath(*each[start:]).is_file() for each in parts):
+                return f" {base.joinpath(*parts[0][start:])} is there: write paths relative to the list's directory."
+        for top, _, files in itertools.islice(os.walk(base), _FOLDERS_WALKED):
+            if there := {f"{parts[0][-1]}{ending}" for ending in ("", *IMAGE_ENDINGS)}.intersection(files):
+                place = os.path.relpath(os.path.join(top, there.pop()), base)
+                return f" {place} is there: write such paths, relative to the list's directory, into the list."
     return ""
 
 

@@ -18,7 +18,7 @@ from typing_extensions import override
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, counted, is_device, quote
 from recordzoo.errors import SourceError
-from recordzoo.own.columns import LABEL_COLUMNS, USUAL, Columns, ListTable, Places, read_list
+from recordzoo.own.columns import LABEL_COLUMNS, USUAL, Columns, ListTable, Places, boxes_in, is_left_out, read_list
 from recordzoo.own.listing import Column, Listing, ListingRecipe
 from recordzoo.raw.member import Member
 from recordzoo.recipes.recipe import Blob, BlobField
@@ -46,10 +46,8 @@ _FRACTION = re.compile(r"[.e]", re.IGNORECASE)
 _INT64 = range(-(1 << 63), 1 << 63)
 _EXACT_FLOATS = range(-(1 << 53), (1 << 53) + 1)
 _MAX_NAME_CHARACTERS = 4096
-_BOXES = (("xmin", "xmax"), ("x1", "x2"), ("x", "y", "w", "h"), ("x", "y", "width", "height"), ("bbox",))
-"""Columns of tables of boxes: in small letters, without other characters."""
-
 _MAX_DIGITS = 100
+_NUM_COMPARED = 500
 _MANY = 20  # rows: in fewer, most names may differ by chance
 _MAX_LABELS_BYTES = 4 << 30
 
@@ -171,6 +169,11 @@ class Cells:
             self._refuse(lambda cell: abs(float(cell)) >= _EXACT_FLOATS.stop, self._is_no("class's number"))
             self._faults.raise_if_any()
             return self._made(FieldKind.CLASS, numbers.astype(np.int64))
+        option = quote(f"{self._column}:text")
+        self._refuse(
+            lambda cell: cell.startswith('{"'),
+            lambda cell: f"the {self._what} {cell[:80]} is an object, no class (for texts, pass --target {option})",
+        )
         names = self._names(self._cells)
         label_of = {name: label for label, name in enumerate(names)}
         labels = np.fromiter((label_of[cell] for cell in self._cells), np.int64, len(self._cells))
@@ -269,12 +272,10 @@ def interpret(path: Path, table: ListTable, asked: Columns) -> Listing:
 
 def _refuse_boxes(path: Path, table: ListTable, files: Sequence[str]) -> None:
     """Refuse a table of boxes, several of an image: their classes are those of objects."""
-    header = {re.sub("[^a-z0-9]", "", name.lower()) for name in table.header}
-    if len(set(files)) < len(files) and any(header.issuperset(columns) for columns in _BOXES):
+    if len(set(files)) < len(files) and (boxes := boxes_in(table.header)):
         raise SourceError(
-            f"{path} looks like a table of boxes, a row each: {', '.join(table.header)[:300]}. Boxes are read from "
-            "COCO's JSON, YOLO's texts and Pascal VOC's XML. If each row is an image with a class of its own, name the "
-            "column of classes: --target COLUMN (targets=)."
+            f"{path} looks like a table of boxes, a row each: {', '.join(table.header)[:300]}; {boxes}. If each row is "
+            "an image with a class of its own, name the column of classes: --target COLUMN (targets=)."
         )
 
 
@@ -293,18 +294,20 @@ def _choice(
     for what, found in (("targets", targets), ("further fields", others), ("splits", splits)):
         if found:
             yield f"{what}: {', '.join(found)}"
-    if any(_is_row_numbers(table, index) for index in range(len(table.header))):
-        yield "the column without a name, of row numbers, is left out"
+    if any(is_left_out(table, index) for index in range(len(table.header))):
+        yield "a column without a name, of row numbers or of empty cells, is left out"
     first: dict[str, str] = {}
     target = next(iter(places.targets))
     rows = zip(table.columns[places.image], table.columns[target], strict=True)
     if several := {path for path, label in rows if first.setdefault(path, label) != label}:
         yield f"{counted(len(several), 'image has', 'images have')} rows with different labels: each row is a record"
     for name, field in fields.items():
-        joined = next((each for each in field.spec.names or () if "|" in each or ";" in each), None)
-        if joined is not None:
-            mark = "|" if "|" in joined else ";"
-            yield f"{name} has {joined[:80]!r}: if these are several labels, pass --separator {quote(mark)}"
+        kind = places.targets.get(named[name], "")
+        if joined := _joined(field.spec.names or (), is_certain=kind is not None):
+            label, mark = joined
+            how = [] if kind == "multilabel" else ["--target", f"{table.header[named[name]]}:multilabel"]
+            how += [] if mark == "," else ["--separator", mark]
+            yield f"{name} has {label[:80]!r}: if these are several labels, pass {' '.join(map(quote, how))}"
         if places.targets.get(named[name], "") is None and (doubt := _doubt(field)):
             what, kind = doubt
             option = quote(f"{table.header[named[name]]}:{kind}")
@@ -323,10 +326,20 @@ def _doubt(field: Column) -> tuple[str, str] | None:
     return None if counts_on else (f"classes from {numbers[0]} to {numbers[-1]}", "float")
 
 
-def _is_row_numbers(table: ListTable, index: int) -> bool:
-    """Whether a column is the index that pandas writes: without a name, 0 to n - 1."""
-    cells = table.columns[index]
-    return not table.header[index] and all(cell == str(row) for row, cell in enumerate(cells))
+def _joined(names: Sequence[str], *, is_certain: bool) -> tuple[str, str] | None:
+    """Return a name that may be several labels, and what stands between them.
+
+    Names have commas and spaces, too: only where the parts of one are some of another's, and the user gave no kind.
+    """
+    for mark in "|;":
+        if (joined := next((name for name in names if mark in name), None)) is not None:
+            return joined, mark
+    for mark in "" if is_certain else ", ":
+        parts = {name: {*name.split(mark)} for name in names[:_NUM_COMPARED]}
+        for name, found in parts.items():
+            if len(found) > 1 and any(other < found for other in parts.values()):
+                return name, mark
+    return None
 
 
 def digest_of(table: ListTable) -> str:
@@ -351,7 +364,7 @@ def _fields(table: ListTable, places: Places, *, is_named: bool) -> dict[str, in
     for index in [*places.targets, *(each for each in range(len(table.header)) if each not in places.targets)]:
         name = table.header[index]
         field = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
-        if index in used or _is_row_numbers(table, index):
+        if index in used or is_left_out(table, index):
             continue
         if not name:
             what = f"column {index + 1} has no name (pandas writes such a one unless told index=False)"
