@@ -106,6 +106,9 @@ def test_a_key_that_the_first_example_lacks(tmp_path: Path) -> None:
 
 
 def test_plain_numbers_are_no_splits(tmp_path: Path) -> None:
+    folder = tmp_path / "ours" / "train"
+    folder.mkdir(parents=True)
     for name in ("part_0", "part_1", "part_10"):
-        (tmp_path / f"{name}.tfrecord").write_bytes(framed(example(image=b"\xff\xd8\xff")))
-    assert RecordReader(prepared(tmp_path, tmp_path / "one.records", workers=1)).manifest.splits == {}
+        (folder / f"{name}.tfrecord").write_bytes(framed(example(image=b"\xff\xd8\xff")))
+    assert RecordReader(prepared(folder, tmp_path / "one.records", workers=1)).manifest.splits == {}
+    check_refused(folder.parent, tmp_path / "two.records", "Prepare each by itself: recordzoo prepare")

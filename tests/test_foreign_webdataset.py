@@ -153,6 +153,7 @@ def test_a_key_that_only_later_samples_have(tmp_path: Path) -> None:
 GOOD = {"0.jpg": IMAGE, "0.cls": b"1", "0.npy": npy(np.zeros(2))}
 HOSTILE = {
     "a link": ([*GOOD.items(), fake.entry("1.jpg", tarfile.SYMTYPE, "/etc/passwd")], "'1.jpg' is a symbolic link"),
+    "class folders": ([("cat/1.jpg", IMAGE), ("dog/1.jpg", IMAGE)], "If the folders are classes, unpack it, or pack"),
     "a way out": ([("../0.jpg", IMAGE)], "has '..' in its name"),
     "apart": ([*GOOD.items(), ("1.jpg", IMAGE), ("0.txt", b"")], "sample '0': its files do not follow each other"),
     "twice": ([*GOOD.items(), ("0.NPY", b"")], "it has two files .npy"),

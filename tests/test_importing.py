@@ -294,9 +294,11 @@ def test_where_there_is_no_database(tmp_path: Path) -> None:
         imported(tmp_path / "several")
     with pytest.raises(SourceError, match="is empty"):
         imported(legacy.write_lmdb(tmp_path / "nothing.lmdb", []))
-    (tmp_path / "notes").write_text("no database")
-    with pytest.raises(NotPreparedError, match=r"notes is of no known format. Known are: .*webdataset"):
-        imported(tmp_path / "notes")
+    told = {"notes": "Known are: .*webdataset", "a.7z": "Unpack it.", "a.json": "Images and their annotations are read"}
+    for name, said in told.items():
+        (tmp_path / name).write_text("no database")
+        with pytest.raises(NotPreparedError, match=rf"{name} is of no known format. {said}"):
+            imported(tmp_path / name)
 
 
 @pytest.mark.parametrize(

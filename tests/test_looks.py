@@ -6,8 +6,10 @@ import shutil
 import warnings
 from pathlib import Path
 
+import pyarrow
 import pytest
 from PIL import Image
+from pyarrow import parquet
 from torchvision.datasets import ImageFolder
 
 import recordzoo
@@ -188,3 +190,10 @@ def test_splits_that_lack_the_last_classes(tmp_path: Path) -> None:
         recordzoo.prepare(tmp_path / "ours", workers=1)
     shutil.rmtree(tmp_path / "ours/test")
     assert len(recordzoo.prepare(tmp_path / "ours", workers=1)) == 2
+
+
+def test_a_parquet_table_of_the_images_beside_it(tmp_path: Path) -> None:
+    write(tmp_path, images("ours"))
+    parquet.write_table(pyarrow.table({"file_name": ["0.jpg"], "label": ["a"]}), tmp_path / "ours/metadata.parquet")
+    with pytest.raises(FolderError, match=r"if metadata.parquet lists them .* To store .* --from flat$"):
+        recordzoo.prepare(tmp_path / "ours", workers=1)

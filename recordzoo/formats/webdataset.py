@@ -72,10 +72,12 @@ class Keys:
 
     Attributes:
         names: The extensions, in the order of their first file.
+        in_folder: An image, if each sample is one image in a folder, as in a tar of class folders; else none.
     """
 
     def __init__(self) -> None:
         self.names: list[str] = []
+        self.in_folder: str | None = None
         self._together: set[frozenset[str]] = set()
         self._count: Counter[str] = Counter()
         self._decoded: Counter[str] = Counter()
@@ -85,8 +87,11 @@ class Keys:
         """Add extensions of samples that were not inspected."""
         self.names += sorted(names.difference(self.names))
 
-    def look(self, parts: Mapping[str, bytes]) -> None:
+    def look(self, parts: Mapping[str, bytes], name: str) -> None:
         """Add a sample."""
+        ending = next(iter(parts))
+        is_alone = "/" in name and len(parts) == 1 and ending in IMAGES and self.in_folder != ""
+        self.in_folder = f"{name}.{ending}" if is_alone else ""
         self.names += [key for key in parts if key not in self._count]
         self._count.update(parts.keys())
         self._together.add(frozenset(parts))
@@ -147,6 +152,13 @@ class WebDataset(Foreign):
                 f"{location} is no WebDataset: none of its samples has an image, a text or a number, only files that "
                 f"end in {', '.join(sorted(keys.names))}. If it is one, name a field: --field ENDING=image "
                 "(fields={ENDING: 'image'}).",
+                path=location,
+            )
+        if keys.in_folder and not fields:
+            raise SourceError(
+                f"{location} has images in folders, such as {keys.in_folder}, and nothing else. If the folders are "
+                f"classes, unpack it, or pack it as a zip; if not, name a field: --field {keys.names[0]}=image "
+                f"(fields={{{keys.names[0]!r}: 'image'}}).",
                 path=location,
             )
         self._fields = self._named(keys)
@@ -217,8 +229,8 @@ def look(files: Sequence[Path]) -> Keys:
     keys = Keys()
     for number in range(0, len(files), max(1, len(files) // _SHARDS_LOOKED_AT)):
         path = files[number]
-        for _, parts in itertools.islice(samples(path), _LOOKED_AT_ELSEWHERE if number else _LOOKED_AT):
-            keys.look(parts)
+        for name, parts in itertools.islice(samples(path), _LOOKED_AT_ELSEWHERE if number else _LOOKED_AT):
+            keys.look(parts, name)
             if len(keys.names) > MAX_KEYS:
                 raise fault(
                     path, f": its samples have more than {MAX_KEYS} different extensions, so it is no WebDataset."

@@ -12,13 +12,12 @@ from recordzoo.base.progress import format_bytes
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError, RecordZooError
-from recordzoo.formats import find_foreign
 from recordzoo.own.annotated import AnnotatedFolder
 from recordzoo.own.columns import Columns
 from recordzoo.own.listing import ListingRecipe
 from recordzoo.own.lists import ListRecipe, list_path
 from recordzoo.own.sample import SampleRecipe, store
-from recordzoo.own.targets import Target
+from recordzoo.own.targets import Target, holds_foreign
 from recordzoo.preparing.changes import find_changes
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import Preparation
@@ -133,7 +132,7 @@ def _naming_others(path: Path) -> Iterator[None]:
 
 def _is_of_others(folder: Path) -> bool:
     try:
-        return folder.is_dir() and find_foreign(str(folder.absolute()), None, {}) is not None
+        return folder.is_dir() and holds_foreign(folder, {})
     except RecordZooError:  # files or a package are missing
         return True
 

@@ -30,6 +30,7 @@ from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import ensure
 from recordzoo.preparing.publish import generation
 from recordzoo.raw.member import Member, Source
+from recordzoo.recipes.declared import IMAGE_ENDINGS
 from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Sidecar, Stored, Table
 from recordzoo.records.arrays import arrays_of
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
@@ -316,6 +317,8 @@ def label_problem(label: Any, num_classes: int | None) -> str | None:
 
 
 _MAX_NAME = 4096
+_WITH_IMAGES = (".json", ".yaml", ".yml", ".xml", ".names", *IMAGE_ENDINGS)
+_PACKED = (".7z", ".bz2", ".gz", ".rar", ".xz", ".zst")
 """The most characters of a class name in a manifest."""
 
 
@@ -447,9 +450,15 @@ class ForeignRecipe(SampleRecipe):
 def _unknown_format(location: str) -> NotPreparedError:
     if "://" not in location and not Path(location).exists():
         return NotPreparedError(f"There is nothing at {location}.", path=location)
+    path, hint = Path(location), ""
+    if path.suffix.lower() in _WITH_IMAGES:
+        folder = path.parent.parent if path.parent.name.lower() == "annotations" else path.parent
+        hint = f" Images and their annotations are read from their directory: {command('prepare', folder)}."
+    elif path.suffix.lower() in _PACKED:
+        hint = " Unpack it."
     return NotPreparedError(
-        f"{shown(location)} is of no known format. Known are: a directory with one folder for each class, or with "
-        f"images and their annotations (COCO, YOLO, VOC, masks); a list of files ({', '.join(LIST_ENDINGS)}); "
+        f"{shown(location)} is of no known format.{hint} Known are: a directory with one folder for each class, or "
+        f"with images and their annotations (COCO, YOLO, VOC, masks); a list of files ({', '.join(LIST_ENDINGS)}); "
         f"{', '.join(NAMES)}. Anything else: recordzoo.convert(dataset).",
         path=shown(location),
     )

@@ -326,6 +326,13 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
         if path.exists() and not all(map(_is_set, places)):  # otherwise the user has insisted before
             refuse_no_classes(path, text)
     are_ready = all(_is_set(path / f"{name}{_ENDING}") for name in folders)
+    may_be_others = bool(folders) and not are_ready and not _is_tree(path)
+    if may_be_others and (others := [each for each in folders if holds_foreign(path / each, {})]):
+        raise SourceError(
+            f"{text} has folders of another tool's files: {', '.join(others)}. Prepare each by itself: "
+            f"{command('prepare', os.path.join(text, others[0]))}",
+            path=text,
+        )
     if len(folders) > 1 and split is None and not are_ready and _has_other_numbers(path, folders):
         return [Target(text, path, "tree", settings={"allow_empty": reading.allow_empty, "splits": folders})]
     if split is not None:
@@ -416,8 +423,20 @@ def _kind(path: Path, text: str, reading: Reading) -> Kind:
         return "list"
     if path.is_dir() and (reading.annotations is not None or format_of(path) is not None):
         return "annotated"
-    is_foreign = path.is_dir() and not _is_tree(path) and find_foreign(str(path.absolute()), None, reading.fields)
-    return "foreign" if is_foreign else "tree"
+    return "foreign" if path.is_dir() and not _is_tree(path) and holds_foreign(path, reading.fields) else "tree"
+
+
+def holds_foreign(path: Path, fields: Mapping[str, str]) -> bool:
+    """Whether a directory holds another tool's files; a Parquet table of paths beside images is a list.
+
+    Raises:
+        SourceError, PrepareError: As `find_foreign`.
+    """
+    from recordzoo.own.columns import has_paths
+    from recordzoo.recipes.declared import is_image
+
+    is_list = any(map(has_paths, path.glob(f"*{PARQUET}"))) and any(map(is_image, os.listdir(path)))
+    return not is_list and find_foreign(str(path.absolute()), None, fields) is not None
 
 
 def _is_tree(path: Path, *, has_splits: bool = True) -> bool:
