@@ -37,6 +37,7 @@ LOOKS: dict[str, tuple[Files, str]] = {
     "facts beside": ({**images("cat", "dog"), "train.txt": "cat/1.jpg", "info.json": '{"images": 3}', "a.csv": ""}, ""),
     "a list beside one folder": ({**images("photos"), "labels.csv": "x"}, "labels.csv lies beside photos, the only"),
     "a folder around all": (images("all/cat", "all/dog"), "its images in folders of one folder, all: cat, dog"),
+    "a copy of all": (images("a/cat", "a/dog", "cat", "dog"), "has folders of the names of others in a: cat, dog"),
     "Cityscapes": (images("gtFine/train", "leftImg8bit/train"), NAMES),
     "CamVid": (images("train", "trainannot"), "trainannot has the name of a folder with masks"),
     "CreateML": ({**images("a", "b"), "a/x.json": '[{"coordinates": {"x": 1}}]'}, "a/x.json has the keys of CreateML"),

@@ -292,7 +292,7 @@ class _CocoFile:
             return
         name = os.path.normpath(name.replace("\\", "/")).replace(os.sep, "/")  # written on Windows
         if not is_file_name(name):
-            self._note(f"the file_name {name!r} is no path in the directory")
+            self._note(f"the file_name {name!r} is no path in the directory; write it relative to that")
         if all(map(_is_size, (width := image.get("width"), height := image.get("height")))):
             self.sizes[number] = int(width), int(height)
         if self.images.setdefault(number, name) != name:

@@ -51,6 +51,7 @@ _PAIRED = re.compile(
 
 _NUM_FOLDERS, _NUM_FILES, _NUM_LOOKED, _NUM_SHOWN = 20, 2000, 5, 3
 _NEARLY, _LEAST_MASKS = 0.8, 3
+_SHALLOW = 2  # parts of an image's name in a class folder
 _HEAD_BYTES = 1 << 16
 
 Head = Callable[[str], bytes]
@@ -80,25 +81,34 @@ def why_annotated(names: Sequence[str], head: Head) -> str:
         return f"{masks[0]} has the name of a folder with masks"
     folders = _by_folder(names)
     with_images = [folder for folder, files in folders.items() if folder and any(map(is_image, files))]
-    if _wrapped(names):
+    if _nested(names)[0]:
         return _why_texts(folders)
     if with_images and all(map(is_usual_folder, with_images)):
         are = "is the usual name of a folder" if len(with_images) == 1 else "are usual names of folders"
         return f"{name_first(with_images, _NUM_SHOWN)} {are} of annotated images"
-    listed = [name for name in folders.get("", ()) if name.lower().endswith(_LISTS)]
+    listed = [name for name in folders.get("", ()) if name.lower().endswith(_LISTS) and name != "classes.json"]
     if len(with_images) == 1 and with_images[0] in tops and listed:
         return f"{listed[0]} lies beside {with_images[0]}, the only folder with images"
     return _why_texts(folders) or _why_pairs({name: folders[name] for name in with_images[:_NUM_FOLDERS]}, head)
 
 
-def _wrapped(names: Iterable[str]) -> list[str]:
-    """Return the only folder with images, and those in it, if all images are deeper; an empty list if not."""
+def _nested(names: Iterable[str]) -> tuple[str, str]:
+    """Say why all classes may be in one of the folders, and return that; "" if nothing does."""
     paths = [name.split("/") for name in names if "/" in name and is_image(name) and is_shown(name)]
-    tops, inner = {path[0] for path in paths}, sorted({path[1] for path in paths})
-    are_deep = len(tops) == 1 and all(len(path) > 2 for path in paths)
-    if not are_deep or any(map(is_split, tops)) or (all(map(is_usual_folder, tops)) and all(map(is_split, inner))):
-        return []
-    return [*tops, *inner]
+    shallow = {path[0] for path in paths if len(path) == _SHALLOW}
+    inner: dict[str, set[str]] = {}
+    for path in paths:
+        inner.setdefault(path[0], set()).add(path[1])
+    for top, folders in inner.items():
+        shown = f"{top}: {name_first(sorted(folders), _NUM_SHOWN)}"
+        is_of_tool = is_usual_folder(top) and all(map(is_split, folders))
+        if top in shallow or is_split(top) or is_of_tool:
+            continue
+        if len(inner) == 1:
+            return f"has its images in folders of one folder, {shown}", top
+        if len(folders & inner.keys()) > 1:
+            return f"has folders of the names of others in {shown}", top
+    return "", ""
 
 
 def _tool_of(data: bytes) -> str:
@@ -131,8 +141,8 @@ def refuse_no_classes(path: Path, text: str) -> None:
     how = ""
     if why:
         how = f"looks annotated: {why}. {where} COCO's JSON, YOLO's texts, Pascal VOC's XML, images/ and masks/"
-    elif wrapped := _wrapped(names):
-        how = f"{_in_one(wrapped)}. If these are the classes or splits, prepare that folder{run(wrapped[0])}"
+    elif (nested := _nested(names))[0]:
+        how = f"{nested[0]}. If these are the classes or splits, prepare that folder{run(nested[1])}"
     elif not has_splits and (divided := like_splits(_tops(names))):
         how = (
             f"looks divided: {name_first(divided, _NUM_SHOWN)} are named like splits or parts of a dataset. Leave only "
@@ -143,10 +153,6 @@ def refuse_no_classes(path: Path, text: str) -> None:
         listed = f" If {tables[0]} lists the images with labels, prepare it{run(tables[0])}." if tables else ""
         insist = f"If its folders are classes, run: {command('prepare', text, '--from', 'classes')}"
         raise SourceError(f"{text} {how}.{listed} {insist}", path=os.fspath(path))
-
-
-def _in_one(wrapped: Sequence[str]) -> str:
-    return f"has its images in folders of one folder, {wrapped[0]}: {name_first(wrapped[1:], _NUM_SHOWN)}"
 
 
 def _tops(names: Iterable[str]) -> list[str]:
@@ -163,7 +169,7 @@ def doubt_of(root: Path) -> str:
     names = files_of(root)
     if why := why_annotated(names, head_of(root)):
         return f"looks annotated: {why}"
-    return _in_one(wrapped) if (wrapped := _wrapped(names)) else ""
+    return _nested(names)[0]
 
 
 def _why_zip(path: Path) -> tuple[list[str], str]:

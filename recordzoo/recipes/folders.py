@@ -354,11 +354,13 @@ def like_splits(folders: Sequence[str]) -> list[str]:
 
 
 def tables_of(names: Iterable[str]) -> list[str]:
-    """Return the tables among files, those of tests and samples of submissions last."""
-    found = [name for name in names if name.lower().endswith(_TABLES)]
-    return sorted(
-        found, key=lambda name: re.search("sample|submission|test", os.path.basename(name).lower()) is not None
-    )
+    """Return the tables among files, first those that may list images, last those of tests and submissions."""
+
+    def order(name: str) -> tuple[bool, bool]:
+        file = os.path.basename(name).lower()
+        return bool(re.search("sample|submission|test", file)), not re.search("annot|label|list|meta|train", file)
+
+    return sorted((name for name in names if name.lower().endswith(_TABLES)), key=order)
 
 
 def no_class_folder(root: str | os.PathLike[str]) -> FolderError:
