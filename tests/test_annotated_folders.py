@@ -354,7 +354,7 @@ class TestYolo:
         "Roboflow": (  # and what ultralytics reads as "no split" and as classes without names
             (
                 *("train/images/1.jpg", f"train/labels/1.txt={DOG}"),
-                "data.yaml=train: ../train/images\nval: null\ntest: ~\nnc: 3",
+                "data.yaml=train: /content/birds-1/train/images\nval: null\ntest: ~\nnc: 3",
             ),
             {"train": 1},
             ("0", "1", "2"),

@@ -123,6 +123,8 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
                 self.find_classes(self.root)  # the same error as torchvision's if there is nothing to scan
                 _say_if_annotated(tree)
             ensure(whole, tree, options, records_dir=place)
+            for remark in whole.remarks() if isinstance(whole, FolderRecipe) else ():
+                logger.warning("%s: %s", tree, remark.removeprefix("warning: "))
         reader = self._own_reader(place, tree, has_tree)
         if explicit is not None and reader.manifest.metadata.get("selection"):
             raise OtherSourceError(

@@ -86,9 +86,11 @@ def why_annotated(names: Sequence[str], head: Head) -> str:
     if with_images and all(map(is_usual_folder, with_images)):
         are = "is the usual name of a folder" if len(with_images) == 1 else "are usual names of folders"
         return f"{name_first(with_images, _NUM_SHOWN)} {are} of annotated images"
-    listed = [name for name in folders.get("", ()) if name.lower().endswith(_LISTS) and name != "classes.json"]
-    if len(with_images) == 1 and with_images[0] in tops and listed:
-        return f"{listed[0]} lies beside {with_images[0]}, the only folder with images"
+    if len(with_images) == 1 and with_images[0] in tops:
+        beside = [*folders.get("", {}).values(), *folders[with_images[0]].values()]
+        listed = [name for name in beside if name.lower().endswith(_LISTS) and name != "classes.json"]
+        if listed:
+            return f"{listed[0]} is there, and one folder with images, {with_images[0]}"
     return _why_texts(folders) or _why_pairs({name: folders[name] for name in with_images[:_NUM_FOLDERS]}, head)
 
 
@@ -149,7 +151,7 @@ def refuse_no_classes(path: Path, text: str) -> None:
             f"folders called train, val or test there, or prepare each by itself{run(divided[0])}"
         )
     if how:
-        tables = tables_of(name for name in names if "/" not in name)
+        tables = tables_of(name for name in names if name.count("/") < _SHALLOW)
         listed = f" If {tables[0]} lists the images with labels, prepare it{run(tables[0])}." if tables else ""
         insist = f"If its folders are classes, run: {command('prepare', text, '--from', 'classes')}"
         raise SourceError(f"{text} {how}.{listed} {insist}", path=os.fspath(path))

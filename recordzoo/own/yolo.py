@@ -6,6 +6,7 @@ The format: https://docs.ultralytics.com/datasets/detect/ and /datasets/segment/
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -32,6 +33,7 @@ from recordzoo.own.listing import Listing
 from recordzoo.records.kinds import BoxFormat
 
 _NAMES_FILES = ("classes.txt", "obj.names", "_darknet.labels")
+_ABSOLUTE = re.compile(r"/|[A-Za-z]:[/\\]")
 _NONE = ("", "null", "~", "none")
 _LEAST, _MOST = -0.01, 1.01  # range of a coordinate; ultralytics allows the same for rounding
 _MOST_CLASSES = 100_000  # without names; each gets one
@@ -211,13 +213,16 @@ class _Facts:
         """Return a path in `data.yaml` relative to the directory; None if it does not exist.
 
         Its base path may be the author's directory: the path is also tried without it. Like in ultralytics, a leading
-        "../" may be dropped.
+        "../" may be dropped. Of an absolute path, as Roboflow's downloader writes it, the end that exists counts.
         """
         base = self._said.get("path")
         bases = [base, ""] if isinstance(base, str) else [""]
-        for path in (os.path.join(base, place.removeprefix(top)) for base in bases for top in ("", "../")):
+        paths = [os.path.join(base, place.removeprefix(top)) for base in bases for top in ("", "../")]
+        ends = list(_shortened(place.replace("\\", "/")))[1:] if _ABSOLUTE.match(place) else []
+        for path in (*paths, *(end for end in ends if "/" in end or is_split(end))):
             name = os.path.relpath(os.path.join(self._root, path), self._root).replace(os.sep, "/")
             if name == "." or (is_file_name(name) and os.path.exists(self._root / name)):
+                self.remarks += [f"{place} is read as {name}"] if path in ends else []
                 return name
         return None
 
