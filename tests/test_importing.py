@@ -281,12 +281,11 @@ def test_a_format_without_its_package(
 
 
 def test_where_there_is_no_database(tmp_path: Path) -> None:
-    with pytest.raises(NotPreparedError, match="none does not exist"):
-        imported(tmp_path / "none")
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotPreparedError, match=r"nothing of format caffe at .* \(looked for data\.mdb"):
         imported(tmp_path / "empty", from_="caffe")
-    with pytest.raises(FolderError, match="empty has no class folders, no images"):
+    (tmp_path / "empty" / "a.zip").touch()
+    with pytest.raises(FolderError, match=r"empty has no class folders, no images.* Unpack a\.zip, or run: "):
         imported(tmp_path / "empty")
     for name in ("train.lmdb", "val.lmdb"):
         legacy.folder2lmdb(tmp_path / "several" / name, legacy.files(1))
@@ -294,7 +293,7 @@ def test_where_there_is_no_database(tmp_path: Path) -> None:
         imported(tmp_path / "several")
     with pytest.raises(SourceError, match="is empty"):
         imported(legacy.write_lmdb(tmp_path / "nothing.lmdb", []))
-    told = {"notes": "Known are: .*webdataset", "a.7z": "Unpack it.", "a.json": "Images and their annotations are read"}
+    told = {"notes": "Known are: .*webdataset", "a.7z": "Unpack it.", "a.ods": "Save it", "a.json": "Images and their"}
     for name, said in told.items():
         (tmp_path / name).write_text("no database")
         with pytest.raises(NotPreparedError, match=rf"{name} is of no known format. {said}"):

@@ -151,7 +151,7 @@ class TestTables:
         ("text", "hint"),
         [
             *((text, "") for text in ("a.jpg,3\n", "", "path,lable,x\na.jpg,3,4\n")),
-            ("path;label\na.jpg;3\n", ". Write commas between the columns, not semicolons. Such as"),
+            ("path;label\na.jpg;3\n", ". Write commas between the columns, not semicolons or tabs. Such as"),
             ("path,name,x1,x2\na.jpg,cat,1,2\n", ". It looks like a table of boxes: boxes are read from COCO's JSON"),
             ("path,cat,dog\na.jpg,1,0\n", ". If 'cat', 'dog' mark the labels of an image with 1, write them into one"),
         ],

@@ -497,8 +497,8 @@ def _hint(table: ListTable) -> str:
 
 def _no_column(path: Path, table: ListTable, wanted: Sequence[str], option: str) -> SourceError:
     hint = _hint(table) if wanted is LABEL_COLUMNS else ""
-    if len(table.header) == 1 and ";" in table.header[0]:
-        hint = ". Write commas between the columns, not semicolons"
+    if len(table.header) == 1 and re.search("[;\t]", table.header[0]):
+        hint = ". Write commas between the columns, not semicolons or tabs"
     return SourceError(
         f"{path}, line 1: the first line must name the columns, one of them {wanted[0]!r} (or {', '.join(wanted[1:])}; "
         f"{option}); it has {_shown(table.header)}{hint}. Such as: path,label",

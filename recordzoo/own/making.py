@@ -114,8 +114,10 @@ def _naming_others(path: Path) -> Iterator[None]:
     """Refuse a directory that holds nothing known; in its error, name the folder that holds another tool's files."""
     try:
         if path.is_dir() and not any(each.is_dir() or is_image(each.name) for each in path.iterdir()):
+            zips = sorted(path.glob("*.zip"))
+            packed = f"Unpack {zips[0].name}, or run: {command('prepare', zips[0])}. " if zips else ""
             raise FolderError(
-                f"{path} has no class folders, no images, and no files of a known format. "
+                f"{path} has no class folders, no images, and no files of a known format. {packed}"
                 f"{command('prepare', '--help')} names the formats; any dataset of Python's is stored by "
                 "recordzoo.convert(dataset, 'my.records').",
                 path=os.fspath(path),

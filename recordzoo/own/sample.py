@@ -319,6 +319,7 @@ def label_problem(label: Any, num_classes: int | None) -> str | None:
 _MAX_NAME = 4096
 _WITH_IMAGES = (".json", ".yaml", ".yml", ".xml", ".names", *IMAGE_ENDINGS)
 _PACKED = (".7z", ".bz2", ".gz", ".rar", ".xz", ".zst")
+_SHEETS = (".xls", ".xlsx", ".ods")
 """The most characters of a class name in a manifest."""
 
 
@@ -454,8 +455,11 @@ def _unknown_format(location: str) -> NotPreparedError:
     if path.suffix.lower() in _WITH_IMAGES:
         folder = path.parent.parent if path.parent.name.lower() == "annotations" else path.parent
         hint = f" Images and their annotations are read from their directory: {command('prepare', folder)}."
+        hint += " A table is read as .jsonl, an object on each line." if path.suffix.lower() == ".json" else ""
     elif path.suffix.lower() in _PACKED:
         hint = " Unpack it."
+    elif path.suffix.lower() in _SHEETS:
+        hint = " Save it as .csv."
     return NotPreparedError(
         f"{shown(location)} is of no known format.{hint} Known are: a directory with one folder for each class, or "
         f"with images and their annotations (COCO, YOLO, VOC, masks); a list of files ({', '.join(LIST_ENDINGS)}); "
