@@ -145,7 +145,7 @@ class FolderRecipe(Recipe):
         if self._scan is None:
             return
         names, others = self._scan.names, self._scan.others
-        hidden = [name for name in names if re.search(r"(^|/)(\.|__MACOSX/|@eaDir/)", name)]
+        hidden = [name for name in names if "/." in (path := f"/{name}") or "/__MACOSX/" in path or "/@eaDir/" in path]
         if hidden:
             yield (
                 f"warning: hidden files or folders have {counted(len(hidden), 'image')}, as in ImageFolder; remove "
