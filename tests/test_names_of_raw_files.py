@@ -25,9 +25,10 @@ def test_a_raw_file_of_the_zoo_is_read_as_another_tools_only_if_asked_for(
     name: str, dataset: str, tmp_path: Path
 ) -> None:
     path = write_tar(tmp_path / name, {f"{number}.jpg": image_bytes("a.jpg", number) for number in range(3)})
-    with pytest.raises(ArgumentError, match=rf"{name} is a raw file of {dataset}.*--from") as caught:
-        prepared(path)
-    assert f"recordzoo prepare {dataset} --root {tmp_path}" in str(caught.value)
+    for given in (path, tmp_path):  # the file, or the folder that holds it
+        with pytest.raises(ArgumentError, match=rf"{name} is a raw file of {dataset}.*--from") as caught:
+            prepared(given)
+        assert f"recordzoo prepare {dataset} --root {tmp_path}" in str(caught.value)
     assert len(recordzoo.RecordReader(prepared(path, from_="webdataset"))) == 3
 
 

@@ -423,7 +423,14 @@ def _kind(path: Path, text: str, reading: Reading) -> Kind:
         return "list"
     if path.is_dir() and (reading.annotations is not None or format_of(path) is not None):
         return "annotated"
-    return "foreign" if path.is_dir() and not _is_tree(path) and holds_foreign(path, reading.fields) else "tree"
+    if not path.is_dir() or _is_tree(path):
+        return "tree"
+    from recordzoo.formats.base import find_shards
+    from recordzoo.formats.webdataset import TAR_ENDINGS
+
+    for file in find_shards(str(path), TAR_ENDINGS):
+        _refuse_raw_file(file, str(file))
+    return "foreign" if holds_foreign(path, reading.fields) else "tree"
 
 
 def holds_foreign(path: Path, fields: Mapping[str, str]) -> bool:
