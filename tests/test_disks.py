@@ -160,6 +160,11 @@ class TestReadOnly:
             assert error["type"] == "PrepareError"
             assert os.strerror(errno.EROFS) in error["text"]
             assert server.log == []
+            volume.remount("rw")
+            simple.write(volume.path, "stream")
+            (volume.path / f".{archive.name}.recordzoo").touch()  # the mark of the file that this one is a copy of
+            volume.remount("ro")
+            assert preparing.run(volume.mounted_at, "stream", prefix=volume.enter, **options).digest
 
     def test_a_volume_that_is_mounted_where_the_records_belong(self, tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")

@@ -437,9 +437,7 @@ class TestRawData:
         assert sorted(os.listdir(theirs)) == ["simple.records", "simple.tgz"]
         assert len(server.log) == 1
 
-    def test_discard_raw_leaves_what_took_the_place_of_its_download(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_discard_raw_leaves_what_is_in_its_place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         source, root = tmp_path / "server", tmp_path / "root"
         archive = simple.write(source, "stream")
         with FileServer(source) as server:
@@ -454,9 +452,7 @@ class TestRawData:
             prepare(root, "stream", discard_raw=True, **options)
         assert sorted(os.listdir(root)) == ["simple.records", archive.name]
 
-    def test_a_recipe_says_how_much_larger_its_records_are(
-        self, archive: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_recipe_says_how_large_its_records_are(self, archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(SimpleRecipe, "expansion", 1e12)
         size = archive.stat().st_size
         outlook = Preparation(SimpleRecipe("stream"), archive.parent, Options()).outlook()

@@ -170,13 +170,14 @@ class RawData:
         """Delete the downloads of the published records, if `discard_raw` is set.
 
         Only marked, unchanged files are deleted. A mark is a separate file, so that another process can finish the
-        work. A kept file keeps its mark, for `recordzoo cache`; the mark of a replaced file is removed.
+        work. A kept file keeps its mark, for `recordzoo cache`; the mark of a replaced file is removed where possible.
         """
         for remote in self.recipe.raw_files:
             path = remote.path(self.root)
             try:
                 if not (path.exists() and is_marked(path)):
-                    durable.remove(mark_path(path))
+                    with contextlib.suppress(OSError):  # a copy of the download, with its mark, may be read-only
+                        durable.remove(mark_path(path))
                 elif self.options.discard_raw:
                     remove_marked(path)
             except FileNotFoundError:
