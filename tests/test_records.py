@@ -151,8 +151,10 @@ def test_positions_that_do_not_exist(tmp_path: Path, position: int) -> None:
         records.read("image", position)
     with pytest.raises(KeyError, match="has no blob field 'mask'; it has image"):
         records.read("mask", 0)
-    with pytest.raises(KeyError):
-        records.array("bbox")
+    with pytest.raises(KeyError, match="has no array 'imag'; its fields are image, target"):
+        records.value("imag", 0)
+    with pytest.raises(KeyError, match="has no split 'train'; it has none"):
+        records.split("train")
 
 
 def test_hint_ignores_what_cannot_be_hinted(tmp_path: Path) -> None:

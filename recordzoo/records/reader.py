@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, clean, counted, did_you_mean
+from recordzoo.base.text import JSON, clean, counted, did_you_mean, no_split
 from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError
 from recordzoo.net.url import Url, is_url
 from recordzoo.records.arrays import AnyArray, Names, decode_value, file_name, map_array, read_marks
@@ -374,7 +374,8 @@ class RecordReader:
             CorruptRecordError: Its file is not the one that was written.
         """
         if name not in self.manifest.arrays:
-            there = f"it has {', '.join(self.manifest.arrays)}.{did_you_mean(name, self.manifest.arrays)}"
+            fields = [*self.manifest.blobs, *self.columns]
+            there = f"its fields are {', '.join(fields)}.{did_you_mean(name, fields)}"
             raise KeyError(f"{self.path} has no array {name!r}; {there}")
         found = self._arrays.get(name)
         if found is None:
@@ -407,6 +408,8 @@ class RecordReader:
         """
         if not name:
             return np.arange(len(self), dtype=np.int64)
+        if name not in self.manifest.splits:
+            raise KeyError(str(no_split(self.path, name, self.manifest.splits)))
         known = f"split-{name}" in self._arrays
         positions = self.array(f"split-{name}")
         if not known and len(positions) and not (positions.min() >= 0 and positions.max() < len(self)):
