@@ -393,7 +393,8 @@ def unknown(name: str) -> ArgumentError:
     """Make the error for a name that no dataset and no part has."""
     known = names()
     full = [entry(n).label(part.name) for n in known for part in entry(n).parts if part.name]
-    close = difflib.get_close_matches(name.lower().replace("-", "").replace("_", ""), [*known, *full], n=1, cutoff=0.75)
+    word = name.lower().replace("-", "").replace("_", "").removesuffix("record")  # CUB200Record: cub200
+    close = difflib.get_close_matches(word, [*known, *full], n=1, cutoff=0.75)
     help = f"Did you mean {close[0]}? {command('list')} shows all." if close else f"It must be {', '.join(known)}."
     return ArgumentError(f"Unknown dataset {name!r}. {help}", name=name, meant=close[0] if close else None)
 

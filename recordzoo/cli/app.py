@@ -450,7 +450,8 @@ def _usage_text(err: Any) -> str:  # Any: click's error, whose module depends on
     called = getattr(getattr(err, "ctx", None), "command", None)
     if (name := getattr(err, "option_name", None)) and text.startswith("No such option"):
         known = [option for parameter in getattr(called, "params", ()) for option in parameter.opts]
-        return f"No such option: {name}.{did_you_mean(name, known)}"
+        hint = " Options of a command are written after its name." if hasattr(called, "commands") else ""
+        return f"No such option: {name}.{did_you_mean(name, known)}{hint}"
     if match := _NO_COMMAND.match(text):
         return f"{match[0]}.{did_you_mean(match[1], getattr(called, 'commands', ()))}"
     return f"{text.rstrip('.')}."
