@@ -86,14 +86,14 @@ def test_other_record_sets_are_opened(tmp_path: Path) -> None:
     tree = folder.write_tree(tmp_path / "photos")
     ours = recordzoo.ImageFolderRecord(tree)
     opened = recordzoo.open(ours.records_path, transform=len)
-    assert type(opened) is recordzoo.ImageFolderRecord
-    assert (len(opened), opened.transform) == (len(ours), len)
+    assert (type(opened), len(opened), opened.transform) == (recordzoo.ImageFolderRecord, len(ours), len)
     made = recordzoo.convert(ours, tmp_path / "own.records")
     assert type(recordzoo.open(made)).__name__ == "RecordDataset"
     assert [target for _, target in recordzoo.open(made)] == ours.targets
     assert recordzoo.verify(made, full=True).ok
-    with pytest.raises(recordzoo.errors.ManifestError, match=r"is not a record set, but holds .*\.records\. Pass "):
-        recordzoo.open(tmp_path)
+    for call, path, said in ((recordzoo.open, tmp_path, ", but holds "), (recordzoo.RecordReader, tree, ": it has ")):
+        with pytest.raises(recordzoo.errors.ManifestError, match=rf"is not a record set{said}.*\. Pass "):
+            call(path)
     with recordzoo.RecordWriter(tmp_path / "texts.records") as writer:
         writer.write({"text": "no image"})
     with pytest.raises(recordzoo.errors.OtherSourceError, match='has no "image"'):

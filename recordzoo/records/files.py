@@ -19,6 +19,7 @@ from recordzoo.base import process as processes
 from recordzoo.base.text import name_first
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
 from recordzoo.net.url import Url
+from recordzoo.records.manifest import MANIFEST_NAME
 
 Opener = Callable[[str, int | None], int]
 """`AnyDirectory.open`, or that of another source of files."""
@@ -122,6 +123,8 @@ class Directory:
         """Return advice for a missing file: the directory may be the parent of a record set."""
         if sets := sorted(path.name for path in self.path.glob("*.records") if path.is_dir()):
             return f"{self.path} is not a record set, but holds {name_first(sets, 3)}. Pass the path of a record set."
+        if where.name == MANIFEST_NAME and not any(self.path.glob("*.lmdb")):
+            return f"{self.path} is not a record set: it has no {MANIFEST_NAME}. Pass the path of a record set."
         return f"{where} is missing from the record set. Copy the set again, or prepare the dataset again."
 
 
