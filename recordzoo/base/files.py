@@ -129,6 +129,7 @@ class BackgroundHash:
 
 _OPEN_AT_ONCE: int = getattr(os, "O_NONBLOCK", 0)  # opening a FIFO would wait for a writer
 _NOT_THROUGH_LINKS: int = getattr(os, "O_NOFOLLOW", 0)
+_READ_DIRECTORY: int = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _READ: int = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | _OPEN_AT_ONCE
 _LINK_ERROR = errno.ELOOP
 
@@ -172,7 +173,7 @@ def open_directory(path: Path) -> int | None:
         OSError: The directory does not exist or may not be read.
     """
     if _HAS_DIRECTORIES:
-        return os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
+        return os.open(path, _READ_DIRECTORY)
     os.scandir(path).close()
     return None
 
@@ -296,7 +297,7 @@ def sync_directory(path: Path) -> None:
     """Sync a directory's entries to disk. Does nothing on Windows and on file systems that cannot."""
     if not _HAS_DIRECTORIES:
         return
-    fd = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
+    fd = os.open(path, _READ_DIRECTORY)
     try:
         os.fsync(fd)
     except OSError as err:

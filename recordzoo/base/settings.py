@@ -92,7 +92,7 @@ def min_bytes_per_s() -> float:
 def state_folder() -> Path | None:
     """Folder of the list of prepared directories, for `cache` (``RECORDZOO_STATE``, the user's; off = no list)."""
     text = os.environ.get("RECORDZOO_STATE", "")
-    if text.lower() in ("off", *_NO[1:]):
+    if text.lower() in _NO[1:]:  # not "", the default
         return None
     folder = Path(text).expanduser() if text else user_state() / "recordzoo"
     if not folder.is_absolute():

@@ -23,7 +23,7 @@ from recordzoo import errors
 from recordzoo.base.progress import close_bars
 from recordzoo.base.settings import command
 from recordzoo.base.text import did_you_mean, public_text
-from recordzoo.cli import options as output
+from recordzoo.cli import options
 from recordzoo.cli.options import put
 from recordzoo.errors import DownloadError, RecordZooError, TermsError
 
@@ -349,7 +349,7 @@ def recordzoo(
         bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Datasets for PyTorch: downloaded, converted once into a few large checked files, read at the disk's speed."""
+    """Show the help, if no command is given."""
     _show_help(context)
 
 
@@ -370,10 +370,10 @@ def run(app: Callable[..., Any], args: Sequence[str]) -> int:
     signals = _Signals()
     try:
         with signals:
-            output.make_safe()
+            options.make_safe()
             # Any: a command returns None or its exit code; typer returns the code of its own early exits.
             result: Any = app(args=list(args), prog_name="recordzoo", standalone_mode=False)
-            output.flush()
+            options.flush()
         code = result if isinstance(result, int) else Exit.OK
     except BrokenPipeError:
         code = Exit.FAILED
@@ -386,7 +386,7 @@ def run(app: Callable[..., Any], args: Sequence[str]) -> int:
     if signals.caught or code == Exit.INTERRUPTED:
         code = 128 + (signals.caught or signal.SIGINT)
         _report_interrupted(code, args, as_json)
-    output.forget_unwritable()
+    options.forget_unwritable()
     return int(code)
 
 
@@ -402,7 +402,7 @@ def _report(err: Any, args: Sequence[str], as_json: bool) -> int:
     else:
         code, text = Exit.FAILED, f"{type(err).__name__}: {err} (an error in recordzoo; please report it)"
         if not as_json:
-            output.say(public_text("".join(traceback.format_exception(err)), *args))
+            options.say(public_text("".join(traceback.format_exception(err)), *args))
     text = public_text(text, *args)
     notes = list(getattr(err, "__notes__", ()))  # the address of the documentation's section
     if as_json:
@@ -414,15 +414,15 @@ def _report(err: Any, args: Sequence[str], as_json: bool) -> int:
         error = {"code": int(code), "name": Exit(code).name.lower(), "type": type(err).__name__, "message": text}
         if notes:
             error["notes"] = notes
-        output.say_json({"error": {**error, "details": details}})
+        options.say_json({"error": {**error, "details": details}})
     elif isinstance(err, TermsError):
-        output.say(f"error: these files must be downloaded by hand, or need --accept-terms.\n{text}")
+        options.say(f"error: these files must be downloaded by hand, or need --accept-terms.\n{text}")
     elif isinstance(err, DownloadError):
-        output.say(f"error: {text}")  # it may end with numbered instructions
+        options.say(f"error: {text}")  # it may end with numbered instructions
     else:
-        output.say("error: " + " ".join(text.split("\n")))
+        options.say("error: " + " ".join(text.split("\n")))
     if notes and not as_json:
-        output.say("\n".join(notes))
+        options.say("\n".join(notes))
     return int(code)
 
 
@@ -439,9 +439,9 @@ def _report_interrupted(code: int, args: Sequence[str], as_json: bool) -> None:
     called = next((word for word in args if not word.startswith("-")), "")
     text = f"{name}; {_CACHE if called == 'cache' else _KEPT if called in _KEEPING else _NOT_KEPT}"
     if as_json:
-        output.say_json({"error": {"code": code, "name": name, "type": "KeyboardInterrupt", "message": text}})
+        options.say_json({"error": {"code": code, "name": name, "type": "KeyboardInterrupt", "message": text}})
     else:
-        output.say(text)
+        options.say(text)
 
 
 def _usage_text(err: Any) -> str:  # Any: click's error, whose module depends on typer's version

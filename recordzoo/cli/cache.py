@@ -220,7 +220,8 @@ def _item(kind: str, path: Path, name: str, foreign: Sequence[str] = (), used_by
         with contextlib.suppress(OSError):  # it is gone
             facts = file.lstat()
             size += facts.st_size
-            last = max(last, facts.st_mtime, 0.0 if file.name == MANIFEST_NAME else facts.st_atime)  # read just now
+            read_at = 0.0 if file.name == MANIFEST_NAME else facts.st_atime  # the manifest was read just now
+            last = max(last, facts.st_mtime, read_at)
     obstacle = f"{used_by} works on it" if used_by else ""
     if foreign and not obstacle:
         obstacle = f"it holds files that recordzoo did not write ({name_first(foreign, 3)}); move them away"
@@ -228,7 +229,7 @@ def _item(kind: str, path: Path, name: str, foreign: Sequence[str] = (), used_by
 
 
 def _cache_folder() -> list[Path]:
-    """Return the folder of the node's cache; none where there is no home directory."""
+    """Return the folder of this machine's cache; none where there is no home directory."""
     with contextlib.suppress(RuntimeError):
         return [Path(os.path.realpath(settings.cache_folder()))]
     return []

@@ -43,7 +43,7 @@ class INaturalist(ClassFolderRecipe):
         if not names:
             raise self.no_image(self.top)
         folders = [name.rpartition("/")[0] for name in names]
-        categories = _numbered(self.part, list(dict.fromkeys(folders)))
+        categories = _by_label(self.part, list(dict.fromkeys(folders)))
         label_of = {category: label for label, category in enumerate(categories)}
         target = np.fromiter((label_of[folder] for folder in folders), np.int64, len(folders))
         index, numbers = taxonomy(self.part, categories)
@@ -76,7 +76,7 @@ def _is_2021(version: str) -> bool:
     return version.startswith("2021")
 
 
-def _numbered(version: str, folders: Sequence[str]) -> list[str]:
+def _by_label(version: str, folders: Sequence[str]) -> list[str]:
     """Put the folders of categories into the order of their labels."""
     if version == "2017":
         return list(folders)

@@ -144,23 +144,23 @@ def parse_annotations(names: Sequence[str], sidecars: Mapping[str, bytes]) -> Ta
     id_of = {name: image_id for image_id, name in _id_and_text(IMAGE_LIST, sidecars[IMAGE_LIST])}
     ids = _image_ids(names, id_of)
 
-    def table(file: str, num_columns: int, dtype: type[np.number[Any]]) -> _Table:
-        return _Table(file, sidecars[file], num_columns, dtype)
+    def numbers(file: str, num_columns: int, dtype: type[np.number[Any]]) -> _Numbers:
+        return _Numbers(file, sidecars[file], num_columns, dtype)
 
     arrays: dict[str, NDArray[Any]] = {"image_id": ids}
     splits: dict[str, NDArray[np.int64]] = {}
     if SPLIT in sidecars:
-        is_train = table(SPLIT, 2, np.int64).spread(ids)[:, 0, 0]
+        is_train = numbers(SPLIT, 2, np.int64).spread(ids)[:, 0, 0]
         splits = {"train": np.flatnonzero(is_train == 1), "test": np.flatnonzero(is_train != 1)}
     if BOXES in sidecars:
-        arrays["bbox"] = table(BOXES, 5, np.float64).spread(ids)[:, 0].astype(np.float32)
+        arrays["bbox"] = numbers(BOXES, 5, np.float64).spread(ids)[:, 0].astype(np.float32)
     if PARTS in sidecars:
         num_parts = len(metadata.get("part_names", ()))
-        arrays["parts"] = table(PARTS, 5, np.float64).spread(ids, True, num_parts).astype(np.float32)
+        arrays["parts"] = numbers(PARTS, 5, np.float64).spread(ids, True, num_parts).astype(np.float32)
     if ATTRIBUTES in sidecars:
         num_attributes = len(metadata.get("attribute_names", ()))
         # int32, and only the first three columns: 3.7 million lines, a few of which have more columns than they should.
-        present = table(ATTRIBUTES, 3, np.int32).spread(ids, True, num_attributes)[:, :, 0]
+        present = numbers(ATTRIBUTES, 3, np.int32).spread(ids, True, num_attributes)[:, :, 0]
         arrays["attributes"] = present.astype(np.uint8)
     kinds = {
         "bbox": FieldSpec(FieldKind.BOXES),
@@ -214,7 +214,7 @@ def _image_ids(names: Sequence[str], id_of: Mapping[str, int]) -> NDArray[np.int
     return ids
 
 
-class _Table:
+class _Numbers:
     """A text file of numbers, one row a line: an image's id, for some the number of a column, then values."""
 
     # Any: a number's precision.

@@ -268,10 +268,10 @@ class LFWPairsRecord(_LFWRecord, LFWPairs):  # type: ignore[misc]  # torchvision
         return images[0], images[1], target
 
     # Any: whatever the user assigned.
-    def _label_at(self, idx: int) -> Any:
-        number = self._as_opened("targets", idx)
+    def _label_at(self, index: int) -> Any:
+        number = self._as_opened("targets", index)
         if number is None:
-            return self.targets[idx]
+            return self.targets[index]
         return int(self._selection.target(number) == self._second.target(number))
 
     def _positions_of(self, number: int) -> Sequence[int]:

@@ -43,11 +43,14 @@ class GTSRBTest(ListedRecipe):
 
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
-        rows, lines = [], text_of(lists[_GTSRB_LIST], where := f"{self.set_name}: {_GTSRB_LIST}").splitlines()
-        reader, labels = csv.DictReader(lines, delimiter=";", skipinitialspace=True), {}
+        where = f"{self.set_name}: {_GTSRB_LIST}"
+        lines = text_of(lists[_GTSRB_LIST], where).splitlines()
+        reader = csv.DictReader(lines, delimiter=";", skipinitialspace=True)
+        listed: list[str] = []
+        labels: dict[str, int] = {}
         try:
             for row in reader:
-                rows.append(row)
+                listed.append(row["Filename"])
                 labels[row["Filename"]] = integer(row["ClassId"], where, reader.line_num)
         except (KeyError, TypeError) as err:
             raise SourceError(f"{where} is no list of files and their classes ({err!r}).") from err
@@ -55,7 +58,7 @@ class GTSRBTest(ListedRecipe):
         return Table(
             names=names,
             arrays={"target": np.array([labels[name] for name in names], np.int64)},
-            splits={"test": [row["Filename"] for row in rows]},
+            splits={"test": listed},
             classes=[f"{label:05d}" for label in range(self.entry.num_classes or 0)],  # as the folders for training
         )
 

@@ -114,7 +114,7 @@ class VOC(DeclaredRecipe):
             raise SourceError(
                 f"Pascal VOC {self.part}: there are no images under JPEGImages/ in the raw data. {INCOMPLETE}"
             )
-        self._say_what_is_missing(lists, there)
+        self._check_lists(lists, there)
         stems = sorted(there["image"].union(*lists.values()), key=lambda stem: name_key(image_name(stem)))
         return Table(
             names=[image_name(stem) for stem in stems],
@@ -124,8 +124,8 @@ class VOC(DeclaredRecipe):
             default_target="annotation",
         )
 
-    def _say_what_is_missing(self, lists: Mapping[str, Sequence[str]], there: Mapping[str, Set[str]]) -> None:
-        """Warn of listed files that are not there."""
+    def _check_lists(self, lists: Mapping[str, Sequence[str]], there: Mapping[str, Set[str]]) -> None:
+        """Refuse names that lead out of the folder; warn of listed files that are not there."""
         for name, listed in lists.items():
             outside = next((stem for stem in listed if leads_out(image_name(stem)) or stem.startswith("/")), None)
             if outside is not None:

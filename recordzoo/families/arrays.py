@@ -115,12 +115,14 @@ class ArrayDataset(ZooDataset):
         return number % length
 
     def _stored(self, number: int) -> NDArray[np.uint8]:
-        reader = self._selection.reader
-        shape = reader.manifest.blobs["image"].shape or ()
-        return np.frombuffer(reader.read("image", self._selection.position(number)), np.uint8).reshape(shape)
+        data = self._selection.reader.read("image", self._selection.position(number))
+        return np.frombuffer(data, np.uint8).reshape(self._image_shape())
+
+    def _image_shape(self) -> tuple[int, ...]:
+        return self._selection.reader.manifest.blobs["image"].shape or ()
 
     def _all_pixels(self) -> NDArray[np.uint8]:
-        reader, shape = self._selection.reader, self._selection.reader.manifest.blobs["image"].shape or ()
+        reader, shape = self._selection.reader, self._image_shape()
         pixels = np.empty((len(self._selection), *shape), np.uint8)
         for number, position in enumerate(self._selection.all_positions().tolist()):
             pixels[number] = np.frombuffer(reader.read("image", position), np.uint8).reshape(shape)
@@ -133,16 +135,12 @@ class ArrayDataset(ZooDataset):
     def _is_gray(self) -> bool:
         """Whether samples are the stored images, of one channel, and the stored labels."""
         kind: Any = type(self)
-        shape = self._selection.reader.manifest.blobs["image"].shape or ()
         hooks = ("_label", "_picture", "_stored", "_stored_label")
-        return len(shape) == 2 and all(getattr(kind, name) is getattr(ArrayDataset, name) for name in hooks)
+        is_plain = all(getattr(kind, name) is getattr(ArrayDataset, name) for name in hooks)
+        return is_plain and len(self._image_shape()) == 2
 
     @override
     def _batch_problem(self) -> str:
-        shape = self._selection.reader.manifest.blobs["image"].shape or ()
-        if shape[2:] != (3,) and not self._is_gray():
+        if self._image_shape()[2:] != (3,) and not self._is_gray():
             return "its images are not RGB"
         return self._label_problem(ArrayDataset, self._ITEMS, self._LABELS)
-
-
-# Any, in all of this module: targets are of any kind, samples what the loader and the transforms make.

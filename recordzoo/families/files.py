@@ -217,9 +217,9 @@ class FilesDataset(LoaderDataset):
         label = self._label_at(idx)
         return self._transformed(image, label)
 
-    def _label_at(self, idx: int) -> Any:
-        number = self._as_opened(self._LABELS, idx)
-        return getattr(self, self._LABELS)[idx] if number is None else self._selection.target(number)
+    def _label_at(self, index: int) -> Any:
+        number = self._as_opened(self._LABELS, index)
+        return getattr(self, self._LABELS)[index] if number is None else self._selection.target(number)
 
     def _position(self, index: int) -> int | None:
         number = self._as_opened(self._ITEMS, index)

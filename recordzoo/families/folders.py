@@ -268,9 +268,6 @@ class LoaderDataset(ZooDataset):
         self._loader = PathLoader(chosen, reader, folder)
 
 
-# Any, in all of this module: samples are what the loader and the transforms make.
-
-
 class ClassFolderDataset(LoaderDataset):
     """`ZooDataset` with the attributes of torchvision's ImageFolder.
 

@@ -1,4 +1,4 @@
-"""Selections of user data: targets and images of any type, as `convert` or a table stored them."""
+"""Selections: the records of a set that a dataset shows, and their targets: labels, or what a user's data had."""
 
 import functools
 import io
@@ -235,9 +235,6 @@ def _join_names(folder: str, names: Sequence[str], *, anywhere: bool = False) ->
         join_name(folder, name, anywhere=anywhere) if name.startswith("/") or ".." in name else start + name
         for name in names
     ]
-
-
-# Any, in all of this module: values are of all kinds; a field is given as a name or a tuple of names.
 
 
 class ValueSelection(Selection):

@@ -111,7 +111,7 @@ class Foreign(ABC):
         fields: The field names of the tool's keys, where the user gives them.
 
     Attributes:
-        format: The name of the format for `--format`.
+        format: The name of the format for `--from`.
         origin: The record set's name for its source, if not the format.
         allows_paths: Whether paths in the data may lead to files anywhere.
         pieces: The pieces, in order.

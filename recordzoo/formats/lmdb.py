@@ -130,7 +130,6 @@ class Records(Piece):
 Read = Callable[[int], bytes]
 """Reads the value of the key at a place."""
 
-
 Order = tuple[Sequence[int], Sequence[int]]
 """The places of the samples among a database's keys; those of their labels, if these have keys of their own."""
 
@@ -140,7 +139,7 @@ class Layout:
     """How one tool stores samples.
 
     Attributes:
-        name: Its name for `--format`.
+        name: Its name for `--from`.
         expected: A description of its values, for messages.
         parse: Reads a value; raises `ForeignValueError` for another layout.
         order: Finds where each sample is among a database's keys, which are in LMDB's order, in the order in which the

@@ -32,8 +32,6 @@ from recordzoo.raw.member import MAX_MEMBER_BYTES, Member
 from recordzoo.recipes.recipe import sniffed_ending
 from recordzoo.records.arrays import array_of, header_of
 
-MAX_KEYS = 256
-
 TAR_ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
 IMAGES = frozenset(
@@ -46,7 +44,8 @@ IDS = frozenset(("id", "index", "inx"))
 
 LOOKS_FOR = "files *.tar, *.tar.gz or *.tgz; or train-{000000..000012}.tar"
 
-_LOOKED_AT = 256
+_MAX_KEYS = 256
+_LOOKED_AT = 256  # samples of the first shard
 _SHARDS_LOOKED_AT = 8
 _LOOKED_AT_ELSEWHERE = 16
 _NUMBER = re.compile(rb"\s*[+-]?[0-9]{1,100}\s*")
@@ -231,9 +230,9 @@ def look(files: Sequence[Path]) -> Keys:
         path = files[number]
         for name, parts in itertools.islice(samples(path), _LOOKED_AT_ELSEWHERE if number else _LOOKED_AT):
             keys.look(parts, name)
-            if len(keys.names) > MAX_KEYS:
+            if len(keys.names) > _MAX_KEYS:
                 raise fault(
-                    path, f": its samples have more than {MAX_KEYS} different extensions, so it is no WebDataset."
+                    path, f": its samples have more than {_MAX_KEYS} different extensions, so it is no WebDataset."
                 )
     return keys
 
@@ -293,7 +292,7 @@ def stored_as(name: str, kind: str) -> str:
         kind: How its files are read: an extension that is decoded, "text" or "bytes".
     """
     if kind == "bytes":
-        return "image" if name.rpartition(".")[2] in IMAGES else "bytes"
+        return "image" if _last(name) in IMAGES else "bytes"
     return "json" if _DECODERS[kind] in (as_text, as_json) else ""
 
 

@@ -335,17 +335,17 @@ _FACTORS = {"Brightness": "brightness", "Color": "saturation", "Contrast": "cont
 @of_pictures
 def trivial_augment(transform: Any) -> Step:
     """Read `TrivialAugmentWide`."""
-    return _some_of_all(transform, 1, None)
+    return _drawn_operations(transform, 1, None)
 
 
 @of_pictures
 def rand_augment(transform: Any) -> Step:
     """Read `RandAugment`."""
-    return _some_of_all(transform, transform.num_ops, transform.magnitude)
+    return _drawn_operations(transform, transform.num_ops, transform.magnitude)
 
 
-def _some_of_all(transform: Any, count: int, magnitude: int | None) -> Step:
-    """Draw operations from all of them, and the indices of their magnitudes unless one is given."""
+def _drawn_operations(transform: Any, count: int, magnitude: int | None) -> Step:
+    """Return the step that draws `count` operations, and for each the index of its magnitude unless one is given."""
 
     def choose(space: Space, draws: Draws) -> Iterator[Chosen]:
         names = list(space)

@@ -20,6 +20,7 @@ from recordzoo.base.progress import format_bytes
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import ZooDataset, derived
 from recordzoo.families.selection import Selection, selection_of
+from recordzoo.recipes.recipe import NO_TARGET
 from recordzoo.records.kinds import FieldKind
 from recordzoo.records.reader import RecordReader
 
@@ -32,8 +33,6 @@ Int64s = NDArray[np.int64]
 
 FIELD = "image"
 """The blob field that defines a sample's place in the shards; other fields are small."""
-
-NO_CLASS = -1
 
 _UNKNOWN_BYTES = 64 << 10
 _AT_ONCE = 1 << 18
@@ -59,8 +58,8 @@ class Located:
     """Where samples are: the record set of each, int64 [n] numbers of `readers`, and its position there, int64 [n]."""
 
     readers: list[RecordReader]
-    numbers: NDArray[np.int64]
-    positions: NDArray[np.int64]
+    numbers: Int64s
+    positions: Int64s
 
 
 def storage_of(dataset: Sized) -> Storage:
@@ -85,7 +84,7 @@ def storage_of(dataset: Sized) -> Storage:
     return Storage(None if in_order else _sorted(dataset, keys), max(1.0, total / length))
 
 
-def _runs(length: int) -> Iterator[NDArray[np.int64]]:
+def _runs(length: int) -> Iterator[Int64s]:
     return (np.arange(start, min(start + _AT_ONCE, length)) for start in range(0, length, _AT_ONCE))
 
 
@@ -108,7 +107,7 @@ class _StorageKeys:
         self._starts: list[NDArray[np.uint64]] = []  # for each reader: the start of each shard, and the end of the last
         self._rows: list[NDArray[Any]] = []  # Any: structured rows
 
-    def of(self, dataset: Sized, indices: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.uint32]] | None:
+    def of(self, dataset: Sized, indices: Int64s) -> tuple[NDArray[np.uint64], NDArray[np.uint32]] | None:
         """Return places, uint64 [n], and lengths in bytes; None if the samples are not in record sets."""
         located = locate(dataset, indices)
         if located is None:
@@ -121,10 +120,8 @@ class _StorageKeys:
             places[here], lengths[here] = self._found(reader, located.positions[here])
         return places, lengths
 
-    def _found(
-        self, reader: RecordReader, positions: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-        number = self._number(reader)
+    def _found(self, reader: RecordReader, positions: Int64s) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+        number = self._added(reader)
         starts, rows = self._starts[number], self._rows[number]
         if len(positions) and (positions[1:] - positions[:-1] == 1).all():  # a third of the time
             rows = rows[positions[0] : positions[-1] + 1]
@@ -133,7 +130,8 @@ class _StorageKeys:
         # Samples without an image come last; so do those whose shard does not exist, in a damaged set.
         return starts[np.minimum(rows["shard"], len(starts) - 1)] + rows["offset"], rows["length"]
 
-    def _number(self, reader: RecordReader) -> int:
+    def _added(self, reader: RecordReader) -> int:
+        """Return a reader's number; a new one's shards are laid behind those of the others."""
         number = _number(self._readers, reader)
         if number == len(self._starts):
             first = int(self._starts[-1][-1]) + 1 if self._starts else 0
@@ -143,7 +141,7 @@ class _StorageKeys:
         return number
 
 
-def locate(dataset: Sized, indices: NDArray[np.int64]) -> Located | None:
+def locate(dataset: Sized, indices: Int64s) -> Located | None:
     """Return the places of samples, as of the opening of the dataset; None if they are not in record sets."""
     readers: list[RecordReader] = []
     numbers, positions = np.empty_like(indices), np.empty_like(indices)
@@ -186,9 +184,7 @@ def by_leaf(dataset: Any, indices: Int64s) -> Iterator[tuple[Any, Int64s | slice
         yield dataset, slice(None), indices
 
 
-def by_part(
-    dataset: ConcatDataset[Any], indices: NDArray[np.int64]
-) -> Iterator[tuple[int, NDArray[np.bool_], NDArray[np.int64]]]:
+def by_part(dataset: ConcatDataset[Any], indices: Int64s) -> Iterator[tuple[int, NDArray[np.bool_], Int64s]]:
     """Iterate over the parts with some of the samples: the part's number, which samples, and their indices in it."""
     parts = np.searchsorted(dataset.cumulative_sizes, indices, side="right")
     starts = np.array([0, *dataset.cumulative_sizes])
@@ -228,7 +224,7 @@ def warn_of_requests(dataset: Sized) -> None:
             )
 
 
-def hint(dataset: Sized, indices: NDArray[np.int64]) -> None:
+def hint(dataset: Sized, indices: Int64s) -> None:
     """Tell the kernel which samples will be read soon, as `RecordReader.hint` does."""
     _tell(RecordReader.hint, dataset, indices)
 
@@ -243,17 +239,17 @@ def hint_remote(dataset: Sized, keys: Any) -> None:
             hint(dataset, keys)
 
 
-def will_need(dataset: Sized, indices: NDArray[np.int64]) -> None:
+def will_need(dataset: Sized, indices: Int64s) -> None:
     """Tell the kernel which samples other processes will read soon, as `RecordReader.will_need` does."""
     _tell(RecordReader.will_need, dataset, indices)
 
 
-def forget(dataset: Sized, indices: NDArray[np.int64]) -> None:
+def forget(dataset: Sized, indices: Int64s) -> None:
     """Tell the kernel which samples will not be read again soon, as `RecordReader.forget` does."""
     _tell(RecordReader.forget, dataset, indices)
 
 
-def _tell(tell: Callable[[RecordReader, str, Any], None], dataset: Sized, indices: NDArray[np.int64]) -> None:
+def _tell(tell: Callable[[RecordReader, str, Any], None], dataset: Sized, indices: Int64s) -> None:
     located = locate(dataset, indices)
     if located is not None:
         for number, reader in enumerate(located.readers):
@@ -268,7 +264,7 @@ class NewNumbers:
     """
 
     def __init__(self, numbers: Int64s) -> None:
-        self._numbers = np.append(numbers, NO_CLASS)  # index -1 finds the last entry
+        self._numbers = np.append(numbers, NO_TARGET)  # index -1 finds the last entry
 
     def __call__(self, label: int) -> int:
         """Return the new number of a class."""
@@ -280,7 +276,6 @@ class NewNumbers:
         return found
 
 
-# Any, in all of this module: datasets and labels of any type.
 def labels_of(dataset: Any, indices: Int64s, field: str | None) -> NDArray[Any]:
     """Return the labels of samples before the user's `target_transform`, or the values of a field, [n].
 
@@ -335,9 +330,9 @@ class Classes:
                 found[label] = found.get(label, 0) + count
         if not found:
             raise ArgumentError(f"{type(dataset).__name__} has no samples, so there are no classes to draw from.")
-        self._labels_in_order = np.array(sorted(found))
+        known = self._labels_in_order = np.array(sorted(found))
         self.counts = np.array([found[label] for label in sorted(found)], np.int64)
-        self.is_none = self._labels_in_order == NO_CLASS if self._labels_in_order.dtype == np.int64 else self.counts < 0
+        self.is_none = known == NO_TARGET if known.dtype == np.int64 else np.zeros(len(known), bool)
         self._table: Int64s | None = None
         if _span(self._labels_in_order) < _MAX_SPAN:
             self._table = np.zeros(_span(self._labels_in_order) + 1, np.int64)

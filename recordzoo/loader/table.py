@@ -160,7 +160,7 @@ def _channels(values: Any, name: str = "it") -> tuple[float, float, float]:
 
 
 CompiledOp = tuple[str, tuple[float, ...]]
-"""The name of a compiled operation (a function of `pixels`), and its numbers."""
+"""The name of a compiled operation (a function of `kernels`), and its numbers."""
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,7 @@ def _posterize_numbers(size: Size, bits: int) -> CompiledOp | None:
 
 
 def _blur_numbers(size: Size, width: int, height: int, across: float, down: float) -> CompiledOp | None:
-    """torch mirrors the image at its edges, and refuses to mirror more than there is."""
+    """Return the numbers; None where the image is too small: torch mirrors it at its edges, once at most."""
     is_large = size[0] > height // 2 and size[1] > width // 2
     return ("blur", (width, height, across, down)) if is_large else None
 

@@ -255,8 +255,8 @@ class Answer:
 
     def page_title(self, head: bytes) -> str | None:
         """Return the title of the body, which starts with `head`, if it is a web page ("" without one); else None."""
-        says_html = "html" in self._response.headers.get("Content-Type", "").lower()
-        is_text = not any(byte < 9 for byte in head[:512])  # every archive has such a byte early on
+        says_html = "html" in self._header("Content-Type").lower()
+        is_text = not any(byte < 9 for byte in head[:_HEAD_BYTES])  # every archive has such a byte early on
         if not _MARKUP.match(head) and not (says_html and is_text and head):
             return None
         match = _TITLE.search(head)

@@ -32,8 +32,8 @@ from recordzoo.records.manifest import SPLIT_PATTERN, Manifest
 from recordzoo.records.reader import is_record_set
 from recordzoo.records.shard import MAX_VALUE_BYTES
 
-_LOOKED_AT = 64
-_TWICE = 8
+_LOOKED_AT = 64  # samples that decide how fields are stored, and whether a set is of this dataset
+_READ_TWICE = 8
 
 
 class MapStyle(Protocol):
@@ -192,7 +192,7 @@ class Probe(SizedSource):
         Raises:
             ArgumentError: They have changed.
         """
-        for position in list(self.samples)[:: max(1, len(self.samples) // _TWICE)]:
+        for position in list(self.samples)[:: max(1, len(self.samples) // _READ_TWICE)]:
             before, now = self.samples[position], _sample_of(dataset, position)
             if _digest({position: before}) != _digest({position: now}):
                 raise ArgumentError(
