@@ -12,7 +12,7 @@ import filelock
 import pytest
 
 from recordzoo import catalogue
-from recordzoo.base import settings as roots
+from recordzoo.base import settings
 from recordzoo.base.process import Lock
 from recordzoo.errors import RemoteError
 from recordzoo.net import url as url_module
@@ -139,7 +139,7 @@ class TestList:
         assert [item["kind"] for item in listed(tmp_path, cwd=tmp_path)] == ["raw file"]
 
     def test_known_roots_are_listed(self, data, tmp_path):
-        roots.remember(data)
+        settings.remember_root(data)
         result = run("cache", "ls", cwd=tmp_path)
         names = [line.split()[0] for line in result.stdout.splitlines()]
         assert names == ["NAME", "photos", "birds", RAW_FILE.name]
@@ -261,7 +261,7 @@ class TestCachedSets:
         (item,) = listed(tmp_path / "cache", cwd=tmp_path)
         assert (item["kind"], item["path"], item["name"]) == ("cached set", str(folder), str(reader.path))
         assert item["size_bytes"] > sum(map(len, VALUES))
-        roots.remember(tmp_path / "served")
+        settings.remember_root(tmp_path / "served")
         assert [each["name"] for each in listed(cwd=tmp_path)] == [item["name"], "birds"]
 
     @pytest.mark.parametrize("how", ["address", "path"])

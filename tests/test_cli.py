@@ -15,7 +15,7 @@ import pytest
 
 from recordzoo import __version__, catalogue, errors
 from recordzoo import errors as project
-from recordzoo.base import settings as roots
+from recordzoo.base import settings
 from recordzoo.cli.app import Exit, exit_code
 from recordzoo.cli.app import run as run_app
 from recordzoo.cli.listing import entry_document
@@ -96,7 +96,7 @@ class TestListAndInfo:
         unknown = recordzoo("verify", "cub200", cwd=tmp_path, **state)
         assert unknown.stderr.endswith("Run: recordzoo prepare cub200\n")
         monkeypatch.setenv("RECORDZOO_STATE", state["RECORDZOO_STATE"])
-        roots.remember(birds)
+        settings.remember_root(birds)
         elsewhere = recordzoo("verify", "cub200", cwd=tmp_path, **state)
         assert elsewhere.stderr.endswith(f"It is prepared elsewhere: {birds}/cub200.records.\n")
 

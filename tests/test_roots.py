@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from recordzoo.base import settings as roots
+from recordzoo.base import settings
 from recordzoo.base.text import user_state
 
 
@@ -18,8 +18,8 @@ def test_each_directory_is_listed_once(tmp_path, place, monkeypatch):
     (tmp_path / "with\nline break").mkdir()
     monkeypatch.chdir(tmp_path)
     for folder in (tmp_path, tmp_path / "with\nline break", tmp_path.relative_to(tmp_path), tmp_path):
-        roots.remember(folder)
-    assert roots.known() == [tmp_path, tmp_path / "with\nline break"]
+        settings.remember_root(folder)
+    assert settings.known_roots() == [tmp_path, tmp_path / "with\nline break"]
     assert len(place.read_bytes().splitlines()) == 2
 
 
@@ -27,31 +27,31 @@ def test_what_is_gone_or_damaged_is_left_out(tmp_path, place):
     place.parent.mkdir()
     lines = f'[1]\n{{\n"relative"\n"{tmp_path}/gone"\n\udcff\n"{tmp_path}"\n'
     place.write_bytes(lines.encode(errors="surrogateescape"))
-    assert roots.known() == [tmp_path]
+    assert settings.known_roots() == [tmp_path]
     place.unlink()
     place.mkdir()
-    assert roots.known() == []
-    roots.remember(tmp_path)  # nothing happens
+    assert settings.known_roots() == []
+    settings.remember_root(tmp_path)  # nothing happens
 
 
 def test_it_can_be_switched_off(tmp_path, monkeypatch):
     monkeypatch.setenv("RECORDZOO_STATE", "off")
-    roots.remember(tmp_path)
-    assert (roots.list_path(), roots.known()) == (None, [])
+    settings.remember_root(tmp_path)
+    assert (settings.roots_file(), settings.known_roots()) == (None, [])
 
 
 def test_the_default_is_the_users_folder(tmp_path, monkeypatch):
     monkeypatch.delenv("RECORDZOO_STATE")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr("recordzoo.base.settings.user_state", functools.partial(user_state, "linux"))
-    assert roots.list_path() == tmp_path / "recordzoo" / "roots.jsonl"
+    assert settings.roots_file() == tmp_path / "recordzoo" / "roots.jsonl"
     monkeypatch.setenv("XDG_STATE_HOME", "relative")  # by its specification such a value is ignored
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert roots.list_path() == tmp_path / ".local" / "state" / "recordzoo" / "roots.jsonl"
+    assert settings.roots_file() == tmp_path / ".local" / "state" / "recordzoo" / "roots.jsonl"
 
 
 def test_it_does_not_grow_for_ever(tmp_path, place):
     place.parent.mkdir()
     place.write_bytes(b'"/' + b"x" * 600_000 + b'"\n')
-    roots.remember(tmp_path)
-    assert roots.known() == []
+    settings.remember_root(tmp_path)
+    assert settings.known_roots() == []

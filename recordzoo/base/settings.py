@@ -191,23 +191,23 @@ _ROOTS_FILE = "roots.jsonl"
 _MAX_BYTES = 1 << 20
 
 
-def list_path() -> Path | None:
-    """Return the path of the list; None if no list is kept (``RECORDZOO_STATE=off``)."""
+def roots_file() -> Path | None:
+    """Return the path of the list of prepared directories; None if no list is kept (``RECORDZOO_STATE=off``)."""
     with contextlib.suppress(RuntimeError):  # there is no home directory
         folder = state_folder()
         return None if folder is None else folder / _ROOTS_FILE
     return None
 
 
-def known() -> list[Path]:
-    """Return the directories that still exist, in the order of their first use."""
+def known_roots() -> list[Path]:
+    """Return the listed directories that still exist, in the order of their first use."""
     return [Path(text) for text in dict.fromkeys(_lines()) if os.path.isabs(text) and os.path.isdir(text)]
 
 
-def remember(folder: Path) -> None:
+def remember_root(folder: Path) -> None:
     """Add a directory to the list, unless it is listed; a failure is ignored."""
     with contextlib.suppress(OSError, ValueError):  # includes ArgumentError: the finished work must not fail here
-        path, text = list_path(), os.path.abspath(folder)
+        path, text = roots_file(), os.path.abspath(folder)
         if path is None:
             return
         if text in _lines() or (path.exists() and path.stat().st_size > _MAX_BYTES // 2):
@@ -221,7 +221,7 @@ def remember(folder: Path) -> None:
 
 def _lines() -> list[str]:
     """Read the list; damaged lines are skipped."""
-    path = list_path()
+    path = roots_file()
     found = []
     with contextlib.suppress(OSError):
         if path is not None and path.is_file():

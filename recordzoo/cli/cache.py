@@ -72,7 +72,7 @@ def ls(
     """
     if missing := [folder for folder in folders or () if not folder.is_dir()]:
         raise NotPreparedError(f"{missing[0]} is no directory.", path=str(missing[0]))
-    places = [place.absolute() for place in folders or [*(settings.known() or [Path()]), *_cache_folder()]]
+    places = [place.absolute() for place in folders or [*(settings.known_roots() or [Path()]), *_cache_folder()]]
     items = _find_items(places)
     if as_json:
         options.put_json({"items": [asdict(item) for item in items]})

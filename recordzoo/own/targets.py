@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from recordzoo import catalogue
-from recordzoo.base import settings as roots
 from recordzoo.base.files import is_folder
-from recordzoo.base.settings import command
+from recordzoo.base.settings import command, known_roots
 from recordzoo.base.text import did_you_mean, name_first, no_split, shown
 from recordzoo.catalogue import Entry
 from recordzoo.errors import ArgumentError, FolderError, NotPreparedError, SourceError
@@ -514,7 +513,7 @@ def no_set(text: str, places: Sequence[Path]) -> NotPreparedError:
         candidates = sorted(Path(text).glob(f"*{_ENDING}"))
     else:
         there = "It is prepared elsewhere"
-        candidates = [root / place.name for root in roots.known() for place in places]
+        candidates = [root / place.name for root in known_roots() for place in places]
     found = [str(path) for path in candidates if _is_set(path)]
     hint = f"{there}: {name_first(found, _NUM_NAMED)}." if found else f"Run: {command('prepare', text)}"
     return NotPreparedError(f"There is no record set for {text}: {absent}. {hint}", path=str(places[0]))

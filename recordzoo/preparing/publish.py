@@ -538,7 +538,7 @@ def _built(
         return
     build.remove()
     if is_record_set(path):
-        settings.remember(path.parent)
+        settings.remember_root(path.parent)
 
 
 def _is_true(is_done: Callable[[], bool]) -> bool:

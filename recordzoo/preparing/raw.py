@@ -153,7 +153,7 @@ class RawData:
         """Record a download's result. If an optional file failed, the records are made without it."""
         if isinstance(result, Path):
             if result in self.fetched:
-                settings.remember(self.root)
+                settings.remember_root(self.root)
                 write_mark(result)
             return
         if not (remote.optional and isinstance(result, DownloadError)):

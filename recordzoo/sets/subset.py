@@ -230,7 +230,6 @@ def _view(
     from recordzoo import zoo
     from recordzoo.families.base import ZooDataset
     from recordzoo.families.folders import ClassFolderDataset
-    from recordzoo.families.selection import Selection
 
     dataset = zoo.open(records) if isinstance(records, str | os.PathLike) else records
     if not isinstance(dataset, ZooDataset):
@@ -258,25 +257,32 @@ def _view(
         chosen = chosen[np.isin(selection.targets(chosen), labels)]
     if not len(chosen):
         raise ArgumentError(f"No sample of {selection.reader.path} is left by what is chosen.")
-    if not is_plain:
-        shown: Any = dataset  # torchvision's class makes it a Dataset
-        return Subset(shown, chosen.tolist())
-    twin: Any = copy.copy(dataset)
+    if is_plain:
+        return _twin(dataset, chosen, labels)
+    shown: Any = dataset  # torchvision's class makes it a Dataset
+    return Subset(shown, chosen.tolist())
+
+
+# Any, here and below: a `Selection` and a `ZooDataset`, which import torch.
+def _twin(dataset: Any, indices: NDArray[np.int64], labels: tuple[int, ...] | None) -> Any:
+    """Return a copy of a dataset of class folders that shows some of its samples; their classes are renumbered."""
+    from recordzoo.families.selection import Selection
+
+    selection, twin = dataset._selection, copy.copy(dataset)
     twin._made = {}  # its derived lists are made again on access
     targets = None
     if labels is not None:
-        targets, names = _new_numbers(labels)[selection.targets(chosen)], dataset.classes
+        targets, names = _new_numbers(labels)[selection.targets(indices)], dataset.classes
         twin.classes = [names[label] if label < len(names) else str(label) for label in labels]
         twin.class_to_idx = {name: label for label, name in enumerate(twin.classes)}
     elif selection.has_labels and selection._given_targets is not None:
-        targets = selection.targets(chosen)
-    positions = selection.positions(chosen)
+        targets = selection.targets(indices)
+    positions = selection.positions(indices)
     kind = Selection if labels is not None else type(selection)
     twin._show(kind(selection.reader, positions=positions, targets=targets, column=selection.column))
     return twin
 
 
-# Any, here and below: a `Selection` and a `ZooDataset`, which import torch.
 def _in_split(selection: Any, split: str) -> NDArray[np.int64]:
     """Return a dataset's indices in a split, in the split's order if the dataset shows all records."""
     reader = selection.reader
