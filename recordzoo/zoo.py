@@ -11,7 +11,7 @@ from recordzoo import catalogue
 from recordzoo.base.settings import command
 from recordzoo.catalogue import Entry
 from recordzoo.catalogue.search import fitting
-from recordzoo.errors import ArgumentError, ManifestError
+from recordzoo.errors import ArgumentError
 from recordzoo.net.url import is_url
 from recordzoo.own.columns import LIST_ENDINGS, Columns
 from recordzoo.own.lists import list_path
@@ -241,12 +241,6 @@ def open(data: str | os.PathLike[str], root: str | os.PathLike[str] = ".", **arg
         >>> image, label = dataset[0]  # doctest: +SKIP
     """
     path = _named_set(data, Path(root).expanduser(), arguments) if is_name(data) else data
-    if isinstance(path, str | os.PathLike) and _is_other_directory(path):
-        raise ManifestError(
-            f"{os.fspath(path)} is a directory and no record set. Open what recordzoo.prepare({os.fspath(path)!r}) "
-            "returns; a directory of class folders is also opened by ImageFolderRecord.",
-            path=os.fspath(path),
-        )
     module, name, chosen = _class_of(RecordReader(path).manifest)
     dataset: ZooDataset = getattr(importlib.import_module(module), name)(path, **{**chosen, **arguments})
     return dataset
@@ -261,14 +255,6 @@ def _class_of(manifest: Manifest) -> tuple[str, str, Mapping[str, Any]]:
     if entry is not None and "image" in manifest.blobs:
         return entry.dataset_module, entry.class_names[0], entry.part(manifest.part).arguments
     return "recordzoo.families.record_set", "RecordDataset", {}
-
-
-def _is_other_directory(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a directory that is no record set, not even a damaged one, and holds none."""
-    if is_url(path) or not os.path.isdir(path):
-        return False
-    names = os.listdir(path)
-    return not any(name == "manifest.json" or name.endswith((".records", ".lmdb")) for name in names)
 
 
 # Any: arguments of a dataset class.

@@ -124,7 +124,10 @@ class Directory:
         if sets := sorted(path.name for path in self.path.glob("*.records") if path.is_dir()):
             return f"{self.path} is not a record set, but holds {name_first(sets, 3)}. Pass the path of a record set."
         if where.name == MANIFEST_NAME and not any(self.path.glob("*.lmdb")):
-            return f"{self.path} is not a record set: it has no {MANIFEST_NAME}. Pass the path of a record set."
+            return (
+                f"{self.path} is not a record set: it has no {MANIFEST_NAME}. Open what "
+                f"recordzoo.prepare({str(self.path)!r}) returns, or class folders with ImageFolderRecord."
+            )
         return f"{where} is missing from the record set. Copy the set again, or prepare the dataset again."
 
 
