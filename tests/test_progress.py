@@ -21,7 +21,7 @@ def test_the_log_says_begin_resume_each_half_minute_and_end(caplog, monkeypatch)
         told.advance(20, 1)
     told.end()
     assert [record.message.partition("images, ")[0] for record in caplog.records] == [
-        "downloading x, resuming at 40 B",
+        "downloading x, from 40 B on",
         "by the way",
         "downloading x: 80 B of 100 B (80%), 2 ",
         "downloading x: 100 B of 100 B (100%), 3 ",

@@ -55,7 +55,7 @@ class LogProgress(Progress):
         self._start_bytes = self._bytes = done_bytes
         self._images = 0
         self._began = self._said = time.monotonic()
-        self._say(stage + (f", resuming at {format_bytes(done_bytes)}" if done_bytes else ""))
+        self._say(stage + (f", from {format_bytes(done_bytes)} on" if done_bytes else ""))
 
     @override
     def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
