@@ -365,13 +365,16 @@ class ZooDataset(HasDerived, Dataset[Pair]):
     if not TYPE_CHECKING:  # otherwise a class would have every attribute
 
         def __getattr__(self, name: str) -> Any:
-            text = f"{type(self).__name__!r} object has no attribute {name!r}"
-            if "_selection" not in vars(self):
-                text += (
-                    f". No record set is open: {type(self).__name__}.__init__ must call that of its base class. Where "
-                    "it lists files itself, let it inherit from torchvision's class; RecordLoader reads that, too."
-                )
-            raise AttributeError(text, name=name, obj=self)
+            if "_selection" in vars(self):
+                return object.__getattribute__(self, name)  # raises again what led here, maybe in a property
+            kind = type(self).__name__
+            raise AttributeError(
+                f"{kind!r} object has no attribute {name!r}. No record set is open: {kind}.__init__ must call that of "
+                "its base class. Where it lists files itself, let it inherit from torchvision's class; RecordLoader "
+                "reads that, too.",
+                name=name,
+                obj=self,
+            )
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)

@@ -317,10 +317,11 @@ def label_problem(label: Any, num_classes: int | None) -> str | None:
 
 
 _MAX_NAME = 4096
+"""The most characters of a class name in a manifest."""
+
 _WITH_IMAGES = (".json", ".yaml", ".yml", ".xml", ".names", *IMAGE_ENDINGS)
 _PACKED = (".7z", ".bz2", ".gz", ".rar", ".xz", ".zst")
 _SHEETS = (".xls", ".xlsx", ".ods")
-"""The most characters of a class name in a manifest."""
 
 
 class ForeignRecipe(SampleRecipe):
