@@ -152,6 +152,7 @@ def test_samplers(tree: Path, options: dict[str, Any]) -> None:
         ({"precision": "best"}, "precision='best' is not one of 'exact', 'fast'"),
         ({"memory_format": torch.preserve_format}, "memory_format"),
         ({"shuffle": "blocks"}, "shuffle='blocks'"),
+        ({"dataset": [], "shuffle": True}, "list has no samples"),
         ({"num_workers": -1}, "num_workers=-1"),
         ({"timeout": -1}, "timeout=-1"),
         ({"prefetch_factor": -1}, "prefetch_factor=-1"),
@@ -165,12 +166,11 @@ def test_samplers(tree: Path, options: dict[str, Any]) -> None:
 )
 def test_bad_arguments(dataset: ImageFolderRecord, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
-        RecordLoader(dataset, **options)
+        RecordLoader(**{"dataset": dataset, **options})
 
 
 @pytest.mark.parametrize("kind", [np.int64, torch.tensor, float])
-def test_numbers_of_other_types_are_converted(kind: Any) -> None:
-    """`shuffle=1` must not give the order of the dataset."""
+def test_numbers_of_other_types_are_converted(kind: Any) -> None:  # shuffle=1 is not the order of the dataset
     found = RecordLoader(range(41), kind(4), kind(1), drop_last=kind(1), seed=kind(3), num_workers=1)
     assert_same(list(found), list(RecordLoader(range(41), 4, True, drop_last=True, seed=3, num_workers=1)))
 

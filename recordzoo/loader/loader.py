@@ -169,6 +169,8 @@ class RecordLoader(FrameworkLoader):
         if sampler is None and batch_sampler is None:
             if shuffle is None:
                 shuffle = isinstance(dataset, Mix) or weights is not None
+            if shuffle and not len(dataset):  # as in DataLoader: training on nothing is a mistake
+                raise ArgumentError(f"shuffle={shuffle!r}: {type(dataset).__name__} has no samples.")
             own = RecordSampler(dataset, shuffle=shuffle, drop_last=drop_last, weights=weights)
             own.share_seed(chosen)
             sampler = own
