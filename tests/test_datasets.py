@@ -505,13 +505,11 @@ def test_an_incomplete_tree_of_cifar10_is_none(tmp_path: Path) -> None:
     (CIFAR10.write_tree(tmp_path) / cifar10.FOLDER / "test_batch").unlink()
     with pytest.raises(NotPreparedError, match=r"cifar-10-batches-py/, cifar-10-python\.tar\.gz"):
         CIFAR10Record(tmp_path)
-    CIFAR10.write_archive(tmp_path)
-    assert len(CIFAR10Record(tmp_path)) == 35
+    assert len(CIFAR10Record(CIFAR10.write_archive(tmp_path))) == 35
 
 
 @pytest.mark.parametrize("name", ["base_folder", "train_list"])
 def test_a_subclass_that_names_other_files_is_refused(name: str, tmp_path: Path) -> None:
-    """People who have a CIFAR10 of their own make its CIFAR100 by the names of the files."""
     of_others, ours = {name: getattr(tv.CIFAR100, name)}, recordzoo.CIFAR10Record
     with pytest.raises(ArgumentError, match=rf"Own\.{name} names other .* those of CIFAR10Record, .* CIFAR100Record"):
         type("Own", (ours,), of_others)(CIFAR10.write_tree(tmp_path))
