@@ -170,6 +170,7 @@ class TestColumns:
             ({"targets": {"photo": "class"}}, "Column 'photo' is named twice"),
             ({"targets": ["breed"]}, "Argument targets is .*; it must be a dict"),
             ({"separator": ""}, "Argument separator is ''; it must be a text between"),
+            ({"separator": "|"}, r"separator .* no target has several labels: name .* COLUMN:multilabel"),
             ({"image": "phto"}, r"no column 'phto' \(--image\)"),
             ({"name_column": "x"}, r"no column 'x' \(--name-column\)"),
         ],

@@ -11,7 +11,7 @@ from pathlib import Path
 from recordzoo.base import durable
 from recordzoo.base.process import crash_point
 from recordzoo.base.progress import Progress, default_progress
-from recordzoo.base.text import did_you_mean
+from recordzoo.base.text import did_you_mean, name_first
 from recordzoo.errors import ArgumentError, OtherSourceError, RecordZooError
 from recordzoo.formats.base import CLASSES_NAME
 from recordzoo.formats.samples import Content, Export, choose, chosen_splits, file_name, split_ending, write_classes
@@ -124,6 +124,9 @@ def write_folder(folder: Path, export: Export) -> None:
     """
     content, taken, rows = export.content, {CLASSES_NAME, _TABLE_NAME}, list[tuple[str, int]]()
     classes = [choose(taken, file_name(name)) for name in content.classes]
+    pairs = zip(classes, content.classes, strict=True)
+    if others := [f"{made!r} ({name!r})" for made, name in pairs if made != name]:
+        export.progress.note(f"These folders cannot have the names of their classes: {name_first(others, 5)}.")
     for split, positions in export.splits.items():
         top = f"{split}/" if len(export.splits) > 1 else ""
         is_known = content.has_classes(positions)

@@ -377,6 +377,11 @@ class Columns:
         named = [each for each in (self.image, *self.targets, self.split, self.name) if each is not None]
         if not self.separator:
             raise ArgumentError(f"Argument separator is {self.separator!r}; it must be a text between two labels.")
+        if self.separator != "," and "multilabel" not in self.targets.values():
+            raise ArgumentError(
+                f"Argument separator (--separator) is {self.separator!r}, and no target has several labels: name its "
+                "column, --target COLUMN:multilabel (targets={COLUMN: 'multilabel'})."
+            )
         twice = next((each for each in named if named.count(each) > 1), None)
         if twice is not None:
             raise ArgumentError(f"Column {twice!r} is named twice: as image, target, split or name.")
