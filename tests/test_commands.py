@@ -44,7 +44,7 @@ def test_the_field_and_the_array_that_were_meant_are_named(tmp_path):
     reader = RecordReader(write_records(tmp_path / "some.records", [b"one"]))
     with pytest.raises(KeyError, match=r"it has image\. Did you mean image\?"):
         reader.read("imgae", 0)
-    with pytest.raises(KeyError, match=r"no array 'targets'; it has .*Did you mean target\?"):
+    with pytest.raises(KeyError, match=r"no array 'targets'; its fields are .*Did you mean target\?"):
         reader.array("targets")
 
 

@@ -17,9 +17,9 @@ from recordzoo.base import settings
 from recordzoo.base.progress import Progress, default_progress, is_terminal
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, clean, display_width, shorten
-from recordzoo.errors import ArgumentError, NotPreparedError
+from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.net.url import Url, is_url
-from recordzoo.own.targets import is_path, no_set, records_beside, resolve
+from recordzoo.own.targets import Reading, is_path, no_set, records_beside, resolve
 
 PLAIN_INTERVAL_S = 15.0
 
@@ -402,7 +402,11 @@ def find_record_set(text: str) -> Path | Url:
     beside = records_beside(text) if is_path(text) else None
     if beside is not None:
         return beside
-    places = [target.place() for target in resolve(text, Path())]
+    try:
+        targets = resolve(text, Path())
+    except SourceError:  # its folders may be no classes: nothing is prepared here
+        targets = resolve(text, Path(), reading=Reading(from_="classes"))
+    places = [target.place() for target in targets]
     found = [place for place in places if place.is_dir()]
     if not found:
         raise no_set(text, places)
