@@ -59,7 +59,7 @@ def answer() -> str:
     return (
         f"RandomResizedCrop(224), flip, ToTensor, Normalize over {stored['photos']}: "
         f"RecordLoader makes {rates[EXACT] / rates[TREES]:.1f} times as many images a second as DataLoader{dali}. "
-        f"{pages.in_short(stored['machine'])}, two cores."
+        f"{pages.in_short(stored['machine']).partition('; ')[0]}, two cores."
     )
 
 
