@@ -178,7 +178,7 @@ class SVHN(ArraysRecipe):
         from scipy.io import loadmat
 
         with seekable(file) as whole:
-            content = loadmat(whole)  # type: ignore[arg-type]  # files, too
+            content = loadmat(whole)  # type: ignore[arg-type,unused-ignore]  # files, too
         labels = content["y"].astype(np.int64).reshape(-1)  # [n, 1] in the authors' files; any shape with n numbers
         yield {"image": content["X"].transpose(3, 0, 1, 2), "target": np.where(labels == 10, 0, labels)}
 

@@ -141,7 +141,7 @@ class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvisi
 
         data, name = self._bytes("annotation", index)
         with naming(self.records_path, name):
-            found = loadmat(io.BytesIO(data))  # type: ignore[arg-type]  # files, too
+            found = loadmat(io.BytesIO(data))  # type: ignore[arg-type,unused-ignore]  # files, too
             outline = found["obj_contour"]
             if not self._transforms_pairs:
                 return outline

@@ -196,7 +196,7 @@ class CUB200_2010Record(TargetTypesDataset[TrainTest, CUB200_2010Target], ImageF
         variable = "bbox" if kind == "bbox" else "seg"
         data = io.BytesIO(self._selection.reader.read("annotation", position))
         # The type is ignored: loadmat takes files, too.
-        value = loadmat(data, squeeze_me=True, variable_names=[variable])[variable]  # type: ignore[arg-type]
+        value = loadmat(data, squeeze_me=True, variable_names=[variable])[variable]  # type: ignore[arg-type,unused-ignore]
         if kind == "segmentation":
             return Image.fromarray(np.atleast_2d(value).astype(np.uint8))
         sides = [float(value[side]) for side in ("left", "top", "right", "bottom")]

@@ -120,7 +120,7 @@ def _parse_meta_mat(data: bytes) -> tuple[dict[int, str], dict[str, tuple[str, .
     try:
         # By place and not by name, as torchvision reads it: ILSVRC2012_ID, WNID, words, gloss, num_children, ...
         # A .mat file of this version holds numbers, texts and structs; loading it runs nothing.
-        mat = scipy.io.loadmat(io.BytesIO(data), squeeze_me=True)  # type: ignore[arg-type]  # it takes files too
+        mat = scipy.io.loadmat(io.BytesIO(data), squeeze_me=True)  # type: ignore[arg-type,unused-ignore]  # it takes files too
         synsets = mat["synsets"]
         leaves = [synset for synset in synsets.reshape(-1).tolist() if synset[4] == 0]
         wnid_of = {int(number): str(wnid) for number, wnid, *_ in leaves}

@@ -136,7 +136,7 @@ class _StorageKeys:
         if number == len(self._starts):
             first = int(self._starts[-1][-1]) + 1 if self._starts else 0
             sizes = [shard.size_bytes for shard in reader.manifest.shards]
-            self._starts.append(np.cumsum(np.array([first, *sizes], np.uint64)))
+            self._starts.append(np.cumsum([first, *sizes], dtype=np.uint64))
             self._rows.append(reader.array(f"{FIELD}.index"))
         return number
 

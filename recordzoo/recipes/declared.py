@@ -583,7 +583,7 @@ class Lists:
         """Return the variables of a .mat file, as `scipy.io.loadmat` does with ``squeeze_me``."""
         from scipy.io import loadmat
 
-        found: dict[str, Any] = loadmat(io.BytesIO(self[name]), squeeze_me=True)  # type: ignore[arg-type]  # files, too
+        found: dict[str, Any] = loadmat(io.BytesIO(self[name]), squeeze_me=True)  # type: ignore[arg-type,unused-ignore]  # files, too
         return found
 
 
