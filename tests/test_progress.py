@@ -51,7 +51,7 @@ from recordzoo import ImageFolderRecord
 )
 @pytest.mark.slow
 def test_a_constructor_without_a_terminal_says_what_it_does(before, environment, start, count, tmp_path):
-    """It says nothing if that is wished, each line once if logging is configured, and nothing of what is ready."""
+    """With progress off it says nothing; with logging configured, each line once; of ready sets, nothing."""
     code = f"{TREE}\n{before}\nImageFolderRecord('photos', workers=1)"
     first, second = (warm.run(code, cwd=tmp_path, env={**os.environ, **environment}) for _ in range(2))
     assert (first.returncode, second.returncode, second.stderr) == (0, 0, "")

@@ -219,9 +219,8 @@ def _item(kind: str, path: Path, name: str, foreign: Sequence[str] = (), used_by
     for file in path.rglob("*") if path.is_dir() else [path]:
         with contextlib.suppress(OSError):  # it is gone
             facts = file.lstat()
-            size += facts.st_size
-            read_at = 0.0 if file.name == MANIFEST_NAME else facts.st_atime  # the manifest was read just now
-            last = max(last, facts.st_mtime, read_at)
+            used = facts.st_mtime if file.name == MANIFEST_NAME else max(facts.st_mtime, facts.st_atime)
+            size, last = size + facts.st_size, max(last, used)  # the manifest was read just now
     obstacle = f"{used_by} works on it" if used_by else ""
     if foreign and not obstacle:
         obstacle = f"it holds files that recordzoo did not write ({name_first(foreign, 3)}); move them away"

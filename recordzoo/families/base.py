@@ -431,8 +431,8 @@ class ZooDataset(HasDerived, Dataset[Pair]):
             if found != right and kind.raw_files is ours.raw_files:
                 raise ArgumentError(
                     f"{kind.__name__}.{name} names other raw files than those of {ours.__name__}, which it would show. "
-                    f"Let it inherit from the class that shows them: class {kind.__name__}(..., CIFAR100Record), for "
-                    "example. If there is none, use torchvision's class."
+                    "Inherit from the class that shows them, as from CIFAR100Record for CIFAR-100; if there is none, "
+                    "from torchvision's."
                 )
 
     def _show_split(self, split: str, *, download: bool | None, options: PrepareOptions) -> None:

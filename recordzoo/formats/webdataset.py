@@ -71,7 +71,8 @@ class Keys:
 
     Attributes:
         names: The extensions, in the order of their first file.
-        in_folder: An image, if each sample is one image in a folder, as in a tar of class folders; else none.
+        in_folder: An image, if each sample so far is one image in a folder, as in a tar of class folders; "" if one is
+            not, None before the first.
     """
 
     def __init__(self) -> None:

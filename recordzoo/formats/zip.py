@@ -15,6 +15,7 @@ from recordzoo.formats.base import Foreign, Piece, Sample, fault, first_bytes, s
 from recordzoo.raw.member import MAX_MEMBER_BYTES, Member, greedy_runs
 from recordzoo.raw.zip import ZIP_STARTS, opened_zip, unzipped_name
 from recordzoo.recipes.declared import are_splits, class_folder_order, is_image
+from recordzoo.recipes.folders import is_shown
 from recordzoo.recipes.recipe import NO_TARGET
 
 LOOKS_FOR = "a file *.zip with a folder for each class"
@@ -142,12 +143,6 @@ def _empty_classes(path: Path, images: Sequence[_Image]) -> Iterator[str]:
             inner = name.removeprefix(start).removesuffix("/")
             if name.startswith(start) and inner and "/" not in inner:
                 yield inner
-
-
-def is_shown(name: str) -> bool:
-    """Whether no part of a name is hidden; macOS puts attributes of files into ``__MACOSX/`` and ``._*``."""
-    parts = name.split("/")
-    return parts[0] != "__MACOSX" and not any(part.startswith(".") for part in parts)
 
 
 def _common_top(names: Sequence[str]) -> str:

@@ -250,7 +250,7 @@ class RecordLoader(FrameworkLoader):
                 `workers="processes"` was given, and worker processes cannot be started; the loaded state cannot be
                 resumed; or a newer iterator took over the persistent workers.
         """
-        return Unbegun(self._begin, self._orders.__len__)
+        return Unbegun(self._begin, self.__len__)
 
     def _begin(self) -> BatchIterator:
         maker = maker_of(batch_options(self), self._kept)

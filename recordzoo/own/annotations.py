@@ -12,10 +12,10 @@ from recordzoo.base.files import MAX_TEXT_BYTES, is_folder, read_text
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, counted, lines_of, name_first, shorten
 from recordzoo.errors import SourceError
-from recordzoo.formats.zip import is_shown
 from recordzoo.own.columns import MAX_SHOWN
 from recordzoo.own.listing import Column, Listing
 from recordzoo.recipes.declared import IMAGE_ENDINGS, SPLIT_NAMES, class_folder_order, files_under
+from recordzoo.recipes.folders import is_shown
 from recordzoo.recipes.recipe import BlobField
 from recordzoo.records.arrays import leads_out
 from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec

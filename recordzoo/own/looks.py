@@ -15,12 +15,11 @@ from recordzoo.base.files import is_folder, open_at_once
 from recordzoo.base.settings import command
 from recordzoo.base.text import name_first
 from recordzoo.errors import SourceError
-from recordzoo.formats.zip import is_shown
 from recordzoo.own.annotations import is_split, is_usual_folder
 from recordzoo.own.coco import has_coco_keys
 from recordzoo.raw.zip import unzipped_name
 from recordzoo.recipes.declared import are_splits, is_image
-from recordzoo.recipes.folders import like_splits, split_folders, tables_of
+from recordzoo.recipes.folders import is_shown, like_splits, split_folders, tables_of
 
 _TEXTS = (".txt", ".xml", ".json")
 _NAMES = ("data.yaml", "data.yml", "obj.names")

@@ -80,7 +80,7 @@ class FolderRecipe(Recipe):
     part = ""
     fields = {"image": BlobField("image")}  # noqa: RUF012 - declared by Recipe, never changed
     raw_files: tuple[RemoteFile, ...] = ()
-    _depth = 1  # of an image that lies in a class folder itself
+    _depth = 1  # the folders above an image that lies directly in a class folder
 
     def __init__(
         self, names: Sequence[str] | None = None, *, allow_empty: bool = True, allow_none: bool = True
@@ -145,8 +145,7 @@ class FolderRecipe(Recipe):
         if self._scan is None:
             return
         names, others = self._scan.names, self._scan.others
-        hidden = [name for name in names if "/." in (path := f"/{name}") or "/__MACOSX/" in path or "/@eaDir/" in path]
-        if hidden:
+        if hidden := [name for name in names if not is_shown(name)]:
             yield (
                 f"warning: hidden files or folders have {counted(len(hidden), 'image')}, as in ImageFolder; remove "
                 f"them if they are no data: {name_first(hidden, _NUM_SHOWN)}"
@@ -351,6 +350,12 @@ def like_splits(folders: Sequence[str]) -> list[str]:
     are_parts = len(set(map(tuple, words.values()))) == 1 and all(_PART.fullmatch(" ".join(w)) for w in words.values())
     are_all = len(folders) > 1 and (are_parts or all(map(_DOMAIN.fullmatch, folders)))
     return list(folders) if are_all else []
+
+
+def is_shown(name: str) -> bool:
+    """Whether no part of a name is hidden; macOS writes ``__MACOSX/`` and ``._*``, Synology's systems ``@eaDir/``."""
+    path = f"/{name}"
+    return "/." not in path and "/__MACOSX/" not in path and "/@eaDir/" not in path
 
 
 def tables_of(names: Iterable[str]) -> list[str]:
