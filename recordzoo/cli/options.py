@@ -404,7 +404,9 @@ def find_record_set(text: str) -> Path | Url:
         return beside
     try:
         targets = resolve(text, Path())
-    except SourceError:  # its folders may be no classes: nothing is prepared here
+    except (ArgumentError, SourceError):  # prepare asks what is meant: here, only record sets are looked for
+        if not path.is_dir():
+            raise
         targets = resolve(text, Path(), reading=Reading(from_="classes"))
     places = [target.place() for target in targets]
     found = [place for place in places if place.is_dir()]
