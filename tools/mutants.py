@@ -33,7 +33,7 @@ from typing import Any
 import pytest
 from mutations import Change, apply, find_changes
 
-ROOMS = ["loader", "cli", "datasets", "formats", "recipes", "preparing", "records", "net", "raw", "custom", "copying"]
+ROOMS = ["loader", "cli", "datasets", "formats", "recipes", "preparing", "records", "net", "raw", "own", "sets"]
 FAST = ["-n", "2", "--dist", "loadgroup", "-m", "not slow", "--ignore=tests/frameworks"]
 HANG_S = 60  # a test that takes longer fails
 LIMIT_S = 240  # all tests of a mutant
