@@ -1,5 +1,7 @@
 """Small stored images: crops and flips of whole batches give the pixels and labels of torchvision's classes."""
 
+import contextlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ from torch.utils.data import ConcatDataset, DataLoader, Subset
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
-from recordzoo import MultiView, RecordLoader
+from recordzoo import MultiView, RecordLoader, RecordReader
+from recordzoo.errors import CorruptRecordError
 from tests.batching import MEAN, STD, assert_same
 from tests.contract import DECLARED, Row
 
@@ -67,6 +70,18 @@ def test_batches_are_torchvisions(tmp_path: Path, row: Row, memory_format: torch
             if name != "QMNIST":  # its labels have eight numbers
                 assert is_compiled(dataset)
             assert_same(list(RecordLoader(dataset, 5, num_workers=2, memory_format=memory_format)), right)
+
+
+def test_images_that_were_read_stay_in_memory_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = ROWS[ARRAYS.index("CIFAR10")]
+    for limit in (RecordReader.kept_bytes, 100):
+        monkeypatch.setattr(RecordReader, "kept_bytes", limit)
+        _, dataset = row.build(tmp_path / str(limit), "archive").both(transform=v1.PILToTensor())
+        first = list(RecordLoader(dataset, 5))
+        for shard in dataset.records_path.glob("*.lmdb"):
+            os.truncate(shard, 0)
+        with contextlib.nullcontext() if limit > 100 else pytest.raises(CorruptRecordError):
+            assert_same(list(RecordLoader(dataset, 5)), first)
 
 
 @pytest.mark.parametrize("name", ["CIFAR10", "MNIST"])

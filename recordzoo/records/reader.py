@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import json
+import math
 import operator
 import os
 import stat
@@ -81,6 +82,9 @@ class RecordReader:
         RecordError: It has another digest than `digest`.
     """
 
+    kept_bytes = 256 << 20
+    """The most bytes of a field that `stacked` keeps in memory."""
+
     path: Path | Url
     _shards: Shards
 
@@ -116,6 +120,7 @@ class RecordReader:
         self._arrays: dict[str, AnyArray] = {}
         self._rows: dict[str, memoryview] = {}  # index rows by field
         self._marks: dict[str, bytearray] = {}
+        self._kept: dict[str, tuple[NDArray[np.uint8], NDArray[np.bool_]]] = {}  # what `stacked` has read
         self._names: Names | None = None
 
     @property
@@ -250,6 +255,34 @@ class RecordReader:
             for value, length, crc, position in checks
         ]
 
+    def stacked(self, field: str, positions: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Return the bytes of raw values of one shape, uint8 [M, size], and each position's row in them, int64 [n].
+
+        A field of at most `kept_bytes` stays in memory as far as it was read, as torchvision's small datasets do.
+
+        Raises:
+            KeyError, IndexError, LookupError, CorruptRecordError: As `decoded`.
+        """
+        spec = self.manifest.blobs[field]
+        size = math.prod(spec.shape or ()) * np.dtype(spec.dtype).itemsize
+        if field not in self._kept:
+            if size * len(self) > self.kept_bytes:
+                return self._stack(field, positions, size), np.arange(len(positions))
+            self._kept.setdefault(field, (np.empty((len(self), size), np.uint8), np.zeros(len(self), np.bool_)))
+        values, is_read = self._kept[field]
+        missing = positions[~is_read[positions]]
+        if len(missing):
+            values[missing] = self._stack(field, missing, size)
+            is_read[missing] = True
+        return values, positions
+
+    def _stack(self, field: str, positions: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
+        values = self.read_all(field, positions)
+        for position, value in zip(positions.tolist(), values, strict=True):
+            if len(value) != size:
+                self.decoded(field, position)  # it raises
+        return np.frombuffer(b"".join(values), np.uint8).reshape(-1, size)
+
     def _row(self, field: str, position: int) -> tuple[int, int, int, int, int]:
         rows = self._rows.get(field)
         if rows is None:
@@ -335,7 +368,12 @@ class RecordReader:
         The kernel reads them from disk; values at a URL, or their shards, are fetched in the background. Positions
         without a value or out of range are skipped; `read` reports a shard that cannot be opened.
         """
-        self._shards.hint(self._stored_rows(field, positions))
+        wanted = np.asarray(positions, np.int64)
+        if field in self._kept:
+            is_read = self._kept[field][1]
+            wanted = wanted[(wanted >= 0) & (wanted < len(is_read))]
+            wanted = wanted[~is_read[wanted]]
+        self._shards.hint(self._stored_rows(field, wanted))
 
     def will_need(self, field: str, positions: Sequence[int]) -> None:
         """Prefetch values that processes of this machine will read soon, in this order.
@@ -352,7 +390,7 @@ class RecordReader:
         """
         self._shards.forget(self._stored_rows(field, positions))
 
-    def _stored_rows(self, field: str, positions: Sequence[int]) -> AnyArray:
+    def _stored_rows(self, field: str, positions: Sequence[int] | NDArray[np.int64]) -> AnyArray:
         """Return the index rows of the positions that exist and have a value."""
         index = self._index(field)
         wanted = np.asarray(positions, np.int64)
