@@ -225,6 +225,7 @@ class TestRemove:
         before = snapshot(data)
         result = run("cache", "rm", "photos.records", RAW_FILE.name, *options, cwd=data)
         assert (result.returncode, snapshot(data), said in result.stderr) == (code, before, True)
+        assert "photos.records" in result.stdout
 
     @pytest.mark.slow
     def test_only_yes_is_yes(self, data):

@@ -51,7 +51,6 @@ def chosen(reader: RecordReader, share: float, seed: int) -> np.ndarray:
     return found
 
 
-@pytest.mark.slow
 class TestChance:
     def test_each_class_has_its_share(self, tmp_path):
         labels = np.repeat([0, 1, 2, -1], [1000, 100, 14, 6])
