@@ -97,9 +97,13 @@ $(FORMATS)/.stamp: tests/formats.txt
 	$(FORMATS)/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --requirement tests/formats.txt
 	@touch $@
 
-$(STREAMING)/.stamp: tests/streaming.txt
+# What these packages depend on comes from $(VENV): they want an older NumPy, but run with this one.
+SITE_PACKAGES := import sysconfig; print(sysconfig.get_path('purelib'), end='')
+$(STREAMING)/.stamp: tests/streaming.txt $(VENV)/.stamp
 	$(PYTHON) -m venv --clear $(STREAMING)
-	$(STREAMING)/bin/python -m pip install --disable-pip-version-check --quiet --requirement tests/streaming.txt
+	echo "import site; site.addsitedir('$$($(BIN)/python -c "$(SITE_PACKAGES)")')" \
+		> "$$($(STREAMING)/bin/python -c "$(SITE_PACKAGES)")/shared.pth"
+	$(STREAMING)/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --requirement tests/streaming.txt
 	@touch $@
 
 # Python 3.11 or 3.12 only (numpy<2).
