@@ -160,7 +160,7 @@ bench-formats: $(PEERS)/.stamp  ## Compare formats (PHOTOS=a folder) and write t
 bench-object-storage: $(STREAMERS)/.stamp  ## Measure an epoch over S3 (PHOTOS=..., LINE=one) and write its section. As root.
 	$(STREAMERS)/bin/python -m benchmarks.object_storage $(if $(PHOTOS),--photos $(PHOTOS)) $(if $(LINE),--line $(LINE))
 
-# A folder outside the checkout: the clone, which is broken, and the coverage of its tests. Takes an hour or two.
+# A folder outside the checkout: the clone, which is broken, and the coverage of its tests. Takes half an hour.
 MUTANTS := /tmp/recordzoo-mutants
 
 mutants: install  ## Break covered lines, one at a time, and count what the tests notice (RESULT=a JSON file).
