@@ -1,8 +1,10 @@
 """CIFAR-10's recipe: torchvision's class and record sets, with both loaders: ``python -m benchmarks.small_images``.
 
-The images are random bytes in CIFAR-10's layout: nothing here depends on what they show.
+The images are random bytes in CIFAR-10's layout: nothing here depends on what they show. FFCV's loader, with its
+example's steps for the same recipe, is measured where it is installed, as in the environment of `make bench-peers`.
 """
 
+import importlib.util
 import json
 import pickle
 from collections.abc import Callable
@@ -21,6 +23,7 @@ BATCHES = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
 NUM_IMAGES = 10_000  # of each batch
 SOURCES = ("CIFAR10", "CIFAR10Record")
 LOADERS = ("DataLoader", "RecordLoader")
+FFCV = "FFCV"
 WORKERS = (0, 2)
 
 _TEXT = """\
@@ -46,6 +49,32 @@ else:
     dataset = CIFAR10Record(root, transform=transform, check_hash=False)
 kind = DataLoader if loader == "DataLoader" else RecordLoader
 loader = kind(dataset, 256, shuffle=True, num_workers=int(workers), persistent_workers=int(workers) > 0)
+for _ in loader:
+    pass
+start = time.perf_counter()
+count = sum(len(labels) for images, labels in loader)
+print(count / (time.perf_counter() - start), flush=True)
+"""
+
+_FFCV_CODE = """
+import sys, time
+import numpy as np
+from ffcv.fields import IntField, RGBImageField
+from ffcv.fields.decoders import IntDecoder, SimpleRGBImageDecoder
+from ffcv.loader import Loader, OrderOption
+from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, RandomTranslate, Squeeze, ToTensor, ToTorchImage
+from ffcv.writer import DatasetWriter
+from torchvision.datasets import CIFAR10
+workers, root = sys.argv[1:]
+CIFAR10._check_integrity = lambda self: True
+CIFAR10.meta = {**CIFAR10.meta, "md5": None}
+fields = {"image": RGBImageField(), "label": IntField()}
+DatasetWriter(f"{root}/cifar.beton", fields, num_workers=2).from_indexed_dataset(CIFAR10(root))
+mean, std = 255 * np.array((0.4914, 0.4822, 0.4465)), 255 * np.array((0.2470, 0.2435, 0.2616))
+image = [SimpleRGBImageDecoder(), RandomTranslate(padding=4), RandomHorizontalFlip(),
+         NormalizeImage(mean, std, np.float32), ToTensor(), ToTorchImage(convert_back_int16=False)]
+loader = Loader(f"{root}/cifar.beton", 256, num_workers=int(workers), order=OrderOption.RANDOM, os_cache=True,
+                drop_last=False, pipelines={"image": image, "label": [IntDecoder(), ToTensor(), Squeeze()]})
 for _ in loader:
     pass
 start = time.perf_counter()
@@ -80,8 +109,14 @@ def measure(root: Path, repeats: int) -> dict[str, Row]:
     runs: dict[str, Callable[[], float]] = {
         " ".join(map(str, key)): lambda key=key: float(in_fresh_process(_CODE, *key, root)) for key in keys
     }
+    threads = (1, 2) if importlib.util.find_spec("ffcv") else ()
+    runs |= {f"{FFCV} {n}": lambda n=n: float(in_fresh_process(_FFCV_CODE, n, root).split()[-1]) for n in threads}
     values = interleaved(runs, repeats)
-    return {
+    of_ffcv = {
+        f"{FFCV}, num_workers={n}": {"repeats": repeats, "medians": {FFCV: median(values[f"{FFCV} {n}"])}}
+        for n in threads
+    }
+    return of_ffcv | {
         f"{source}, num_workers={workers}": {
             "repeats": repeats,
             "medians": {loader: median(values[f"{source} {loader} {workers}"]) for loader in LOADERS},
@@ -92,12 +127,15 @@ def measure(root: Path, repeats: int) -> dict[str, Row]:
 
 
 def table(rows: dict[str, Row]) -> str:
-    """Make the table; a ratio above 1 is faster than `DataLoader` on the same dataset."""
+    """Make the table: theirs is `DataLoader` on the same dataset, or FFCV's loader on its own file."""
     lines = []
     for name, row in rows.items():
+        if name.startswith(FFCV):
+            lines.append((name, f"{row['medians'][FFCV]:,.0f}", ""))
+            continue
         theirs, ours = (row["medians"][loader] for loader in LOADERS)
         lines.append((name, f"{theirs:,.0f}", f"{ours:,.0f} ({ours / theirs:.1f}x)"))
-    return pages.table(("", *LOADERS), lines, numbers=True)
+    return pages.table(("", "theirs", "RecordLoader"), lines, numbers=True)
 
 
 def section(stored: Row) -> str:
