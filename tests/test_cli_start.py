@@ -133,13 +133,14 @@ class TestFlat:
     def images(self, tmp_path):
         place = tmp_path / "images"
         (place / "more").mkdir(parents=True)
-        for number, name in enumerate(["b.png", "a.jpg", "more/c.png", "notes.txt"]):
+        for number, name in enumerate(["b.png", "a.jpg", "more/c.png", "notes.txt", "more/e.gif"]):
             Image.new("RGB", (8 + number, 6), "red").save(place / name, "png")
         return place
 
     def test_all_images_without_classes(self, images, tmp_path):
         result = run("prepare", "images", "--from", "flat", cwd=tmp_path)
         assert result.returncode == 0, result.stderr
+        assert "warning: left out because of their endings: 1 file: more/e.gif" in result.stderr
         dataset = ImageFolderRecord(tmp_path / "images.records")
         names = ("a.jpg", "b.png", "more/c.png")
         assert [path for path, _ in dataset.samples] == [str(images / name) for name in names]

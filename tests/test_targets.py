@@ -376,12 +376,13 @@ class TestKaggle:
         (tmp_path / "train/a").mkdir()
         (tmp_path / "train/id0.png").rename(tmp_path / "train/a/deep.png")
         there = {
-            r"train\id1.png": "Write / between their folders",
-            "/ann/train/id1.png": "train/id1.png is there: write paths relative",
-            "deep": "train/a/deep.png is there: write such paths",
+            r"train\id1.png,1": "Write / between their folders",
+            "/ann/train/id1.png,1": "train/id1.png is there: write paths relative",
+            "deep,1": "train/a/deep.png is there: write such paths",
+            "1,train/id1.png": "The labels are files that are there",
         }
-        for name, said in there.items():
-            (tmp_path / "other.csv").write_text(f"path,label\n{name},1\n")
+        for row, said in there.items():
+            (tmp_path / "other.csv").write_text(f"path,label\n{row}\n")
             assert said in run("prepare", "other.csv", cwd=tmp_path).stderr
 
     @pytest.mark.parametrize("columns", ["xmin,ymin,xmax,ymax", "x1,y1,x2,y2", "X,Y,Width,Height", "BBox,a,b,c"])

@@ -23,7 +23,7 @@ from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import Preparation
 from recordzoo.preparing.publish import ANOTHER_PATH, check_place, generation
 from recordzoo.recipes.declared import IMAGE_ENDINGS, is_image, raise_if_empty
-from recordzoo.recipes.folders import FolderRecipe
+from recordzoo.recipes.folders import FlatRecipe, FolderRecipe
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader
 
@@ -98,7 +98,9 @@ def make(target: Target, options: Options, *, download: bool = True, full: bool 
     preparation = Preparation(recipe, target.root, options)
     before = generation(preparation.target)
     with _naming_others(target.root) if target.kind == "tree" else contextlib.nullcontext():
-        if isinstance(recipe, ListingRecipe | FolderRecipe) and (not preparation.is_ready() or preparation.refresh):
+        if isinstance(recipe, ListingRecipe | FolderRecipe | FlatRecipe) and (
+            not preparation.is_ready() or preparation.refresh
+        ):
             if (source := preparation.source()) is not None:
                 source.files()  # missing raw data is reported first
             for remark in recipe.remarks():

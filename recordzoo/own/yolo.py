@@ -97,6 +97,7 @@ def read_yolo(root: Path) -> Listing:
             *facts.remarks,
             *([f"no {', '.join(_NAMES_FILES)} or data.yaml names the classes"] if facts.names is None else []),
             *([f"no label file, no objects: {counted(without, 'image')}"] if without else []),
+            *(["read as polygons, though the numbers could be boxes with key points"] if _may_be_pose(objects) else []),
         ],
     )
 
@@ -104,6 +105,17 @@ def read_yolo(root: Path) -> Listing:
 def numbered(labels: Sequence[NDArray[np.int64]]) -> tuple[str, ...]:
     """Return the names of classes that have none: "0", "1", ... to the greatest one that occurs."""
     return tuple(map(str, range(1 + max((int(each.max()) for each in labels if each.size), default=-1))))
+
+
+def _may_be_pose(objects: Sequence[Sequence[_Row]]) -> bool:
+    """Whether polygons of one length may be boxes with key points: their first two corners a box around the others."""
+    polygons = [points for rows in objects for _, _, points in rows if points]
+    if len({len(points) for points in polygons}) != 1:
+        return False
+    corners = np.array(polygons).reshape(len(polygons), -1, 2)
+    centre, size, points = corners[:, :1], corners[:, 1:2], corners[:, 2:]
+    is_inside = (np.abs(points - centre) <= size / 2 - _LEAST).all(2) | (points == 0).all(2)  # 0: a point not seen
+    return bool(is_inside.all())
 
 
 def _texts(rows: Sequence[_Row]) -> bytes:

@@ -157,8 +157,8 @@ class FolderRecipe(Recipe):
             )
         if others:
             yield (
-                f"warning: left out, as by ImageFolder, because of its ending or because it is in no class folder: "
-                f"{counted(len(others), 'file')}: {name_first(others, _NUM_SHOWN)}"
+                "warning: left out, as by ImageFolder, because of its ending or because it is in no class folder: "
+                f"{_shown(others)}"
             )
 
     @override
@@ -237,6 +237,10 @@ class SplitTreeRecipe(FolderRecipe):
         table = super().build_table(stored, sidecars)
         tops = np.array([name.partition("/")[0] for name in table.names])
         return table.with_splits({split.lower(): np.flatnonzero(tops == split) for split in self._splits})
+
+
+def _shown(files: Sequence[str]) -> str:
+    return f"{counted(len(files), 'file')}: {name_first(files, _NUM_SHOWN)}"
 
 
 def _scan_split(root: Path) -> Scan:
@@ -403,6 +407,7 @@ class FlatRecipe(Recipe):
     part = ""
     fields = {"image": BlobField("image")}  # noqa: RUF012 - declared by Recipe, never changed
     raw_files: tuple[RemoteFile, ...] = ()
+    _others: tuple[str, ...] = ()
 
     def target(self, root: Path) -> Path:
         """See `Recipe`: beside the directory."""
@@ -416,6 +421,11 @@ class FlatRecipe(Recipe):
     def command(self, root: Path) -> str:
         return command("prepare", root, "--from", "flat")
 
+    def remarks(self) -> Iterator[str]:
+        """Say which files `find` left out that may be meant."""
+        if self._others:
+            yield f"warning: left out because of their endings: {_shown(self._others)}"
+
     def find(self, root: Path) -> Source | None:
         """List the images.
 
@@ -425,6 +435,8 @@ class FlatRecipe(Recipe):
         source = TreeSource(root.resolve(), wanted=is_image)
         if not len(source.files().sizes):
             raise FolderError(f"There are no images in {root} ({', '.join(IMAGE_ENDINGS)}).", path=os.fspath(root))
+        others = TreeSource(root.resolve(), wanted=lambda name: not is_image(name) and bool(_LIKE_IMAGE.search(name)))
+        self._others = tuple(others.files().names)
         return source
 
     @override
