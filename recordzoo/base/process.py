@@ -1,4 +1,4 @@
-"""Processes: whether one lives and since when, how it died, forks, cores, limits; threads in the background; locks.
+"""Processes: their end, forks, cores, limits; threads in the background; locks.
 
 A `Lock` is a file that one process at a time holds. The kernel frees it when that process ends, however it ends.
 """
@@ -30,53 +30,11 @@ T = TypeVar("T")
 _KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)  # on Windows both end the process at once
 
 if sys.platform == "win32":
-    import ctypes
-    from ctypes import wintypes
-
-    _SYNCHRONIZE, _QUERY_LIMITED_INFORMATION = 0x0010_0000, 0x1000
-    _ERROR_ACCESS_DENIED = 5
-    _WAIT_TIMEOUT = 0x102
-
-    _kernel = ctypes.WinDLL("kernel32", use_last_error=True)
-    _kernel.OpenProcess.argtypes = (wintypes.DWORD, wintypes.BOOL, wintypes.DWORD)
-    _kernel.OpenProcess.restype = wintypes.HANDLE
-    _kernel.WaitForSingleObject.argtypes = (wintypes.HANDLE, wintypes.DWORD)
-    _kernel.WaitForSingleObject.restype = wintypes.DWORD
-    _kernel.GetProcessTimes.argtypes = (wintypes.HANDLE, *[ctypes.POINTER(wintypes.FILETIME)] * 4)
-    _kernel.GetProcessTimes.restype = wintypes.BOOL
-    _kernel.CloseHandle.argtypes = (wintypes.HANDLE,)
-    _kernel.CloseHandle.restype = wintypes.BOOL
-
-    def _process_start(pid: int) -> int | None:
-        """Return the start time of a process in 100 ns since 1601; None if there is none, 0 if access is denied."""
-        if pid > 0xFFFF_FFFF:
-            return None
-        handle = _kernel.OpenProcess(_QUERY_LIMITED_INFORMATION | _SYNCHRONIZE, False, pid)
-        if not handle:
-            return 0 if ctypes.get_last_error() == _ERROR_ACCESS_DENIED else None
-        try:
-            if _kernel.WaitForSingleObject(handle, 0) != _WAIT_TIMEOUT:  # it ended, but a handle of it is still open
-                return None
-            times = [wintypes.FILETIME() for _ in range(4)]  # created, ended, time in the kernel, time outside
-            if not _kernel.GetProcessTimes(handle, *map(ctypes.byref, times)):
-                return 0
-            return times[0].dwHighDateTime << 32 | times[0].dwLowDateTime
-        finally:
-            _kernel.CloseHandle(handle)
-
     BACKGROUND = 0x4000 | 0x0800_0000  # BELOW_NORMAL_PRIORITY_CLASS, CREATE_NO_WINDOW
     """`creationflags` of a background process: low priority, no window."""
 
     def lower_priority() -> None:
         """Do nothing: `BACKGROUND` sets the priority when a process is started."""
-
-    def exists(pid: int) -> bool:
-        """Whether a process number is in use. (`os.kill(pid, 0)` would send Ctrl-C.)"""
-        return _process_start(pid) is not None
-
-    def start_time(pid: int) -> int | None:
-        """Return the start time of a process; None if it cannot be read."""
-        return _process_start(pid) or None
 else:
     BACKGROUND = 0
     """`creationflags` that a process which works beside others has on Windows."""
@@ -84,28 +42,6 @@ else:
     def lower_priority() -> None:
         """Leave three quarters of a core to any other process. (At niceness 19, a busy machine would leave none.)"""
         os.nice(5)
-
-    def exists(pid: int) -> bool:
-        """Whether a process number is in use; true if this cannot be checked."""
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-        except (PermissionError, OverflowError):
-            pass
-        return True
-
-    def start_time(pid: int) -> int | None:
-        """Return the start time of a process, in clock ticks since boot; None if it cannot be read.
-
-        A zombie counts as gone: -1.
-        """
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return None
-        fields = stat.rpartition(")")[2].split()  # the command's name may contain spaces and brackets
-        return -1 if fields[0] in "ZX" else int(fields[19])
 
 
 def die() -> None:
@@ -223,25 +159,29 @@ def killed() -> PrepareError:
     )
 
 
-def serve(builder: int, started: int | None, setup: Callable[[], None] | None) -> None:
+def serve(builder: int, setup: Callable[[], None] | None) -> None:
     """Prepare a worker: it ignores Ctrl-C and ends when the builder ends.
 
     Args:
         builder: The builder's process number.
-        started: Its start time: a later process may get the number.
         setup: Called in the worker before its first unit.
     """
     # Ctrl-C reaches the whole process group; only the builder acts on it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(builder, started), name="recordzoo-builder-lives", daemon=True).start()
+    threading.Thread(target=_end_with, args=(builder,), name="recordzoo-builder-lives", daemon=True).start()
     if setup is not None:
         setup()
 
 
-def _end_with(builder: int, started: int | None) -> None:
+def _end_with(builder: int) -> None:
     """End this process, busy or not, when the builder was killed: loky's idle workers would never end."""
-    while exists(builder) and start_time(builder) == started:
-        time.sleep(_POLL_S)
+    if WINDOWS:  # keeps the number of a parent that has ended, but loky opens a handle of it
+        parent = multiprocessing.parent_process()
+        assert parent is not None
+        parent.join()
+    else:
+        while os.getppid() == builder:
+            time.sleep(_POLL_S)
     os._exit(1)
 
 

@@ -31,7 +31,7 @@ import PIL
 import recordzoo
 from recordzoo.base import durable
 from recordzoo.base.files import BackgroundHash
-from recordzoo.base.process import killed, serve, start_time
+from recordzoo.base.process import killed, serve
 from recordzoo.base.progress import Progress
 from recordzoo.base.settings import need
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SourceError
@@ -169,9 +169,7 @@ def _pool(executor: Executor | None, tasks: Sequence[Task], num_workers: int) ->
         return
     setup = tasks[0].recipe.worker_setup()
     own = loky.ProcessPoolExecutor(
-        max_workers=min(num_workers, len(tasks)),
-        initializer=serve,
-        initargs=(os.getpid(), start_time(os.getpid()), setup),
+        max_workers=min(num_workers, len(tasks)), initializer=serve, initargs=(os.getpid(), setup)
     )
     try:
         yield Pool(own, num_workers + 1, is_own=True)
