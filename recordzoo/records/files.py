@@ -68,31 +68,29 @@ class Directory:
             RecordError: It cannot be opened.
         """
         where = self.path / name
+        place = where if self._fd is None else name
         try:
-            fd = system_files.open_file(where if self._fd is None else name, directory=self._fd)
+            entry = os.stat(place, dir_fd=self._fd, follow_symlinks=False)
+            if not stat.S_ISREG(entry.st_mode):
+                what = "a link" if stat.S_ISLNK(entry.st_mode) else "not a regular file"
+                raise CorruptRecordError(f"{where} is {what}. Prepare the dataset again.", path=str(where))
+            fd = system_files.open_file(place, directory=self._fd)
+        except RecordError:
+            raise
         except FileNotFoundError as err:
             if self.is_replaced:
                 raise replaced(self.path) from err
             raise ManifestError(self._missing(where), path=str(where)) from err
         except OSError as err:
-            try:
-                entry = os.stat(name if self._fd is not None else where, dir_fd=self._fd, follow_symlinks=False)
-            except OSError:
-                entry = None
-            if entry is not None and not stat.S_ISREG(entry.st_mode):
-                raise CorruptRecordError(
-                    f"{where} is {_kind(entry.st_mode)}, not a file. Prepare the dataset again.", path=str(where)
-                ) from err
             raise RecordError(f"{where} cannot be opened: {err.strerror}.", path=str(where)) from err
-        entry = os.fstat(fd)
-        problem = ""
-        if not stat.S_ISREG(entry.st_mode):
-            problem = f"is {_kind(entry.st_mode)}, not a file"
-        elif size_bytes is not None and entry.st_size != size_bytes:
-            problem = f"has {entry.st_size:,} bytes instead of {size_bytes:,}: it was cut, extended or replaced"
-        if problem:
+        found = os.fstat(fd).st_size
+        if size_bytes is not None and found != size_bytes:
             os.close(fd)
-            raise CorruptRecordError(f"{where} {problem}. Prepare the dataset again.", path=str(where))
+            raise CorruptRecordError(
+                f"{where} has {found:,} bytes instead of {size_bytes:,}: it was cut, extended or replaced. "
+                "Prepare the dataset again.",
+                path=str(where),
+            )
         return fd
 
     def head(self, name: str, num_bytes: int, size_bytes: int) -> bytes:
@@ -136,18 +134,6 @@ def replaced(path: Path | Url) -> RecordError:
     return RecordError(
         f"{path} was replaced by another record set since it was opened. Open the dataset again.", path=str(path)
     )
-
-
-def _kind(mode: int) -> str:
-    for test, name in (
-        (stat.S_ISLNK, "a link"),
-        (stat.S_ISDIR, "a directory"),
-        (stat.S_ISFIFO, "a FIFO"),
-        (stat.S_ISSOCK, "a socket"),
-    ):
-        if test(mode):
-            return name
-    return "a device"
 
 
 def pread(fd: int, num_bytes: int, offset: int) -> bytes:
