@@ -283,7 +283,7 @@ def find_images(path: str, split: str | None) -> tuple[Path | None, Path | None]
     if not (len(reader) if split is None else counts[split]):
         of_split = f" of the split {split!r}" if split else ""
         raise FolderError(f"There are no images{of_split} in {reader.path}.", path=str(reader.path))
-    tree = tree_of(reader)
+    tree = tree_of(reader)[0]
     return Path(tree) if os.path.isdir(tree) else None, reader.folder
 
 

@@ -129,7 +129,7 @@ def _set_document(reader: RecordReader, headers: "Headers | None") -> dict[str, 
         "class_counts": None if labels is None else count_classes(labels),
         "images": None if headers is None else _headers_document(headers),
         "source": manifest.source,
-        "tree": tree_of(reader) or None,
+        "tree": tree_of(reader)[0] or None,
         "metadata": dict(manifest.metadata),
         "variants": find_variants(reader),
     }

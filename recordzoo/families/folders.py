@@ -193,7 +193,7 @@ def files_folder(reader: RecordReader, folder: str) -> str:
         return folder
     root = extra_object(reader, LIST_FILE).get("root")  # untrusted, and only a hint
     if root is None and reader.manifest.kind in (SetKind.FLAT, SetKind.ANNOTATED):
-        root = MadeFrom.of(reader).base
+        root = MadeFrom(reader).base
     return root if isinstance(root, str) and os.path.isabs(root) and os.path.isdir(root) else folder
 
 

@@ -160,7 +160,7 @@ def check_made(target: Target, path: Path, *, was_ready: bool, full: bool) -> No
     if isinstance(recipe, ListRecipe):
         problem = _difference(reader, recipe, target.root)
         if problem is None and was_ready and (changes := find_changes(reader, target.root.absolute(), full=full)):
-            problem = f"is out of date: in {changes.root}, {changes.summary}"
+            problem = f"is out of date: {changes.summary}"
         if problem is not None:
             hint = "Pass --refresh (refresh=True) to rebuild it, or another --output."
             raise OtherSourceError(f"{path} {problem}. {hint}", path=os.fspath(path))

@@ -6,6 +6,7 @@ file, and the names, so that single rows can be read.
 """
 
 import bisect
+import contextlib
 import functools
 import mmap
 import os
@@ -26,7 +27,7 @@ from recordzoo.errors import OtherSourceError, RecordError
 from recordzoo.raw.member import FileTable
 from recordzoo.recipes.declared import find_name, is_image, name_key
 from recordzoo.recipes.folders import without_record_sets
-from recordzoo.records.arrays import AnyArray, Names, leads_out
+from recordzoo.records.arrays import Names, leads_out, pack_names
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader, extra_object
@@ -35,13 +36,11 @@ from recordzoo.records.writer import MADE_FROM_FILE, TREE_FILE
 
 _BLOCKS, _BLOCK_FILES, _WRITTEN_FILES, _CONTENTS = 16, 16, 1000, 16
 _NUM_NAMED = 3
-_GONE, _WRITTEN = "is gone", "was written to"
 _FILES_OF_A_SECOND = 20_000  # compared within a second
 
 _MAGIC = b"rzfiles1"
 _HEADER = struct.Struct("<8sQQQ")  # magic, number of files, bytes of the base, bytes of the names
 _ROW = np.dtype([("size", "<i8"), ("mtime", "<i8"), ("end", "<u8")])  # end: end of its name in the names
-_MAX_BASE_BYTES = 1 << 16
 
 _text = functools.partial(str, encoding="utf-8", errors="surrogateescape")
 
@@ -69,8 +68,8 @@ class Changes:
 
     @property
     def summary(self) -> str:
-        """The first differences, and the number of further ones."""
-        text = name_first(self.found, _NUM_NAMED)
+        """The directory, the first differences, and the number of further ones."""
+        text = f"in {self.root}, {name_first(self.found, _NUM_NAMED)}"
         if self.num_compared < self.num_files:
             text += f" ({self.num_compared:,} of {self.num_files:,} files were compared)"
         return text
@@ -97,23 +96,23 @@ def find_changes(
             including files of modified directories, and the content of up to 16.
         now: The current files, to detect new ones. Without it, new files are detected only in trees of class folders.
         new_names: Whether files missing from the set are changes.
-        progress: Receives the progress of a full comparison.
+        progress: Receives the progress of a long comparison.
     """
-    made_from = MadeFrom.of(reader)
+    made_from = MadeFrom(reader)
     if root is None and not (os.path.isabs(made_from.base) and os.path.isdir(made_from.base)):
         return Changes(made_from.base)
     root = root or Path(made_from.base)
-    base, directories = directory_of(root), _directories(reader)
-    places = (os.path.join(base, name) for name in filter(None, directories or ()))
-    if directories is not None and not any(map(os.path.isdir, places)):
+    base, directories = directory_of(root), tree_of(reader)[1]
+    if directories is not None and not any(os.path.isdir(os.path.join(base, name)) for name in directories if name):
         return Changes(base)  # an empty mount point
-    written, found = _written_directories(reader, base, directories or {}, new_names=new_names)
+    written, new, gone = _written_directories(reader, base, directories or {})
     count, num_compared, contents_left = len(made_from), 0, _CONTENTS
-    if now is not None and new_names and made_from.base:
+    if now is not None and made_from.base:
         stored = set(map(made_from.__getitem__, range(count)))
-        found += [f"{name} is new" for name in relative_names(now, root) if name not in stored]
+        new += [name for name in relative_names(now, root) if name not in stored]
+    found = [f"{name} is new" for name in new if new_names] + [f"{name} is gone" for name in gone]
     listed = functools.cache(lambda: {name: position for position, name in enumerate(reader.names)})
-    shown = progress if progress is not None and full and count >= _FILES_OF_A_SECOND else SilentProgress()
+    shown = progress if progress is not None and count >= _FILES_OF_A_SECOND else SilentProgress()
     shown.begin(f"comparing {count:,} files with their records")
     for number in range(count) if full else _some_files(made_from, written):
         name, (size, mtime, _) = made_from[number], made_from.rows[number].tolist()
@@ -122,35 +121,39 @@ def find_changes(
             continue
         num_compared += 1
         path = os.path.join(base, name)
-        difference = _difference(path, size, mtime)
-        if difference == _WRITTEN:
+        try:
+            status = os.stat(path)
+        except OSError:
+            found += [f"{name} is gone"] if directories is not None else []
+            continue
+        if status.st_size != size or not stat.S_ISREG(status.st_mode):
+            found.append(f"{name} has another size")
+        elif status.st_mtime_ns != mtime and (full or contents_left):
             contents_left -= 1
-            if contents_left < 0 and not full:
-                continue
             is_same = _is_stored(reader, name, path, listed)
-            if is_same or (is_same is None and base != made_from.base):  # a copied tree has other times
-                continue
-        if difference and not (difference == _GONE and directories is None):
-            found.append(f"{name} {difference}")
+            if not (is_same or (is_same is None and base != made_from.base)):  # a copied tree has other times
+                found.append(f"{name} was written to")
     shown.end()
     return Changes(base, tuple(dict.fromkeys(found)), num_compared, count)
 
 
 def made_in(reader: RecordReader) -> str:
     """Return the directory of the raw files that a record set was made from; "" if it is unknown."""
-    return tree_of(reader) or MadeFrom.of(reader).base
+    return tree_of(reader)[0] or MadeFrom(reader).base
 
 
-def tree_of(reader: RecordReader) -> str:
-    """Return the tree of class folders that a record set was made from, as `TREE_FILE` says; "" if it is unknown."""
-    root = extra_object(reader, TREE_FILE).get("root")
-    return root if isinstance(root, str) else ""
+def tree_of(reader: RecordReader) -> tuple[str, Mapping[str, int] | None]:
+    """Read `TREE_FILE`: the tree, and the modification time of each directory in ns; "" and None for other raw data."""
+    said = extra_object(reader, TREE_FILE)
+    root, times = said.get("root"), said.get("directories")
+    if not isinstance(root, str) or not isinstance(times, dict):
+        return "", None
+    return root, {name: time for name, time in times.items() if not leads_out(name) and "\0" not in name}
 
 
 def warn_of_changes(reader: RecordReader, changes: Changes, command: str, *, stacklevel: int) -> None:
     """Warn of changed raw files, once per directory and record set in a process; see `change_text`."""
-    key = (changes.root, str(reader.path))
-    if key not in _warned:
+    if (key := (changes.root, str(reader.path))) not in _warned:
         _warned.add(key)
         warnings.warn(change_text(reader, changes, command), stacklevel=stacklevel + 1)
 
@@ -158,8 +161,8 @@ def warn_of_changes(reader: RecordReader, changes: Changes, command: str, *, sta
 def change_text(reader: RecordReader, changes: Changes, command: str) -> str:
     """Describe the changes and the remedy: the command line that prepares the set."""
     return (
-        f"{reader.path} is out of date: in {changes.root}, {changes.summary}. It is used as it is; to rebuild it, pass "
-        f"refresh=True or run: {command} --refresh"
+        f"{reader.path} is out of date: {changes.summary}. It is used as it is; to rebuild it, pass refresh=True or "
+        f"run: {command} --refresh"
     )
 
 
@@ -167,8 +170,8 @@ def refuse_other(reader: RecordReader, changes: Changes) -> None:
     """Refuse records that were made from other files in another directory."""
     if changes and (before := made_in(reader)) != changes.root:
         raise OtherSourceError(
-            f"{reader.path} holds the records of {before}, not of {changes.root}: {changes.summary}. "
-            "Pass another records_dir, or none.",
+            f"{reader.path} holds the records of {before}, not of these files: {changes.summary}. Pass another "
+            "records_dir, or none.",
             path=str(reader.path),
         )
 
@@ -184,51 +187,30 @@ def _some_files(made_from: "MadeFrom", written: Iterable[str]) -> Iterable[int]:
     return numbers + beside[:: -(-len(beside) // _WRITTEN_FILES) or 1]
 
 
-def _difference(path: str, size: int, mtime: int) -> str:
-    """Return the difference between a file and its former size and modification time; "" if there is none."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return _GONE
-    if status.st_size != size or not stat.S_ISREG(status.st_mode):
-        return "has another size"
-    return "" if status.st_mtime_ns == mtime else _WRITTEN
-
-
 def _is_stored(reader: RecordReader, name: str, path: str, listed: Callable[[], Mapping[str, int]]) -> bool | None:
     """Whether a file equals the stored image of its name; None if the set does not store the file's bytes."""
     image = reader.manifest.blobs.get("image")
     if image is None or image.encoding != "image" or reader.manifest.variant != ORIGINAL:
         return None
-    position = None
-    if reader.manifest.is_listed:
-        position, name = listed().get(name), ""
-    while name and position is None:  # in ImageFolder's order, perhaps without its first folders
+    is_listed = reader.manifest.is_listed
+    position = listed().get(name) if is_listed else None
+    while name and position is None and not is_listed:  # in ImageFolder's order, perhaps without its first folders
         position, name = find_name(reader.names, name), name.partition("/")[2]
     if position is None or not reader.has("image", position):
         return None
     row = reader.array("image.index")[position]
     try:
         data = read_small(Path(path), int(row["length"]))
+        return bool(len(data) == row["length"] and crc32(data) == row["crc32"])
     except OSError:  # for example, it is larger
         return False
-    return bool(len(data) == row["length"] and crc32(data) == row["crc32"])
-
-
-def _directories(reader: RecordReader) -> Mapping[str, int] | None:
-    """Read the modification time of each directory of a tree, in ns, from `TREE_FILE`; None for other raw data."""
-    document = extra_object(reader, TREE_FILE)
-    times = document.get("directories")
-    if not isinstance(document.get("root"), str) or not isinstance(times, dict):
-        return None
-    return {name: time for name, time in times.items() if not leads_out(name) and "\0" not in name}
 
 
 def _written_directories(
-    reader: RecordReader, base: str, directories: Mapping[str, int], *, new_names: bool
-) -> tuple[list[str], list[str]]:
-    """Return the modified directories of a tree, and the differences of names in them."""
-    written, found = list[str](), list[str]()
+    reader: RecordReader, base: str, directories: Mapping[str, int]
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the modified directories of a tree, the new names in them, and the names that are gone."""
+    written, new, gone = list[str](), list[str](), list[str]()
     for directory, time in directories.items():
         path = os.path.join(base, directory)
         try:
@@ -236,20 +218,19 @@ def _written_directories(
                 continue
             _, folders, files = next(os.walk(path))
         except (OSError, StopIteration):
-            found.append(f"{directory}/ is gone")
+            gone.append(f"{directory}/")
             continue
         written.append(directory)
         start = f"{directory}/" if directory else ""
-        if new_names:
-            there = {start + name for name in without_record_sets(Path(path), folders)}
-            found += [f"{name}/ is new" for name in sorted(there - directories.keys())]
+        there = {start + name for name in without_record_sets(Path(path), folders)}
+        new += [f"{name}/" for name in sorted(there - directories.keys())]
         if directory:
             stored = {reader.names[position] for position in _inside(reader.names, directory)}
             stored |= {name for name in reader.manifest.skipped if name.rpartition("/")[0] == directory}
             images = {start + name for name in filter(is_image, files)}
-            found += [f"{name} is new" for name in sorted(images - stored)] if new_names else []
-            found += [f"{name} is gone" for name in sorted(stored - images)]
-    return written, found
+            new += sorted(images - stored)
+            gone += sorted(stored - images)
+    return written, new, gone
 
 
 def _inside(names: "Names | MadeFrom", directory: str) -> range:
@@ -263,30 +244,25 @@ def _inside(names: "Names | MadeFrom", directory: str) -> range:
 class MadeFrom:
     """The content of `MADE_FROM_FILE`: the raw files of a record set, in the order of reading.
 
+    Args:
+        reader: The set. If the file is missing or damaged, the base is "" and there are no files.
+
     Attributes:
         base: The directory that the names are relative to, at the time of the build.
         rows: The size of each file in bytes, its modification time in ns, and the end of its name among the names.
     """
 
-    def __init__(self, base: str, rows: AnyArray, names: memoryview) -> None:
-        self.base, self.rows, self._names = base, rows, names
-
-    @staticmethod
-    def of(reader: RecordReader) -> "MadeFrom":
-        """Map the file; if it is missing or damaged, the base is "" and there are no files."""
-        nothing = MadeFrom("", np.zeros(0, _ROW), memoryview(b""))
-        try:
+    def __init__(self, reader: RecordReader) -> None:
+        self.base, self.rows, self._names = "", np.zeros(0, _ROW), memoryview(b"")
+        with contextlib.suppress(RecordError, ValueError, struct.error):  # ValueError: it is empty
             with open(reader.open_file(MADE_FROM_FILE), "rb") as file:
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             magic, count, base_bytes, names_bytes = _HEADER.unpack_from(data)
-        except (RecordError, ValueError, struct.error):  # ValueError: it is empty
-            return nothing
-        rows_at = _HEADER.size + base_bytes
-        names_at = rows_at + count * _ROW.itemsize
-        if magic != _MAGIC or base_bytes > _MAX_BASE_BYTES or names_at + names_bytes != len(data):
-            return nothing
-        rows = np.frombuffer(data, _ROW, count, rows_at)
-        return MadeFrom(_text(data[_HEADER.size : rows_at]), rows, memoryview(data)[names_at:])
+            rows_at = _HEADER.size + base_bytes
+            names_at = rows_at + count * _ROW.itemsize
+            if magic == _MAGIC and names_at + names_bytes == len(data):
+                self.base = _text(data[_HEADER.size : rows_at])
+                self.rows, self._names = np.frombuffer(data, _ROW, count, rows_at), memoryview(data)[names_at:]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -300,14 +276,11 @@ class MadeFrom:
 
 def encode_files(table: FileTable, root: Path) -> bytes:
     """Encode a table of files as `MADE_FROM_FILE`, with names relative to `root`: a directory, or the list."""
+    names, offsets = pack_names(list(relative_names(table, root)))
     rows = np.zeros(len(table), _ROW)
-    rows["size"], rows["mtime"] = table.sizes, table.mtimes
-    joined, ends = bytearray(), rows["end"]
-    for number, name in enumerate(relative_names(table, root)):
-        joined += name.encode("utf-8", "surrogateescape")
-        ends[number] = len(joined)
+    rows["size"], rows["mtime"], rows["end"] = table.sizes, table.mtimes, offsets[1:]
     base = directory_of(root).encode("utf-8", "surrogateescape")
-    return b"".join([_HEADER.pack(_MAGIC, len(rows), len(base), len(joined)), base, rows.tobytes(), joined])
+    return b"".join([_HEADER.pack(_MAGIC, len(rows), len(base), len(names)), base, rows.tobytes(), names.tobytes()])
 
 
 def directory_of(root: Path) -> str:
