@@ -121,14 +121,13 @@ def remote_error(err: BaseException, url: Url, doing: str) -> RemoteError:
     """
     status = status_of(err)
     if status == NOT_FOUND and any(_NO_BUCKET.search(f"{type(each).__name__} {each}") for each in _chain(err)):
-        text = f"{url} cannot be {doing}: there is no such bucket. Check the address, or create the bucket."
-        return RemoteError(text, url=str(url), status=None)  # no status: for callers, 404 means a missing file
-    if isinstance(err, ImportError):
+        status = None  # for callers, 404 means a missing file
+        what, cure = "there is no such bucket", "Check the address, or create the bucket."
+    elif isinstance(err, ImportError):
         extra = EXTRAS.get(url.scheme)
+        status, what = None, f"{url.scheme}:// needs another package"
         cure = f"Run: pip install 'recordzoo[{extra}]'" if extra else "Install the package that fsspec needs for it."
-        text = f"{url} cannot be {doing}: {url.scheme}:// needs another package. {cure}"
-        return RemoteError(text, url=str(url), status=None)
-    if status == NOT_FOUND:
+    elif status == NOT_FOUND:
         what, cure = "there is no such file", "Check the address."
     elif status == RANGE_NOT_SATISFIABLE:
         what, cure = "it is shorter than it was", "It was replaced, or was not written completely."

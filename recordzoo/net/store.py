@@ -129,12 +129,7 @@ class Store:
 
     def read_if_there(self, name: str, max_bytes: int, absent: Sequence[int] = (NOT_FOUND,)) -> bytes | None:
         """Do as `read`; return None if the server answers with a status in `absent`."""
-        try:
-            return self.read(name, max_bytes)
-        except RemoteError as err:
-            if err.status in absent:
-                return None
-            raise
+        return self._if_there(name, "read", lambda: self._cat(name, 0, max_bytes)[:max_bytes], absent)
 
     def pieces(self, name: str, size_bytes: int, start: int = 0) -> Iterator[bytes]:
         """Yield a file's bytes in order, from `start` on, with several requests at once.
@@ -322,12 +317,14 @@ class Store:
         data: bytes = fs.cat_file(path, start=begin, end=end, **options)  # by keyword: s3fs has another argument first
         return data
 
-    def _if_there(self, name: str, doing: str, action: Callable[[], T]) -> T | None:
+    def _if_there(
+        self, name: str, doing: str, action: Callable[[], T], absent: Sequence[int] = (NOT_FOUND,)
+    ) -> T | None:
         """Do as `_retried`; return None if there is no such file."""
         try:
             return self._retried(name, doing, action)
         except RemoteError as err:
-            if err.status == NOT_FOUND:
+            if err.status in absent:
                 return None
             raise
 

@@ -23,7 +23,7 @@ from recordzoo.errors import CorruptRecordError, ManifestError, RecordError, Rem
 from recordzoo.net.cache import Cache, InTheWayError, NotCachedError, WrongBytesError, address_name
 from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
 from recordzoo.net.part import HashedFile
-from recordzoo.net.store import Store, StoredFile
+from recordzoo.net.store import Store
 from recordzoo.net.url import Url
 from recordzoo.records.arrays import ARRAY_ENDING, AnyArray
 from recordzoo.records.files import close_evicted, evictable, shard_files
@@ -62,10 +62,7 @@ class RemoteDirectory:
             data = self.cache.read(known, MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
             if data is not None and manifest_digest(data) == known:
                 return data
-        data = self.store.read_if_there(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
-        if data is None:
-            text = f"{self.path / MANIFEST_NAME} does not exist: there is no record set at this address."
-            raise ManifestError(text, path=str(self.path), status=NOT_FOUND)
+        data = _manifest(self.store)
         self.cache.write(manifest_digest(data), MANIFEST_NAME, data)
         self.cache.write(manifest_digest(data), address_name(str(self.path)), str(self.path).encode())
         return data
@@ -102,17 +99,9 @@ class RemoteDirectory:
             logger.warning("%s is kept in memory: %s", self.path / name, err)
             return _unnamed(self.store.pieces(name, file.size_bytes))
         except WrongBytesError:
-            failure = self.explained(name, None)
+            raise self.explained(name, None) from None
         except RemoteError as err:
-            failure = self.explained(name, err)
-        raise failure
-
-    def is_here(self, name: str) -> bool:
-        """Whether a shard can be read from the cache; records its use."""
-        fd = self.cache.find(self.digest, name, self._files[name].size_bytes)
-        if fd is not None:
-            os.close(fd)
-        return fd is not None
+            raise self.explained(name, err) from None
 
     def read_range(self, name: str, begin: int, end: int) -> bytes:
         """Return a range of a shard from the server; raise as `open`."""
@@ -158,6 +147,15 @@ class RemoteDirectory:
             data = self.store.read(name, MAX_MANIFEST_BYTES + 1)
             self.cache.write(self.digest, name, data)
         return data
+
+
+def _manifest(store: Store) -> bytes:
+    """Read the manifest at a URL; raise a `ManifestError` if there is none."""
+    data = store.read_if_there(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
+    if data is None:
+        text = f"{store.url / MANIFEST_NAME} does not exist: there is no record set at this address."
+        raise ManifestError(text, path=str(store.url), status=NOT_FOUND)
+    return data
 
 
 def _unnamed(pieces: Iterable[bytes]) -> int:
@@ -272,9 +270,11 @@ class RemoteShards(Shards):
             last = max(numbers)
             if last - min(numbers) <= 1:
                 numbers.extend(range(last + 1, min(last + 1 + _SHARDS_AT_ONCE, len(self.specs))))
+            coming = self._own().coming
             for number in numbers:
-                if number not in self._refused and not self._is_here(number) and self._own().begin(number):
-                    self._fetchers.submit(functools.partial(self._bring, number))
+                is_coming = number in coming and not coming[number].done()
+                if number not in self._refused and not is_coming and not self._is_here(number):
+                    coming[number] = self._fetchers.submit(functools.partial(self._bring, number))
 
     @override
     def _advise(self, number: int, begins: NDArray[np.uint64], ends: NDArray[np.uint64], advice: int) -> None:
@@ -293,8 +293,12 @@ class RemoteShards(Shards):
         return self._ahead
 
     def _is_here(self, number: int) -> bool:
-        """Whether a shard is in the cache."""
-        return self._directory.is_here(self.specs[number].name)
+        """Whether a shard can be read from the cache; records its use."""
+        spec = self.specs[number]
+        fd = self._directory.cache.find(self._directory.digest, spec.name, spec.size_bytes)
+        if fd is not None:
+            os.close(fd)
+        return fd is not None
 
     def _is_whole(self, number: int) -> bool:
         """Whether a shard is read whole through the cache."""
@@ -314,8 +318,6 @@ class RemoteShards(Shards):
             self._refuse(number, err)
         except RecordError as err:
             logger.debug("not fetched ahead: %s", err)
-        finally:
-            self._own().coming.discard(number)
 
     def _refuse(self, number: int, err: NotCachedError) -> None:
         """Read the values of a shard past the cache from now on; if the cache is full, those of all shards."""
@@ -329,17 +331,10 @@ class _Ahead:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self.coming: set[int] = set()  # shards
+        self.coming: dict[int, Future[None]] = {}  # by shard
         self._lock = threading.Lock()
         self._values: OrderedDict[_Key, Future[bytes]] = OrderedDict()
         self._num_bytes = 0
-
-    def begin(self, number: int) -> bool:
-        """Record that a shard is fetched; False if it is already."""
-        with self._lock:
-            is_new = number not in self.coming
-            self.coming.add(number)
-            return is_new
 
     def put(self, key: _Key, submit: Callable[[], Future[bytes]]) -> None:
         """Fetch a value, unless it comes; forget the oldest ones if there are too many bytes."""
@@ -374,18 +369,14 @@ class Streamed:
 
     def __init__(self, url: Url) -> None:
         self.path, self.store = url, Store(url)
-        data = self.store.read_if_there(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
-        if data is None:
-            text = f"{url} is not a record set: it has no {MANIFEST_NAME}."
-            raise ManifestError(text, path=str(url), status=NOT_FOUND)
-        self._manifest = data
-        self._there: dict[str, StoredFile] = {}  # stays empty if the server cannot list
+        self._manifest = _manifest(self.store)
+        self._sizes: dict[str, int | None] = {}  # stays empty if the server cannot list
         with contextlib.suppress(RemoteError):
-            self._there = self.store.entries()
+            self._sizes = {name: entry.size_bytes for name, entry in self.store.entries().items()}
 
     def listed(self) -> set[str]:
         """Return the names of the existing files, as far as they can be listed."""
-        return set(self._there)
+        return set(self._sizes)
 
     def open(self, name: str, size_bytes: int | None = None) -> int:
         """Fetch a file of `size_bytes`, or the manifest, and return its descriptor."""
@@ -400,8 +391,8 @@ class Streamed:
         return self.store.read_range(name, 0, num_bytes, size_bytes)
 
     def _check_size(self, name: str, size_bytes: int) -> None:
-        known = self._there.get(name)
-        found = self.store.size(name) if known is None or known.size_bytes is None else known.size_bytes
+        if (found := self._sizes.get(name)) is None:
+            found = self.store.size(name)
         if found != size_bytes:
             what = "is missing" if found is None else f"has {found:,} bytes instead of {size_bytes:,}"
             raise CorruptRecordError(f"{self.path / name} {what}.", path=str(self.path / name))
