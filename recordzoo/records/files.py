@@ -1,7 +1,7 @@
 """Open the files of a record set: relative to its directory's descriptor, never through a link, only regular files.
 
-`ShardFiles` keeps a bounded number of shards open in a process, for all readers together. A descriptor is leased during
-a read, closed when others are used more recently, and not kept in a forked child.
+`ShardFiles` keeps a bounded number of shards open in a process, for all readers together. A descriptor is closed when
+others are used more recently, but not during a read, and not kept in a forked child.
 """
 
 import os
@@ -10,7 +10,6 @@ import threading
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -162,13 +161,16 @@ def read_start(opener: Opener, name: str, num_bytes: int, size_bytes: int | None
         os.close(fd)
 
 
-@dataclass(slots=True)
-class Lease:
-    """An open shard and its number of current readers."""
+class OpenShard:
+    """An open shard. It is closed when nothing refers to it: readers hold it in a variable until they have read."""
 
-    fd: int
-    users: int
-    wanted: bool = True
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __del__(self) -> None:
+        os.close(self.fd)
 
 
 class ShardFiles:
@@ -176,45 +178,32 @@ class ShardFiles:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._forget()
+        self.forget()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Begin without open shards; in a forked child also with a new lock, which no thread of the parent holds."""
         self._lock = threading.Lock()
-        self._open: OrderedDict[tuple[int, int], Lease] = OrderedDict()
+        self._open: OrderedDict[tuple[int, int], OpenShard] = OrderedDict()
         self._dropped: deque[int] = deque()
 
-    def acquire(self, key: tuple[int, int], opener: Callable[[int], int]) -> Lease:
-        """Lease a descriptor; the caller returns it with `release`.
+    def get(self, key: tuple[int, int], opener: Callable[[int], int]) -> OpenShard:
+        """Return an open shard.
 
         Args:
             key: (reader's token, shard number).
             opener: Opens a shard by its number.
         """
         with self._lock:
-            lease = self._open.get(key)
-            if lease is not None:
-                lease.users += 1
+            if (found := self._open.get(key)) is not None:
                 self._open.move_to_end(key)
-                return lease
-        fd = opener(key[1])
+                return found
+        shard = OpenShard(opener(key[1]))
         with self._lock:
-            lease = self._open.get(key)
-            if lease is not None:  # another thread was faster
-                os.close(fd)
-            else:
-                self._sweep()
-                lease = self._open[key] = Lease(fd, 0)
-            lease.users += 1  # before others are closed, so that this one stays open
+            self._sweep()
+            found = self._open.setdefault(key, shard)  # another thread may have been faster
             while len(self._open) > self.limit:
-                self._discard(next(iter(self._open)))
-            return lease
-
-    def release(self, lease: Lease) -> None:
-        """Return a lease; the last return of an evicted descriptor closes it."""
-        with self._lock:
-            lease.users -= 1
-            if not lease.users and not lease.wanted:
-                os.close(lease.fd)
+                self._open.popitem(last=False)
+            return found
 
     def has(self, key: tuple[int, int]) -> bool:
         """Whether a shard is open."""
@@ -223,15 +212,14 @@ class ShardFiles:
     def close(self, key: tuple[int, int]) -> None:
         """Close a shard after its current reads; the next read opens it again."""
         with self._lock:
-            if key in self._open:
-                self._discard(key)
+            self._open.pop(key, None)
 
     def close_deleted(self, tokens: Collection[int]) -> None:
         """Close shards of these readers whose files were deleted: open files still take disk space."""
         with self._lock:
             for key in [key for key in self._open if key[0] in tokens]:
                 if not os.fstat(self._open[key].fd).st_nlink:
-                    self._discard(key)
+                    del self._open[key]
 
     def drop(self, token: int) -> None:
         """Close a reader's shards, now or soon: the garbage collector calls this, maybe while the lock is held."""
@@ -246,19 +234,7 @@ class ShardFiles:
         while self._dropped:
             token = self._dropped.popleft()
             for key in [key for key in list(self._open) if key[0] == token]:
-                self._discard(key)
-
-    def _discard(self, key: tuple[int, int]) -> None:
-        lease = self._open.pop(key)
-        lease.wanted = False
-        if not lease.users:
-            os.close(lease.fd)
-
-    def after_fork(self) -> None:
-        """Reset a forked child: no open shards, and a new lock that no thread of the parent holds."""
-        for lease in self._open.values():
-            os.close(lease.fd)
-        self._forget()
+                del self._open[key]
 
 
 def _default_limit() -> int:
@@ -268,7 +244,7 @@ def _default_limit() -> int:
 
 
 shard_files = ShardFiles(_default_limit())
-processes.at_fork(in_child=shard_files.after_fork)
+processes.at_fork(in_child=shard_files.forget)
 
 evictable: set[int] = set()
 """Tokens of this process's readers whose shards are in the cache, and may be evicted."""

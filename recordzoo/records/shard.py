@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from recordzoo.base.files import DONT_NEED, MAPS_ARE_FILES, WILL_NEED, advise, cut, drop_pages, hash_text
 from recordzoo.base.process import crash_point
 from recordzoo.errors import CorruptRecordError, PrepareError, RecordError
-from recordzoo.records.files import AnyDirectory, Lease, pread, shard_files
+from recordzoo.records.files import AnyDirectory, OpenShard, pread, shard_files
 from recordzoo.records.manifest import ShardSpec
 
 try:
@@ -53,19 +53,13 @@ class Shards:
             RecordError: It cannot be opened.
             OSError: It cannot be read.
         """
-        lease = self._lease(number)
-        try:
-            return pread(lease.fd, length, offset)
-        finally:
-            shard_files.release(lease)
+        shard = self._shard(number)
+        return pread(shard.fd, length, offset)
 
     def read_all(self, number: int, lengths: Sequence[int], offsets: Sequence[int]) -> list[bytes]:
         """Do `read` for several places of a shard."""
-        lease = self._lease(number)
-        try:
-            return [pread(lease.fd, length, offset) for length, offset in zip(lengths, offsets, strict=True)]
-        finally:
-            shard_files.release(lease)
+        shard = self._shard(number)
+        return [pread(shard.fd, length, offset) for length, offset in zip(lengths, offsets, strict=True)]
 
     def read_again(self, number: int, length: int, offset: int) -> bytes | None:
         """Return damaged bytes from their original source; None if there is no source.
@@ -104,20 +98,17 @@ class Shards:
     def _advise(self, number: int, begins: NDArray[np.uint64], ends: NDArray[np.uint64], advice: int) -> None:
         """Advise the kernel on ranges of a shard; `read` reports a shard that cannot be opened."""
         try:
-            lease = self._lease(number)
+            shard = self._shard(number)
         except RecordError:
             return
         size = self.specs[number].size_bytes
         assert advise is not None
-        try:
-            for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-                if begin <= end <= size:  # a forged offset may overflow
-                    advise(lease.fd, begin, end - begin, advice)
-        finally:
-            shard_files.release(lease)
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+            if begin <= end <= size:  # a forged offset may overflow
+                advise(shard.fd, begin, end - begin, advice)
 
-    def _lease(self, number: int) -> Lease:
-        return shard_files.acquire((self._token, number), self._open)
+    def _shard(self, number: int) -> OpenShard:
+        return shard_files.get((self._token, number), self._open)
 
     def _open(self, number: int) -> int:
         spec = self.specs[number]
