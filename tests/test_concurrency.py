@@ -13,7 +13,7 @@ import pytest
 
 from recordzoo.base.progress import LogProgress
 from recordzoo.errors import PrepareError
-from recordzoo.preparing.publish import Build, Output, publish, publishing
+from recordzoo.preparing.publish import Build, Output, publishing
 from tests import preparing
 from tests.disks import failing
 from tests.fakes import simple
@@ -192,14 +192,16 @@ class TestTurns:
         assert [path.name for path in tmp_path.iterdir()] == ["x.build"]
 
     def test_a_build_that_is_removed_by_hand_is_not_published(self, tmp_path: Path) -> None:
-        def lose(build: Build) -> None:
-            build.claim({"of": "x"}, 0)
-            shutil.rmtree(build.path)
-            build.path.mkdir()  # by another process, say
-            (build.path / "lock").touch()
+        def lose() -> None:
+            with self.build(tmp_path / "x") as build:
+                assert build is not None
+                build.claim({"of": "x"}, 0)
+                shutil.rmtree(build.path)
+                build.path.mkdir()  # by another process, say
+                (build.path / "lock").touch()
 
         with pytest.raises(PrepareError, match=r"x\.build was removed while it was written"):
-            publish(Output(tmp_path / "x"), (tmp_path / "x").exists, LogProgress(), lose)
+            lose()
         assert not (tmp_path / "x").exists()
 
 

@@ -383,8 +383,7 @@ class RecordWriter:
     def _publish(self) -> Iterator["_Block"]:
         """Publish the records of a block, if it ends without an error."""
         progress = default_progress()
-        may_replace = is_record_set if self._refresh else None
-        with publishing(self._output, self._refuse, progress, may_replace=may_replace, is_waiting=False) as build:
+        with publishing(self._output, self._refuse, progress, replaces=self._refresh) as build:
             assert build is not None  # `_refuse` raises if the set exists
             # A token: no other process can go on with an unfinished stream of records.
             build.claim({"writer": "RecordWriter", "token": secrets.token_hex(8)}, 0)

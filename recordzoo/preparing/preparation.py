@@ -25,7 +25,7 @@ from recordzoo.preparing.assemble import Finished, assemble
 from recordzoo.preparing.changes import Changes, encode_files, find_changes
 from recordzoo.preparing.convert import Task
 from recordzoo.preparing.options import DEFAULTS, Options, PrepareOptions
-from recordzoo.preparing.publish import Build, Output, build_path, check_place, check_space, publish, tidy
+from recordzoo.preparing.publish import Build, Output, build_path, check_place, check_space, publishing, tidy
 from recordzoo.preparing.raw import Archives, RawData, files_bytes, stages
 from recordzoo.preparing.workers import run_tasks
 from recordzoo.raw.member import Source, Unit
@@ -359,15 +359,11 @@ class Preparation:
 
     def _publish(self, download: bool | None) -> None:
         """Make the record set, or wait for the process that makes it."""
-        is_mine = publish(
-            Output(self.target),
-            self.is_ready,
-            self.progress,
-            lambda build: self._make(build, download),
-            again=self.refresh,
-            may_replace=lambda path: self.refresh and is_record_set(path),
-        )
-        if is_mine:
+        output, again = Output(self.target), self.refresh
+        with publishing(output, self.is_ready, self.progress, again=again, replaces=again) as build:
+            if build is not None:
+                self._make(build, download)
+        if build is not None and build.is_first:
             self.progress.note(f"publish: {self.target}")
         elif self._digest and manifest_digest((self.target / MANIFEST_NAME).read_bytes()) != self._digest:
             logger.warning("%s was published by another process, from other raw data or options.", self.target)

@@ -222,10 +222,10 @@ class Build:
                 f"{self.path} was removed while it was written. Run the same command again.", path=str(self.path)
             )
 
-    def publish(self, may_replace: Callable[[Path], bool] | None) -> bool:
+    def publish(self, *, replaces: bool) -> bool:
         """Give the finished output its final name; False if something that may not be replaced has that name."""
         self.check()
-        if may_replace is not None and may_replace(self.output.path):
+        if replaces and is_record_set(self.output.path):
             exchange(self.path, self.output)
         else:
             try:
@@ -439,26 +439,19 @@ def _identity(folder: Path) -> bytes:
 
 @contextlib.contextmanager
 def publishing(
-    output: Output,
-    is_ready: Callable[[], bool],
-    progress: Progress,
-    *,
-    again: bool = False,
-    may_replace: Callable[[Path], bool] | None = None,
-    is_waiting: bool = True,
+    output: Output, is_ready: Callable[[], bool], progress: Progress, *, again: bool = False, replaces: bool = False
 ) -> Iterator[Build | None]:
     """Publish the block's output: the block calls `Build.claim` and writes into ``build.set``.
 
-    The output gets its name when the block ends. If the block raises or the process is killed, the build is kept, and
-    the next process with the same plan continues it. Any number of processes may call this at once.
+    The output gets its name when the block ends; `Build.is_first` then says whether it is this process's. If the block
+    raises or the process is killed, the build is kept, and the next process with the same plan continues it. Any number
+    of processes may call this at once; if the output cannot be resumed, all but one raise instead of waiting.
 
     Args:
         is_ready: Returns whether the wanted output exists; raises if something else is at its path.
         progress: Shows which process this one waits for.
         again: Rebuild an output that is ready, unless another process builds it during the wait.
-        may_replace: Returns whether the content of the output's path at the end of the block may be replaced.
-            Default: nothing is replaced.
-        is_waiting: Wait for another process that builds the output; otherwise raise.
+        replaces: Replace the record set that is at the output's path at the end of the block.
 
     Yields:
         The build; None if the output is ready.
@@ -476,7 +469,7 @@ def publishing(
 
     try:
         output.path.parent.mkdir(parents=True, exist_ok=True)
-        if is_mine := _wait(build, is_done, progress, is_waiting=is_waiting):
+        if is_mine := _wait(build, is_done, progress):
             try:
                 if settle(build.path, output):
                     before = generation(output.path)
@@ -495,14 +488,14 @@ def publishing(
         yield None
         return
     try:
-        yield from _built(build, is_done, may_replace, progress)
+        yield from _built(build, is_done, progress, replaces=replaces)
     except OSError as err:
         if isinstance(err, RecordZooError) or not build.plan:  # nothing was written yet
             raise
         raise disk_error(err, output, build.remaining) from err
 
 
-def _wait(build: Build, is_done: Callable[[], bool], progress: Progress, *, is_waiting: bool) -> bool:
+def _wait(build: Build, is_done: Callable[[], bool], progress: Progress) -> bool:
     """Wait until this process holds the build's lock; False if the output is there."""
     said, nap = -_SAY_AGAIN_S, _POLL_S[0]
     jitter = random.Random()  # its own generator: the program's random numbers stay unchanged
@@ -510,7 +503,7 @@ def _wait(build: Build, is_done: Callable[[], bool], progress: Progress, *, is_w
         if build.try_lock():
             return True
         path, other = build.output.path, holder(build.path / LOCK)
-        if not is_waiting:
+        if not build.output.is_resumable:
             raise PrepareError(f"{other} is writing {path}. Wait for its end.", path=str(path))
         if time.monotonic() - said >= _SAY_AGAIN_S:
             said, written = time.monotonic(), written_bytes(build.path)
@@ -521,14 +514,12 @@ def _wait(build: Build, is_done: Callable[[], bool], progress: Progress, *, is_w
     return False
 
 
-def _built(
-    build: Build, is_done: Callable[[], bool], may_replace: Callable[[Path], bool] | None, progress: Progress
-) -> Iterator[Build]:
+def _built(build: Build, is_done: Callable[[], bool], progress: Progress, *, replaces: bool) -> Iterator[Build]:
     """Yield a build, then publish it."""
     path = build.output.path
     try:
         yield build
-        if not build.publish(may_replace) and not is_done():
+        if not build.publish(replaces=replaces) and not is_done():
             raise PrepareError(f"{path} was made by another process meanwhile.", path=str(path))
     except BaseException as err:
         build.release()
@@ -546,26 +537,6 @@ def _is_true(is_done: Callable[[], bool]) -> bool:
     with contextlib.suppress(Exception):
         return is_done()
     return False
-
-
-def publish(
-    output: Output,
-    is_ready: Callable[[], bool],
-    progress: Progress,
-    write: Callable[[Build], object],
-    *,
-    again: bool = False,
-    may_replace: Callable[[Path], bool] | None = None,
-) -> bool:
-    """Publish the output of `write` as `publishing` does.
-
-    Returns:
-        Whether this process published; False if another one did.
-    """
-    with publishing(output, is_ready, progress, again=again, may_replace=may_replace) as build:
-        if build is not None:
-            write(build)
-    return build is not None and build.is_first
 
 
 def check_space(folder: Path, needed: int, elsewhere: str = RECORDS_DIR) -> None:

@@ -14,9 +14,9 @@ from recordzoo.base.progress import Progress, SilentProgress, default_progress
 from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError, RecordError
 from recordzoo.net.part import WORKERS, Crew, HashedFile, Part
 from recordzoo.net.url import Url, is_url
-from recordzoo.preparing.publish import Build, Output, generation, publish
+from recordzoo.preparing.publish import Build, Output, generation, publishing
 from recordzoo.records.manifest import MANIFEST_NAME
-from recordzoo.records.reader import RecordReader, is_record_set
+from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify as check
 from recordzoo.records.writer import COPIED_FILE, hashed_files
 from recordzoo.sets.places import Source, named
@@ -152,12 +152,11 @@ class Copy:
 
     def run(self) -> None:
         """Copy the record set."""
-
-        def may_replace(path: Path) -> bool:
-            return self.replace and is_record_set(path)
-
         output = Output(self.target, elsewhere="name another directory")
-        self.was_ready = not publish(output, self._is_ready, self.shown, self._write, may_replace=may_replace)
+        with publishing(output, self._is_ready, self.shown, replaces=self.replace) as build:
+            if build is not None:
+                self._write(build)
+        self.was_ready = build is None or not build.is_first
 
     def _is_ready(self) -> bool:
         """Whether the record set is complete at its destination; raise if something there may not be replaced."""

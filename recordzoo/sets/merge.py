@@ -21,7 +21,7 @@ from recordzoo.base.text import JSON, name_first
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordZooError, SourceError
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.assemble import MOST_NAMED
-from recordzoo.preparing.publish import ANOTHER_PATH, Build, Output, check_place, generation, publish
+from recordzoo.preparing.publish import ANOTHER_PATH, Build, Output, check_place, generation, publishing
 from recordzoo.recipes.from_sets import shapes_of
 from recordzoo.records.arrays import AnyArray
 from recordzoo.records.kinds import SetKind
@@ -241,23 +241,21 @@ def link(
     """
     place, progress = new_place(output, readers), progress or default_progress()
     target = behind_links(place)
-
-    def write(build: Build) -> None:
-        for reader in readers:
-            RecordReader(reader.path, digest=reader.digest)  # raises if it was replaced
-        build.claim({"writer": WRITER, "format": VERSION, "made_of": made_of}, _needed_bytes(readers, target))
-        try:
-            shards = _Shards(readers)
-            shards.link(build, progress)
-            contents = _contents(readers, shards, classes, numbers)
-            metadata = {**contents.metadata, **new_metadata(readers, classes, made_of)}
-            write_set(build.set, dataclasses.replace(contents, splits=splits, metadata=metadata))
-        except RecordZooError:  # not a disk error: the same command would fail again
-            build.remove()
-            raise
-
     is_ready = functools.partial(is_made, target, readers, made_of)
-    publish(Output(target, elsewhere=ANOTHER_PATH), is_ready, progress, write)
+    with publishing(Output(target, elsewhere=ANOTHER_PATH), is_ready, progress) as build:
+        if build is not None:
+            for reader in readers:
+                RecordReader(reader.path, digest=reader.digest)  # raises if it was replaced
+            build.claim({"writer": WRITER, "format": VERSION, "made_of": made_of}, _needed_bytes(readers, target))
+            try:
+                shards = _Shards(readers)
+                shards.link(build, progress)
+                contents = _contents(readers, shards, classes, numbers)
+                metadata = {**contents.metadata, **new_metadata(readers, classes, made_of)}
+                write_set(build.set, dataclasses.replace(contents, splits=splits, metadata=metadata))
+            except RecordZooError:  # not a disk error: the same command would fail again
+                build.remove()
+                raise
     return place
 
 
