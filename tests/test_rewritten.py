@@ -7,7 +7,7 @@ import pytest
 
 from recordzoo.errors import SourceError
 from recordzoo.preparing.preparation import ensure
-from recordzoo.raw.member import Member, has_lasting_inodes
+from recordzoo.raw.member import Member
 from recordzoo.records.reader import RecordReader, is_record_set
 from tests.fakes import simple
 from tests.fakes.simple import SimpleRecipe
@@ -114,14 +114,3 @@ def test_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = ensure(SimpleRecipe("stream", (simple.remote(archive),)), tmp_path, workers=1)
     assert names.count("c003/0000.jpg") == 1
     assert is_record_set(made)
-
-
-def test_file_systems_that_number_their_files_anew(tmp_path: Path) -> None:
-    mounts = tmp_path / "mountinfo"
-    mounts.write_text(
-        "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue\n"
-        "40 35 0:51 / /mnt/remote rw - fuse.sshfs host:/data rw\n"
-    )
-    found = {device: has_lasting_inodes(device, mounts) for device in ((98 << 8), 51, 52)}
-    assert found == {98 << 8: True, 51: False, 52: True}
-    assert has_lasting_inodes(51, tmp_path / "none")

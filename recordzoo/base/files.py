@@ -15,7 +15,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -414,11 +414,6 @@ def possible_files(folder: Path) -> float:
     return facts.f_favail if facts.f_files else float("inf")
 
 
-def inode(status: os.stat_result) -> int:
-    """Return a file's number in 64 bits: Windows' newer file systems have 128."""
-    return (status.st_ino ^ status.st_ino >> 64) & 0xFFFF_FFFF_FFFF_FFFF
-
-
 SHARED_MEMORY = Path("/dev/shm")
 """The volume in which processes share tensors; not on macOS and Windows."""
 
@@ -428,9 +423,8 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A mounted volume: its device ("8:1"), where it is mounted, and the type of its file system ("ext4")."""
+    """A mounted volume: where it is mounted, and the type of its file system ("ext4")."""
 
-    device: str
     place: str
     kind: str
 
@@ -447,16 +441,8 @@ def list_mounts(mounts: Path = MOUNTS) -> list[Mount]:
         columns = mount.split(" ")
         if len(columns) >= 5 and volume:
             place = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), columns[4])
-            found.append(Mount(columns[2], place, volume.partition(" ")[0]))
+            found.append(Mount(place, volume.partition(" ")[0]))
     return found
-
-
-def file_system(device: int, mounts: Path = MOUNTS) -> str:
-    """Return the type of the file system of a device; "" if it is not known."""
-    if WINDOWS or sys.platform == "win32":
-        return ""
-    wanted = f"{os.major(device)}:{os.minor(device)}"
-    return next((mount.kind for mount in list_mounts(mounts) if mount.device == wanted), "")
 
 
 def positions_of_open() -> dict[int, int]:
@@ -485,24 +471,6 @@ def reopen_at(positions: dict[int, int]) -> None:
                 os.dup2(fresh, fd, inheritable=os.get_inheritable(fd))
             finally:
                 os.close(fresh)
-
-
-@contextlib.contextmanager
-def held_in_memory(data: bytes, path: str) -> Iterator[None]:
-    """Give bytes a path for the duration of a block: in memory on Linux, a temporary file elsewhere."""
-    if WINDOWS or sys.platform != "linux" or not hasattr(os, "memfd_create"):
-        Path(path).write_bytes(data)
-        yield
-        return
-    fd = os.memfd_create("recordzoo")
-    try:
-        with open(fd, "wb", closefd=False) as file:
-            file.write(data)
-        # By process number, not /proc/self: a loader may pass the path to a program that it starts.
-        os.symlink(f"/proc/{os.getpid()}/fd/{fd}", path)
-        yield
-    finally:
-        os.close(fd)
 
 
 def free_bytes(folder: Path) -> int:

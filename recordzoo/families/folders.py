@@ -22,7 +22,6 @@ from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader, pil_load
 from typing_extensions import override
 
 from recordzoo import catalogue
-from recordzoo.base.files import held_in_memory
 from recordzoo.base.text import WINDOWS, as_file_name
 from recordzoo.errors import ArgumentError, RecordError
 from recordzoo.families.base import Pair, Root, Transform, ZooDataset, check_choice, derived
@@ -204,12 +203,12 @@ def _file_name(name: str) -> str:
 
 @contextmanager
 def as_file(data: bytes, name: str) -> Iterator[str]:
-    """Context manager: bytes as a file whose path ends in `name`; in memory on Linux, elsewhere a temporary file."""
+    """Context manager: bytes as a temporary file whose path ends in `name`."""
     # Windows deletes no file that is open, as a lazy loader leaves it.
     with tempfile.TemporaryDirectory(prefix="recordzoo-", ignore_cleanup_errors=WINDOWS) as folder:
-        path = os.path.join(folder, as_file_name(name))
-        with held_in_memory(data, path):
-            yield path
+        path = Path(folder, as_file_name(name))
+        path.write_bytes(data)
+        yield os.fspath(path)
 
 
 class LoaderDataset(ZooDataset):

@@ -1,7 +1,6 @@
 """`Member` and `Source`: raw data as files that are read once, in order; refused names and skipped members."""
 
 import bisect
-import functools
 import hashlib
 import io
 import itertools
@@ -20,11 +19,7 @@ from typing import BinaryIO, NoReturn, TypeVar
 
 from typing_extensions import override
 
-from recordzoo.base.files import MOUNTS, file_system, inode
 from recordzoo.errors import ArchiveError, ArgumentError, SourceError
-
-_NO_LASTING_INODES = ("fuse", "cifs", "smb3", "9p")
-"""Prefixes of the types of file systems on which a file's inode number may change at each look."""
 
 
 class FileTable:
@@ -43,7 +38,6 @@ class FileTable:
         self.sizes = array("q")
         self.mtimes = array("q")
         self._ctimes = array("q")
-        self._inodes = array("Q")
 
     def __len__(self) -> int:
         return len(self.names)
@@ -54,7 +48,6 @@ class FileTable:
         self.sizes.append(status.st_size)
         self.mtimes.append(status.st_mtime_ns)
         self._ctimes.append(status.st_ctime_ns)
-        self._inodes.append(inode(status) if has_lasting_inodes(status.st_dev) else 0)
 
     def fingerprint(self, start: bytes = b"") -> str:
         """Return a digest of `start` and the names, sizes and modification times of all files."""
@@ -66,11 +59,11 @@ class FileTable:
     def stamp(self, start: int, stop: int) -> str:
         """Return a digest of the files from `start` to before `stop`; it changes with every write to one of them.
 
-        It includes the inode's change time: unlike the modification time, programs cannot set it.
+        It includes the inode's change time: unlike the modification time, programs cannot set it. A rename changes it.
         """
         digest = hashlib.sha256()
         digest.update("\0".join(self.names[start:stop]).encode("utf-8", "surrogateescape"))
-        for column in (self.sizes, self.mtimes, self._ctimes, self._inodes):
+        for column in (self.sizes, self.mtimes, self._ctimes):
             digest.update(column[start:stop].tobytes())
         return digest.hexdigest()
 
@@ -82,7 +75,7 @@ class FileTable:
                 yield name
 
     def _states(self) -> Iterator[tuple[int, ...]]:
-        return zip(self.sizes, self.mtimes, self._ctimes, self._inodes, strict=True)
+        return zip(self.sizes, self.mtimes, self._ctimes, strict=True)
 
     def joined(self, other: "FileTable") -> "FileTable":
         """Return both tables as one, relative to their common directory."""
@@ -90,7 +83,7 @@ class FileTable:
         for table in (self, other):
             folder = os.path.relpath(table.base, both.base)
             both.names += [os.path.normpath(os.path.join(folder, name)) for name in table.names]
-            for column in ("sizes", "mtimes", "_ctimes", "_inodes"):
+            for column in ("sizes", "mtimes", "_ctimes"):
                 getattr(both, column).extend(getattr(table, column))
         return both
 
@@ -100,12 +93,6 @@ def stamp_of(status: os.stat_result) -> str:
     table = FileTable("")
     table.add("", status)
     return table.stamp(0, 1)
-
-
-@functools.lru_cache(maxsize=64)
-def has_lasting_inodes(device: int, mounts: Path = MOUNTS) -> bool:
-    """Whether files on a device keep their inode numbers, as far as is known."""
-    return not file_system(device, mounts).startswith(_NO_LASTING_INODES)
 
 
 MAX_MEMBER_BYTES = 1 << 30

@@ -156,15 +156,6 @@ class RecordReader:
         """
         return self._directory.open(name, size_bytes)
 
-    def open_shard(self, number: int) -> int:
-        """Open a shard's file; the caller closes the descriptor.
-
-        Raises:
-            RecordError: The file is missing or has another size.
-        """
-        spec = self.manifest.shards[number]
-        return self._directory.open(spec.name, spec.size_bytes)
-
     def __len__(self) -> int:
         return self.manifest.num_records
 

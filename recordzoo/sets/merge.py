@@ -349,8 +349,9 @@ class _Shards:
         copied, parent = 0, build.output.path.parent
         progress.begin(f"linking shards of {build.output.path.name}", sum(spec.size_bytes for spec in self.specs))
         for spec, (reader, number) in zip(self.specs, self._places, strict=True):
-            old, new = reader.path / reader.manifest.shards[number].name, build.set / spec.name
-            fd = reader.open_shard(number)
+            name = reader.manifest.shards[number].name
+            old, new = reader.path / name, build.set / spec.name
+            fd = reader.open_file(name, spec.size_bytes)
             try:
                 is_linked = durable.link_or_copy(fd, old if isinstance(old, Path) else None, new)
             finally:
