@@ -95,42 +95,12 @@ def max_open_files() -> int | None:
     return None if soft == resource.RLIM_INFINITY else soft
 
 
-CRASH_POINTS = (
-    "download.claimed",  # this process owns the .part file
-    "download.received",  # some bytes were written to it
-    "download.complete",  # all bytes received, not yet hashed
-    "download.verified",  # hashed, not yet renamed
-    "download.published",  # renamed to its final name
-    "build.claimed",  # this process owns the build directory
-    "build.planned",  # the plan is written
-    "shard.opened",  # an empty LMDB file exists
-    "shard.committed",  # one transaction is committed
-    "shard.written",  # all transactions are committed, not yet synced
-    "shard.sealed",  # synced, hashed, read back
-    "shard.done",  # its file of rows and facts is on disk
-    "unit.done",  # the process that prepares knows that a unit is finished
-    "set.shards_moved",  # all shards have their final names
-    "set.arrays_written",  # index, targets, names, splits are on disk
-    "set.manifest_written",  # the manifest is on disk, in the build directory
-    "set.replacing",  # the digest of the set that will replace the old one is on disk
-    "set.moved_away",  # no exchange of directories here: the old set is in the build
-    "set.published",  # the set has its final name
-    "set.synced",  # and its parent directory is synced
-    "build.cleaned",  # only the set is left
-    "push.sent",  # a file is in the store
-    "push.complete",  # all files but the manifest are in the store
-    "pull.received",  # some bytes of a file were written
-    "pull.fetched",  # a file is complete and verified
-    "export.complete",  # all files are written; the output has no final name yet
-    "cache.received",  # a piece of a file at a URL was written to the cache
-)
-
 _counts: Counter[str] = Counter()
 _counting = threading.Lock()
 
 
 def crash_point(name: str) -> None:
-    """Mark that the named point was reached; die there if the environment says so."""
+    """Mark a change on the disk; die there if ``RECORDZOO_KILL_AT`` is the name (``name:3``: the third time)."""
     wanted = os.environ.get("RECORDZOO_KILL_AT")
     if not wanted:
         return
@@ -230,9 +200,6 @@ class Background:
             except BaseException as err:  # noqa: BLE001 - raised by the future
                 future.set_exception(err)
             del future, work  # frees the last result while this thread waits
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._num_threads, self._name)
 
 
 class Once(Generic[T]):
