@@ -1,4 +1,4 @@
-"""Files: functions that only POSIX has, with their replacements on Windows; links, mounts, free space, hashes.
+"""Files: functions that only POSIX has, with their replacements on Windows; links, free space, hashes.
 
 Windows has no reads at an offset, no descriptors of directories and no exchange of two directories. It does not rename
 or delete an open file, nor a directory that contains one.
@@ -9,7 +9,6 @@ import errno
 import hashlib
 import mmap
 import os
-import re
 import shutil
 import stat
 import sys
@@ -17,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -416,33 +414,6 @@ def possible_files(folder: Path) -> float:
 
 SHARED_MEMORY = Path("/dev/shm")
 """The volume in which processes share tensors; not on macOS and Windows."""
-
-MOUNTS = Path("/proc/self/mountinfo")
-_ESCAPED = re.compile(r"\\([0-7]{3})")
-
-
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """A mounted volume: where it is mounted, and the type of its file system ("ext4")."""
-
-    place: str
-    kind: str
-
-
-def list_mounts(mounts: Path = MOUNTS) -> list[Mount]:
-    """List the mounted volumes of Linux, in the order of mounting; empty on other systems."""
-    try:
-        lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
-    except OSError:
-        return []
-    found = []
-    for line in lines:  # proc_pid_mountinfo(5)
-        mount, _, volume = line.partition(" - ")
-        columns = mount.split(" ")
-        if len(columns) >= 5 and volume:
-            place = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), columns[4])
-            found.append(Mount(place, volume.partition(" ")[0]))
-    return found
 
 
 def positions_of_open() -> dict[int, int]:

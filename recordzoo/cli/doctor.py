@@ -5,6 +5,7 @@ import importlib
 import importlib.metadata
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from recordzoo.base.files import MOUNTS, SHARED_MEMORY, list_mounts
+from recordzoo.base.files import SHARED_MEMORY
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.settings import how_to_install, together
 from recordzoo.base.text import PLATFORM, clean
@@ -145,6 +146,8 @@ def _turbojpeg() -> tuple[Package, str]:
     return Package("libjpeg-turbo", "", "RecordLoader: decodes only the part of a JPEG that is used", install), version
 
 
+_MOUNTS = Path("/proc/self/mountinfo")
+_ESCAPED = re.compile(r"\\([0-7]{3})")
 _LOW_FREE = 5 << 30
 _LOW_SHARED = 1 << 30
 _LMDB_ROOM = 16 << 20
@@ -213,12 +216,20 @@ def disk(root: Path) -> Found:
     return found
 
 
-def find_mount(path: Path, mounts: Path = MOUNTS) -> tuple[str | None, str | None]:
-    """Return the type and mount point of a path's file system; None if unknown."""
+def find_mount(path: Path, mounts: Path = _MOUNTS) -> tuple[str | None, str | None]:
+    """Return the type and mount point of a path's file system; None if unknown, as on other systems than Linux."""
+    try:
+        lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return None, None
     best: tuple[str | None, str | None] = (None, None)
-    for mount in list_mounts(mounts):  # if two volumes have one mount point, the later one is visible
-        if path.is_relative_to(mount.place) and len(mount.place) >= len(best[1] or ""):
-            best = mount.kind, mount.place
+    for line in lines:  # proc_pid_mountinfo(5); if two volumes have one mount point, the later one is visible
+        mount, _, volume = line.partition(" - ")
+        columns = mount.split(" ")
+        if len(columns) >= 5 and volume:
+            place = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), columns[4])
+            if path.is_relative_to(place) and len(place) >= len(best[1] or ""):
+                best = volume.partition(" ")[0], place
     return best
 
 
