@@ -56,30 +56,54 @@ class TreeSource(SizedSource):
             FolderError: The directory does not exist, or contains itself by a link.
             SourceError: Files cannot be listed; the message names the first ones.
         """
-        return self._listing.table
+        return self._files
 
     @override
     def member_sizes(self) -> Sequence[int]:
-        return self.files().sizes
+        return self._files.sizes
 
     @override
     def fingerprint(self) -> str:
-        return self._listing.fingerprint
+        return self._fingerprint
 
     @override
     def unit(self, start: int, stop: int) -> Unit:
-        return tree_unit(self.base, self.files(), start, stop)
+        return tree_unit(self.base, self._files, start, stop)
 
     @functools.cached_property
-    def _listing(self) -> "_Listing":
-        listing = _Listing(self.base)
-        if self.names is None:
-            listing.add_all(self.wanted)
-        else:
-            for name in self.names:
-                listing.add_name(name)
-        listing.finish()
-        return listing
+    def _fingerprint(self) -> str:
+        return self._files.fingerprint()
+
+    @functools.cached_property
+    def _files(self) -> FileTable:
+        base, table = str(self.base), FileTable(str(self.base))
+        problems, special = list[str](), list[str]()
+        for name in _names(base, self.wanted, problems) if self.names is None else self.names:
+            try:
+                status = os.stat(os.path.join(base, name))
+            except (OSError, ValueError) as err:  # ValueError: a NUL in a given name
+                problems.append(f"{name} ({getattr(err, 'strerror', err)})")
+                continue
+            if stat.S_ISREG(status.st_mode):
+                table.add(name, status)
+            else:
+                special.append(name)
+        if special:
+            logger.warning(
+                "%s: passed over %d that are no regular files (FIFOs, sockets, devices): %s",
+                base,
+                len(special),
+                name_first(special, _NUM_NAMED),
+            )
+        if problems:
+            what = counted(len(problems), "file or directory", "files or directories")
+            raise SourceError(
+                f"{base}: {what} cannot be read: {name_first(problems, _NUM_NAMED)}. "
+                "Restore or remove them, or their permissions, then run the same again.",
+                path=base,
+                problems=tuple(problems),
+            )
+        return table
 
 
 def tree_unit(base: Path, files: FileTable, start: int, stop: int) -> Unit:
@@ -134,78 +158,37 @@ def _unreadable(path: str, err: OSError) -> SourceError:
     )
 
 
-class _Listing:
-    """Collects the table of a tree's files, its fingerprint, and all problems."""
+def _names(base: str, wanted: Callable[[str], bool] | None, problems: list[str]) -> Iterator[str]:
+    """Yield the name of every (wanted) file under the base, in torchvision's order."""
+    # Sorted as whole strings, like sorted(os.walk()): "a", "a-b", "a/c", not depth first.
+    for folder, files in sorted(_folders(base, problems)):
+        prefix = f"{folder}/" if folder else ""
+        for name in sorted(files):
+            if wanted is None or wanted(prefix + name):
+                yield prefix + name
 
-    def __init__(self, base: Path) -> None:
-        self.table = FileTable(str(base))
-        self.fingerprint = ""
-        self._base = str(base)
-        self._problems: list[str] = []
-        self._special: list[str] = []
 
-    def add_all(self, wanted: Callable[[str], bool] | None) -> None:
-        """Add every (wanted) file under the base, in torchvision's order."""
-        # Sorted as whole strings, like sorted(os.walk()): "a", "a-b", "a/c", not depth first.
-        for folder, files in sorted(self._folders()):
-            prefix = f"{folder}/" if folder else ""
-            for name in sorted(files):
-                if wanted is None or wanted(prefix + name):
-                    self.add_name(prefix + name)
-
-    def add_name(self, name: str) -> None:
-        """Add one file."""
+def _folders(base: str, problems: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield each directory, relative to the base (itself ""), with its files; links to directories are followed."""
+    waiting: list[tuple[str, dict[tuple[int, int], str]]] = [("", {})]
+    while waiting:
+        folder, above = waiting.pop()
+        path = os.path.join(base, folder)
         try:
-            status = os.stat(os.path.join(self._base, name))
-        except (OSError, ValueError) as err:  # ValueError: a NUL in a given name
-            self._problems.append(f"{name} ({getattr(err, 'strerror', err)})")
-            return
-        if not stat.S_ISREG(status.st_mode):
-            self._special.append(name)
-            return
-        self.table.add(name, status)
-
-    def finish(self) -> None:
-        """Warn of skipped files; raise if files cannot be read."""
-        if self._special:
-            logger.warning(
-                "%s: passed over %d that are no regular files (FIFOs, sockets, devices): %s",
-                self._base,
-                len(self._special),
-                name_first(self._special, _NUM_NAMED),
-            )
-        if self._problems:
-            named = name_first(self._problems, _NUM_NAMED)
-            what = counted(len(self._problems), "file or directory", "files or directories")
-            raise SourceError(
-                f"{self._base}: {what} cannot be read: {named}. "
-                "Restore or remove them, or their permissions, then run the same again.",
-                path=self._base,
-                problems=tuple(self._problems),
-            )
-        self.fingerprint = self.table.fingerprint()
-
-    def _folders(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield each directory, relative to the base (itself ""), with its files; links to directories are followed."""
-        waiting: list[tuple[str, dict[tuple[int, int], str]]] = [("", {})]
-        while waiting:
-            folder, above = waiting.pop()
-            path = os.path.join(self._base, folder)
-            try:
-                status = os.stat(path)
-                with os.scandir(path) as entries:
-                    are_folders = {entry.name: is_folder(entry) for entry in entries}
-            except OSError as err:
-                if not folder:
-                    text = f"{self._base}: the directory cannot be listed ({err.strerror})."
-                    raise FolderError(text, path=self._base) from err
-                self._problems.append(f"{folder} ({err.strerror})")
-                continue
-            identity = (status.st_dev, status.st_ino)
-            if identity in above and status.st_ino:  # some network drives of Windows have no inode numbers
-                text = f"{path}: leads back to {os.path.join(self._base, above[identity])}: the tree has no end."
-                raise FolderError(f"{text} Remove the link.", path=self._base)
-            yield folder, [name for name, is_dir in are_folders.items() if not is_dir]
-            here = {**above, identity: folder}
-            prefix = f"{folder}/" if folder else ""  # "/" on every system: same order everywhere
-            waiting.extend((prefix + name, here) for name, is_dir in are_folders.items() if is_dir)
+            status = os.stat(path)
+            with os.scandir(path) as entries:
+                are_folders = {entry.name: is_folder(entry) for entry in entries}
+        except OSError as err:
+            if not folder:
+                text = f"{base}: the directory cannot be listed ({err.strerror})."
+                raise FolderError(text, path=base) from err
+            problems.append(f"{folder} ({err.strerror})")
+            continue
+        identity = (status.st_dev, status.st_ino)
+        if identity in above and status.st_ino:  # some network drives of Windows have no inode numbers
+            text = f"{path}: leads back to {os.path.join(base, above[identity])}: the tree has no end."
+            raise FolderError(f"{text} Remove the link.", path=base)
+        yield folder, [name for name, is_dir in are_folders.items() if not is_dir]
+        here = {**above, identity: folder}
+        prefix = f"{folder}/" if folder else ""  # "/" on every system: same order everywhere
+        waiting.extend((prefix + name, here) for name, is_dir in are_folders.items() if is_dir)
