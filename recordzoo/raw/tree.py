@@ -1,7 +1,6 @@
 """A directory as a source: its files in torchvision's order, under their names in the archive."""
 
 import functools
-import logging
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -14,9 +13,7 @@ from typing_extensions import override
 from recordzoo.base.files import is_folder, open_at_once
 from recordzoo.base.text import counted, name_first
 from recordzoo.errors import FolderError, SourceError
-from recordzoo.raw.member import MAX_MEMBER_BYTES, FileTable, Member, SizedSource, Unit, refuse_oversized
-
-logger = logging.getLogger("recordzoo")
+from recordzoo.raw.member import MAX_MEMBER_BYTES, FileTable, Member, PassedOver, SizedSource, Unit, refuse_oversized
 
 _NUM_NAMED = 20  # problems of a listing that a message names
 
@@ -77,7 +74,7 @@ class TreeSource(SizedSource):
     @functools.cached_property
     def _files(self) -> FileTable:
         base, table = str(self.base), FileTable(str(self.base))
-        problems, special = list[str](), list[str]()
+        problems, passed_over = list[str](), PassedOver(base)
         for name in _names(base, self.wanted, problems) if self.names is None else self.names:
             try:
                 status = os.stat(os.path.join(base, name))
@@ -87,14 +84,8 @@ class TreeSource(SizedSource):
             if stat.S_ISREG(status.st_mode):
                 table.add(name, status)
             else:
-                special.append(name)
-        if special:
-            logger.warning(
-                "%s: passed over %d that are no regular files (FIFOs, sockets, devices): %s",
-                base,
-                len(special),
-                name_first(special, _NUM_NAMED),
-            )
+                passed_over.add(name, "special file")
+        passed_over.report()
         if problems:
             what = counted(len(problems), "file or directory", "files or directories")
             raise SourceError(
