@@ -57,7 +57,7 @@ import difflib
 import functools
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -439,46 +439,27 @@ def parse(name: str, text: str) -> Entry:
         raise ArgumentError(f"{name}.toml is not TOML: {err}") from err
     top = _Table(f"{name}.toml", data)
     part_tables = top.tables("parts")
-    splits = [Split(split, count) for split, count in top.counts("splits").items()]
-    layout, recipe, parts = _layout(top), top.text("recipe", ""), []
+    layout, recipe = _layout(top), top.take("recipe", str, "")
+    splits, parts = _splits(top), []
     for part, table in part_tables.items():
-        splits += [Split(split, count, part) for split, count in table.counts("splits").items()]
-        parts.append(
-            DatasetPart(
-                part,
-                description=table.text("description", ""),
-                optional=table.flag("optional"),
-                set_name=table.text("set_name", ""),
-                arguments=table.scalars("arguments"),
-                classes=table.texts("classes", ()),
-                recipe=table.text("recipe", recipe),
-                layout=_layout_of(part, layout, table) if layout.kind else layout,
-            )
-        )
-    folder, instructions = top.text("folder", ""), top.text("instructions", "").strip()
+        splits += _splits(table, part)
+        of_part = _layout_of(part, layout, table) if layout.kind else layout
+        parts.append(_made(DatasetPart, table, name=part, recipe=table.take("recipe", str, recipe), layout=of_part))
+    folder, instructions = top.take("folder", str, ""), top.take("instructions", str, "").strip()
     files = tuple(_file(table, folder, instructions) for table in top.table_list("files"))
-    result = Entry(
+    result: Entry = _made(
+        Entry,
+        top,
         name=name,
-        module=top.text("module", name),
-        title=top.text("title"),
-        summary=top.text("summary"),
-        task=top.text("task"),
-        homepage=top.text("homepage"),
-        license=top.text("license"),
-        license_source=top.text("license_source", ""),
-        citation=top.text("citation"),
+        module=top.take("module", str, name),
         checked=_checked(top),
-        class_names=top.texts("class"),
+        class_names=top.take("class", tuple[str, ...]),
         parts=tuple(parts) or (DatasetPart("", recipe=recipe, layout=layout),),
         files=files,
         splits=tuple(splits),
-        images=top.number("num_images"),
-        num_classes=top.number("num_classes"),
-        classes=top.texts("classes", ()) or None,
+        images=top.take("num_images", int | None, None),
         folder=folder,
-        expansion=top.ratio("expansion", 1.02),
         instructions=instructions,
-        differences=top.texts("differences", ()),
     )
     for table in (top, *part_tables.values()):
         table.done()
@@ -489,8 +470,22 @@ def parse(name: str, text: str) -> Entry:
     return result
 
 
+# Any, here and below: a dataclass, a type, and a value of it.
+def _made(kind: Any, table: "_Table", /, **given: Any) -> Any:
+    """Make a dataclass; its fields that are not given are keys of the table."""
+    for each in fields(kind):
+        if each.name not in given:
+            default = each.default if each.default_factory is MISSING else each.default_factory()
+            given[each.name] = table.take(each.name, each.type, default)
+    return kind(**given)
+
+
+def _splits(table: "_Table", part: str = "") -> list[Split]:
+    return [Split(name, count, part) for name, count in table.take("splits", Mapping[str, int], {}).items()]
+
+
 def _checked(top: "_Table") -> Checked:
-    by, source, day = top.text("checked"), top.text("checked_source"), top.text("checked_date")
+    by, day, source = (top.take(key, str) for key in ("checked", "checked_date", "checked_source"))
     if by not in CHECKED:
         raise ArgumentError(f"{top.where}: checked must be one of {', '.join(CHECKED)}; it is {by!r}.")
     try:
@@ -501,45 +496,27 @@ def _checked(top: "_Table") -> Checked:
 
 
 def _layout(table: "_Table") -> Layout:
-    kind = table.text("layout", "")
+    kind = table.take("layout", str, "")
     if not kind:
         return Layout()
     if kind not in LAYOUTS:
         raise ArgumentError(f"{table.where}: layout must be {' or '.join(LAYOUTS)}; it is {kind!r}.")
-    return Layout(
-        kind,
-        top=table.text("top", "{part}/"),
-        folders=table.strings("folders"),
-        endings=table.texts("endings", ()),
-        annotations=table.texts("annotations", ()),
-    )
+    found: Layout = _made(Layout, table, kind=kind, top=table.take("top", str, "{part}/"))
+    return found
 
 
 def _layout_of(part: str, layout: Layout, table: "_Table") -> Layout:
     """Return the layout of a part: that of the dataset, but for what the part says itself."""
-    top = table.text("top", layout.top).replace("{part}", part)
-    annotations = table.texts("annotations", layout.annotations)
-    folders = table.strings("folders") or layout.folders
+    top = table.take("top", str, layout.top).replace("{part}", part)
+    folders = table.take("folders", Mapping[str, str], layout.folders)
+    annotations = table.take("annotations", tuple[str, ...], layout.annotations)
     found = tuple(each.replace("{part}", part) for each in annotations)
     return replace(layout, top=top, folders=folders, annotations=found)
 
 
 def _file(table: "_Table", folder: str, instructions: str) -> FileFacts:
-    part = table.text("part", "")
-    result = FileFacts(
-        name=table.text("name"),
-        parts=table.texts("parts", (part,)),
-        urls=table.texts("urls", ()),
-        size_bytes=table.number("size_bytes"),
-        about_bytes=table.number("about_bytes"),
-        md5=table.text("md5", "") or None,
-        sha256=table.text("sha256", "") or None,
-        unconfirmed=table.flag("unconfirmed"),
-        needs_terms=table.flag("needs_terms"),
-        optional=table.flag("optional"),
-        folder=folder,
-        instructions=instructions,
-    )
+    parts = table.take("parts", tuple[str, ...], (table.take("part", str, ""),))
+    result: FileFacts = _made(FileFacts, table, parts=parts, folder=folder, instructions=instructions)
     if result.size_bytes is not None and result.about_bytes is not None:
         raise ArgumentError(f"{table.where}: about_bytes is for a file without size_bytes.")
     if result.unconfirmed and result.md5 is None:
@@ -558,65 +535,25 @@ class _Table:
         self.where = where
         self._data = dict(data)
 
-    # Any, here and below: what `fits` lets through.
-    def _take(self, key: str, default: Any, fits: Callable[[Any], bool], wanted: str) -> Any:
-        value = self._data.pop(key, default)
+    def take(self, key: str, kind: Any, default: Any = MISSING) -> Any:
+        """Take a value of one of `_KINDS`; without a default it must be there."""
+        if key not in self._data and default is not MISSING:
+            return default
+        value: Any = self._data.pop(key, None)
+        fits, wanted = _KINDS[kind]
         if not fits(value):
             found = "missing" if value is None else repr(value)
             raise ArgumentError(f"{self.where}: {key} must be {wanted}; it is {found}.")
-        return value
-
-    def _items(self, key: str, fits: Callable[[Any], bool], wanted: str) -> dict[str, Any]:
-        found: dict[str, Any] = self._take(
-            key, {}, lambda value: isinstance(value, dict) and all(map(fits, value.values())), wanted
-        )
-        return found
-
-    def text(self, key: str, default: str | None = None) -> str:
-        return str(self._take(key, default, _is_text, "a string"))
-
-    def texts(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        found = self._take(
-            key,
-            default,
-            lambda value: _is_text(value) or (isinstance(value, list | tuple) and all(map(_is_text, value))),
-            "a string or a list of strings",
-        )
-        return (found,) if isinstance(found, str) else tuple(found)
-
-    def number(self, key: str) -> int | None:
-        found: int | None = self._take(key, None, lambda value: value is None or _is_count(value), "a whole number")
-        return found
-
-    def ratio(self, key: str, default: float) -> float:
-        return float(
-            self._take(key, default, lambda value: type(value) in (int, float) and value > 0, "a number above 0")
-        )
-
-    def counts(self, key: str) -> dict[str, int]:
-        return self._items(key, _is_count, "a table of whole numbers")
-
-    def strings(self, key: str) -> dict[str, str]:
-        return self._items(key, _is_text, "a table of strings")
-
-    def scalars(self, key: str) -> dict[str, str | int]:
-        wanted = "a table of strings, whole numbers, true or false"
-        return self._items(key, lambda item: isinstance(item, str | int), wanted)
-
-    def flag(self, key: str) -> bool:
-        return bool(self._take(key, False, lambda value: isinstance(value, bool), "true or false"))
+        if kind in (tuple[str, ...], tuple[str, ...] | None):
+            return (value,) if isinstance(value, str) else tuple(value)
+        return float(value) if kind is float else value
 
     def tables(self, key: str) -> dict[str, "_Table"]:
-        found = self._items(key, lambda item: isinstance(item, dict), "tables")
+        found = self.take(key, dict, {})
         return {name: _Table(f"{self.where}: [{key}.{name}]", item) for name, item in found.items()}
 
     def table_list(self, key: str) -> list["_Table"]:
-        found = self._take(
-            key,
-            [],
-            lambda value: isinstance(value, list) and all(isinstance(item, dict) for item in value),
-            "a list of tables",
-        )
+        found = self.take(key, list, [])
         return [_Table(f"{self.where}: [[{key}]] number {i}", item) for i, item in enumerate(found, 1)]
 
     def done(self) -> None:
@@ -629,5 +566,33 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
+def _are_texts(value: object) -> bool:
+    return _is_text(value) or (isinstance(value, list) and all(map(_is_text, value)))
+
+
 def _is_count(value: object) -> bool:
     return type(value) is int and value >= 0  # not a bool
+
+
+def _table_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
+
+
+_KINDS: Mapping[Any, tuple[Callable[[Any], bool], str]] = {
+    str: (_is_text, "a string"),
+    str | None: (_is_text, "a string"),
+    bool: (lambda value: isinstance(value, bool), "true or false"),
+    int | None: (_is_count, "a whole number"),
+    float: (lambda value: type(value) in (int, float) and value > 0, "a number above 0"),
+    tuple[str, ...]: (_are_texts, "a string or a list of strings"),
+    tuple[str, ...] | None: (_are_texts, "a string or a list of strings"),
+    Mapping[str, int]: (_table_of(_is_count), "a table of whole numbers"),
+    Mapping[str, str]: (_table_of(_is_text), "a table of strings"),
+    Mapping[str, str | int]: (
+        _table_of(lambda item: isinstance(item, str | int)),
+        "a table of strings, whole numbers, true or false",
+    ),
+    dict: (_table_of(lambda item: isinstance(item, dict)), "tables"),
+    list: (lambda value: isinstance(value, list) and all(isinstance(item, dict) for item in value), "a list of tables"),
+}
+"""What values of each type look like, and what messages call them."""
