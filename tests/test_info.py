@@ -100,7 +100,7 @@ def test_the_text_says_the_same(birds):
     told = text(birds)
     assert told.startswith("record set of cub200, original\nrecords:   20\nsplits:    test 10, train 10\n")
     assert re.search(r"^  bbox +float32 \[4\] +20 +320 B$", told, re.MULTILINE)
-    assert len(re.findall(r"^  00\d\.\w+ +5  [█▏▎▍▌▋▊▉]+$", told, re.MULTILINE)) == 4
+    assert len(re.findall(r"^  00\d\.\w+ +5$", told, re.MULTILINE)) == 4
     assert "images, from their headers (20):\n  format:  JPEG 20\n" in told
 
 
@@ -163,8 +163,6 @@ class TestClasses:
         shown = [int(number) for number in re.findall(r"^  class (\d+) +\d+", told, re.MULTILINE)]
         assert shown == [*range(29, 19, -1), 3, 2, 1, 0, 30]
         assert "  ... 16 classes between\n" in told
-        bars = list(map(len, re.findall("█+", told)))
-        assert bars[0] > 3 * bars[-1]  # 39 and 10
         assert [each["count"] for each in info(path)["class_counts"]] == [*range(10, 40), 0]
 
     def test_numbers_without_names(self, tmp_path):
@@ -222,9 +220,8 @@ class TestText:
         assert 'metadata: k\\x1by = "v\\u001b[0m"' in told
         assert max(display_width(line) for line in told.splitlines()) <= 80
 
-    def test_a_terminal_without_block_characters(self, odd, monkeypatch):
+    def test_a_terminal_of_ascii_only(self, odd, monkeypatch):
         monkeypatch.setenv("PYTHONIOENCODING", "ascii")
         told = run("info", odd, cwd=odd.parent, apart=True).stdout
         assert told.isascii()
-        assert len(re.findall(r"^  .*?  \d  (#+)$", told, re.MULTILINE)) == len(HOSTILE_NAMES)
         assert "\\u9e1f" in told

@@ -16,7 +16,7 @@ import typer
 from recordzoo.base import settings
 from recordzoo.base.progress import Progress, default_progress, is_terminal
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, clean, display_width, shorten
+from recordzoo.base.text import JSON, clean, display_width
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.net.url import Url, is_url
 from recordzoo.own.targets import Reading, is_path, no_set, records_beside, resolve
@@ -254,8 +254,6 @@ FIXED_SPACE = "\N{NO-BREAK SPACE}"
 
 _GAP = 2
 _KEY = re.compile(r" *[\w ]+: +")
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
-_MOST_NAME = 40  # columns of a name in a chart, and never more than a third of the width
 
 
 def wrapping_width() -> int | None:
@@ -328,25 +326,6 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
     ]
 
 
-def bar_chart(rows: Sequence[tuple[str, int]], width: int, *, blocks: bool = True) -> list[str]:
-    """Draw a bar for each row of a name and a number, one line each.
-
-    Args:
-        rows: Names, which are cleaned and cut, and numbers of at least 0.
-        width: Columns of the terminal.
-        blocks: Whether block characters can be shown; otherwise bars are of "#".
-    """
-    most = max((count for _, count in rows), default=0)
-    names = [shorten(clean(name), min(_MOST_NAME, width // 3)) for name, _ in rows]
-    name_width = max(map(display_width, names), default=0)
-    number_width = len(f"{most:,}")
-    room = max(1, width - name_width - number_width - 4)
-    return [
-        f"{_padded(name, name_width)}  {count:>{number_width},}  {_bar(count, most, room, blocks)}".rstrip()
-        for name, (_, count) in zip(names, rows, strict=True)
-    ]
-
-
 def shorten_end(text: str, columns: int) -> str:
     """Cut off the end of a text that is wider than `columns`."""
     while text and display_width(text) > columns - 4:
@@ -354,28 +333,8 @@ def shorten_end(text: str, columns: int) -> str:
     return f"{text.rstrip()} ..."
 
 
-def encodable(text: str) -> str:
-    """Escape characters that stdout's encoding lacks, before the text is measured."""
-    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
-    return text.encode(encoding, "backslashreplace").decode(encoding)
-
-
-def has_blocks() -> bool:
-    """Whether the encoding of stdout has block characters."""
-    return encodable(_EIGHTHS) == _EIGHTHS
-
-
 def _padded(text: str, columns: int) -> str:
     return text + " " * (columns - display_width(text))
-
-
-def _bar(count: int, most: int, room: int, blocks: bool) -> str:
-    if not count:
-        return ""
-    if not blocks:
-        return "#" * max(1, round(count * room / most))
-    eighths = max(1, round(count * room * 8 / most))
-    return _EIGHTHS[8] * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
 
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from recordzoo.base import durable
 from recordzoo.base.files import read_small
 from recordzoo.base.progress import Progress, SilentProgress, format_bytes
 from recordzoo.base.settings import command
-from recordzoo.base.text import JSON, PLATFORM, clean, counted, display_width
+from recordzoo.base.text import JSON, PLATFORM, clean, counted, display_width, shorten
 from recordzoo.cli import options
 from recordzoo.cli.app import Exit
 from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError
@@ -47,7 +47,7 @@ SAMPLE = 2000
 SAMPLE_AT_URL = 200
 """The same at a URL, where each image is fetched whole."""
 
-_ALL_CLASSES = 20  # most classes that are charted in full
+_ALL_CLASSES = 20  # most classes that are all named
 _MOST_FREQUENT, _LEAST_FREQUENT = 10, 5
 _SIZES_SHOWN = 4
 _NAMES_SHOWN = 5
@@ -349,24 +349,21 @@ def _class_lines(classes: Sequence[Mapping[str, JSON]], width: int) -> list[str]
     spread = _spread([each["count"] for each in classes])
     if spread is None:
         return ["records of each class: there are none"]
-    if len(classes) <= _ALL_CLASSES:
-        return ["records of each class:", *_indented(_chart(classes, width))]
-    if spread["min"] == spread["max"]:
-        return [f"records of each class: {spread['min']:,}, of all {len(classes):,} classes"]
-    order = sorted(classes, key=lambda each: (-each["count"], each["number"]))
-    chart = _chart([*order[:_MOST_FREQUENT], *order[-_LEAST_FREQUENT:]], width)
-    between = f"... {len(classes) - _MOST_FREQUENT - _LEAST_FREQUENT:,} classes between"
-    lines = [*chart[:_MOST_FREQUENT], between, *chart[_MOST_FREQUENT:]]
-    return [f"records of each class ({len(classes):,} classes, {_shown(spread)} per class):", *_indented(lines)]
+    head = "records of each class:"
+    rows = [(shorten(clean(each["name"]), width // 2), f"{each['count']:,}") for each in classes]
+    if len(classes) > _ALL_CLASSES:
+        if spread["min"] == spread["max"]:
+            return [f"{head} {spread['min']:,}, of all {len(classes):,} classes"]
+        head = f"records of each class ({len(classes):,} classes, {_shown(spread)} per class):"
+        order = sorted(range(len(classes)), key=lambda place: (-classes[place]["count"], classes[place]["number"]))
+        between = f"... {len(classes) - _MOST_FREQUENT - _LEAST_FREQUENT:,} classes between"
+        most, least = order[:_MOST_FREQUENT], order[-_LEAST_FREQUENT:]
+        rows = [*(rows[place] for place in most), (between, ""), *(rows[place] for place in least)]
+    return [head, *_indented(options.table(("NAME", "RECORDS"), rows))]
 
 
 def _shown(spread: Mapping[str, JSON]) -> str:
     return f"min {spread['min']:,}, median {spread['median']:,g}, max {spread['max']:,}"
-
-
-def _chart(classes: Sequence[Mapping[str, JSON]], width: int) -> list[str]:
-    rows = [(options.encodable(clean(each["name"])), each["count"]) for each in classes]
-    return options.bar_chart(rows, width - 2, blocks=options.has_blocks())
 
 
 def _image_lines(images: Mapping[str, JSON], unreadable: Sequence[str]) -> list[str]:
