@@ -64,7 +64,7 @@ def test_streets_with_one_split(tmp_path: Path) -> None:
     assert list(RecordReader(dataset.records_path).manifest.splits) == ["train"]
     with pytest.raises(RuntimeError, match="Dataset not found or incomplete"):
         tv.Cityscapes(tree, "val")
-    with pytest.raises(NotPreparedError, match=r"no leftImg8bit/val/ or no gtFine/val/ when .*fine\.records"):
+    with pytest.raises(NotPreparedError, match=r"fine\.records has no split 'val': leftImg8bit/val/ or gtFine/val/"):
         CityscapesRecord(tree, "val")
 
 

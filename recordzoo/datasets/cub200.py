@@ -14,12 +14,12 @@ from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 
 from recordzoo.base.text import TrainTest
-from recordzoo.datasets.cub200_recipe import IMAGE_LIST, IMAGES, NEEDS, SPLIT, CUB200Segmentations, names_digest
-from recordzoo.errors import NotPreparedError, OtherSourceError, RecordError
+from recordzoo.datasets.cub200_recipe import IMAGES, NEEDS, CUB200Segmentations, names_digest
+from recordzoo.errors import OtherSourceError, RecordError
 from recordzoo.families.at_url import open_one
 from recordzoo.families.base import Root, Transform, check_choice, derived
 from recordzoo.families.folders import Loader, TargetTypesDataset
-from recordzoo.families.selection import Selection
+from recordzoo.families.selection import Selection, not_listed
 from recordzoo.images.decode import RecordName, naming
 from recordzoo.net.url import Url
 from recordzoo.preparing.changes import find_changes, warn_of_changes
@@ -79,28 +79,14 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
         self._choose_targets(target_type)
         self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
         reader = self._open_part(download=download, options=options)
-        self._refuse_absent(reader)
-        selection = Selection(reader, "" if split == "all" else split)
+        for kind in self._target_types:
+            if kind in NEEDS and kind not in reader.manifest.arrays:
+                raise not_listed(reader, f"target_type {kind!r}", NEEDS[kind])
+        selection = Selection(reader, "" if split == "all" else split, listed_in=NEEDS["split"])
         self._show_files(selection, os.path.join(self.root, IMAGES.rstrip("/")), loader, is_valid_file, allow_empty)
         self._masks = None
         if "segmentation" in self._target_types:
             self._masks = self._open_masks(reader, download, self._chosen(options))
-
-    def _refuse_absent(self, reader: RecordReader) -> None:
-        """Name a missing annotation file that a target or a split needs."""
-        for kind in self._target_types:
-            if kind in NEEDS and kind not in reader.manifest.arrays:
-                raise self._absent(reader, f"target_type {kind!r}", NEEDS[kind])
-        if self.split != "all" and self.split not in reader.manifest.splits:
-            raise self._absent(reader, f"split {self.split!r}", SPLIT)
-
-    def _absent(self, reader: RecordReader, wanted: str, file: str) -> NotPreparedError:
-        files = file if file == IMAGE_LIST else f"{file} (with {IMAGE_LIST})"
-        return NotPreparedError(
-            f"{type(self).__name__}: {wanted} needs {files}, which the raw data did not have when {reader.path} was "
-            "prepared. Put it where the archive has it, and prepare again with refresh=True.",
-            path=str(reader.path),
-        )
 
     def _open_masks(self, reader: RecordReader, download: bool, options: Options) -> RecordReader:
         """Open the masks' record set beside that of the images; prepare it on a disk if it does not exist."""
@@ -150,7 +136,7 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
         """The number of each sample in ``images.txt``, from 1; int64 [n]."""
         reader = self._selection.reader
         if "image_id" not in reader.manifest.arrays:
-            raise self._absent(reader, "image_ids", IMAGE_LIST)
+            raise not_listed(reader, "image_ids", NEEDS["image_id"])
         return np.array(reader.array("image_id")[self._selection.all_positions()])
 
     @derived

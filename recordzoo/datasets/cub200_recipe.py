@@ -36,8 +36,9 @@ ATTRIBUTE_NAMES = ("attributes.txt", f"{FOLDER}/attributes/attributes.txt")
 
 ANNOTATION_FILES = (IMAGE_LIST, SPLIT, BOXES, PART_NAMES, PARTS, ATTRIBUTES, *ATTRIBUTE_NAMES)
 
-NEEDS = {"image_id": IMAGE_LIST, "bbox": BOXES, "parts": PARTS, "attributes": ATTRIBUTES}
-"""The file of each array. All but the first also need the list of images, which has the ids."""
+_FILE_OF = {"split": SPLIT, "bbox": BOXES, "parts": PARTS, "attributes": ATTRIBUTES}
+NEEDS = {"image_id": IMAGE_LIST, **{name: f"{file} or {IMAGE_LIST}" for name, file in _FILE_OF.items()}}
+"""The files of each array and of the splits: the list of images has the ids."""
 
 _MAX_COLUMNS = 4096  # a forged part or attribute number must not become an allocation; the real ones are 15 and 312
 

@@ -25,7 +25,6 @@ from recordzoo.datasets.pairs_recipe import (
     part_of,
     sbd_split,
 )
-from recordzoo.errors import NotPreparedError
 from recordzoo.families.base import Pair, Root, Transform, check_choice, derived
 from recordzoo.families.files import Files, PairsDataset, PathsDataset, SplitPairsDataset
 from recordzoo.families.selection import Selection, list_targets
@@ -286,12 +285,6 @@ class CityscapesRecord(PairsDataset, Cityscapes):  # type: ignore[misc]  # torch
             check_choice(kind, "target_type", ("instance", "semantic", "polygon", "color"))
         self._part = "extra" if split == "train_extra" else mode
         reader = self._open_part(download=download, options=options)
-        if cityscapes_split(split) not in reader.manifest.splits:
-            raise NotPreparedError(
-                f"{type(self).__name__}: there was no {CITYSCAPES_IMAGES}/{split}/ or no {self.mode}/{split}/ when "
-                f"{reader.path} was prepared. If they are there now, prepare again with refresh=True.",
-                path=str(reader.path),
-            )
         self._kinds: list[str] = list(self.target_type)  # those of `targets`
         base = os.fspath(self.root)
         targets: dict[str, Files] = {
@@ -299,7 +292,9 @@ class CityscapesRecord(PairsDataset, Cityscapes):  # type: ignore[misc]  # torch
             for kind in self._kinds
         }
         images = Files("images", os.path.join(base, CITYSCAPES_IMAGES), CITYSCAPES_ENDING)
-        self._show_paths(Selection(reader, cityscapes_split(split)), {"image": images, **targets})
+        folders = f"{CITYSCAPES_IMAGES}/{split}/ or {self.mode}/{split}/"
+        selection = Selection(reader, cityscapes_split(split), listed_in=folders)
+        self._show_paths(selection, {"image": images, **targets})
 
     @derived
     def targets(self) -> list[list[str]]:
