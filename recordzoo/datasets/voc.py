@@ -1,17 +1,16 @@
 """`VOCDetectionRecord` and `VOCSegmentationRecord`: torchvision's Pascal VOC classes from the records of a year."""
 
 import io
-import os
 from typing import Any, Literal, Unpack
 
 from torchvision.datasets import VOCDetection, VOCSegmentation
 from torchvision.datasets.voc import ET_parse
 
 from recordzoo.base.text import public_url
-from recordzoo.datasets.voc_recipe import FOLDER_OF, base_folder, image_name, list_name, split_name
+from recordzoo.datasets.voc_recipe import image_name, list_name, split_name
 from recordzoo.families.base import Root, Transform, check_choice, derived
-from recordzoo.families.files import Files, PairsDataset
-from recordzoo.families.selection import Selection, join_name
+from recordzoo.families.files import PairsDataset
+from recordzoo.families.selection import Selection
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.recipes.declared import dataset_recipe
 
@@ -45,12 +44,7 @@ class _VOCRecord(PairsDataset):
         self.url, self.filename, self.md5 = public_url(next(iter(archive.urls), "")), archive.name, archive.md5
         reader = self._open_part(download=download, options=options)
         split = split_name(self._SPLITS_DIR, image_set)
-        base = join_name(os.fspath(self.root), base_folder(self._part))
-        attributes = {"image": "images", self._TARGET: self._target_attribute()}
-        files = {
-            field: Files(attribute, os.path.join(base, FOLDER_OF[field][0]), FOLDER_OF[field][1])
-            for field, attribute in attributes.items()
-        }
+        files = self._recipe_files(image="images", **{self._TARGET: self._target_attribute()})
         self._show_paths(Selection(reader, split, listed_in=list_name(split)), files)
 
     def _target_attribute(self) -> str:

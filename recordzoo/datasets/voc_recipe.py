@@ -5,27 +5,23 @@ Detection and segmentation are two classes over one record set; their lists are 
 
 import io
 import logging
-import posixpath
-from collections.abc import Iterator, Mapping, Sequence, Set
-from pathlib import Path
+from collections.abc import Mapping, Sequence, Set
+from pathlib import Path, PurePosixPath
 
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.raw.member import Member
-from recordzoo.recipes.declared import DeclaredRecipe, matching, name_key
-from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
+from recordzoo.recipes.declared import Files, ListedRecipe, Lists, files_under, name_key
+from recordzoo.recipes.recipe import INCOMPLETE, Table
 from recordzoo.records.arrays import leads_out
 from recordzoo.records.kinds import FieldKind, FieldSpec
 
-FOLDERS = {
-    "JPEGImages": ("image", ".jpg"),
-    "Annotations": ("annotation", ".xml"),
-    "SegmentationClass": ("mask", ".png"),
+FOLDER_OF = {
+    "image": ("JPEGImages", ".jpg"),
+    "annotation": ("Annotations", ".xml"),
+    "mask": ("SegmentationClass", ".png"),
 }
-"""Which folder is which blob field, and how its files end."""
-
-FOLDER_OF = {field: (folder, ending) for folder, (field, ending) in FOLDERS.items()}
+"""The folder of each blob field, and how its files end."""
 
 LISTS = ("Main", "Segmentation")
 IMAGE_SETS = ("train", "val", "trainval", "test")
@@ -44,82 +40,75 @@ def split_name(folder: str, image_set: str) -> str:
     return f"{folder.lower()}-{image_set}"
 
 
+def _split_of(list_file: str) -> str:
+    kind, image_set = PurePosixPath(list_file).parts[-2:]
+    return split_name(kind, image_set.removesuffix(".txt"))
+
+
 def list_name(split: str) -> str:
     """Name the list that a split was made from: "ImageSets/Main/train.txt"."""
     kind, _, image_set = split.partition("-")
     return f"ImageSets/{kind.capitalize()}/{image_set}.txt"
 
 
-class VOC(DeclaredRecipe):
+class VOC(ListedRecipe):
     """All images of a year, there or only listed, by name; with the annotation and the mask of each that has them."""
-
-    fields = {"image": BlobField("image"), "annotation": BlobField("bytes"), "mask": BlobField("image")}
 
     @property
     @override
     def tree_marks(self) -> Sequence[str]:
         return [f"{base_folder(self.part)}/ImageSets/"]
 
+    @property
     @override
-    def tree_names(self, base: Path) -> Sequence[str] | None:
-        lists = self._list_files(base)
-        return self._tree_names(base, lists) if lists else None
+    def files(self) -> Mapping[str, Files]:
+        base = base_folder(self.part)
+        return {field: (f"{base}/{folder}/", (ending,)) for field, (folder, ending) in FOLDER_OF.items()}
 
-    def _list_files(self, root: Path) -> list[Path]:
-        """Find the lists of this part; both archives of 2007 unpack into the same folder, each with its own lists."""
+    @property
+    @override
+    def lists(self) -> Sequence[str]:
+        """See `ListedRecipe`; both archives of 2007 unpack into the same folder, each with its own lists."""
         image_sets: Sequence[str] = IMAGE_SETS
         if self.part.startswith("2007"):
             image_sets = ("test",) if self.part.endswith("-test") else ("train", "val", "trainval")
-        folder = root / base_folder(self.part) / "ImageSets"
-        paths = [folder / kind / f"{image_set}.txt" for kind in LISTS for image_set in image_sets]
-        return list(filter(Path.is_file, paths))
-
-    def _tree_names(self, root: Path, lists: Sequence[Path]) -> list[str]:
-        wanted = None
-        if self.part.startswith("2007"):  # images of the other part lie among ours
-            wanted = {stem for path in lists for stem in _stems(path.read_bytes())}
-        names = []
-        for folder, (_, ending) in FOLDERS.items():
-            start = f"{base_folder(self.part)}/{folder}/"
-            for name in matching(root, f"{start}**/*{ending}"):
-                if wanted is None or name.removeprefix(start).removesuffix(ending) in wanted:
-                    names.append(name)
-        return [*names, *(path.relative_to(root).as_posix() for path in lists)]
+        return [f"{base_folder(self.part)}/ImageSets/{kind}/{name}.txt" for kind in LISTS for name in image_sets]
 
     @override
-    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
-        base = f"{base_folder(self.part)}/"
-        if not member.name.startswith(base):
-            return
-        path, ending = posixpath.splitext(member.name.removeprefix(base))
-        folder, _, stem = path.partition("/")
-        if folder in FOLDERS and FOLDERS[folder][1] == ending:
-            yield Blob(FOLDERS[folder][0], stem, member.read())
-        kind, _, image_set = stem.partition("/")
-        if folder == "ImageSets" and kind in LISTS and image_set in IMAGE_SETS and ending == ".txt":
-            yield Sidecar(split_name(kind, image_set), member.read())
+    def tree_names(self, base: Path) -> Sequence[str] | None:
+        lists = [name for name in self.lists if (base / name).is_file()]
+        if not lists:
+            return None
+        wanted = {stem for name in lists for stem in _stems((base / name).read_bytes())}
+        takes_all = not self.part.startswith("2007")  # images of the other part lie among ours
+        names = [
+            name
+            for folder, endings in self.files.values()
+            for name in files_under(base, folder, endings)
+            if takes_all or name.removeprefix(folder).removesuffix(endings[0]) in wanted
+        ]
+        return [*names, *lists]
 
-    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
-        """See `Recipe`.
+    @override
+    def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
+        """See `ListedRecipe`.
 
         A sample whose image is missing keeps its place in its list, as in torchvision, and is an error when it is read.
         """
-        there = {field: set(stored.keys[field]) for field in self.fields}
-        lists = {name: _stems(data) for name, data in sorted(sidecars.items())}
-        if not lists:
-            raise SourceError(
-                f"Pascal VOC {self.part}: there are no lists under ImageSets/ in the raw data. {INCOMPLETE}"
-            )
-        if not there["image"]:
-            raise SourceError(
-                f"Pascal VOC {self.part}: there are no images under JPEGImages/ in the raw data. {INCOMPLETE}"
-            )
-        self._check_lists(lists, there)
-        stems = sorted(there["image"].union(*lists.values()), key=lambda stem: name_key(image_name(stem)))
+        found = {_split_of(name): _stems(data) for name, data in lists.contents.items()}
+        stems = {field: {key.removesuffix(FOLDER_OF[field][1]) for key in keys[field]} for field in keys}
+        for what, there in (("lists under ImageSets/", found), ("images under JPEGImages/", stems["image"])):
+            if not there:
+                raise SourceError(f"Pascal VOC {self.part}: there are no {what} in the raw data. {INCOMPLETE}")
+        self._check_lists(found, stems)
+        every = sorted(stems["image"].union(*found.values()), key=lambda stem: name_key(image_name(stem)))
         return Table(
-            names=[image_name(stem) for stem in stems],
-            keys={field: present(stems, keys) for field, keys in there.items()},
-            splits={name: [image_name(stem) for stem in listed] for name, listed in lists.items()},
+            names=[image_name(stem) for stem in every],
+            keys={
+                field: [f"{stem}{ending}" if stem in stems[field] else None for stem in every]
+                for field, (_, ending) in FOLDER_OF.items()
+            },
+            splits={name: list(map(image_name, found[name])) for name in sorted(found)},
             fields={"mask": FieldSpec(FieldKind.MASKS)},
             default_target="annotation",
         )

@@ -54,17 +54,18 @@ class PathsDataset(ZooDataset):
         self._files = files
 
     def _recipe_files(self, **attributes: str) -> dict[str, Files]:
-        """Return where the recipe finds the files of each field.
+        """Return where the recipe finds the files of some fields.
 
         Args:
-            attributes: The derived attribute of each field that lists their paths.
+            attributes: For each field the derived attribute that lists their paths.
         """
         recipe = dataset_recipe(self._ENTRY, self._part, self.raw_files)
         assert isinstance(recipe, ListedRecipe)
         found = {}
         for field, (below, endings) in recipe.files.items():
             folder = os.path.join(self.root, *f"{recipe.entry.folder}/{below}".strip("/").split("/"))
-            found[field] = Files(attributes[field], os.fspath(type(self)._PATH(folder)), endings[0])
+            if field in attributes:
+                found[field] = Files(attributes[field], os.fspath(type(self)._PATH(folder)), endings[0])
         return found
 
     def _paths(self, field: str) -> list[Any]:
