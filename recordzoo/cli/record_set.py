@@ -15,7 +15,6 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from PIL import PngImagePlugin
 
 from recordzoo.base import durable
@@ -57,7 +56,6 @@ MAX_PROBLEMS_SHOWN = 50
 GENERATOR = "recordzoo show"
 
 _CHUNK = 256
-_MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # of raw pixels, by their channels
 
 
 def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
@@ -217,14 +215,10 @@ def read_headers(
 ) -> Headers:
     """Read the headers of `sample` images, chosen at random by `seed`; of all for None. No pixel is decoded.
 
-    Raw pixels have one size, which is known without reading.
-
     Raises:
         CorruptRecordError: The index or another array is damaged; a damaged image is noted.
     """
     positions = with_value(reader, field_name, np.arange(len(reader)))
-    if reader.manifest.blobs[field_name].encoding == "raw":
-        return _raw_headers(reader, field_name, positions)
     count = len(positions)
     if sample is not None and count > sample:
         positions = np.sort(np.random.default_rng(seed).permutation(positions)[:sample])
@@ -251,23 +245,6 @@ def _read_header(reader: RecordReader, field_name: str, position: int, headers: 
         headers.damaged.append(reader.names[position])
     except Exception:  # noqa: BLE001 - decoders raise anything, also for headers
         headers.unreadable.append(reader.names[position])
-
-
-def _raw_headers(reader: RecordReader, field_name: str, positions: NDArray[np.int64]) -> Headers:
-    shape = reader.manifest.blobs[field_name].shape
-    count = len(positions)
-    headers = Headers(count, count)
-    if not count:
-        return headers
-    headers.formats["raw"] = count
-    shapes = reader.array(f"{field_name}.shape")[positions] if shape is None else np.array([shape])
-    different, counts = np.unique(shapes, axis=0, return_counts=True)
-    for found, number in zip(different.tolist(), counts.tolist(), strict=True):
-        times = number if shape is None else count
-        height, width, channels = (*found, 1)[:3]
-        headers.sizes[width, height] += times
-        headers.modes[_MODES.get(channels, "?")] += times
-    return headers
 
 
 def _headers_document(headers: Headers) -> dict[str, JSON]:
