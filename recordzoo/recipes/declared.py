@@ -77,7 +77,6 @@ class DeclaredRecipe(Recipe):
         ArgumentError: There is no such part, or `raw_files` lacks one of its files.
     """
 
-    fields = {"image": BlobField("image")}  # noqa: RUF012 - declared by Recipe, never changed
     member_md5s: Mapping[str, str] = MappingProxyType({})
     package: ClassVar[str] = ""
     """A package that reads the raw files and is not one of recordzoo's dependencies."""

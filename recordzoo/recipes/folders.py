@@ -21,11 +21,10 @@ from recordzoo.base.files import is_folder
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, counted, name_first
 from recordzoo.errors import ArgumentError, FolderError
-from recordzoo.net.url import RemoteFile
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.declared import IMAGE_ENDINGS, are_splits, class_folder_order, is_image, raise_if_empty
-from recordzoo.recipes.recipe import NO_TARGET, Blob, BlobField, Recipe, Stored, Table
+from recordzoo.recipes.recipe import NO_TARGET, Blob, Recipe, Stored, Table
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import is_record_set
@@ -77,9 +76,6 @@ class FolderRecipe(Recipe):
 
     kind = SetKind.FOLDER
     dataset: str = SetKind.FOLDER
-    part = ""
-    fields = {"image": BlobField("image")}  # noqa: RUF012 - declared by Recipe, never changed
-    raw_files: tuple[RemoteFile, ...] = ()
     _depth = 1  # the folders above an image that lies directly in a class folder
 
     def __init__(
@@ -404,13 +400,10 @@ class FlatRecipe(Recipe):
     """The images in a directory and below it, in the order of ``sorted(os.walk(directory))``."""
 
     kind = dataset = SetKind.FLAT
-    part = ""
-    fields = {"image": BlobField("image")}  # noqa: RUF012 - declared by Recipe, never changed
-    raw_files: tuple[RemoteFile, ...] = ()
     _others: tuple[str, ...] = ()
 
+    @override
     def target(self, root: Path) -> Path:
-        """See `Recipe`: beside the directory."""
         return records_beside(root)
 
     @override

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.base.settings import command
-from recordzoo.net.url import RemoteFile
 from recordzoo.raw.member import Member, SizedSource, Source, Unit
 from recordzoo.recipes.recipe import Blob, BlobField, Recipe, Stored, Table
 from recordzoo.records.arrays import AnyArray
@@ -172,7 +171,6 @@ class SetRecipe(Recipe):
     """A recipe whose raw data is a record set: stored values stay unchanged."""
 
     reader: RecordReader
-    raw_files: tuple[RemoteFile, ...] = ()
     source: SetSource | None = None
     """What `find` found; a pickled copy has none: units have their own readers."""
 

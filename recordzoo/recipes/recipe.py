@@ -201,8 +201,8 @@ class Recipe(ABC):
         kind: The source of the record set.
         dataset: The dataset's name in the catalogue, "cub200"; the format of imported data; else the kind.
         part: The separately obtained part of the raw data: "train", "segmentations"; "" if there is only one.
-        fields: The blob fields.
-        raw_files: The archives with their addresses, in the order of reading.
+        fields: The blob fields. Default: images.
+        raw_files: The archives with their addresses, in the order of reading. Default: none.
         variant: The manifest's name for the form of the stored images.
         origin: The manifest's name for the raw data. Default: "archive" or "tree".
         made_from: The archives of a record set that replaces its raw data.
@@ -214,9 +214,9 @@ class Recipe(ABC):
 
     kind: SetKind = SetKind.ZOO
     dataset: str
-    part: str
-    fields: Mapping[str, BlobField]
-    raw_files: tuple[RemoteFile, ...]
+    part: str = ""
+    fields: Mapping[str, BlobField] = MappingProxyType({"image": BlobField("image")})
+    raw_files: tuple[RemoteFile, ...] = ()
     variant: str = ORIGINAL
     origin: str = ""
     made_from: tuple[RawFile, ...] = ()
