@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 ZOO = {
     "PrepareOptions": "recordzoo.preparing.options",
     "copy": "recordzoo.sets.copy",
-    "list_datasets": "recordzoo.zoo",
+    "list_datasets": "recordzoo.catalogue.search",
     "info": "recordzoo.zoo",
     "open": "recordzoo.zoo",
     "prepare": "recordzoo.zoo",

@@ -2,6 +2,7 @@
 from recordzoo import datasets as datasets
 from recordzoo import errors as errors
 from recordzoo.base.progress import Progress as Progress
+from recordzoo.catalogue.search import list_datasets as list_datasets
 from recordzoo.datasets.arrays import FER2013Record as FER2013Record
 from recordzoo.datasets.arrays import MedMNISTRecord as MedMNISTRecord
 from recordzoo.datasets.arrays import MovingMNISTRecord as MovingMNISTRecord
@@ -107,7 +108,6 @@ from recordzoo.sets.merge import merge as merge
 from recordzoo.sets.push import push as push
 from recordzoo.sets.split import split as split
 from recordzoo.sets.subset import subset as subset
-from recordzoo.zoo import list_datasets as list_datasets
 from recordzoo.zoo import info as info
 from recordzoo.zoo import open as open
 from recordzoo.zoo import prepare as prepare

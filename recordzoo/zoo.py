@@ -1,4 +1,4 @@
-"""The catalogue's datasets by name: list them, look one up, prepare one, open a record set. Imports no torch itself."""
+"""The catalogue's datasets by name: look one up, prepare one, open a record set. Imports no torch itself."""
 
 import contextlib
 import importlib
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from recordzoo import catalogue
 from recordzoo.base.settings import command
 from recordzoo.catalogue import Entry
-from recordzoo.catalogue.search import fitting
 from recordzoo.errors import ArgumentError
 from recordzoo.net.url import is_url
 from recordzoo.own.columns import LIST_ENDINGS, Columns
@@ -27,35 +26,6 @@ from recordzoo.records.writer import LAYOUT_FILE
 if TYPE_CHECKING:
     from recordzoo.families.base import ZooDataset
     from recordzoo.own.fields import Kind
-
-
-def list_datasets(
-    *words: str, task: str = "", license: str = "", obtained: str = "", checked: str = "", max_bytes: int | None = None
-) -> list[str]:
-    """List the names of the datasets that recordzoo knows, sorted; with arguments, of those that fit all of them.
-
-    Args:
-        *words: Texts in the name, title, summary, task or class names.
-        task: One of the dataset's tasks: "detection".
-        license: The group of the license, as on the site ("open license"), or its name, with or without version
-            ("MIT", "CC BY-SA", "CC BY-SA 4.0").
-        obtained: How the raw files are had: "download", "terms" (accepted first), "partly" (rest by hand) or "by-hand".
-        checked: How the recipe was checked: "bytes", "lists" or "layout".
-        max_bytes: The largest download in bytes. A dataset of unknown size does not fit.
-
-    Raises:
-        ArgumentError: `task`, `license`, `obtained` or `checked` is none of its values.
-
-    Examples:
-        >>> import recordzoo
-        >>> "cub200" in recordzoo.list_datasets()
-        True
-        >>> recordzoo.list_datasets("flowers", task="classification", max_bytes=10**9)
-        ['flowers102']
-    """
-    entries = map(catalogue.entry, catalogue.names())
-    found = fitting(entries, words, task=task, license=license, obtained=obtained, checked=checked, max_bytes=max_bytes)
-    return [entry.name for entry in found]
 
 
 def info(name: str) -> Entry:

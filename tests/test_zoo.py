@@ -14,6 +14,7 @@ import pytest
 import recordzoo
 import recordzoo.datasets
 from recordzoo import catalogue, zoo
+from recordzoo.catalogue import search
 from tests.fakes import cub200, folder, voc
 from tests.fakes.catalogued import catalogued
 from tests.fakes.pictures import jpeg, picture
@@ -208,9 +209,10 @@ def test_torchvisions_names_are_answered() -> None:
 
 
 def test_examples_run() -> None:
-    results = doctest.testmod(zoo)
-    assert results.attempted >= 5
-    assert results.failed == 0
+    for module, count in ((zoo, 5), (search, 3)):
+        results = doctest.testmod(module)
+        assert results.attempted >= count
+        assert results.failed == 0
 
 
 def test_every_public_name_is_there_and_what_the_type_checker_sees() -> None:

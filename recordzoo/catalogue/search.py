@@ -1,8 +1,9 @@
 """Which datasets fit: licenses, read from their texts, and the search by words, task, size and source."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
+from recordzoo import catalogue
 from recordzoo.base.text import did_you_mean
 from recordzoo.catalogue import CHECKED, OBTAINED, Entry
 from recordzoo.errors import ArgumentError
@@ -52,39 +53,38 @@ def shown(text: str) -> str:
     return named["name"] + (" and other terms" if named["more"] else "")
 
 
-def fitting(
-    entries: Iterable[Entry],
-    words: Sequence[str] = (),
-    *,
-    task: str = "",
-    license: str = "",
-    obtained: str = "",
-    checked: str = "",
-    max_bytes: int | None = None,
-) -> list[Entry]:
-    """Choose the datasets that fit all arguments; an empty one fits every dataset. Case does not matter.
+def list_datasets(
+    *words: str, task: str = "", license: str = "", obtained: str = "", checked: str = "", max_bytes: int | None = None
+) -> list[str]:
+    """List the names of the datasets that recordzoo knows, sorted; with arguments, of those that fit all of them.
 
     Args:
-        entries: The datasets.
-        words: Texts in the name, title, summary, task or class names.
+        *words: Texts in the name, title, summary, task or class names.
         task: One of the dataset's tasks: "detection".
         license: The group of the license, as on the site ("open license"), or its name, with or without version
             ("MIT", "CC BY-SA", "CC BY-SA 4.0").
-        obtained: How the raw files are had: "download", "terms", "partly" or "by-hand".
+        obtained: How the raw files are had: "download", "terms" (accepted first), "partly" (rest by hand) or "by-hand".
         checked: How the recipe was checked: "bytes", "lists" or "layout".
-        max_bytes: The largest download. A dataset of unknown size does not fit.
+        max_bytes: The largest download in bytes. A dataset of unknown size does not fit.
 
     Raises:
         ArgumentError: An argument is none of its values; the message begins with the argument's name.
+
+    Examples:
+        >>> import recordzoo
+        >>> "cub200" in recordzoo.list_datasets()
+        True
+        >>> recordzoo.list_datasets("flowers", task="classification", max_bytes=10**9)
+        ['flowers102']
     """
-    entries = list(entries)
-    names = {each for entry in entries for each in terms(entry.license)}.difference(GROUPS)
+    entries = list(map(catalogue.entry, catalogue.names()))
+    licenses = {each for entry in entries for each in terms(entry.license)}.difference(GROUPS)
     task = _known("task", task, sorted({each for entry in entries for each in tasks(entry)}))
-    license = _known("license", license.removeprefix("any "), [*GROUPS, *sorted(names)])
+    license = _known("license", license.removeprefix("any "), [*GROUPS, *sorted(licenses)])
     obtained = _known("obtained", obtained, [how.replace(" ", "-") for how in OBTAINED])
     checked = _known("checked", checked, CHECKED)
     return [
-        entry
+        entry.name
         for entry in entries
         if task in ("", *tasks(entry))
         and license in ("", *terms(entry.license))

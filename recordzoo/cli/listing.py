@@ -11,7 +11,7 @@ from recordzoo.base.progress import format_bytes, format_seconds
 from recordzoo.base.settings import command
 from recordzoo.base.text import JSON, public_url
 from recordzoo.catalogue import CHECKED, CONVERT_SPEED, OBTAINED, Entry, FileFacts
-from recordzoo.catalogue.search import GROUPS, fitting, shown
+from recordzoo.catalogue.search import GROUPS, list_datasets, shown
 from recordzoo.cli import options
 from recordzoo.cli.app import Exit
 from recordzoo.errors import ArgumentError
@@ -196,9 +196,8 @@ def list_command(
     """
     max_bytes = options.parse_bytes("--max-size", max_size) if max_size else None
     try:
-        found = fitting(
-            map(catalogue.entry, catalogue.names()),
-            words or (),
+        names = list_datasets(
+            *(words or ()),
             task=task or "",
             license=license or "",
             obtained=obtained or "",
@@ -207,6 +206,7 @@ def list_command(
         )
     except ArgumentError as err:
         raise ArgumentError(f"--{err}") from err
+    found = list(map(catalogue.entry, names))
     if as_json:
         options.put_json({"datasets": [entry_document(entry) for entry in found]})
     elif found:
