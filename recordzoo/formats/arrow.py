@@ -6,10 +6,7 @@ beginnings of its messages are read: a file of 500 MB is not read twice. Rows ar
 cut then would kill the process. A child process opens each Parquet file first: pyarrow may crash on damage.
 """
 
-import base64
 import contextlib
-import datetime
-import decimal
 import json
 import os
 import stat
@@ -28,7 +25,7 @@ from numpy.typing import NDArray
 import recordzoo
 from recordzoo.base.files import open_at_once
 from recordzoo.errors import SourceError
-from recordzoo.formats.base import MAX_FIELDS, fault, first_bytes
+from recordzoo.formats.base import MAX_FIELDS, fault, first_bytes, plain
 from recordzoo.raw.member import MAX_MEMBER_BYTES, unpacked_cap
 from recordzoo.recipes.recipe import sniffed_ending
 
@@ -407,7 +404,7 @@ def _column_values(array: Any, shape: tuple[int | None, ...]) -> Sequence[Any]:
     if _is_list(kind) and _is_number(_innermost(kind)) and (shape or not _is_list(kind.value_type)):
         return [_numbers(scalar, shape) for scalar in array]
     values = array.to_pylist()
-    return values if _is_text(kind) or _is_binary(kind) else [_plain(value) for value in values]
+    return values if _is_text(kind) or _is_binary(kind) else list(map(plain, values))
 
 
 def _numbers(scalar: Any, shape: tuple[int | None, ...]) -> NDArray[Any] | list[Any] | None:
@@ -437,21 +434,6 @@ def _sizes(lists: Any) -> list[int]:
         found.append(lengths.pop() if lengths else 0)
         lists = lists.flatten()
     return found
-
-
-def _plain(value: Any) -> Any:
-    """Return a value for JSON: times in ISO 8601, decimals as text, bytes in base64."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
-    if isinstance(value, datetime.timedelta):
-        return value.total_seconds()
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    return str(value) if isinstance(value, decimal.Decimal) else value
 
 
 def _innermost(kind: Any) -> Any:

@@ -3,6 +3,8 @@
 At the end, the files behind a path: numbered shards, braces, splits, and a check that none is missing.
 """
 
+import base64
+import datetime
 import functools
 import hashlib
 import itertools
@@ -168,7 +170,7 @@ class Foreign(ABC):
 
     def first(self) -> list[tuple[Piece, Sample]]:
         """Return some samples, each with its piece, to determine the fields."""
-        return first_of(self.pieces, self.read)
+        return list(first_of(self.pieces, self.read))
 
     def identity(self) -> str:
         """Return a digest that identifies the dataset: names and sizes; no times, so that copies are equal."""
@@ -284,12 +286,12 @@ def first_bytes(path: Path, count: int) -> bytes:
         return file.read(count)
 
 
-def first_of(pieces: Sequence[Piece], read: Callable[[Piece], Iterator[_T]]) -> list[tuple[Piece, _T]]:
-    """Read samples to determine the fields: the first 64 of the first piece, and the first one of some others."""
-    found: list[tuple[Piece, _T]] = []
-    for piece in pieces[:: max(1, len(pieces) // _PIECES_LOOKED_AT)]:
-        found += ((piece, each) for each in itertools.islice(read(piece), 1 if found else _LOOKED_AT))
-    return found
+def first_of(
+    pieces: Sequence[Piece], read: Callable[[Piece], Iterator[_T]], *, most: int = _LOOKED_AT, elsewhere: int = 1
+) -> Iterator[tuple[Piece, _T]]:
+    """Read samples to determine the fields: at most `most` of the first piece, and `elsewhere` of some others."""
+    for number, piece in enumerate(pieces[:: max(1, len(pieces) // _PIECES_LOOKED_AT)]):
+        yield from ((piece, each) for each in itertools.islice(read(piece), elsewhere if number else most))
 
 
 def classes_beside(location: str) -> list[str] | None:
@@ -355,6 +357,25 @@ def holds_images(values: Sequence[Any]) -> bool:
     """Whether the first value that is not None is an encoded image."""
     first = next((value for value in values if value is not None), None)
     return isinstance(first, bytes) and sniffed_ending(first) != ""
+
+
+def plain(value: Any) -> Any:
+    """Return a value for JSON: times in ISO 8601, bytes in base64, decimals and identifiers as text."""
+    if value is None or isinstance(value, bool | float | str):
+        return value
+    if isinstance(value, int):
+        return int(value)  # of a class of its own, as BSON has them
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return value.item() if hasattr(value, "item") else str(value)  # pyarrow has numbers of NumPy, of 16 bits
 
 
 def image_ending(sample: Mapping[str, Any]) -> str:

@@ -10,7 +10,6 @@ import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from recordzoo.base.files import read_text
 from recordzoo.base.settings import need
 from recordzoo.base.text import name_first, public_url, shown
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample, fault, image_ending
+from recordzoo.formats.base import Foreign, Piece, Sample, fault, image_ending, plain
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 
 if TYPE_CHECKING:
@@ -192,7 +191,7 @@ class MongoCollection(Foreign):
     def _values(self, client: "MongoClient[_Document]", document: _Document) -> dict[str, Any]:
         """Return the values of a document; for a file: its content, its document's values, and its metadata."""
         if not self._is_gridfs:
-            return {key: _plain(value) for key, value in document.items()}
+            return {key: _value(value) for key, value in document.items()}
         from gridfs import GridOut
 
         length = document.get("length")
@@ -201,11 +200,11 @@ class MongoCollection(Foreign):
                 f"{self.location}, _id {document['_id']!r}: its length is {length!r}; {MAX_MEMBER_BYTES:,} bytes are "
                 "the limit."
             )
-        values = {key: _plain(value) for key, value in document.items() if key not in _OF_STORAGE}
+        values = {key: _value(value) for key, value in document.items() if key not in _OF_STORAGE}
         values[_CONTENT] = GridOut(client[self._place.database][self._place.collection], file_document=document).read()
         metadata = document.get("metadata")
         for key, value in metadata.items() if isinstance(metadata, Mapping) else ():
-            values[f"metadata_{key}" if key in values else key] = _plain(value)
+            values[f"metadata_{key}" if key in values else key] = _value(value)
         return values
 
 
@@ -304,16 +303,6 @@ def _size_bytes(first: Sequence[_Document], *, is_gridfs: bool) -> int:
     return sum(known) // len(known) if known else 1
 
 
-def _plain(value: Any) -> Any:
-    """Convert a BSON value for a record: identifiers, dates and decimals become text."""
-    if value is None or isinstance(value, bool | float | str):
-        return value
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, bytes):
-        return bytes(value)
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return value.isoformat() if isinstance(value, datetime) else str(value)
+def _value(value: Any) -> Any:
+    """Convert a BSON value for a record: all but bytes as JSON has it."""
+    return bytes(value) if isinstance(value, bytes) else plain(value)

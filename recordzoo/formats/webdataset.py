@@ -1,7 +1,6 @@
 """WebDataset: tar files whose members share a key; the extension of each is a field. Also written, for `export`."""
 
 import io
-import itertools
 import json
 import math
 import re
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample, fault, find_shards, shard_pieces
+from recordzoo.formats.base import Foreign, Piece, Sample, fault, find_shards, first_of, shard_pieces
 from recordzoo.formats.samples import (
     Content,
     Export,
@@ -45,9 +44,7 @@ IDS = frozenset(("id", "index", "inx"))
 LOOKS_FOR = "files *.tar, *.tar.gz or *.tgz; or train-{000000..000012}.tar"
 
 _MAX_KEYS = 256
-_LOOKED_AT = 256  # samples of the first shard
-_SHARDS_LOOKED_AT = 8
-_LOOKED_AT_ELSEWHERE = 16
+_LOOKED_AT, _ELSEWHERE = 256, 16  # samples of the first shard, and of each of some others
 _NUMBER = re.compile(rb"\s*[+-]?[0-9]{1,100}\s*")
 _UNREAD = (".tar.zst", ".tzst", ".tar.lz4", ".tar.lzma", ".tar.z")
 _NAME = re.compile(r"((?:.*/)?[^./]+)\.([^/]*)", re.DOTALL)
@@ -142,7 +139,13 @@ class WebDataset(Foreign):
     def __init__(self, location: str, fields: Mapping[str, str], files: Sequence[Path]) -> None:
         super().__init__(location, fields)
         self.pieces = shard_pieces(files, TAR_ENDINGS)
-        keys = look(files)
+        keys = Keys()
+        there = first_of(self.pieces, lambda piece: samples(piece.files[0]), most=_LOOKED_AT, elsewhere=_ELSEWHERE)
+        for piece, (name, parts) in there:
+            keys.look(parts, name)
+            if len(keys.names) > _MAX_KEYS:
+                text = f": its samples have more than {_MAX_KEYS} different extensions, so it is no WebDataset."
+                raise fault(piece.files[0], text)
         if missing := [key for key in fields if key not in keys.names]:
             keys.add(_search(files, set(missing)))
         self.check_fields(keys.names)
@@ -222,20 +225,6 @@ class WebDataset(Foreign):
             return _DECODERS[kind](data)
         except ValueError as err:
             raise SourceError(f"{where}: .{key} cannot be read: {err}.") from err
-
-
-def look(files: Sequence[Path]) -> Keys:
-    """Return the extensions of the first samples of the first shard, and of fewer of some others."""
-    keys = Keys()
-    for number in range(0, len(files), max(1, len(files) // _SHARDS_LOOKED_AT)):
-        path = files[number]
-        for name, parts in itertools.islice(samples(path), _LOOKED_AT_ELSEWHERE if number else _LOOKED_AT):
-            keys.look(parts, name)
-            if len(keys.names) > _MAX_KEYS:
-                raise fault(
-                    path, f": its samples have more than {_MAX_KEYS} different extensions, so it is no WebDataset."
-                )
-    return keys
 
 
 def _last(key: str) -> str:
