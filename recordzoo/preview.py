@@ -339,69 +339,59 @@ _FIGURE = "margin:0;width:112px;font-size:11px;line-height:1.3"
 _CAPTION = "overflow:hidden;text-overflow:ellipsis;white-space:nowrap"
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A dataset's part of a record set.
-
-    Attributes:
-        kind: The dataset's class, for the heading.
-        positions: The positions of the samples, int64 [n].
-        split: The name of the split. "": all samples.
-        note: A further fact. "": none.
-    """
-
-    kind: str
-    num_samples: int
-    reader: RecordReader
-    positions: NDArray[np.int64]
-    split: str = ""
-    note: str = ""
-
-
-def write_summary(shown: Shown) -> str:
+def write_summary(
+    kind: str, num_samples: int, reader: RecordReader, positions: NDArray[np.int64], split: str = "", note: str = ""
+) -> str:
     """Write a dataset's facts and at most `NUMBER` of its images, as HTML of less than 100 kB.
 
     What cannot be read is said in its place; nothing is raised for it. The images are spread evenly over the samples.
     Names are escaped; nothing is requested from anywhere, and there is no script.
+
+    Args:
+        kind: The dataset's class, for the heading.
+        num_samples: How many samples it has.
+        reader: The record set.
+        positions: The positions of the samples, int64 [n].
+        split: The name of the split. "": all samples.
+        note: A further fact. "": none.
     """
     rows, figures = [], []
     try:
-        for name, value in _facts(shown):
+        for name, value in _facts(reader, split, note):
             rows.append(f"<tr><th>{name}</th><td>{_text(value, _LONGEST_LINE)}</td></tr>")
-        for figure in _figures(shown):
+        for figure in _figures(reader, positions):
             figures.append(figure)
     except Exception as err:  # noqa: BLE001 - a notebook would show a traceback instead of the dataset
         rows.append(f"<tr><th>not shown</th><td>{_text(reason(err), _LONGEST_LINE)}</td></tr>")
     return (
-        f"<div><p><strong>{escape(shown.kind)}</strong>: {counted(shown.num_samples, 'sample')}</p>"
+        f"<div><p><strong>{escape(kind)}</strong>: {counted(num_samples, 'sample')}</p>"
         f"<table>{''.join(rows)}</table>"
         f'<div style="display:flex;flex-wrap:wrap;gap:8px">{"".join(figures)}</div></div>'
     )
 
 
-def _facts(shown: Shown) -> Iterator[tuple[str, str]]:
-    manifest = shown.reader.manifest
-    yield "records", str(shown.reader.path)
+def _facts(reader: RecordReader, split: str, note: str) -> Iterator[tuple[str, str]]:
+    manifest = reader.manifest
+    yield "records", str(reader.path)
     if manifest.variant != ORIGINAL:
         yield "variant", manifest.variant
-    if shown.note:
-        yield "note", shown.note
+    if note:
+        yield "note", note
     if manifest.splits:
         splits = [f"{name} {count:,}" for name, count in manifest.splits.items()]
-        yield "splits", name_first(splits, _MOST_NAMES) + (f"; this one: {shown.split}" if shown.split else "")
+        yield "splits", name_first(splits, _MOST_NAMES) + (f"; this one: {split}" if split else "")
     if manifest.classes:
         yield "classes", f"{len(manifest.classes):,}: {name_first(manifest.classes, _MOST_NAMES)}"
     fields = [f"{name} ({spec.kind})" for name, spec in manifest.fields.items()]
     yield "fields", name_first(fields, _MOST_NAMES)
 
 
-def _figures(shown: Shown) -> Iterator[str]:
+def _figures(reader: RecordReader, positions: NDArray[np.int64]) -> Iterator[str]:
     """Yield the images as HTML."""
-    field, labels = picture_field(shown.reader), load_labels(shown.reader)
-    positions = evenly(with_value(shown.reader, field, shown.positions), NUMBER)
+    field, labels = picture_field(reader), load_labels(reader)
     with quiet():
-        for position in positions.tolist():
-            each = make_thumbnail(shown.reader, field, position, _BOX, labels, max_pixels=_MOST_PIXELS)
+        for position in evenly(with_value(reader, field, positions), NUMBER).tolist():
+            each = make_thumbnail(reader, field, position, _BOX, labels, max_pixels=_MOST_PIXELS)
             names = [_text(text, _LONGEST_NAME) for text in (each.class_name, each.short_name) if text]
             alt = ": ".join(names)
             image = f'<img alt="{alt}" src="{_uri(each.image)}">' if each.image else _text(each.reason, _LONGEST_NAME)

@@ -5,7 +5,6 @@ import contextlib
 import itertools
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
@@ -19,7 +18,6 @@ from recordzoo.families.selection import Selection
 from recordzoo.images.decode import RecordName, naming, open_picture
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.options import PrepareOptions
-from recordzoo.preview import Shown
 from recordzoo.records.reader import RecordReader, is_record_set
 
 
@@ -164,11 +162,11 @@ class LSUNRecord(ZooDataset, LSUN):  # type: ignore[misc]  # torchvision is unty
         number = bisect.bisect_right(self.indices, index)  # as torchvision counts: -1 is the last of the first category
         return self.dbs[number].read(index - ([0, *self.indices][number]), field)
 
-    def _summary(self) -> Shown:
+    def _summary(self, kind: str, num_samples: int, note: str = "") -> str:
         """See `ZooDataset`."""
         count = len(self.dbs)
         note = f"images of the first of {count} categories: {self.classes[0]}" if count > 1 else ""
-        return replace(self.dbs[0]._summary(), kind=type(self).__name__, num_samples=len(self), note=note)
+        return self.dbs[0]._summary(kind, num_samples, note)
 
     def _hint(self, indices: Sequence[int]) -> None:
         with contextlib.suppress(TypeError):  # __getitem__ will say so

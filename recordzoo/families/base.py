@@ -46,7 +46,7 @@ from recordzoo.net.url import RemoteFile, Url, is_url
 from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.preparing.options import Options, PrepareOptions
 from recordzoo.preparing.preparation import ensure
-from recordzoo.preview import Shown, write_summary
+from recordzoo.preview import write_summary
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.from_sets import StoredRecipe
 from recordzoo.recipes.recipe import Recipe
@@ -604,16 +604,16 @@ class ZooDataset(HasDerived, Dataset[Pair]):
         Less than 100 kB of HTML without scripts. Nothing is raised: what cannot be read is said in its place.
         """
         try:
-            return write_summary(self._summary())
+            return self._summary(type(self).__name__, len(self))
         except Exception:  # noqa: BLE001 - a notebook would show a traceback instead of the dataset
             return f"<pre>{html.escape(object.__repr__(self))}</pre>"
 
-    def _summary(self) -> Shown:
+    def _summary(self, kind: str, num_samples: int, note: str = "") -> str:
         """Return the HTML that a notebook shows."""
         shown = self._selection
-        is_changed = hasattr(type(self), self._ITEMS) and not self._is_as_opened(self._ITEMS)
-        note = "samples were changed; images and classes are as opened" if is_changed else ""
-        return Shown(type(self).__name__, len(self), shown.reader, shown.all_positions(), shown.split, note)
+        if hasattr(type(self), self._ITEMS) and not self._is_as_opened(self._ITEMS):
+            note = "samples were changed; images and classes are as opened"
+        return write_summary(kind, num_samples, shown.reader, shown.all_positions(), shown.split, note)
 
     def __len__(self) -> int:
         return self._length(self._ITEMS)
