@@ -123,67 +123,6 @@ class derived(Generic[T]):
         return cast(T, found.value)
 
 
-class HasDerived:
-    """A dataset with derived attributes.
-
-    Attributes:
-        _selection: Which records it shows.
-        _made: The derived values that are there, by name. Copies made by copy.copy share them, as torchvision's do.
-    """
-
-    _selection: Selection
-    _made: dict[str, Made[Any]]  # Any: values of all kinds
-
-    def _has(self, name: str) -> bool:
-        """Whether an attribute is there: made, or assigned."""
-        return name in self._made or name in self.__dict__
-
-    def _as_opened(self, name: str, index: object) -> int | None:
-        """Return the number of the sample at an index, if the derived list still has the original item there.
-
-        Args:
-            name: The attribute. While nobody has asked for the list, it is not made.
-            index: As a list takes it.
-
-        Returns:
-            None if the item was changed or moved, or if the index is a slice: then the attribute itself answers.
-        """
-        attribute = getattr(type(self), name)
-        if not isinstance(attribute, derived):
-            return None  # a subclass's own property
-        made = self._made.get(attribute.name)
-        if made is None and name not in self.__dict__:
-            return list_index(index, len(self._selection))
-        values = getattr(self, name)
-        if made is None or not isinstance(values, list):
-            return None
-        number = list_index(index, len(values))
-        return number if number is not None and made.has_still(values, number) else None
-
-    def _length(self, name: str) -> int:
-        """Return the length of a derived attribute, without making it."""
-        attribute = getattr(type(self), name, None)
-        if name in self.__dict__ or not isinstance(attribute, derived) or attribute.name in self._made:
-            return len(getattr(self, name))
-        return len(self._selection)
-
-    def _is_as_opened(self, *names: str) -> bool:
-        """Whether all derived attributes still agree with the record set: none was assigned or changed."""
-        for name in names:
-            attribute = getattr(type(self), name)
-            if name in self.__dict__ or not isinstance(attribute, derived):
-                return False
-            made = self._made.get(attribute.name)
-            if made is not None and not made.is_unchanged():
-                return False
-        return True
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without derived values that can be made again unchanged."""
-        changed = {name: made for name, made in self.__dict__.get("_made", {}).items() if not made.is_unchanged()}
-        return {**self.__dict__, "_made": changed}
-
-
 def _made(value: T, *, has_labels: bool) -> Made[T]:
     is_known = isinstance(value, dict | np.ndarray | torch.Tensor)
     if isinstance(value, list):
@@ -247,7 +186,7 @@ class BatchSource:
     is_apart: bool = False
 
 
-class ZooDataset(HasDerived, Dataset[Pair]):
+class ZooDataset(Dataset[Pair]):
     """Base of all dataset classes; in a class's bases it stands before the torchvision class.
 
     ``dataset[i]`` raises IndexError if there is no such sample, `ImageError` if its image or target cannot be decoded,
@@ -256,6 +195,8 @@ class ZooDataset(HasDerived, Dataset[Pair]):
     Attributes:
         raw_files: Where the raw files come from; None for the catalogue's. A subclass may name others.
         root: As given, "~" expanded.
+        _selection: Which records it shows.
+        _made: The derived values that are there, by name. Copies made by copy.copy share them, as torchvision's do.
     """
 
     _ENTRY: ClassVar[str] = ""  # the dataset's name in the catalogue; "" for one that is not in it
@@ -270,6 +211,8 @@ class ZooDataset(HasDerived, Dataset[Pair]):
     """Otherwise: whether it makes them, and then asks `transform` and `target_transform` for each."""
     _ITEMS: ClassVar[str] = "samples"  # the derived attribute that says which samples there are
 
+    _selection: Selection
+    _made: dict[str, Made[Any]]  # Any: values of all kinds
     root: Root
     # Any: class names, and labels in a list or tensor, of the datasets that have them.
     classes: list[Any]
@@ -501,6 +444,55 @@ class ZooDataset(HasDerived, Dataset[Pair]):
     def _chosen(self, options: PrepareOptions) -> Options:
         """Return the constructor's options, checked."""
         return Options.of(options, f"{type(self).__name__}.__init__()")
+
+    def _has(self, name: str) -> bool:
+        """Whether an attribute is there: made, or assigned."""
+        return name in self._made or name in self.__dict__
+
+    def _as_opened(self, name: str, index: object) -> int | None:
+        """Return the number of the sample at an index, if the derived list still has the original item there.
+
+        Args:
+            name: The attribute. While nobody has asked for the list, it is not made.
+            index: As a list takes it.
+
+        Returns:
+            None if the item was changed or moved, or if the index is a slice: then the attribute itself answers.
+        """
+        attribute = getattr(type(self), name)
+        if not isinstance(attribute, derived):
+            return None  # a subclass's own property
+        made = self._made.get(attribute.name)
+        if made is None and name not in self.__dict__:
+            return list_index(index, len(self._selection))
+        values = getattr(self, name)
+        if made is None or not isinstance(values, list):
+            return None
+        number = list_index(index, len(values))
+        return number if number is not None and made.has_still(values, number) else None
+
+    def _length(self, name: str) -> int:
+        """Return the length of a derived attribute, without making it."""
+        attribute = getattr(type(self), name, None)
+        if name in self.__dict__ or not isinstance(attribute, derived) or attribute.name in self._made:
+            return len(getattr(self, name))
+        return len(self._selection)
+
+    def _is_as_opened(self, *names: str) -> bool:
+        """Whether all derived attributes still agree with the record set: none was assigned or changed."""
+        for name in names:
+            attribute = getattr(type(self), name)
+            if name in self.__dict__ or not isinstance(attribute, derived):
+                return False
+            made = self._made.get(attribute.name)
+            if made is not None and not made.is_unchanged():
+                return False
+        return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without derived values that can be made again unchanged."""
+        changed = {name: made for name, made in self.__dict__.get("_made", {}).items() if not made.is_unchanged()}
+        return {**self.__dict__, "_made": changed}
 
     def _show(self, selection: Selection) -> None:
         """Set which positions of which record set the dataset shows."""
