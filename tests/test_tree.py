@@ -63,7 +63,7 @@ def test_special_files_are_passed_over_unopened(tmp_path, caplog, monkeypatch):
             assert read(TreeSource(tmp_path)) == [("f", b"1")]
     (line,) = caplog.messages
     assert line.startswith(f"{tmp_path}: passed over 3 that are no regular files")
-        assert line.endswith("device (special file), pipe (special file), socket (special file)")
+    assert line.endswith("device (special file), pipe (special file), socket (special file)")
 
 
 def test_all_problems_at_once(tmp_path):
