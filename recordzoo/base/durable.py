@@ -5,20 +5,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from recordzoo.base.files import copy_data, exchange, open_to_write, remove, replace, sync_directory
+from recordzoo.base.files import copy_data, exchange, remove, replace, sync_directory
 from recordzoo.base.files import rename as _rename
 
-__all__ = [
-    "exchange",
-    "link_or_copy",
-    "move",
-    "remove",
-    "rename",
-    "replace_file",
-    "sync_directory",
-    "write_file",
-    "write_text_here",
-]
+__all__ = ["exchange", "link_or_copy", "move", "remove", "rename", "replace_file", "sync_directory", "write_file"]
 
 
 def write_file(path: Path, *parts: bytes | memoryview) -> None:
@@ -41,16 +31,6 @@ def replace_file(path: Path, data: bytes) -> None:
             remove(aside)
         err.filename, err.filename2 = os.fspath(path), None  # the caller's file, not ours
         raise
-
-
-def write_text_here(path: Path, text: str) -> None:
-    """Write a small file that need not survive a power cut; never write through a link.
-
-    Raises:
-        OSError: It cannot be written, or is a link.
-    """
-    with open(open_to_write(path), "w", encoding="utf-8", newline="") as file:
-        file.write(text)
 
 
 def link_or_copy(opened: int, old: Path | None, new: Path) -> bool:

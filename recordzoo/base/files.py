@@ -260,18 +260,6 @@ def is_own(status: os.stat_result) -> bool:
     return status.st_uid == os.geteuid()
 
 
-def open_to_write(path: Path) -> int:
-    """Open a file for writing, created or emptied, but not through a link.
-
-    Raises:
-        OSError: It cannot be opened, or is a link.
-    """
-    if not _NOT_THROUGH_LINKS and os.path.islink(path):
-        raise OSError(_LINK_ERROR, os.strerror(_LINK_ERROR), os.fspath(path))
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
-    return os.open(path, flags | _NOT_THROUGH_LINKS, 0o666)
-
-
 def open_lock(path: Path) -> int:
     """Open a lock file, created for all users if it is missing; never through a link.
 

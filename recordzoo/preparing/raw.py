@@ -253,7 +253,9 @@ def mark_path(path: Path) -> Path:
 def write_mark(path: Path) -> None:
     """Mark a downloaded raw file. Failures are ignored: a file without a mark is just kept."""
     with contextlib.suppress(OSError):  # the file itself may be gone by now
-        durable.write_text_here(mark_path(path), _identity(path))
+        durable.remove(mark_path(path))  # it may be a link
+        with open(mark_path(path), "x", encoding="utf-8", newline="") as file:
+            file.write(_identity(path))
 
 
 def is_marked(path: Path) -> bool:
