@@ -1,7 +1,9 @@
 """Trees that lack a list, or whose lists contradict them: what is there opens, and errors say what is wrong."""
 
-import io
+import contextlib
 import json
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torchvision.datasets as tv
-from PIL import Image
 from scipy.io import loadmat, savemat
 
 import recordzoo
 from recordzoo import catalogue
 from tests.fakes.catalogued import catalogued
+from tests.fakes.folder import image_bytes
 from tests.running import run
 
 
@@ -74,16 +76,14 @@ def test_an_outline_that_is_missing(tmp_path: Path) -> None:
     assert (image.size, label) == ((21, 24), 0)
 
 
-@pytest.mark.parametrize(
-    ("dataset", "kind", "image"),
-    [("food101", "Food101", "french_fries/1650852.jpg"), ("fgvc_aircraft", "FGVCAircraft", "0266460.jpg")],
-)
-def test_a_listed_image_that_is_missing(dataset: str, kind: str, image: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("dataset", "image"), [("food101", "1650852.jpg"), ("fgvc_aircraft", "0266460.jpg")])
+def test_a_listed_image_that_is_missing(dataset: str, image: str, tmp_path: Path) -> None:
     """torchvision opens such a tree; `differences` says so."""
     next(path for path in write_tree(dataset, tmp_path).rglob("*.jpg") if path.match(image)).unlink()
-    assert len(getattr(tv, kind)(tmp_path)) > 0
+    (kind,) = recordzoo.info(dataset).class_names
+    assert len(getattr(tv, kind.removesuffix("Record"))(tmp_path)) > 0
     with pytest.raises(recordzoo.errors.SourceError, match=rf"lacks 1 image that the lists name, .*{image}"):
-        getattr(recordzoo, f"{kind}Record")(tmp_path)
+        getattr(recordzoo, kind)(tmp_path)
     assert "A tree without an image that a list names is refused." in " ".join(recordzoo.info(dataset).differences)
 
 
@@ -106,11 +106,9 @@ def test_aircraft_with_one_list(level: str, split: str, tmp_path: Path) -> None:
     theirs, ours = tv.FGVCAircraft(tmp_path, split, level), recordzoo.FGVCAircraftRecord(tmp_path, split, level)
     assert seen(ours) == seen(theirs)
     other = "variant" if level == "family" else "family"
-    for asked, said in (
-        (("val", level), rf"has no split 'val': images_{level}_val\.txt was missing .*refresh"),
-        ((split, other), rf"has no {other} of .* images_{other}_{split}\.txt was missing .*refresh"),
-    ):
-        with pytest.raises(recordzoo.errors.NotPreparedError, match=said):
+    for asked, said in ((("val", level), "split 'val':"), ((split, other), f"{other} of .*")):
+        lost = rf"has no {said} images_{asked[1]}_{asked[0]}\.txt was missing .*refresh"
+        with pytest.raises(recordzoo.errors.NotPreparedError, match=lost):
             recordzoo.FGVCAircraftRecord(tmp_path, *asked)
         with pytest.raises(FileNotFoundError):
             tv.FGVCAircraft(tmp_path, *asked)
@@ -129,9 +127,7 @@ def test_pets_with_one_list(split: str, other: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("train", [True, False])
 def test_emnist_with_one_split(train: bool, tmp_path: Path) -> None:
-    raw = write_tree("emnist", tmp_path) / "EMNIST/raw"
-    for path in raw.glob(f"*-{'test' if train else 'train'}-*"):
-        path.unlink()
+    keep_only(write_tree("emnist", tmp_path), f"EMNIST/raw/*-{'test' if train else 'train'}-*")
     with pytest.raises(recordzoo.errors.NotPreparedError, match=r"looked for .*gzip\.zip"):  # what a download would get
         recordzoo.EMNISTRecord(tmp_path, "letters", train=not train)
     theirs, ours = (make(tmp_path, "letters", train=train) for make in (tv.EMNIST, recordzoo.EMNISTRecord))
@@ -145,43 +141,47 @@ def test_street_numbers_with_labels_of_any_shape(shape: tuple[int, ...], tmp_pat
     path = write_tree("svhn", tmp_path) / "train_32x32.mat"
     content = loadmat(path)
     expected = np.where(content["y"] == 10, 0, content["y"]).ravel().tolist()
-    file = io.BytesIO()
-    savemat(file, {"X": content["X"], "y": content["y"].reshape(shape)}, oned_as="row")
-    path.write_bytes(file.getvalue())
+    savemat(path, {"X": content["X"], "y": content["y"].reshape(shape)}, oned_as="row")
     dataset = recordzoo.SVHNRecord(tmp_path, check_hash=False)
     assert [label for _, label in dataset] == expected
 
 
-EUROSAT = [
-    *("AnnualCrop", "Forest", "HerbaceousVegetation", "Highway", "Industrial", "Pasture", "PermanentCrop"),
-    *("Residential", "River", "SeaLake"),
-]
-
-
-def write_eurosat(folder: Path, classes: list[str]) -> None:
-    for label, name in enumerate(classes):
-        (folder / name).mkdir(parents=True)
-        Image.new("RGB", (64, 64), label).save(folder / name / f"{name}_1.jpg")
-
-
 def test_a_class_folder_that_is_missing(tmp_path: Path) -> None:
     """torchvision's class gives Forest the label 0 then."""
-    write_eurosat(tmp_path / "eurosat/2750", EUROSAT[1:])
+    shutil.rmtree(write_tree("eurosat", tmp_path) / "eurosat/2750/AnnualCrop")
     assert tv.EuroSAT(tmp_path).class_to_idx["Forest"] == 0
     with pytest.raises(recordzoo.errors.PrepareError, match=r"has 9 class folders.*Forest.*--allow-incomplete"):
         recordzoo.EuroSATRecord(tmp_path)
     ours = recordzoo.EuroSATRecord(tmp_path, incomplete=True)
     assert ours.class_to_idx == tv.EuroSAT(tmp_path).class_to_idx
     assert recordzoo.EuroSATRecord(tmp_path).targets == ours.targets  # once it is there
-    words = ("prepare", "eurosat", "--root", tmp_path, "--refresh")
-    assert run(*words, cwd=tmp_path).returncode == 1
-    assert run(*words, "--allow-incomplete", cwd=tmp_path).returncode == 0
+    for more, code in (((), 1), (("--allow-incomplete",), 0)):
+        assert run("prepare", "eurosat", "--root", tmp_path, "--refresh", *more, cwd=tmp_path).returncode == code
 
 
-def test_a_tree_one_folder_too_deep(tmp_path: Path) -> None:
-    write_eurosat(tmp_path / "eurosat/2750/2750", EUROSAT)
-    (tmp_path / "eurosat/2750/.DS_Store").touch()
-    assert recordzoo.EuroSATRecord(tmp_path).classes == EUROSAT
+@pytest.mark.parametrize(
+    ("part", "old", "new", "said"),
+    [
+        ("cub200", "CUB_200_2011", "CUB_200_2011/CUB_200_2011", ""),
+        ("eurosat", "eurosat/2750", "eurosat/2750/2750", ""),
+        ("imagenet.val", "val", "val/val", ""),
+        ("stanford_cars.train", "stanford_cars/cars_train", "stanford_cars/cars_train/cars_train", ""),
+        ("food101", "food-101", "kaggle/food-101", r"food-101/images/ is in \S+kaggle: give that as the root"),
+        ("flowers102", "flowers-102/jpg", "jpg", "Found jpg/ like flowers-102/jpg/: move, rename or link"),
+        ("usps.train", "usps.bz2", "usps (1).bz2", r"Found usps \(1\).bz2 like usps.bz2: move"),
+    ],
+)
+def test_a_layout_that_people_have(part: str, old: str, new: str, said: str, tmp_path: Path) -> None:
+    root = write_tree(part.partition(".")[0], tmp_path / "root")
+    (made,) = recordzoo.prepare(part, root, check_hash=False, output=tmp_path / "expected.records")
+    for path in list(root.rglob("*.*")):
+        path.with_name(f"._{path.name}").touch()  # as macOS does
+    (root / old).rename(tmp_path / "moved")
+    os.renames(tmp_path / "moved", root / new)
+    with pytest.raises(recordzoo.errors.NotPreparedError, match=said) if said else contextlib.nullcontext():
+        (again,) = recordzoo.prepare(part, root, check_hash=False, download=False)
+        expected, found = map(recordzoo.RecordReader, (made, again))
+        assert (list(found.names), found.manifest.classes) == (list(expected.names), expected.manifest.classes)
 
 
 CLASS_FOLDERS = [
@@ -194,8 +194,6 @@ CLASS_FOLDERS = [
 @pytest.mark.parametrize(("name", "part"), CLASS_FOLDERS, ids=[name for name, _ in CLASS_FOLDERS])
 def test_all_entries_of_class_folders_know_their_number_of_classes(name: str, part: str, tmp_path: Path) -> None:
     entry, layout = catalogue.entry(name), catalogue.entry(name).part(part).layout
-    image = io.BytesIO()
-    Image.new("RGB", (8, 8)).save(image, "png")
     ending = (layout.endings or (".png",))[0]
 
     def write(count: int) -> None:
@@ -203,7 +201,7 @@ def test_all_entries_of_class_folders_know_their_number_of_classes(name: str, pa
             for split in layout.folders.values() if layout.folders else [""]:
                 folder = tmp_path / entry.folder / layout.top / split / f"class{label:04d}"
                 folder.mkdir(parents=True, exist_ok=True)
-                (folder / f"1{ending}").write_bytes(image.getvalue())
+                (folder / f"1{ending}").write_bytes(image_bytes("1.png", label))
 
     write(entry.num_classes - 1)
     with pytest.raises(recordzoo.errors.PrepareError, match=f"and the dataset has {entry.num_classes} classes"):

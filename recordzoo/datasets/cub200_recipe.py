@@ -18,7 +18,15 @@ from recordzoo.base.text import JSON, counted
 from recordzoo.errors import SourceError
 from recordzoo.net.url import RemoteFile
 from recordzoo.raw.member import Member
-from recordzoo.recipes.declared import IMAGE_ENDINGS, ListedRecipe, Lists, class_labels, is_class_image, name_key
+from recordzoo.recipes.declared import (
+    IMAGE_ENDINGS,
+    ListedRecipe,
+    Lists,
+    class_labels,
+    is_apple_double,
+    is_class_image,
+    name_key,
+)
 from recordzoo.recipes.recipe import INCOMPLETE, Blob, Sidecar, Stored, Table
 from recordzoo.records.kinds import FieldKind, FieldSpec
 
@@ -62,11 +70,12 @@ class CUB200(ListedRecipe):
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
         if not keys["image"]:
             raise self.no_image(IMAGES)
-        names = sorted(keys["image"], key=name_key)
+        is_listed = IMAGE_LIST in lists
+        names = sorted((name for name in keys["image"] if not (is_listed and is_apple_double(name))), key=name_key)
         classes, target = class_labels(names)
         table = parse_annotations(names, lists.contents)
         metadata = dict(table.metadata)
-        if IMAGE_LIST not in lists:  # else the images are those of the list
+        if not is_listed:  # else the images are those of the list
             self.check_classes(classes)
             metadata |= self.incomplete(len(names))
         return dataclasses.replace(table, arrays={"target": target, **table.arrays}, classes=classes, metadata=metadata)

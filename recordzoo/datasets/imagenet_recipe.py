@@ -23,7 +23,14 @@ from recordzoo.errors import SourceError
 from recordzoo.raw.archive import ArchiveSource, ChainSource, NestedTarSource
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
-from recordzoo.recipes.declared import DeclaredRecipe, class_folder_order, class_labels, is_class_image, is_image
+from recordzoo.recipes.declared import (
+    DeclaredRecipe,
+    class_folder_order,
+    class_labels,
+    is_apple_double,
+    is_class_image,
+    is_image,
+)
 from recordzoo.recipes.recipe import INCOMPLETE, Blob, Sidecar, Stored, Table
 
 DOWNLOAD_PAGE = "https://image-net.org/challenges/LSVRC/2012/2012-downloads.php"
@@ -67,8 +74,8 @@ class ImageNet(DeclaredRecipe):
         return shards if meta is None else ChainSource([shards, meta])
 
     def _trees(self, root: Path) -> list[Path]:
-        """Return the possible folders of the split."""
-        return [root / self.part, root / forms.KAGGLE_IMAGES / self.part]
+        """Return the possible folders of the split; the first is Kaggle's and unzip tools'."""
+        return [root / self.part / self.part, root / self.part, root / forms.KAGGLE_IMAGES / self.part]
 
     def _images(self, root: Path, is_labelled: bool) -> Source | None:
         """Find image files or archives; those without class folders only if the labels are known from elsewhere."""
@@ -115,7 +122,7 @@ class ImageNet(DeclaredRecipe):
         elif (found := forms.kaggle_list(member, self.part)) is not None:
             yield found
         name = forms.kaggle_image_name(member.name, self.part)
-        if is_image(name) and ("/" in name or self.part == "val"):
+        if is_image(name) and not is_apple_double(name) and ("/" in name or self.part == "val"):
             yield Blob("image", name, member.read())
 
     @override

@@ -200,8 +200,8 @@ class Cityscapes(DeclaredRecipe):
     @property
     @override
     def tree_marks(self) -> Sequence[str]:
-        splits = "|".join(_CITYSCAPES_SPLITS[self.part])
-        return [f"{folder}/{splits}/" for folder in (CITYSCAPES_IMAGES, self.targets)]
+        splits = _CITYSCAPES_SPLITS[self.part]
+        return [f"{folder}/{split}/" for folder in (CITYSCAPES_IMAGES, self.targets) for split in splits]
 
     @override
     def tree_names(self, base: Path) -> Sequence[str] | None:

@@ -29,6 +29,7 @@ from recordzoo.preparing.publish import Build, Output, build_path, check_place, 
 from recordzoo.preparing.raw import Archives, RawData, files_bytes, stages
 from recordzoo.preparing.workers import run_tasks
 from recordzoo.raw.member import Source, Unit
+from recordzoo.raw.near import near
 from recordzoo.recipes.recipe import Recipe
 from recordzoo.recipes.variant import check_variant, variant_recipe
 from recordzoo.records.manifest import MANIFEST_NAME, ORIGINAL, VERSION, RawFile, manifest_digest
@@ -280,7 +281,8 @@ class Preparation:
                 f"{self._title}: no records and no raw data in {self.root} "
                 f"(looked for {', '.join([self.target.name, *self.recipe.looked_for(self.root)])})."
             )
-            raise NotPreparedError(f"{missing} {self._how_to_get(download)}".strip(), root=str(self.root))
+            hints = [missing, self._near(), self._how_to_get(download)]
+            raise NotPreparedError(" ".join(filter(None, hints)), root=str(self.root))
         self._refuse_if_forbidden()
         self._check_size(source, download)
         self._raw.tidy()
@@ -303,9 +305,15 @@ class Preparation:
                 "the path of data that you have.",
                 root=str(self.root),
             )
+        if hint := self._near():
+            self.progress.note(hint)
         self._raw.check_addresses()
         self._check_room()
         self._raw.download()
+
+    def _near(self) -> str:
+        """Say where raw data of a dataset lies that was not found; "" if none is seen."""
+        return near(self.root, self.recipe.looked_for(self.root), self.recipe.dataset) if self.recipe.raw_files else ""
 
     def _how_to_get(self, download: bool | None) -> str:
         """Describe how to get the raw data, by a command or by hand."""

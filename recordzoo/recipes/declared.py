@@ -27,6 +27,7 @@ from recordzoo.errors import ArgumentError, FolderError, PrepareError, SourceErr
 from recordzoo.net.url import RemoteFile
 from recordzoo.raw.archive import ChainSource, raw_source
 from recordzoo.raw.member import Member, Source
+from recordzoo.raw.near import name_below
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Recipe, Sidecar, Stored, Table, present
 
@@ -125,17 +126,18 @@ class DeclaredRecipe(Recipe):
     def tree_marks(self) -> Sequence[str]:
         """Folders or files that identify the extracted tree, relative to the dataset's folder."""
 
-    def tree_base(self, root: Path) -> Path:
-        """Return the directory that names of members are relative to."""
-        return root / self.entry.folder
+    def tree_bases(self, root: Path) -> Sequence[Path]:
+        """List the directories that names of members may be relative to: all may be one folder deeper."""
+        base = root / self.entry.folder
+        first, *others = {mark.partition("/")[0] for mark in self.tree_marks}
+        return [base] if others else [base, base / first]
 
     @override
     def find(self, root: Path) -> Source | None:
         self._check_package(self.package)
-        base = self.tree_base(root)
-        names = self.tree_names(base) if base.is_dir() else None
-        if names is not None:
-            return TreeSource(base, names)
+        for base in self.tree_bases(root):
+            if base.is_dir() and (names := self.tree_names(base)):
+                return TreeSource(base, names)
         files = [file for file in self.raw_files if file.path(root).is_file()]
         if not files or not all(file.optional or file in files for file in self.raw_files):
             return None
@@ -146,7 +148,7 @@ class DeclaredRecipe(Recipe):
     def looked_for(self, root: Path) -> list[str]:
         files = [file.path(root).relative_to(root).as_posix() for file in self.raw_files if not file.optional]
         folder = f"{self.entry.folder}/" if self.entry.folder else ""
-        return [*(folder + mark for mark in self.tree_marks), *files]
+        return list(dict.fromkeys([*(folder + mark for mark in self.tree_marks), *files]))
 
     def compare_md5(self, name: str, md5: str, folder: str = "") -> None:
         """Compare the MD5 of a file in the raw data with the expected one, if known.
@@ -281,11 +283,11 @@ def raise_if_empty(empty: Sequence[str], endings: str | Sequence[str] | None) ->
 
 
 def files_under(base: Path, folder: str, endings: tuple[str, ...]) -> list[str]:
-    """List the files below a folder with one of the extensions, relative to `base`, like ``sorted(os.walk(...))``."""
+    """List the shown files below a folder with one of the extensions, relative to `base`, in the order of `sorted`."""
     found = []
     for path, _, names in sorted(os.walk(base / folder, followlinks=True)):
         start = Path(path).relative_to(base).as_posix()
-        found += [f"{start}/{name}" for name in sorted(names) if name.lower().endswith(endings)]
+        found += [f"{start}/{name}" for name in sorted(names) if name.lower().endswith(endings) and name[0] != "."]
     return found
 
 
@@ -310,18 +312,8 @@ class ClassFolderRecipe(DeclaredRecipe):
         return found
 
     @override
-    def tree_base(self, root: Path) -> Path:
-        """Return the dataset's folder, or the one in it of the top folder's name, where all is one folder deeper."""
-        base = super().tree_base(root)
-        first = self.top.partition("/")[0]
-        doubled = base / first / first
-        if (
-            first
-            and doubled.is_dir()
-            and [name for name in os.listdir(base / first) if not name.startswith(".")] == [first]
-        ):
-            return base / first
-        return base
+    def tree_bases(self, root: Path) -> Sequence[Path]:
+        return super().tree_bases(root)[::-1]  # else the folder would be the only class
 
     @property
     def top(self) -> str:
@@ -349,8 +341,13 @@ class ClassFolderRecipe(DeclaredRecipe):
 
     @property
     @override
+    def names_folder(self) -> str:
+        return self.top
+
+    @property
+    @override
     def tree_marks(self) -> Sequence[str]:
-        return [self.top]
+        return [self.top] if self.top else [f"{folder}/" for folder in self.folders.values()]
 
     def class_path(self, name: str) -> str:
         """Return ``class/[folders/]file`` of a name, which has the folder of a split before it."""
@@ -371,7 +368,7 @@ class ClassFolderRecipe(DeclaredRecipe):
         keys = stored.keys["image"]
         names = [keys[index] for index in class_folder_order(keys)]
         if not names:
-            raise self.no_image(self.top)
+            raise self.no_image(", ".join(self.tree_marks))
         metadata = self.incomplete(len(names))
         inner = list(map(self.class_path, names))
         classes, target = class_labels(inner)
@@ -416,7 +413,7 @@ class AnnotatedRecipe(DeclaredRecipe):
         if is_apple_double(member.name):
             return
         if member.name.startswith(self.layout.top) and is_image(last):
-            yield Blob("image", member.name.removeprefix(self.layout.top), member.read())
+            yield Blob("image", name_below(self.layout.top, member.name), member.read())
         elif any(fnmatchcase(member.name, pattern) for pattern in self.layout.annotations):
             yield Blob(ANNOTATIONS, last, member.read())
 
@@ -504,7 +501,7 @@ class ListedRecipe(DeclaredRecipe):
             return
         for field, (folder, endings) in self.files.items():
             if member.name.startswith(folder) and member.name.lower().endswith(endings):
-                yield Blob(field, member.name.removeprefix(folder), member.read())
+                yield Blob(field, name_below(folder, member.name), member.read())
 
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
@@ -646,4 +643,5 @@ def is_apple_double(name: str) -> bool:
 
 def matching(base: Path, pattern: str) -> list[str]:
     """List the files below a folder whose names match a pattern, relative to it, sorted."""
-    return sorted(path.relative_to(base).as_posix() for path in base.glob(pattern) if path.is_file())
+    found = (path.relative_to(base).as_posix() for path in base.glob(pattern) if path.is_file())
+    return sorted(name for name in found if not is_apple_double(name))

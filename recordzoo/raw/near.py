@@ -1,0 +1,119 @@
+"""Raw data that is there, but not where a recipe looks for it: hints for the error if it finds none.
+
+Kaggle, unzip tools and colleagues leave datasets one folder too deep, with their top folder as the root, or under other
+names: ``images/Images``, ``CUB_200_2011 (1).tgz``, ``train-images.idx3-ubyte``.
+"""
+
+import itertools
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from recordzoo.base.text import name_first
+
+_MOST_FOLDERS, _MOST_ENTRIES = 300, 1000  # that are looked at, in all and in each folder: the root may be a shared disk
+_NUM_SHOWN = 3
+_PACKED = re.compile(r"(\.(tar|tgz|gz|zip|bz2|xz))+$")
+_COPY = re.compile(r" ?\(\d+\)$")  # by a browser
+
+Keys = tuple[str, ...]
+"""The parts of a path, each reduced to what does not vary: see `_key`."""
+
+
+def name_below(folder: str, name: str) -> str:
+    """Return a name relative to a folder, which Kaggle and unzip tools put into another folder of its name."""
+    return name.removeprefix(folder).removeprefix(f"{folder.rstrip('/').rpartition('/')[2]}/")
+
+
+def near(root: Path, looked_for: Iterable[str], dataset: str) -> str:
+    """Say where raw data probably is; "" if nothing looks like it.
+
+    Args:
+        root: The directory in which it was not found.
+        looked_for: The files and folders that were looked for, relative to it. Those that are patterns are ignored.
+        dataset: The dataset's name, which people give to folders.
+    """
+    wanted = [name for name in dict.fromkeys(looked_for) if not (re.search(r"[ *<|]", name) or (root / name).is_file())]
+    there = list(_entries(root))
+    other, found = _best_root(root, [path for path, is_folder in there if is_folder], wanted)
+    if found:
+        return (
+            f"{name_first(found, _NUM_SHOWN)} {'is' if len(found) == 1 else 'are'} in {other}: give that as the root."
+        )
+    names = [f"{path.relative_to(root).as_posix()}{'/' if is_folder else ''}" for path, is_folder in there]
+    like = {name: _most_like(name, names, dataset) for name in wanted}
+    pairs = [f"{found} like {name}" for name, found in like.items() if found]
+    if pairs:
+        return f"Found {name_first(pairs, _NUM_SHOWN)}: move, rename or link what is meant."
+    empty = [name for name in wanted if (root / name).exists()]
+    return f"{name_first(empty, _NUM_SHOWN)} is there, but lacks files that it should have." if empty else ""
+
+
+def _entries(root: Path) -> Iterator[tuple[Path, bool]]:
+    """Yield the paths below a folder, the shallow ones first, and whether each is a folder."""
+    waiting = deque([root])
+    for _ in range(_MOST_FOLDERS):
+        if not waiting:
+            return
+        try:
+            entries = sorted(itertools.islice(waiting.popleft().iterdir(), _MOST_ENTRIES))
+        except OSError:
+            continue
+        for path in entries:
+            if path.name.startswith(".") or path.name == "__MACOSX" or ".records" in path.name:
+                continue
+            is_folder = path.is_dir()
+            yield path, is_folder
+            if is_folder:
+                waiting.append(path)
+
+
+def _best_root(root: Path, below: Iterable[Path], wanted: Sequence[str]) -> tuple[Path, list[str]]:
+    """Return the root that has most of what is wanted, and what it has.
+
+    A folder above the given root is only one if what is wanted begins with the folders from there to the root.
+    """
+    root = root.absolute()
+    roots = [(path, wanted) for path in below]
+    for depth, path in enumerate(root.parents, 1):
+        start = "".join(f"{part}/" for part in root.parts[-depth:])
+        roots.append((path, [name for name in wanted if name.startswith(start)]))
+    found = [(path, [name for name in names if (path / name).exists()]) for path, names in roots]
+    return max(found, key=lambda each: len(each[1]), default=(root, []))
+
+
+def _most_like(wanted: str, there: Iterable[str], dataset: str) -> str:
+    """Return the path whose end is most like that of the wanted one; "" if none is alike enough.
+
+    Where only the last part is alike, which may be "images", a folder of the path needs a similar name, too.
+    """
+    parts = _keys(wanted)
+    best, most = "", 0
+    for name in there:
+        if name == wanted or _kind(name) != _kind(wanted):
+            continue
+        keys = _keys(name)
+        same = sum(itertools.takewhile(bool, map(str.__eq__, reversed(keys), reversed(parts))))
+        is_near = same > 1 or len(parts) == 1 or len(keys) == 1 or _have_like(keys[:-1], (*parts, _key(dataset)))
+        if same > most and is_near:
+            best, most = name, same
+    return best
+
+
+def _kind(name: str) -> tuple[bool, bool]:
+    """Whether a path is a folder, and whether it is packed: a file of another kind must not be renamed to this one."""
+    return name.endswith("/"), _PACKED.search(name.lower()) is not None
+
+
+def _have_like(first: Keys, second: Keys) -> bool:
+    return any(a.startswith(b) or b.startswith(a) for a in first for b in second if a and b)
+
+
+def _keys(name: str) -> Keys:
+    return tuple(map(_key, name.strip("/").split("/")))
+
+
+def _key(name: str) -> str:
+    """Reduce a name to its letters and digits, without what a browser or a packer appends."""
+    return re.sub(r"[\W_]", "", _COPY.sub("", _PACKED.sub("", name.lower())))
