@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -182,6 +183,7 @@ def test_a_layout_that_people_have(part: str, old: str, new: str, said: str, tmp
         (again,) = recordzoo.prepare(part, root, check_hash=False, download=False)
         expected, found = map(recordzoo.RecordReader, (made, again))
         assert (list(found.names), found.manifest.classes) == (list(expected.names), expected.manifest.classes)
+        assert re.search("images?, not|should have", str(found.manifest.metadata["incomplete"]))
 
 
 CLASS_FOLDERS = [

@@ -268,8 +268,12 @@ def assemble(
     skipped = {**table.skipped, **{key: why for reasons in left_out.values() for key, why in reasons.items()}}
     hashed = {file.name for file in raw_files if file.hash}
     is_theirs = len(hashed) == len(raw_files) and hashed.issuperset(file.name for file in recipe.raw_files)
-    if is_theirs and raw_files and not skipped:
-        check_counts(recipe, resolved)
+    metadata = dict(table.metadata)
+    if not skipped and "incomplete" not in metadata and (wrong := wrong_counts(recipe, resolved)):
+        if is_theirs and raw_files:
+            raise _mistaken(recipe, wrong)
+        metadata["incomplete"] = f"has not the samples of the authors' raw files: {wrong}."
+        logger.warning("%s %s", recipe.set_name, metadata["incomplete"])
     shapes = resolved.shapes
     finished.move_shards()
     digest = write_set(
@@ -301,7 +305,7 @@ def assemble(
             bad=dict(itertools.islice(bad.items(), MOST_NAMED)),
             skipped=dict(itertools.islice(skipped.items(), MOST_NAMED)),
             metadata={
-                **table.metadata,
+                **metadata,
                 **({"num_bad": len(bad)} if len(bad) > MOST_NAMED else {}),
                 **({"num_skipped": len(skipped)} if len(skipped) > MOST_NAMED else {}),
             },
@@ -445,25 +449,26 @@ def resolve(recipe: Recipe, table: Table, stored: Mapping[str, Sequence[str]], s
     )
 
 
-def check_counts(recipe: Recipe, resolved: Resolved) -> None:
-    """Compare the numbers of samples with those published by the authors of the raw files.
+def wrong_counts(recipe: Recipe, resolved: Resolved) -> str:
+    """Name the splits with other numbers of samples than those published by the authors of the raw files.
 
     A record set without splits counts as one split, if its part has only one.
     """
     found = {name: len(positions) for name, positions in resolved.splits.items()}
     if not found and len(recipe.counts) == 1:
         found = {name: len(resolved.names) for name in recipe.counts}
-    wrong = [
-        f"{split} has {found[split]:,} and should have {count:,}"
+    return "; ".join(
+        f"the split {split} has {found[split]:,} and should have {count:,}"
         for split, count in recipe.counts.items()
         if found.get(split, count) != count
-    ]
-    if wrong:
-        raise PrepareError(
-            f"{recipe.set_name}: the raw files are the authors' own, but the split {'; the split '.join(wrong)}. "
-            "This is a mistake in recordzoo; please report it. Until it is mended, pass check_hash=False "
-            "(--no-check-hash): then nothing is compared."
-        )
+    )
+
+
+def _mistaken(recipe: Recipe, wrong: str) -> PrepareError:
+    return PrepareError(
+        f"{recipe.set_name}: the raw files are the authors' own, but {wrong}. This is a mistake in recordzoo; please "
+        "report it. Until it is mended, pass check_hash=False (--no-check-hash): then nothing is compared."
+    )
 
 
 def _keys(table: Table, field: str, image: str) -> Sequence[str | None]:

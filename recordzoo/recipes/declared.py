@@ -518,7 +518,8 @@ class ListedRecipe(DeclaredRecipe):
             field: present([name.removesuffix(ending) + other for name in table.names], stored.keys[field])
             for field, other in ending_of.items()
         }
-        return dataclasses.replace(table, keys={**keys, **table.keys})
+        metadata = {} if table.splits else self.incomplete(len(table.names))
+        return dataclasses.replace(table, keys={**keys, **table.keys}, metadata={**metadata, **table.metadata})
 
 
 class Lists:
