@@ -1,13 +1,14 @@
 """How iNaturalist and Omniglot become records: a folder for each category, below those of its kind."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
-from recordzoo.recipes.declared import ClassFolderRecipe, name_key
+from recordzoo.recipes.declared import ClassFolderRecipe, files_under, name_key
 from recordzoo.recipes.recipe import Blob, Sidecar, Stored, Table
 from recordzoo.records.kinds import FieldKind, FieldSpec
 
@@ -30,6 +31,15 @@ Taxonomy = tuple[dict[str, dict[str, int]], list[dict[str, int]]]
 
 class INaturalist(ClassFolderRecipe):
     """All images in ImageFolder's order. The one split has them by category, as torchvision numbers categories."""
+
+    @override
+    def tree_names(self, base: Path) -> Sequence[str] | None:
+        """See `DeclaredRecipe`: also of a tree that was unpacked by hand, whose folder may be called "train"."""
+        if (names := super().tree_names(base)) is not None:
+            return names
+        folder = _FOLDERS[self.part]
+        is_there = (base / folder).is_dir() and (not _is_2021(self.part) or any((base / folder).glob("00000_*_*")))
+        return files_under(base, folder, self.endings) if is_there else None
 
     @override
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:

@@ -313,7 +313,9 @@ class Preparation:
 
     def _near(self) -> str:
         """Say where raw data of a dataset lies that was not found; "" if none is seen."""
-        return near(self.root, self.recipe.looked_for(self.root), self.recipe.dataset) if self.recipe.raw_files else ""
+        if not self.recipe.raw_files:
+            return ""
+        return near(self.root, self.recipe.looked_for(self.root), self.recipe.dataset, self.recipe.num_classes)
 
     def _how_to_get(self, download: bool | None) -> str:
         """Describe how to get the raw data, by a command or by hand."""

@@ -6,14 +6,15 @@ names: ``images/Images``, ``CUB_200_2011 (1).tgz``, ``train-images.idx3-ubyte``.
 
 import itertools
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from recordzoo.base.text import name_first
 
-_MOST_FOLDERS, _MOST_ENTRIES = 300, 1000  # that are looked at, in all and in each folder: the root may be a shared disk
+_MOST_FOLDERS, _MOST_ENTRIES = 300, 2000  # that are looked at, in all and in each folder: the root may be a shared disk
 _NUM_SHOWN = 3
+_FEW_CLASSES = 10  # too few to recognise a dataset by the number of its folders
 _PACKED = re.compile(r"(\.(tar|tgz|gz|zip|bz2|xz))+$")
 _COPY = re.compile(r" ?\(\d+\)$")  # by a browser
 
@@ -26,13 +27,14 @@ def name_below(folder: str, name: str) -> str:
     return name.removeprefix(folder).removeprefix(f"{folder.rstrip('/').rpartition('/')[2]}/")
 
 
-def near(root: Path, looked_for: Iterable[str], dataset: str) -> str:
+def near(root: Path, looked_for: Iterable[str], dataset: str, num_classes: int | None = None) -> str:
     """Say where raw data probably is; "" if nothing looks like it.
 
     Args:
         root: The directory in which it was not found.
         looked_for: The files and folders that were looked for, relative to it. Those that are patterns are ignored.
         dataset: The dataset's name, which people give to folders.
+        num_classes: The number of its classes, if it has classes.
     """
     wanted = [name for name in dict.fromkeys(looked_for) if not (re.search(r"[ *<|]", name) or (root / name).is_file())]
     there = list(_entries(root))
@@ -46,6 +48,11 @@ def near(root: Path, looked_for: Iterable[str], dataset: str) -> str:
     pairs = [f"{found} like {name}" for name, found in like.items() if found]
     if pairs:
         return f"Found {name_first(pairs, _NUM_SHOWN)}: move, rename or link what is meant."
+    counts = Counter(path.parent for path, is_folder in there if is_folder)
+    alike = [str(folder) for folder, count in counts.items() if count == num_classes and count >= _FEW_CLASSES]
+    if alike:
+        what = f"as many folders as there are classes ({num_classes}): is that it, under another name?"
+        return f"{name_first(alike, _NUM_SHOWN)} has {what}"
     empty = [name for name in wanted if (root / name).exists()]
     return f"{name_first(empty, _NUM_SHOWN)} is there, but lacks files that it should have." if empty else ""
 
