@@ -5,14 +5,16 @@ names: ``images/Images``, ``CUB_200_2011 (1).tgz``, ``train-images.idx3-ubyte``.
 """
 
 import itertools
+import os
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from recordzoo.base.files import is_folder
 from recordzoo.base.text import name_first
 
-_MOST_FOLDERS, _MOST_ENTRIES = 300, 2000  # that are looked at, in all and in each folder: the root may be a shared disk
+_MOST, _MOST_IN_FOLDER = 20_000, 2000  # paths that are looked at: the root may be a shared disk
 _NUM_SHOWN = 3
 _FEW_CLASSES = 10  # too few to recognise a dataset by the number of its folders
 _PACKED = re.compile(r"(\.(tar|tgz|gz|zip|bz2|xz))+$")
@@ -36,43 +38,44 @@ def near(root: Path, looked_for: Iterable[str], dataset: str, num_classes: int |
         dataset: The dataset's name, which people give to folders.
         num_classes: The number of its classes, if it has classes.
     """
-    wanted = [name for name in dict.fromkeys(looked_for) if not (re.search(r"[ *<|]", name) or (root / name).is_file())]
-    there = list(_entries(root))
-    other, found = _best_root(root, [path for path, is_folder in there if is_folder], wanted)
+    names = [name for name in dict.fromkeys(looked_for) if not re.search(r"[ *<|]", name)]
+    wanted = [name for name in names if not os.path.isfile(root / name)]
+    there = list(itertools.islice(_entries(root), _MOST))
+    folders = [name for name in there if name.endswith("/")]
+    other, found = _best_root(root, [root / name for name in folders], wanted)
     if found:
-        return (
-            f"{name_first(found, _NUM_SHOWN)} {'is' if len(found) == 1 else 'are'} in {other}: give that as the root."
-        )
-    names = [f"{path.relative_to(root).as_posix()}{'/' if is_folder else ''}" for path, is_folder in there]
-    like = {name: _most_like(name, names, dataset) for name in wanted}
+        are = "is" if len(found) == 1 else "are"
+        return f"{name_first(found, _NUM_SHOWN)} {are} in {other}: give that as the root."
+    keys = {name: _keys(name) for name in there}
+    like = {name: _most_like(name, keys, dataset) for name in wanted}
     pairs = [f"{found} like {name}" for name, found in like.items() if found]
     if pairs:
         return f"Found {name_first(pairs, _NUM_SHOWN)}: move, rename or link what is meant."
-    counts = Counter(path.parent for path, is_folder in there if is_folder)
+    counts = Counter((root / name).parent for name in folders)
     alike = [str(folder) for folder, count in counts.items() if count == num_classes and count >= _FEW_CLASSES]
     if alike:
         what = f"as many folders as there are classes ({num_classes}): is that it, under another name?"
         return f"{name_first(alike, _NUM_SHOWN)} has {what}"
-    empty = [name for name in wanted if (root / name).exists()]
+    empty = [name for name in wanted if os.path.exists(root / name)]
     return f"{name_first(empty, _NUM_SHOWN)} is there, but lacks files that it should have." if empty else ""
 
 
-def _entries(root: Path) -> Iterator[tuple[Path, bool]]:
-    """Yield the paths below a folder, the shallow ones first, and whether each is a folder."""
-    waiting = deque([root])
-    for _ in range(_MOST_FOLDERS):
-        if not waiting:
-            return
+def _entries(root: Path) -> Iterator[str]:
+    """Yield the names of what is below a folder, those of folders with a "/" at the end; the shallow ones first."""
+    waiting = deque([""])
+    while waiting:
+        folder = waiting.popleft()
         try:
-            entries = sorted(itertools.islice(waiting.popleft().iterdir(), _MOST_ENTRIES))
+            with os.scandir(root / folder) as entries:
+                found = {entry.name: is_folder(entry) for entry in itertools.islice(entries, _MOST_IN_FOLDER)}
         except OSError:
             continue
-        for path in entries:
-            if path.name.startswith(".") or path.name == "__MACOSX" or ".records" in path.name:
+        for name, has_more in sorted(found.items()):
+            if name.startswith(".") or name == "__MACOSX" or ".records" in name:
                 continue
-            is_folder = path.is_dir()
-            yield path, is_folder
-            if is_folder:
+            path = f"{folder}{name}{'/' if has_more else ''}"
+            yield path
+            if has_more:
                 waiting.append(path)
 
 
@@ -86,21 +89,20 @@ def _best_root(root: Path, below: Iterable[Path], wanted: Sequence[str]) -> tupl
     for depth, path in enumerate(root.parents, 1):
         start = "".join(f"{part}/" for part in root.parts[-depth:])
         roots.append((path, [name for name in wanted if name.startswith(start)]))
-    found = [(path, [name for name in names if (path / name).exists()]) for path, names in roots]
+    found = [(path, [name for name in names if os.path.exists(path / name)]) for path, names in roots]
     return max(found, key=lambda each: len(each[1]), default=(root, []))
 
 
-def _most_like(wanted: str, there: Iterable[str], dataset: str) -> str:
+def _most_like(wanted: str, there: Mapping[str, Keys], dataset: str) -> str:
     """Return the path whose end is most like that of the wanted one; "" if none is alike enough.
 
     Where only the last part is alike, which may be "images", a folder of the path needs a similar name, too.
     """
     parts = _keys(wanted)
     best, most = "", 0
-    for name in there:
+    for name, keys in there.items():
         if name == wanted or _kind(name) != _kind(wanted):
             continue
-        keys = _keys(name)
         same = sum(itertools.takewhile(bool, map(str.__eq__, reversed(keys), reversed(parts))))
         is_near = same > 1 or len(parts) == 1 or len(keys) == 1 or _have_like(keys[:-1], (*parts, _key(dataset)))
         if same > most and is_near:
