@@ -1,19 +1,15 @@
 """What `RecordLoader` and `RecordSampler` do for Lightning, accelerate, Trainer, `StatefulDataLoader` and timm."""
 
-import math
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import distributed
 from torch.utils.data import DataLoader
-from torchvision import transforms as v1
-from torchvision.transforms import v2
 
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.order import whole_number
 from recordzoo.loader.parts import will_need
-from recordzoo.loader.plan import UnknownTransformError
 
 # Any, in all of this module: loaders and samplers of other libraries; a RecordSampler and its epochs, whose module
 # imports this one.
@@ -180,63 +176,3 @@ def _deals(loader: Any, sampler: Any) -> bool:
         if above is sampler and is_shared:
             return True
     return False
-
-
-def as_torchvision(transform: Any, *, is_tensor: bool) -> list[Any]:
-    """Translate a transform of timm to torchvision's; return any other one unchanged.
-
-    The `interpolation` of a `RandomResizedCrop` may then be a tuple, to draw from for each image; a `CenterCrop` may
-    have a `fill`.
-    """
-    kind = type(transform)
-    reader = _OF_TIMM.get(f"{kind.__module__}.{kind.__qualname__}")
-    try:
-        return [transform] if reader is None else reader(transform, is_tensor)
-    except (TypeError, ValueError) as err:
-        raise UnknownTransformError(f"torchvision has none like it: {err}") from err
-
-
-def _timm_crop(transform: Any, is_tensor: bool) -> list[Any]:
-    if len(transform.size) != 2:
-        raise UnknownTransformError("its size is not height and width")
-    found = v1.RandomResizedCrop(transform.size, tuple(transform.scale), tuple(transform.ratio))
-    found.interpolation = transform.interpolation
-    return [found]
-
-
-def _timm_erasing(transform: Any, is_tensor: bool) -> list[Any]:
-    if transform.mode not in ("", "const"):
-        raise UnknownTransformError("it fills boxes with noise")
-    if (transform.min_count, transform.max_count) != (1, 1):
-        raise UnknownTransformError("it erases several boxes")
-    if str(transform.device) != "cpu":
-        raise UnknownTransformError(f"it makes the filling of boxes on {transform.device}")
-    low, high = transform.log_aspect_ratio
-    area = transform.min_area, transform.max_area
-    return [v1.RandomErasing(transform.probability, area, (math.exp(low), math.exp(high)), 0.0)]
-
-
-def _timm_center(transform: Any, is_tensor: bool) -> list[Any]:
-    if transform.padding_mode != "constant":
-        raise UnknownTransformError(f"its padding_mode is {transform.padding_mode}")
-    found = v1.CenterCrop(transform.size)
-    found.fill = transform.fill
-    return [found]
-
-
-def _timm_random_crop(transform: Any, is_tensor: bool) -> list[Any]:
-    given = {"fill": transform.fill, "padding_mode": transform.padding_mode}
-    return [v1.RandomCrop(transform.size, pad_if_needed=True, **given)]
-
-
-_OF_TIMM: dict[str, Callable[[Any, bool], list[Any]]] = {
-    "timm.data.transforms.RandomResizedCropAndInterpolation": _timm_crop,
-    "timm.data.transforms.CenterCropOrPad": _timm_center,
-    "timm.data.transforms.RandomCropOrPad": _timm_random_crop,
-    "timm.data.transforms.MaybeToTensor": lambda _, is_tensor: [] if is_tensor else [v1.ToTensor()],
-    "timm.data.transforms.MaybePILToTensor": lambda _, is_tensor: [] if is_tensor else [v1.PILToTensor()],
-    # The values stay from 0 to 255.
-    "timm.data.transforms.ToTensor": lambda transform, _: [v1.PILToTensor(), v2.ToDtype(transform.dtype)],
-    "timm.data.random_erasing.RandomErasing": _timm_erasing,
-}
-"""The reader of each class, by module and name."""

@@ -363,7 +363,7 @@ def resize(plan: Plan, transform: Any) -> Plan:
 
 def center_crop(plan: Plan, transform: Any) -> Plan:
     """Read `CenterCrop`; timm's has a fill."""
-    fill = _color(plan, transform) if hasattr(transform, "fill") else BLACK
+    fill = _color_of_padding(plan, transform) if hasattr(transform, "fill") else BLACK
     return _before_float(plan, CenterCropStep(_pair(transform.size), fill))
 
 
@@ -372,6 +372,12 @@ def random_crop(plan: Plan, transform: Any) -> Plan:
     padding, pads = _padding(transform.padding, type(transform)), bool(transform.pad_if_needed)
     fill = _color_of_padding(plan, transform) if transform.padding or pads else BLACK
     return _before_float(plan, RandomCropStep(_pair(transform.size), padding, pads, fill))
+
+
+def random_crop_or_pad(plan: Plan, transform: Any) -> Plan:
+    """Read timm's `RandomCropOrPad`."""
+    fill = _color_of_padding(plan, transform)
+    return _before_float(plan, RandomCropStep(_pair(transform.size), (0, 0, 0, 0), pads_if_needed=True, fill=fill))
 
 
 def flip(plan: Plan, transform: Any) -> Plan:

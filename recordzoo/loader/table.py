@@ -20,7 +20,6 @@ from torchvision.transforms import InterpolationMode, functional, v2
 
 from recordzoo.loader import changes, geometry
 from recordzoo.loader.changes import ChangeStep, ContainerReader, sometimes
-from recordzoo.loader.frameworks import as_torchvision
 from recordzoo.loader.plan import (
     ATTEMPTS,
     Action,
@@ -53,7 +52,34 @@ def erase(plan: Plan, transform: Any) -> Plan:
     if isinstance(transform.value, str) or transform.value is None:
         raise UnknownTransformError("it fills boxes with noise")
     values = _channels(transform.value, "its value")
-    probability, scale, ratios = float(transform.p), two(transform.scale), two(map(math.log, transform.ratio))
+    return _with_boxes(plan, float(transform.p), two(transform.scale), two(map(math.log, transform.ratio)), values)
+
+
+def _timm_erase(plan: Plan, transform: Any) -> Plan:
+    """Read timm's `RandomErasing`."""
+    if transform.mode not in ("", "const"):
+        raise UnknownTransformError("it fills boxes with noise")
+    if (transform.min_count, transform.max_count) != (1, 1):
+        raise UnknownTransformError("it erases several boxes")
+    if str(transform.device) != "cpu":
+        raise UnknownTransformError(f"it makes the filling of boxes on {transform.device}")
+    scale, ratios = (transform.min_area, transform.max_area), two(transform.log_aspect_ratio)
+    return _with_boxes(plan, transform.probability, scale, ratios, (0.0, 0.0, 0.0))
+
+
+def _with_boxes(
+    plan: Plan,
+    probability: float,
+    scale: tuple[float, float],
+    ratios: tuple[float, float],
+    values: tuple[float, float, float],
+) -> Plan:
+    """Return a plan that erases a box.
+
+    Args:
+        scale: The smallest and the largest share of the image's area.
+        ratios: The logarithms of the smallest and the largest ratio of height to width.
+    """
     num_draws = 3 + 2 * ATTEMPTS  # decision, top, left; then area and aspect ratio of each attempt
 
     def actions(size: Size, draws: Draws) -> list[Action]:
@@ -403,8 +429,18 @@ CONTAINERS = {kind: reader for op in OPS for name, reader in op.containers.items
 """The reader of each container class."""
 
 
-_OF_TIMM: dict[str, StepReader] = {"timm.data.transforms.ResizeKeepRatio": geometry.keep_ratio}
-"""The readers of classes for which torchvision has none, by module and name."""
+_OF_TIMM: dict[str, StepReader] = {
+    "timm.data.transforms.RandomResizedCropAndInterpolation": geometry.random_resized_crop,
+    "timm.data.transforms.ResizeKeepRatio": geometry.keep_ratio,
+    "timm.data.transforms.CenterCropOrPad": geometry.center_crop,
+    "timm.data.transforms.RandomCropOrPad": geometry.random_crop_or_pad,
+    "timm.data.transforms.MaybeToTensor": lambda plan, each: plan if plan.is_tensor else to_tensor(plan, each),
+    "timm.data.transforms.MaybePILToTensor": lambda plan, each: plan if plan.is_tensor else pil_to_tensor(plan, each),
+    # The values stay from 0 to 255.
+    "timm.data.transforms.ToTensor": lambda plan, each: _to_float(pil_to_tensor(plan, each), each.dtype),
+    "timm.data.random_erasing.RandomErasing": _timm_erase,
+}
+"""The readers of timm's classes, by module and name."""
 
 _COMPOSES = (v1.Compose, v2.Compose)
 
@@ -472,22 +508,20 @@ def flattened(transform: Transform | None) -> list[Transform]:
 
 def read_one(plan: Plan, transform: Any) -> Plan:
     """Return a plan extended by a transform."""
-    for each in as_torchvision(transform, is_tensor=plan.is_tensor):
-        kind = type(each)
-        reader = _OF_TIMM.get(f"{kind.__module__}.{kind.__qualname__}", READERS.get(kind))
-        if reader is None and kind not in CONTAINERS and kind not in _COMPOSES:
-            raise UnknownTransformError(f"{kind.__module__}.{kind.__qualname__} is not one of those known here")
-        if change := customized(transform):
-            raise UnknownTransformError(change)
-        if plan.is_image and not is_v2(transform):
-            raise UnknownTransformError(
-                "of tv_tensors.Image, v1 transforms make plain tensors or not, depending on the image"
-            )
-        if reader is not None:
-            plan = reader(plan, each)
-        else:
-            plan = with_step(plan, CONTAINERS[kind](each, _inner_steps(plan, each)))
-    return plan
+    kind = type(transform)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    reader = _OF_TIMM.get(name, READERS.get(kind))
+    if reader is None and kind not in CONTAINERS and kind not in _COMPOSES:
+        raise UnknownTransformError(f"{name} is not one of those known here")
+    if change := customized(transform):
+        raise UnknownTransformError(change)
+    if plan.is_image and not is_v2(transform):
+        raise UnknownTransformError(
+            "of tv_tensors.Image, v1 transforms make plain tensors or not, depending on the image"
+        )
+    if reader is not None:
+        return reader(plan, transform)
+    return with_step(plan, CONTAINERS[kind](transform, _inner_steps(plan, transform)))
 
 
 def customized(transform: Any) -> str:
