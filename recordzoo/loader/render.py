@@ -185,12 +185,9 @@ def resample(image: torch.Tensor, height: int, width: int, mode: str) -> torch.T
     At 1.3 times the target size, torch takes 0.2 ms, OpenCV's area average 0.45 ms, Pillow 0.63 ms.
     """
     _, rows, columns = image.shape
-    # A batch of one, whose strides say "channels last": that layout has vectorised code for uint8, on the CPU.
+    # A batch of one, whose strides say "channels last": that layout has vectorised code for uint8.
     whole = image.as_strided((1, 3, rows, columns), (rows * image.stride(1), *image.stride()))
-    if image.device.type != "cpu":
-        whole = whole.float()
-    resized = torch.nn.functional.interpolate(whole, (height, width), mode=mode, antialias=True)[0]
-    return resized if resized.dtype is torch.uint8 else resized.round_().clamp_(0, 255).to(torch.uint8)
+    return torch.nn.functional.interpolate(whole, (height, width), mode=mode, antialias=True)[0]
 
 
 def resamples(found: Compiled, resize: Resize, precision: Precision) -> bool:

@@ -40,7 +40,6 @@ from recordzoo.recipes.recipe import PLAIN, UNKNOWN, is_plain_jpeg, mark_of
 # Any, in all of this module: datasets, samples, targets and transforms have the user's types.
 
 _SMALL_BYTES = 2048
-_BLOCK_BYTES = 1 << 16
 _LARGE_BYTES = 256_000_000
 _LOOKED_AT = 1000
 
@@ -298,10 +297,11 @@ class Files(SampleStore):
     def frame(self, index: int) -> Frame:
         with open(self._look(index)[0], "rb", buffering=0) as file:
             state = os.fstat(file.fileno())
-            data = _content(file, state)
-            if data is None:  # Pillow decides after its first bytes, as in torchvision's loader
+            is_usual = stat.S_ISREG(state.st_mode) and state.st_size <= _LARGE_BYTES
+            if not is_usual:  # it may have no end: Pillow decides after its first bytes, as in torchvision's loader
                 with io.BufferedReader(file) as buffered, Image.open(buffered) as image:
                     return frame_of_picture(image.convert("RGB"))
+            data = file.readall()
         # A file may be replaced, and the dataset's list changed, while the loader lives.
         version = hash((state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)) & ~1
         known = int(self._known[index])
@@ -316,21 +316,6 @@ class Files(SampleStore):
     @override
     def name(self, index: int) -> str:
         return repr(os.fspath(self._look(index)[0]))
-
-
-def _content(file: io.FileIO, state: os.stat_result) -> bytes | None:
-    """Read a regular file of at most `_LARGE_BYTES`; None, and nothing read, for any other: it may have no end."""
-    blocks: list[bytes] = []
-    size = state.st_size if stat.S_ISREG(state.st_mode) else _LARGE_BYTES + 1
-    while size <= _LARGE_BYTES:
-        block = file.read(max(size + 1 - sum(map(len, blocks)), _BLOCK_BYTES))  # one more, for the end
-        if not block:
-            return b"".join(blocks)
-        blocks.append(block)
-        size = max(size, sum(map(len, blocks)))
-    if blocks:
-        file.seek(0)
-    return None
 
 
 def makes_samples(dataset: object) -> str:
