@@ -13,9 +13,8 @@ import importlib.util
 import os
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -45,8 +44,6 @@ OFF = "RECORDZOO_COMPILE is off"
 
 _LOOK_S = 0.5
 """Interval between checks of the spare process."""
-
-_NOTICE_S = 2.0
 
 _PROBES = (
     (40, 30, 12, 20),
@@ -433,9 +430,10 @@ def compiled_code(*, changes: bool = False, waits: bool = True) -> Compiled | No
         if not waits and settings.compile_mode() == "background" and not _are_cached(parts):
             _compile_beside(parts)
             return None
-        with contextlib.nullcontext() if _are_cached(parts) else _notice():
-            for load in parts.values():
-                load()
+        if not _are_cached(parts):
+            _say("compiling image code for this machine, once; it takes 10 to 60 seconds")
+        for load in parts.values():
+            load()
     return _images()
 
 
@@ -515,7 +513,8 @@ def _compile_beside(parts: dict[str, Once[Any]]) -> None:
     """Start the spare process, or a thread if the cache is not writable. Worker processes start nothing."""
     if get_worker_info() is not None:
         return
-    _say_so()
+    if is_terminal():
+        _say("compiling for this machine in the background (once, about 20 s); until then about half the speed")
     stamps = _stamps()
     if stamps is not None and not _spare.has_failed:
         _spare.start(stamps.lock)
@@ -524,17 +523,10 @@ def _compile_beside(parts: dict[str, Once[Any]]) -> None:
 
 
 @functools.cache
-def _say_so() -> None:
-    """Say on a terminal, once, why the first epochs are slow."""
-    if is_terminal() and _may_speak():
-        sys.stderr.write(
-            "recordzoo: compiling for this machine in the background (once, about 20 s); "
-            "until then about half the speed\n"
-        )
-
-
-def _may_speak() -> bool:
-    return not settings.quiet() and os.environ.get("LOCAL_RANK", "0") == "0"
+def _say(text: str) -> None:
+    """Say on stderr, once, why the first batches or epochs are slow; only on the first rank of a machine."""
+    if not settings.quiet() and os.environ.get("LOCAL_RANK", "0") == "0":
+        sys.stderr.write(f"recordzoo: {text}\n")
 
 
 def _in_turn(part: str, work: Callable[[], T]) -> T:
@@ -563,19 +555,3 @@ def _stamps_in(folder: str) -> Stamps:
     sources = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in Path(__file__).parent.glob("*.py")]
     known = repr((versions(), sorted(sources)))  # type: ignore[no-untyped-call]  # as above
     return Stamps(Path(folder), hashlib.sha256(known.encode()).hexdigest()[:16])
-
-
-@contextlib.contextmanager
-def _notice() -> Iterator[None]:
-    """Report the compilation on stderr if the block takes long."""
-    if not _may_speak():
-        yield
-        return
-    text = "recordzoo: compiling image code for this machine, once; it takes 10 to 60 seconds\n"
-    timer = threading.Timer(_NOTICE_S, lambda: sys.stderr.write(text))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
