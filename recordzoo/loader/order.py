@@ -27,7 +27,8 @@ from typing_extensions import override
 
 from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError
-from recordzoo.loader.parts import Classes, Int64s, Mix
+from recordzoo.loader.parts import Int64s, Mix, labels_of
+from recordzoo.recipes.recipe import NO_TARGET
 
 UInt64s = NDArray[np.uint64]
 Float64s = NDArray[np.float64]
@@ -38,6 +39,9 @@ _MULTIPLY_2 = 0x94D049BB133111EB
 _MASK = (1 << 64) - 1
 
 _AT_ONCE = 1 << 18
+
+_MAX_SPAN = 1 << 22
+"""Largest span of integers that are counted with a table: 50 times as fast as a sort."""
 
 _CYCLE = 65537
 """Period of the pattern of sources, in places: a prime number, which no number of ranks divides."""
@@ -355,64 +359,51 @@ class BlockOrder:
         return stored if self._layout.storage is None else self._layout.storage[stored].astype(np.int64)
 
 
-class GivenWeights:
-    """Weights that a user gave, in pieces: no array of all samples is allocated.
+def given_weights(values: Any, length: int) -> Float64s:
+    """Return weights that a user gave, divided by the largest one, so that their sum is finite.
 
     Args:
-        values: A list, array or tensor. An array is not copied.
+        values: A list, array or tensor.
     """
-
-    # Any: a user's value.
-    def __init__(self, values: Any, length: int) -> None:
-        try:
-            self._values = np.asarray(values)
-        except (TypeError, ValueError, RuntimeError) as err:
-            raise ArgumentError(f"weights cannot be made an array of numbers: {err}") from err
-        if self._values.shape != (length,) or self._values.dtype.kind not in "biuf":
-            raise ArgumentError(
-                f"weights must be {length} numbers, one for each sample; they are {self._values.dtype} of shape "
-                f"{list(self._values.shape)}."
-            )
-        self._largest, largest = 1.0, 0.0
-        for start, piece in _pieces(self):
-            wrong = np.flatnonzero(~(np.isfinite(piece) & (piece >= 0)))
-            if len(wrong):
-                raise ArgumentError(
-                    f"weights[{start + wrong[0]}] is {piece[wrong[0]]}: a weight is a finite number, 0 or more."
-                )
-            largest = max(largest, float(piece.max()))
-        if not largest:
-            raise ArgumentError(f"The sum of the {length} weights is 0: no sample could be drawn.")
-        self._largest = largest
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def piece(self, start: int, end: int) -> Float64s:
-        """Return weights, divided by the largest one, so that their sum is finite."""
-        piece = self._values[start:end].astype(np.float64)
-        with np.errstate(over="ignore"):  # NumPy 1.26 may warn, although no result is greater than 1
-            return piece / self._largest
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as err:
+        raise ArgumentError(f"weights cannot be made an array of numbers: {err}") from err
+    if array.shape != (length,) or array.dtype.kind not in "biuf":
+        raise ArgumentError(
+            f"weights must be {length} numbers, one for each sample; they are {array.dtype} of shape "
+            f"{list(array.shape)}."
+        )
+    weights = array.astype(np.float64)
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(wrong):
+        raise ArgumentError(f"weights[{wrong[0]}] is {weights[wrong[0]]}: a weight is a finite number, 0 or more.")
+    if not weights.any():
+        raise ArgumentError(f"The sum of the {length} weights is 0: no sample could be drawn.")
+    with np.errstate(over="ignore"):  # NumPy 1.26 may warn, although no result is greater than 1
+        weights /= weights.max()
+    return weights
 
 
-class BalancedWeights:
-    """Weights that draw all classes equally often: 1 / the size of the sample's class; 0 for label -1."""
-
-    def __init__(self, dataset: Sized, field: str | None) -> None:
-        self._length, self._classes = len(dataset), Classes(dataset, field)
-        self._weights = np.where(self._classes.is_none, 0.0, 1 / self._classes.counts)
-        if not self._weights.any():
-            raise ArgumentError("weights='balanced': no sample has a class; all labels are -1.")
-
-    def __len__(self) -> int:
-        return self._length
-
-    def piece(self, start: int, end: int) -> Float64s:
-        """Return the weights of samples from a number up to another."""
-        return self._weights[self._classes.numbers(start, end)]
-
-
-Weights = GivenWeights | BalancedWeights
+def balanced_weights(dataset: Sized, field: str | None) -> Float64s:
+    """Return weights that draw all classes equally often: 1 / the size of the sample's class; 0 for label -1."""
+    labels = labels_of(dataset, np.arange(len(dataset)), field)
+    if not len(labels):
+        raise ArgumentError(f"{type(dataset).__name__} has no samples, so there are no classes to draw from.")
+    if labels.dtype.kind in "iu" and int(labels.max()) - int(labels.min()) < _MAX_SPAN:
+        lowest = int(labels.min())
+        numbers = labels.astype(np.int64) - lowest
+        counts = np.bincount(numbers)
+        known = np.arange(lowest, lowest + len(counts))
+    else:
+        known, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    of_classes = 1 / np.maximum(counts, 1)
+    if known.dtype.kind == "i":
+        of_classes[known == NO_TARGET] = 0.0
+    weights: Float64s = of_classes[numbers]
+    if not weights.any():
+        raise ArgumentError("weights='balanced': no sample has a class; all labels are -1.")
+    return weights
 
 
 class WithReplacement(Scheme):
@@ -422,7 +413,7 @@ class WithReplacement(Scheme):
     place, looked up in the sums: a sample of weight 0 ends where the one before it ends, and is never found.
     """
 
-    def __init__(self, weights: Weights, num_samples: int) -> None:
+    def __init__(self, weights: Float64s, num_samples: int) -> None:
         self.length = num_samples
         self._sums = np.empty(len(weights))
         total = 0.0
@@ -456,12 +447,12 @@ class WithoutReplacement(Scheme):
 
     Sample i has the key -log(u) / weight with its own random u, and the smallest keys come first: each place draws by
     weight among the samples that are left (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006).
-    The keys are sorted when an epoch begins: 8 bytes a sample.
+    The keys are sorted when an epoch begins: 8 bytes a sample, besides those of its weight.
     """
 
-    def __init__(self, weights: Weights, num_samples: int | None) -> None:
+    def __init__(self, weights: Float64s, num_samples: int | None) -> None:
         self._weights = weights
-        positive = sum(int(np.count_nonzero(piece)) for _, piece in _pieces(weights))
+        positive = int(np.count_nonzero(weights))
         self.length = positive if num_samples is None else num_samples
         if self.length > positive:
             raise ArgumentError(
@@ -471,10 +462,7 @@ class WithoutReplacement(Scheme):
     @functools.cached_property
     @override
     def identity(self) -> dict[str, JSON]:
-        checksum = 0
-        for _, piece in _pieces(self._weights):
-            checksum = zlib.crc32(piece.data, checksum)
-        return {"draws": ["without replacement", checksum]}
+        return {"draws": ["without replacement", zlib.crc32(self._weights.data)]}
 
     @override
     def order(self, seed: int, epoch: int) -> Order:
@@ -500,9 +488,9 @@ class WithoutReplacement(Scheme):
         return keys[: self.length].view(np.int64)
 
 
-def _pieces(weights: Weights) -> Iterator[tuple[int, Float64s]]:
+def _pieces(weights: Float64s) -> Iterator[tuple[int, Float64s]]:
     for start in range(0, len(weights), _AT_ONCE):
-        yield start, weights.piece(start, min(start + _AT_ONCE, len(weights)))
+        yield start, weights[start : start + _AT_ONCE]
 
 
 class MixScheme(Scheme):

@@ -15,16 +15,16 @@ from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.frameworks import EpochIterator, Ranks, check_dealt_once
 from recordzoo.loader.order import (
-    BalancedWeights,
     BlockLayout,
     BlockOrder,
-    GivenWeights,
     MixScheme,
     Order,
     SampleScheme,
     Scheme,
     WithoutReplacement,
     WithReplacement,
+    balanced_weights,
+    given_weights,
     plain,
     truth_value,
     whole_number,
@@ -273,7 +273,7 @@ def _drawn(dataset: Sized, shuffle: object, draws: dict[str, Any]) -> Scheme:
         raise ArgumentError(f"weights={weights!r} is not 'balanced', and no array of numbers.")
     if field is not None and not is_balanced:
         raise ArgumentError(f"weights_by={field!r} is for weights='balanced': it names the field with the classes.")
-    found = BalancedWeights(dataset, field) if is_balanced else GivenWeights(weights, len(dataset))
+    found = balanced_weights(dataset, field) if is_balanced else given_weights(weights, len(dataset))
     replacement = draws.get("replacement")
     if replacement is None or truth_value("replacement", replacement):
         return WithReplacement(found, len(dataset) if num_samples is None else num_samples)
@@ -323,8 +323,8 @@ class RecordSampler(DistributedSampler[int]):
         rank: This rank, from 0. Default: likewise.
         drop_last: If samples do not divide by the number of ranks, leave some out instead of repeating some.
         weights: Draw samples by weight: a number of 0 or more for each, or "balanced", for classes that are drawn
-            equally often. Draw i of an epoch is a function of seed, epoch and i. An array is not copied: changes in it
-            count from the next epoch.
+            equally often. Draw i of an epoch is a function of seed, epoch and i. Changes in an array count from
+            the next epoch.
         weights_by: With "balanced", the field of the record set whose values are the classes. Default: the target.
             Samples of class -1 (no class) are not drawn.
         num_samples: Draws in an epoch. Default: the number of samples of the dataset.
