@@ -66,6 +66,7 @@ FAST_NHWC = Contestant(
 """Against those that have no other layout."""
 FFCV = Contestant("FFCV", "ffcv")
 DALI = Contestant("DALI, CPU", "dali")
+TURBO = Contestant("TurboLoader", "turboloader")
 
 
 def _ours(label: str, tree: str = "photos", layout: str = "NCHW", **write: Any) -> Contestant:
@@ -87,7 +88,9 @@ ROWS = {
         _ours(", channels last, full", layout="NHWC", variant="full"),
         ((FFCV, None), (FILES, None)),
     ),
-    "float": Row("originals, normalised float32", FLOAT32, FAST, ((FILES, 1.9), (FFCV, 1.4), (DALI, 1.05))),
+    "float": Row(
+        "originals, normalised float32", FLOAT32, FAST, ((FILES, 1.9), (FFCV, 1.4), (DALI, 1.05), (TURBO, None))
+    ),
     "256": Row(
         "short side of 256, JPEG 90",
         UINT8,
