@@ -11,10 +11,10 @@ import pytest
 from recordzoo.base import files as system_files
 from recordzoo.errors import CorruptRecordError, FormatVersionError, ManifestError
 from recordzoo.records import files
-from recordzoo.records import manifest as manifests
 from recordzoo.records import shard as layout
 from recordzoo.records import shard as shards
-from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, BlobSpec, BoxFormat, FieldKind, FieldSpec
+from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
+from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, BlobSpec, parse_manifest
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.records.verify import verify
@@ -245,7 +245,7 @@ class TestManifest:
             "metadata": {"nested": [1, 2.5, None, {"x": "y"}]},
         }
         manifest = RecordReader(write_records(tmp_path / "x.records", some_values(3), **contents)).manifest
-        again = manifests.parse_manifest(manifest.to_bytes(), "here")
+        again = parse_manifest(manifest.to_bytes(), "here")
         assert again == manifest
         assert again.classes == ("ä", "b")
         assert again.bad == {"a\udcff.jpg": "no image"}

@@ -13,7 +13,8 @@ from recordzoo.loader.parts import locate
 from recordzoo.preparing import assemble
 from recordzoo.preparing.assemble import Places, are_repeated, in_threads
 from recordzoo.recipes.recipe import ABSENT
-from recordzoo.records.manifest import ArraySpec, BlobSpec, FieldKind, FieldSpec, Manifest, SetKind
+from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
+from recordzoo.records.manifest import ArraySpec, BlobSpec, Manifest
 
 MANY = 1 << 36
 

@@ -66,7 +66,7 @@ from recordzoo.base.settings import command
 from recordzoo.base.text import did_you_mean
 from recordzoo.errors import ArgumentError
 from recordzoo.net.url import RemoteFile
-from recordzoo.records.manifest import SetKind
+from recordzoo.records.kinds import SetKind
 
 if TYPE_CHECKING:
     from recordzoo.records.manifest import Manifest

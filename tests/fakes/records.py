@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.records import manifest
-from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, NO_SHARD, BlobSpec, SetKind, ShardSpec, own_hash
+from recordzoo.records.kinds import SetKind
+from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, NO_SHARD, BlobSpec, ShardSpec, own_hash, shard_name
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.records.writer import SetContents, write_set
@@ -53,7 +53,7 @@ def write_records(
         stored = order[start : start + per_shard]
         blobs = [values[position] or b"" for position in stored]
         lengths, crcs = [len(blob) for blob in blobs], [zlib.crc32(blob) for blob in blobs]
-        path = folder / manifest.shard_name(number)
+        path = folder / shard_name(number)
         with ShardWriter(path, 2 * sum(map(stored_bytes, lengths)) + (1 << 20)) as writer:
             assert [writer.put(blob) for blob in blobs] == list(range(len(blobs)))
         sealed = seal(path, lengths, crcs)
@@ -86,7 +86,7 @@ def without_records(**others: Any) -> SetContents:
 
 def many_missing(folder: Path, count: int) -> Path:
     """Write the manifest and arrays of an empty record set that names so many shards; none of them is there."""
-    shards = [ShardSpec(manifest.shard_name(number), 4096, 1, 4096, 2, f"sha256:{0:064}") for number in range(count)]
+    shards = [ShardSpec(shard_name(number), 4096, 1, 4096, 2, f"sha256:{0:064}") for number in range(count)]
     folder.mkdir()
     write_set(folder, without_records(shards=shards))
     return folder
