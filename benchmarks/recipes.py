@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import arguments, fresh_folder, in_fresh_process, interleaved, machine, many, median, photographs
-from benchmarks.recipes_data import write_classes, write_voc
+from benchmarks.recipes_data import enlarged, write_classes, write_voc
 from benchmarks.recipes_page import DALI, READERS, keep, table
 
 WORKERS = 2
@@ -48,6 +48,8 @@ RECIPES = {
     "albumentations: crop, flip, jitter, normalise": "Album([album.RandomResizedCrop(size=(224, 224)), "
     "album.HorizontalFlip(), album.ColorJitter(0.4, 0.4, 0.4, 0), album.Normalize(), ToTensorV2()])",
 }
+LARGE = {f"photographs enlarged to {size} megapixels: crop, flip": size for size in (6, 12)}
+RECIPES |= dict.fromkeys(LARGE, RECIPES["RandomResizedCrop 224, flip"])
 DALI_PYTHON = Path(__file__).parent / ".venv-peers" / "bin" / "python"
 DALI_RECIPES: dict[str, dict[str, object]] = {
     "eval: Resize 256, CenterCrop 224": {"crop": False},
@@ -61,6 +63,7 @@ DALI_RECIPES: dict[str, dict[str, object]] = {
     "bicubic crop, flip, RandAugment, RandomErasing": {"cubic": True, "change": "rand", "erased": 0.5},
     "crop, flip, ColorJitter 0.4": {"change": "jitter"},
     "SimCLR: crop, flip, jitter, grey, blur": {"change": "simclr"},
+    **{name: {} for name in LARGE},
 }
 """The recipes that DALI has, as options of `benchmarks.recipes_dali`."""
 
@@ -138,9 +141,11 @@ def measure(
     thrice = list(many(photos, 3 * sum(map(len, photos))))
     write_classes(thrice, folder / "tree")
     write_voc(thrice, folder / "voc")
+    for megapixels in {LARGE[name] for name in names if name in LARGE}:
+        write_classes(enlarged(photos, megapixels), folder / f"{megapixels}")
     found: dict[str, dict[str, Any]] = {}
     for name in names:
-        tree = folder / ("voc" if name.startswith("VOC") else "tree")
+        tree = folder / ("voc" if name.startswith("VOC") else str(LARGE.get(name, "tree")))
         runs = {
             reader: lambda reader=reader, name=name, tree=tree: float(  # type: ignore[misc]  # defaults
                 in_fresh_process(_CODE, tree, reader, WORKERS, RECIPES[name])
@@ -148,10 +153,10 @@ def measure(
             for reader in readers
         }
         if dali is not None and name in DALI_RECIPES:
-            runs[DALI] = lambda name=name: float(  # type: ignore[misc]  # defaults
+            runs[DALI] = lambda name=name, tree=tree: float(  # type: ignore[misc]  # defaults
                 in_fresh_process(
                     "from benchmarks.recipes_dali import main; main()",
-                    folder / "tree",
+                    tree,
                     WORKERS,
                     json.dumps(DALI_RECIPES[name]),
                     python=dali,

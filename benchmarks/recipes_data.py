@@ -1,8 +1,9 @@
 """Trees of photographs for `benchmarks.recipes`: class folders, and Pascal VOC with random boxes."""
 
 import io
+import math
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from PIL import Image
@@ -20,6 +21,17 @@ _ANNOTATION = (
     "<size><width>{width}</width><height>{height}</height><depth>3</depth></size><segmented>0</segmented>"
     "{objects}</annotation>"
 )
+
+
+def enlarged(photos: Iterable[bytes], megapixels: int) -> Iterator[bytes]:
+    """Yield photographs in a size that cameras make."""
+    for data in photos:
+        image = Image.open(io.BytesIO(data)).convert("RGB")
+        scale = math.sqrt(megapixels * 1e6 / (image.width * image.height))
+        file = io.BytesIO()
+        size = round(image.width * scale), round(image.height * scale)
+        image.resize(size, Image.Resampling.BICUBIC).save(file, "JPEG", quality=90)
+        yield file.getvalue()
 
 
 def write_classes(photos: Iterable[bytes], root: Path) -> None:

@@ -73,13 +73,12 @@ def test_batches_are_torchvisions(tmp_path: Path, row: Row, memory_format: torch
 
 
 def test_images_that_were_read_stay_in_memory_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = ROWS[ARRAYS.index("CIFAR10")]
     for limit in (RecordReader.kept_bytes, 100):
         monkeypatch.setattr(RecordReader, "kept_bytes", limit)
-        _, dataset = row.build(tmp_path / str(limit), "archive").both(transform=v1.PILToTensor())
+        fake = ROWS[ARRAYS.index("CIFAR10")].build(tmp_path / str(limit), "archive")
+        dataset = fake.both(transform=v1.PILToTensor())[1]
         first = list(RecordLoader(dataset, 5))
-        for shard in dataset.records_path.glob("*.lmdb"):
-            os.truncate(shard, 0)
+        os.truncate(dataset.records_path / "shard-00000.lmdb", 0)
         with contextlib.nullcontext() if limit > 100 else pytest.raises(CorruptRecordError):
             assert_same(list(RecordLoader(dataset, 5)), first)
 

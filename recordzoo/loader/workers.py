@@ -382,7 +382,8 @@ def _received(data: bytes, storages: "list[torch.UntypedStorage | bytes]") -> An
 class _Pickler(ForkingPickler):
     """Pickles a batch without the tensors' memory, which is collected in `storages`, each once.
 
-    The thread of the queue shares it, while the next batch is made: a fifth of the time with large images that are not stacked.
+    The thread of the queue shares it while the next batch is made: a fifth of the time with large images that are not
+    stacked.
     """
 
     def __init__(self) -> None:
