@@ -97,9 +97,9 @@ $(FORMATS)/.stamp: tests/formats.txt
 	$(FORMATS)/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --requirement tests/formats.txt
 	@touch $@
 
-# What these packages depend on comes from $(VENV): they want an older NumPy, but run with this one.
+# What these packages depend on comes from $(VENV) with the frameworks: they want an older NumPy, but run with this one.
 SITE_PACKAGES := import sysconfig; print(sysconfig.get_path('purelib'), end='')
-$(STREAMING)/.stamp: tests/streaming.txt $(VENV)/.stamp
+$(STREAMING)/.stamp: tests/streaming.txt $(VENV)/.frameworks
 	$(PYTHON) -m venv --clear $(STREAMING)
 	echo "import site; site.addsitedir('$$($(BIN)/python -c "$(SITE_PACKAGES)")')" \
 		> "$$($(STREAMING)/bin/python -c "$(SITE_PACKAGES)")/shared.pth"
