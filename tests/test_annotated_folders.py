@@ -26,16 +26,8 @@ from recordzoo.images.decode import open_picture
 from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
-from tests.fakes.annotated import (
-    YAML,
-    coco_document,
-    noise,
-    write_coco,
-    write_images,
-    write_json,
-    write_masks,
-    write_yolo,
-)
+from tests.fakes import annotated as fake
+from tests.fakes.annotated import YAML, coco_document, write_coco, write_images, write_json, write_masks, write_yolo
 from tests.preparing import prepared
 from tests.running import run
 
@@ -186,7 +178,7 @@ class TestCoco:
         document["annotations"][0]["segmentation"] = shape
         write_json(root / "a.json", document)
         for each in document["images"]:
-            noise(each["id"], 60, 80, 3).save(root / each["file_name"])
+            fake.noise(each["id"], 60, 80, 3).save(root / each["file_name"])
         dataset = recordzoo.open(read(root).path, transforms=lambda *x: x, target_type=["masks"])
         number = document["annotations"][0]["image_id"] - 1
         drawn = {mask.sum().item() for mask in dataset[number][1]["masks"]}
@@ -206,10 +198,10 @@ class TestCoco:
             for n, shape in enumerate(shapes)
         ]
         write_json(write, document)
-        noise(1, 60, 80, 3).save(root / "1.jpg")
+        fake.noise(1, 60, 80, 3).save(root / "1.jpg")
         dataset = recordzoo.open(read(root).path, transforms=lambda *x: x, target_type=["masks"])
         assert np.array_equal(dataset[0][1]["masks"], masks)
-        noise(1, 30, 40, 3).save(root / "1.jpg")
+        fake.noise(1, 30, 40, 3).save(root / "1.jpg")
         with pytest.raises(SourceError, match=r"1\.jpg is 40x30, and its annotations are of 80x60"):
             read(root, refresh=True)
 
@@ -537,6 +529,10 @@ class TestMasks:
         with Image.open(root / mask) as theirs:
             _, ours = recordzoo.open(reader.path, transforms=lambda *pair: pair)[0]
             assert np.array_equal(ours, theirs)
+        (root / image).unlink()
+        (root / image).symlink_to("nowhere")
+        with pytest.raises(NotPreparedError, match="1 of the 2 files that it names cannot be read"):
+            read(root, refresh=True)
 
 
 BOX = "0 .5 .5 .1 .1"

@@ -284,8 +284,8 @@ class ListSource(SizedSource):
         is_list = listing.path.is_file() and len(problems) == len(self.names)
         names = [name for name, _ in problems[:NUM_SHOWN]]
         there = _place_of(names, listing.base, listing.path.stem.lower()) if is_list else ""
-        labels = next(iter(listing.columns.values())).spec.names or ()
-        if is_list and labels and all((listing.base / label).is_file() for label in labels[:NUM_SHOWN]):
+        labels = [label for column in listing.columns.values() for label in (column.spec.names or ())[:NUM_SHOWN]]
+        if is_list and labels and all((listing.base / label).is_file() for label in labels):
             there = " The labels are files that are there: is the path's column another one (--image, image=)?"
         raise NotPreparedError(
             f"{self.description}: {len(problems)} of the {len(self.names)} files that it names cannot be read: {shown}"

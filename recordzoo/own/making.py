@@ -14,7 +14,6 @@ from recordzoo.base.text import JSON
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError, RecordZooError
 from recordzoo.own.annotated import AnnotatedFolder
 from recordzoo.own.columns import Columns
-from recordzoo.own.listing import ListingRecipe
 from recordzoo.own.lists import ListRecipe, list_path
 from recordzoo.own.sample import SampleRecipe, store
 from recordzoo.own.targets import Target, holds_foreign
@@ -23,10 +22,10 @@ from recordzoo.preparing.options import Options
 from recordzoo.preparing.preparation import Preparation
 from recordzoo.preparing.publish import ANOTHER_PATH, check_place, generation
 from recordzoo.recipes.declared import IMAGE_ENDINGS, is_image, raise_if_empty
-from recordzoo.recipes.folders import FlatRecipe, FolderRecipe
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader
 
+_OF_FILES = ("tree", "flat", "annotated", "list")  # kinds of targets
 _FOLDERS_TRIED = 100
 
 
@@ -98,9 +97,7 @@ def make(target: Target, options: Options, *, download: bool = True, full: bool 
     preparation = Preparation(recipe, target.root, options)
     before = generation(preparation.target)
     with _naming_others(target.root) if target.kind == "tree" else contextlib.nullcontext():
-        if isinstance(recipe, ListingRecipe | FolderRecipe | FlatRecipe) and (
-            not preparation.is_ready() or preparation.refresh
-        ):
+        if target.kind in _OF_FILES and (not preparation.is_ready() or preparation.refresh):
             if (source := preparation.source()) is not None:
                 source.files()  # missing raw data is reported first
             for remark in recipe.remarks():
@@ -154,7 +151,7 @@ def check_made(target: Target, path: Path, *, was_ready: bool, full: bool) -> No
         OtherSourceError: It is of something else.
         FolderError: It has no images, or a class has none.
     """
-    if target.kind not in ("tree", "flat", "annotated", "list"):
+    if target.kind not in _OF_FILES:
         return
     reader, recipe = RecordReader(path), target.recipe()
     if isinstance(recipe, ListRecipe):

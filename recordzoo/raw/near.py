@@ -42,7 +42,7 @@ def near(root: Path, looked_for: Iterable[str], dataset: str, num_classes: int |
     wanted = [name for name in names if not os.path.isfile(root / name)]
     there = list(itertools.islice(_entries(root), _MOST))
     folders = [name for name in there if name.endswith("/")]
-    other, found = _best_root(root, [root / name for name in folders], wanted)
+    other, found = _best_root(root, there, wanted)
     if found:
         are = "is" if len(found) == 1 else "are"
         return f"{name_first(found, _NUM_SHOWN)} {are} in {other}: give that as the root."
@@ -79,17 +79,18 @@ def _entries(root: Path) -> Iterator[str]:
                 waiting.append(path)
 
 
-def _best_root(root: Path, below: Iterable[Path], wanted: Sequence[str]) -> tuple[Path, list[str]]:
+def _best_root(root: Path, there: Sequence[str], wanted: Sequence[str]) -> tuple[Path, list[str]]:
     """Return the root that has most of what is wanted, and what it has.
 
     A folder above the given root is only one if what is wanted begins with the folders from there to the root.
     """
-    root = root.absolute()
-    roots = [(path, wanted) for path in below]
+    root, known = root.absolute(), {name.rstrip("/") for name in there}
+    folders = [name for name in there if name.endswith("/")]
+    found = [(root / top, [name for name in wanted if top + name.rstrip("/") in known]) for top in folders]
     for depth, path in enumerate(root.parents, 1):
         start = "".join(f"{part}/" for part in root.parts[-depth:])
-        roots.append((path, [name for name in wanted if name.startswith(start)]))
-    found = [(path, [name for name in names if os.path.exists(path / name)]) for path, names in roots]
+        names = [name for name in wanted if name.startswith(start)]
+        found.append((path, [name for name in names if os.path.exists(path / name)]))
     return max(found, key=lambda each: len(each[1]), default=(root, []))
 
 

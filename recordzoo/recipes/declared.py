@@ -129,8 +129,8 @@ class DeclaredRecipe(Recipe):
     def tree_bases(self, root: Path) -> Sequence[Path]:
         """List the directories that names of members may be relative to: all may be one folder deeper."""
         base = root / self.entry.folder
-        first, *others = {mark.partition("/")[0] for mark in self.tree_marks}
-        return [base] if others else [base, base / first]
+        tops = {mark.partition("/")[0] for mark in self.tree_marks}
+        return [base, *(base / top for top in tops if len(tops) == 1)]
 
     @override
     def find(self, root: Path) -> Source | None:

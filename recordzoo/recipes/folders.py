@@ -414,8 +414,8 @@ class FlatRecipe(Recipe):
     def command(self, root: Path) -> str:
         return command("prepare", root, "--from", "flat")
 
+    @override
     def remarks(self) -> Iterator[str]:
-        """Say which files `find` left out that may be meant."""
         if self._others:
             yield f"warning: left out because of their endings: {_shown(self._others)}"
 
@@ -425,11 +425,17 @@ class FlatRecipe(Recipe):
         Raises:
             FolderError: There is no such directory, or no image in it.
         """
-        source = TreeSource(root.resolve(), wanted=is_image)
+        others: list[str] = []
+
+        def wanted(name: str) -> bool:
+            if not is_image(name) and _LIKE_IMAGE.search(name):
+                others.append(name)
+            return is_image(name)
+
+        source = TreeSource(root.resolve(), wanted=wanted)
         if not len(source.files().sizes):
             raise FolderError(f"There are no images in {root} ({', '.join(IMAGE_ENDINGS)}).", path=os.fspath(root))
-        others = TreeSource(root.resolve(), wanted=lambda name: not is_image(name) and bool(_LIKE_IMAGE.search(name)))
-        self._others = tuple(others.files().names)
+        self._others = tuple(others)
         return source
 
     @override

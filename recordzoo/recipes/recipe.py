@@ -276,6 +276,10 @@ class Recipe(ABC):
     def looked_for(self, root: Path) -> list[str]:
         """List what `find` looks for, for the error if nothing is found."""
 
+    def remarks(self) -> Iterable[str]:
+        """Say what of the raw data that `find` found may not be meant, or was left out."""
+        return ()
+
     def worker_setup(self) -> Callable[[], None] | None:
         """Return a function, which is pickled, that each worker process calls before its first unit; None for none."""
         return None
