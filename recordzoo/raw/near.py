@@ -24,11 +24,6 @@ Keys = tuple[str, ...]
 """The parts of a path, each reduced to what does not vary: see `_key`."""
 
 
-def name_below(folder: str, name: str) -> str:
-    """Return a name relative to a folder, which Kaggle and unzip tools put into another folder of its name."""
-    return name.removeprefix(folder).removeprefix(f"{folder.rstrip('/').rpartition('/')[2]}/")
-
-
 def near(root: Path, looked_for: Iterable[str], dataset: str, num_classes: int | None = None) -> str:
     """Say where raw data probably is; "" if nothing looks like it.
 

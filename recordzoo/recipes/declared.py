@@ -27,9 +27,8 @@ from recordzoo.errors import ArgumentError, FolderError, PrepareError, SourceErr
 from recordzoo.net.url import RemoteFile
 from recordzoo.raw.archive import ChainSource, raw_source
 from recordzoo.raw.member import Member, Source
-from recordzoo.raw.near import name_below
 from recordzoo.raw.tree import TreeSource
-from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Recipe, Sidecar, Stored, Table, present
+from recordzoo.recipes.recipe import INCOMPLETE, Blob, BlobField, Recipe, Sidecar, Stored, Table, name_below, present
 
 logger = logging.getLogger("recordzoo")
 

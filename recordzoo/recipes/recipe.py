@@ -188,6 +188,11 @@ class Table:
         return dataclasses.replace(self, splits={**self.splits, **splits})
 
 
+def name_below(folder: str, name: str) -> str:
+    """Return a name relative to a folder, which Kaggle and unzip tools put into another folder of its name."""
+    return name.removeprefix(folder).removeprefix(f"{folder.rstrip('/').rpartition('/')[2]}/")
+
+
 def present(keys: Iterable[str], stored: Iterable[str]) -> list[str | None]:
     """Return the keys for a `Table`, with None in place of keys that are not stored."""
     there = set(stored)
