@@ -21,7 +21,7 @@ from recordzoo.images.decode import OPENED_AT_ONCE, Frame
 from recordzoo.loader.epochs import EpochBatches, Keys, Wanted, indices_of
 from recordzoo.loader.geometry import RandomCropStep
 from recordzoo.loader.order import hash_key, hash_keys, uniform
-from recordzoo.loader.plan import Action, Crop, PixelOp, Plan, Size, decide, decoded_once, num_draws, size_after
+from recordzoo.loader.plan import Action, Crop, PixelOp, Plan, Size, decide, decoded_once, size_after
 from recordzoo.loader.render import Precision, render
 from recordzoo.loader.source import ImageLeaf, Leaf, Source
 
@@ -184,8 +184,7 @@ def open_views(source: Source, piece: BatchPiece, number: int) -> list[Opened]:
         opened = []
         for plan in leaf.views.plans:
             actions = decide(plan.steps, (frame.height, frame.width), draws)
-            own = num_draws(plan.steps)
-            opened.append(Opened(leaf, index, plan, frame, actions, draws[own : plan.num_draws]))
+            opened.append(Opened(leaf, index, plan, frame, actions, draws[plan.num_own_draws : plan.num_draws]))
             draws = draws[plan.num_draws :]
         if len(opened) > 1:
             frame = decoded_once(frame, [view.actions for view in opened])

@@ -52,6 +52,7 @@ _SWEEPS = 16
 # Any, in all of this module: values from a user or a file.
 
 
+@functools.lru_cache(256)  # each batch of an epoch has the same ones
 def hash_key(*parts: int) -> int:
     """Return a 64-bit key that depends on every bit of every part, and on their order.
 

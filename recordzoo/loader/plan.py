@@ -5,6 +5,7 @@ a function is compared with the one that was there at import, and must be its pa
 it before. Functions that only make, change or show an object do not count: a plan is read from the finished object.
 """
 
+import functools
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -282,10 +283,15 @@ class Plan:
     fused: tuple[Transform, ...] = ()
     reason: str = ""
 
-    @property
+    @functools.cached_property
+    def num_own_draws(self) -> int:
+        """Random numbers per image for the steps."""
+        return num_draws(self.steps)
+
+    @functools.cached_property
     def num_draws(self) -> int:
         """Random numbers per image; those of the ending come last."""
-        return num_draws(self.steps) + (self.ending.num_draws if self.ending else 0)
+        return self.num_own_draws + (self.ending.num_draws if self.ending else 0)
 
     @property
     def is_geometric(self) -> bool:

@@ -32,7 +32,7 @@ from recordzoo.loader.making import (
     opened_at_once,
 )
 from recordzoo.loader.placement import code_of_samples
-from recordzoo.loader.plan import Plan, Pointwise, Size, Transform, num_draws
+from recordzoo.loader.plan import Plan, Pointwise, Size, Transform
 from recordzoo.loader.render import MovedWriter, Precision, RowRenderer, erase_, to_picture
 from recordzoo.loader.source import NOT_RGB, ImageLeaf, JointLeaf, Source, frame_of
 from recordzoo.loader.table import as_given
@@ -495,7 +495,7 @@ class JointMaker(SampleMaker):
         else:
             with self._seeding(piece, number, -1), leaf.noting(index):  # as `SampleMaker` seeds a target
                 actions, target = plan.decide(frame, target, draws)
-            opened = Opened(leaf, index, plan.image, frame, actions, draws[num_draws(plan.image.steps) :])
+            opened = Opened(leaf, index, plan.image, frame, actions, draws[plan.image.num_own_draws :])
             (image,) = self._images_of([opened], [seeding], together)
             with seeding(), leaf.noting(index):
                 for transform in plan.rest:
