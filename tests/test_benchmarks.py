@@ -24,7 +24,7 @@ from benchmarks.scale import page as scale
 from tests.fakes.pictures import encoded, jpeg, picture
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
-IMPORT = re.compile(r"^\s*from (recordzoo[\w.]*) import (\w+(?:, \w+)*)", re.MULTILINE)
+IMPORT = re.compile(r"^\s*from ((?:recordzoo|benchmarks)[\w.]*) import (\w+(?:, \w+)*)", re.MULTILINE)
 
 
 @pytest.mark.parametrize("script", [path for path in FOLDER.rglob("*.py") if ".venv" not in path.as_posix()], ids=str)

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.formats.base import SHUFFLE_BUFFER, Finish, Format, Reading, Samples, stream_loader
 
-_KINDS = {"image": "byte", "label": "int"}
+KINDS = {"image": "byte", "label": "int"}
 
 
 def write(samples: Samples, place: Path) -> None:
@@ -14,7 +14,7 @@ def write(samples: Samples, place: Path) -> None:
     from tfrecord.tools.tfrecord2idx import create_index
     from tfrecord.writer import TFRecordWriter
 
-    data, index = _paths(place)
+    data, index = paths(place)
     writer = TFRecordWriter(data)
     for path, label in samples:
         writer.write({"image": (Path(path).read_bytes(), "byte"), "label": (label, "int")})
@@ -27,13 +27,13 @@ def read(place: Path, reading: Reading) -> Iterable[Any]:
     """See `Format`."""
     from tfrecord.torch.dataset import TFRecordDataset
 
-    data, index = _paths(place)
+    data, index = paths(place)
     # Without workers, its dataset with an index begins at a random record.
     is_in_order = not reading.workers and not reading.shuffled
     dataset = TFRecordDataset(
         data,
         None if is_in_order else index,
-        _KINDS,
+        KINDS,
         shuffle_queue_size=SHUFFLE_BUFFER if reading.shuffled else None,
         transform=_Sample(reading.finish()),
     )
@@ -48,7 +48,7 @@ class _Sample:
         return self.finish(bytes(record["image"])), int(record["label"][0])
 
 
-def _paths(place: Path) -> tuple[str, str]:
+def paths(place: Path) -> tuple[str, str]:
     return str(place / "images.tfrecord"), str(place / "images.index")
 
 

@@ -9,14 +9,13 @@ from tfrecord.torch.dataset import TFRecordDataset
 from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 
-from benchmarks.peers.stores import TfRecord
+from benchmarks.formats.tfrecord import KINDS, paths
+from benchmarks.formats.tfrecord import write as write_samples
 from benchmarks.peers.work import Work, stock_loader
-
-COLUMNS = {"image": "byte", "label": "int"}
 
 
 def write(tree: Path, folder: Path) -> None:
-    TfRecord(folder).write(ImageFolder(tree).samples)
+    write_samples(ImageFolder(tree).samples, folder)
 
 
 class _Decoded:
@@ -31,11 +30,5 @@ class _Decoded:
 
 
 def loader(tree: Path, folder: Path, work: Work) -> DataLoader:
-    dataset = TFRecordDataset(
-        str(folder / "photos.tfrecord"),
-        str(folder / "photos.index"),
-        COLUMNS,
-        shuffle_queue_size=1000,
-        transform=_Decoded(work),
-    )
+    dataset = TFRecordDataset(*paths(folder), KINDS, shuffle_queue_size=1000, transform=_Decoded(work))
     return stock_loader(dataset, work, shuffle=False)  # the dataset shuffles
